@@ -1,0 +1,96 @@
+//! `codicil app-server`.
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Context, bail};
+use codicil_server::{Listen, Server, Setup, WsAuth};
+
+use crate::{
+    args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
+    ending, export, logging, version,
+};
+
+/// Clocks may be this far apart when signed tokens are checked, unless said otherwise.
+const DEFAULT_CLOCK_SKEW_SECONDS: u64 = 30;
+
+pub fn run(_overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
+    if let Some(export) = args.export {
+        return export::run(export);
+    }
+    logging::init();
+    let auth = ws_auth(&args.auth)?;
+    let setup = Setup {
+        home: home()?,
+        announced_version: version::announced(),
+        allow_unauthenticated: args.auth.ws_allow_unauthenticated,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(Server::new(setup), args.listen, auth));
+    // A thread may still be blocked in a read of standard input; it ends with the process.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(server: Server, listen: Listen, auth: WsAuth) -> anyhow::Result<()> {
+    let over_stdio = listen == Listen::Stdio;
+    let stop = async {
+        tokio::select! {
+            signalled = ending::signalled() => signalled,
+            () = ending::orphaned(), if over_stdio => Ok(()),
+        }
+    };
+    let serving = server.serve(listen, auth);
+    tokio::pin!(serving);
+    tokio::select! {
+        result = &mut serving => Ok(result?),
+        stopped = stop => {
+            stopped.context("cannot wait for signals")?;
+            server.begin_stop();
+            Ok(serving.await?)
+        }
+    }
+}
+
+fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
+    let signed_only = [
+        ("--ws-shared-secret-file", args.ws_shared_secret_file.is_some()),
+        ("--ws-issuer", args.ws_issuer.is_some()),
+        ("--ws-audience", args.ws_audience.is_some()),
+        ("--ws-max-clock-skew-seconds", args.ws_max_clock_skew_seconds.is_some()),
+    ];
+    let stray =
+        |flags: &[(&'static str, bool)]| flags.iter().find(|(_, given)| *given).map(|(flag, _)| *flag);
+    match args.ws_auth {
+        None => match stray(&[("--ws-token-file", args.ws_token_file.is_some())]).or(stray(&signed_only)) {
+            Some(flag) => bail!("{flag} needs --ws-auth"),
+            None => Ok(WsAuth::None),
+        },
+        Some(WsAuthMode::CapabilityToken) => {
+            if let Some(flag) = stray(&signed_only) {
+                bail!("{flag} is for --ws-auth signed-bearer-token");
+            }
+            let file =
+                args.ws_token_file.as_ref().context("--ws-auth capability-token needs --ws-token-file")?;
+            Ok(WsAuth::capability(file)?)
+        }
+        Some(WsAuthMode::SignedBearerToken) => {
+            if args.ws_token_file.is_some() {
+                bail!("--ws-token-file is for --ws-auth capability-token");
+            }
+            let file = (args.ws_shared_secret_file.as_ref())
+                .context("--ws-auth signed-bearer-token needs --ws-shared-secret-file")?;
+            let skew = args.ws_max_clock_skew_seconds.unwrap_or(DEFAULT_CLOCK_SKEW_SECONDS);
+            Ok(WsAuth::signed(file, args.ws_issuer.clone(), args.ws_audience.clone(), skew)?)
+        }
+    }
+}
+
+fn home() -> anyhow::Result<PathBuf> {
+    let named =
+        ["CODICIL_HOME", "CODEX_HOME"].iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
+    let home = match named {
+        Some(path) => PathBuf::from(path),
+        None => env::home_dir().context("set CODICIL_HOME: there is no home directory")?.join(".codicil"),
+    };
+    Ok(std::path::absolute(home)?)
+}

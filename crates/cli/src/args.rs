@@ -1,0 +1,120 @@
+//! The command line, with the reference's flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use codicil_server::Listen;
+
+use crate::version;
+
+/// A little codex: an app-server for agents that works with any model.
+#[derive(Debug, Parser)]
+#[command(name = "codicil", version = version::LINE.as_str(), propagate_version = false, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub overrides: Overrides,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the app-server protocol, over standard input and output unless told otherwise.
+    AppServer(AppServer),
+    /// Print a completion script for a shell.
+    Completion {
+        #[arg(value_enum, default_value = "bash")]
+        shell: Shell,
+    },
+}
+
+/// Changes to the configuration for this process only.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Overrides {
+    /// Set a configuration value: a dotted key, and a value that is read as TOML or else as a string.
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
+    pub config: Vec<String>,
+    /// Turn a feature on (the same as -c features.NAME=true).
+    #[arg(long, value_name = "FEATURE", global = true)]
+    pub enable: Vec<String>,
+    /// Turn a feature off (the same as -c features.NAME=false).
+    #[arg(long, value_name = "FEATURE", global = true)]
+    pub disable: Vec<String>,
+    /// Refuse to start when the configuration has a key that is not known.
+    #[arg(long, global = true)]
+    pub strict_config: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct AppServer {
+    #[command(subcommand)]
+    pub export: Option<Export>,
+    /// Where to listen: stdio://, ws://IP:PORT or unix://PATH.
+    #[arg(long, value_name = "URL", default_value = "stdio://")]
+    pub listen: Listen,
+    /// Listen on standard input and output (the same as --listen stdio://).
+    #[arg(long, conflicts_with = "listen")]
+    pub stdio: bool,
+    #[command(flatten)]
+    pub auth: WsAuthArgs,
+    /// Accepted for clients that pass it. Codicil sends no analytics.
+    #[arg(long, hide = true)]
+    pub analytics_default_enabled: bool,
+}
+
+/// How websocket clients prove that they may connect.
+#[derive(Debug, Args)]
+pub struct WsAuthArgs {
+    /// How websocket clients authenticate. They send `Authorization: Bearer TOKEN` with the handshake.
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub ws_auth: Option<WsAuthMode>,
+    /// The file with the token, for --ws-auth capability-token.
+    #[arg(long, value_name = "PATH")]
+    pub ws_token_file: Option<PathBuf>,
+    /// The file with the secret (at least 32 bytes) that signs HS256 tokens, for --ws-auth signed-bearer-token.
+    #[arg(long, value_name = "PATH")]
+    pub ws_shared_secret_file: Option<PathBuf>,
+    /// The issuer that signed tokens must name.
+    #[arg(long, value_name = "ISSUER")]
+    pub ws_issuer: Option<String>,
+    /// The audience that signed tokens must name.
+    #[arg(long, value_name = "AUDIENCE")]
+    pub ws_audience: Option<String>,
+    /// How far clocks may be apart when signed tokens are checked [default: 30].
+    #[arg(long, value_name = "SECONDS")]
+    pub ws_max_clock_skew_seconds: Option<u64>,
+    /// Let anyone who reaches a listener that is not on loopback in, because something else protects it.
+    #[arg(long)]
+    pub ws_allow_unauthenticated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WsAuthMode {
+    /// Everyone who knows the token.
+    CapabilityToken,
+    /// Everyone with a token signed by the shared secret.
+    SignedBearerToken,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Export {
+    /// Write the protocol as TypeScript.
+    GenerateTs(ExportArgs),
+    /// Write the protocol as JSON Schema.
+    GenerateJsonSchema(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The directory to write to; it is made if need be.
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Include what clients must opt in to.
+    #[arg(long)]
+    pub experimental: bool,
+    /// Accepted for scripts that pass it. The output is formatted already.
+    #[arg(short, long, value_name = "BIN", hide = true)]
+    pub prettier: Option<PathBuf>,
+}

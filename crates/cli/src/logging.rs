@@ -1,0 +1,18 @@
+//! Logs go to standard error: `RUST_LOG` filters, `LOG_FORMAT=json` makes one JSON object a line.
+
+use std::{env, io};
+
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// Warnings and errors are shown unless `RUST_LOG` says otherwise.
+pub fn init() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
+        .from_env_lossy();
+    let builder = fmt().with_env_filter(filter).with_writer(io::stderr);
+    if env::var("LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json")) {
+        builder.json().init();
+    } else {
+        builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init();
+    }
+}

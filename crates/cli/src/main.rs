@@ -1,0 +1,35 @@
+//! The `codicil` binary: one subcommand a module.
+
+mod app_server;
+mod args;
+mod ending;
+mod export;
+mod logging;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("codicil: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::AppServer(args) => app_server::run(cli.overrides, args),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `#[wire]` on enums: unit enums written as strings, tagged and externally tagged unions.
+
+use proc_macro2::TokenStream as Tokens;
+use quote::{format_ident, quote};
+use syn::{Attribute, Data, DataEnum, DeriveInput, Fields, Ident, Variant, parse_quote};
+
+use crate::{
+    Args, inspect_field,
+    names::{self, Names},
+    take_experimental, take_marks,
+};
+
+pub fn expand(mut input: DeriveInput, mut args: Args) -> syn::Result<Tokens> {
+    args.default_to("rename_all", "camelCase");
+    args.default_to("rename_all_fields", "camelCase");
+    let Data::Enum(data) = &mut input.data else { unreachable!("checked by the caller") };
+    let names = variant_names(data, &args)?;
+    let mut arms = Tokens::new();
+    for variant in &mut data.variants {
+        arms.extend(inspect_variant(variant, args.sparse)?);
+    }
+    let name = input.ident.clone();
+    let serde = args.serde.clone();
+    let (derives, open) = if args.open {
+        let (open, arm) = open_up(&name, data, &args, &names);
+        arms.extend(arm);
+        (Tokens::new(), open)
+    } else {
+        (quote!(#[derive(::serde::Deserialize, ::schemars::JsonSchema)]), Tokens::new())
+    };
+    Ok(quote! {
+        #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
+        #derives
+        #[serde(#(#serde),*)]
+        #input
+
+        #open
+
+        impl crate::Inspect for #name {
+            #[allow(unused_variables)]
+            fn inspect(&self, findings: &mut crate::Findings) {
+                match self { #arms }
+            }
+        }
+    })
+}
+
+fn variant_names(data: &DataEnum, args: &Args) -> syn::Result<Vec<Names>> {
+    let rule = args.serde_value("rename_all").unwrap_or_default();
+    data.variants.iter().map(|variant| names::of_variant(variant, &rule)).collect()
+}
+
+fn inspect_variant(variant: &mut Variant, sparse: bool) -> syn::Result<Tokens> {
+    let gate =
+        take_experimental(&mut variant.attrs)?.map(|descriptor| quote!(findings.experimental(#descriptor);));
+    let mut inspections = Tokens::new();
+    let mut bound = Vec::new();
+    for (at, field) in variant.fields.iter_mut().enumerate() {
+        let experimental = take_marks(field, sparse)?;
+        let place = field.ident.clone().unwrap_or_else(|| format_ident!("field{at}"));
+        inspections.extend(inspect_field(&quote!(#place), experimental.as_ref()));
+        bound.push(place);
+    }
+    let pattern = pattern(variant, &bound);
+    Ok(quote!(Self::#pattern => { #gate #inspections }))
+}
+
+fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
+    let name = &variant.ident;
+    match variant.fields {
+        Fields::Named(_) => quote!(#name { #(#bound),* }),
+        Fields::Unnamed(_) => quote!(#name(#(#bound),*)),
+        Fields::Unit => quote!(#name),
+    }
+}
+
+/// Adds the variant `Unrecognized`, a `Deserialize` that chooses it for unknown names only and a schema
+/// without it. Returns these implementations and the variant's arm in `inspect`.
+fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (Tokens, Tokens) {
+    let known = known_enum(data, args);
+    remove_schema_marks(data);
+    let name_text = name.to_string();
+    let conversions = data.variants.iter().map(|variant| {
+        let bound: Vec<_> = (variant.fields.iter().enumerate())
+            .map(|(at, field)| field.ident.clone().unwrap_or_else(|| format_ident!("field{at}")))
+            .collect();
+        let pattern = pattern(variant, &bound);
+        quote!(Known::#pattern => Self::#pattern)
+    });
+    let conversions: Vec<_> = conversions.collect();
+    let written: Vec<_> = names.iter().map(|names| &names.written).collect();
+    let read: Vec<_> = names.iter().flat_map(|names| &names.aliases).collect();
+    let tag = match args.serde_value("tag") {
+        Some(tag) => quote!(Some(#tag)),
+        None => quote!(None),
+    };
+    let is_string = data.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit))
+        && args.serde_value("tag").is_none();
+    let (held, name_of) = if is_string {
+        (quote!(String), quote!(value))
+    } else {
+        (quote!(::serde_json::Value), quote!(crate::open::name(value, #tag).unwrap_or_default()))
+    };
+    let keep = if is_string { quote!(crate::open::into_string(value)) } else { quote!(value) };
+    data.variants.push(parse_quote! {
+        /// A value this version does not know, as it was received.
+        #[serde(untagged)]
+        Unrecognized(#held)
+    });
+    let implementation = quote! {
+        const _: () = {
+            #known
+
+            impl<'de> ::serde::Deserialize<'de> for #name {
+                fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                    const NAMES: &[&str] = &[#(#written,)* #(#read),*];
+                    let value = ::serde_json::Value::deserialize(from)?;
+                    if crate::open::name(&value, #tag).is_some_and(|name| !NAMES.contains(&name)) {
+                        return Ok(Self::Unrecognized(#keep));
+                    }
+                    let known = Known::deserialize(value).map_err(::serde::de::Error::custom)?;
+                    Ok(match known { #(#conversions),* })
+                }
+            }
+
+            impl ::schemars::JsonSchema for #name {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    #name_text.into()
+                }
+
+                fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                    Known::json_schema(generator)
+                }
+            }
+        };
+    };
+    let arm = quote! {
+        Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),
+    };
+    (implementation, arm)
+}
+
+/// The same enum with the variants of this version only: what serde reads and the schema shows.
+fn known_enum(data: &DataEnum, args: &Args) -> Tokens {
+    let serde = &args.serde;
+    let is_shared =
+        |attr: &Attribute| ["serde", "schemars", "doc"].iter().any(|name| attr.path().is_ident(name));
+    let variants = data.variants.iter().cloned().map(|mut variant| {
+        variant.attrs.retain(is_shared);
+        for field in &mut variant.fields {
+            field.attrs.retain(is_shared);
+        }
+        variant
+    });
+    quote! {
+        // The schema's code describes what is written, so it wants the fields that serde never reads.
+        #[allow(dead_code)]
+        #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(#(#serde),*)]
+        enum Known { #(#variants),* }
+    }
+}
+
+/// The enum itself no longer derives a schema, and so cannot carry its attributes.
+fn remove_schema_marks(data: &mut DataEnum) {
+    for variant in &mut data.variants {
+        variant.attrs.retain(|attr| !attr.path().is_ident("schemars"));
+        for field in &mut variant.fields {
+            field.attrs.retain(|attr| !attr.path().is_ident("schemars"));
+        }
+    }
+}

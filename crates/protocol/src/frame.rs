@@ -1,0 +1,96 @@
+//! A message on its way out: turned into bytes once, shared by everyone who receives it.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::{
+    AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, Method, Notice, PlanDelta,
+    ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
+};
+
+/// One encoded message. Cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    method: Option<&'static str>,
+    bytes: Bytes,
+    /// Where the text of a delta begins; it reaches up to [`DELTA_END`].
+    text_at: Option<usize>,
+}
+
+/// What follows the text of a delta, which is the last member of its params.
+const DELTA_END: &[u8] = br#""}}"#;
+const DELTA_START: &[u8] = br#""delta":""#;
+
+/// Notifications whose text may be joined with that of the next one for the same item.
+const DELTAS: &[&str] = &[
+    AgentMessageDelta::NAME,
+    PlanDelta::NAME,
+    CommandExecutionOutputDelta::NAME,
+    FileChangeOutputDelta::NAME,
+    ReasoningSummaryTextDelta::NAME,
+    ReasoningTextDelta::NAME,
+];
+
+impl Frame {
+    pub fn notification<N: Notice>(params: &N::Params) -> Self {
+        let bytes = encode(&Outgoing::Notification { method: N::NAME, params });
+        let text_at = if DELTAS.contains(&N::NAME) { text_of_delta(&bytes) } else { None };
+        Self { method: Some(N::NAME), bytes, text_at }
+    }
+
+    pub fn request<M: Method>(id: &rpc::RequestId, params: &M::Params) -> Self {
+        let bytes = encode(&Outgoing::Request { method: M::NAME, id, params });
+        Self { method: Some(M::NAME), bytes, text_at: None }
+    }
+
+    pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
+        Self::answer(encode(&Outgoing::Response { id, result }))
+    }
+
+    pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
+        Self::answer(encode::<()>(&Outgoing::Error { error, id }))
+    }
+
+    fn answer(bytes: Bytes) -> Self {
+        Self { method: None, bytes, text_at: None }
+    }
+
+    /// The method of a notification or request; answers have none.
+    pub fn method(&self) -> Option<&'static str> {
+        self.method
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What to append to `before` (whose bytes end in [`DELTA_END`], which must go first) so that it says
+    /// what the two deltas say together. `None` unless both are deltas of one item.
+    pub fn continuation<'a>(&'a self, before: &[u8]) -> Option<&'a [u8]> {
+        let (head, text) = self.bytes.split_at_checked(self.text_at?)?;
+        before.starts_with(head).then_some(text)
+    }
+
+    /// How many bytes of a delta go when another is appended.
+    pub const DELTA_END_LEN: usize = DELTA_END.len();
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Outgoing<'a, T: Serialize> {
+    Notification { method: &'a str, params: &'a T },
+    Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
+    Response { id: &'a rpc::RequestId, result: &'a T },
+    Error { error: &'a rpc::ErrorObject, id: &'a rpc::RequestId },
+}
+
+/// The protocol's types have string keys and no foreign `Serialize`, so encoding them cannot fail.
+fn encode<T: Serialize>(message: &Outgoing<'_, T>) -> Bytes {
+    serde_json::to_vec(message).expect("wire types are always JSON").into()
+}
+
+/// A quote inside an id is escaped, so the first `"delta":"` is the member and not part of one.
+fn text_of_delta(bytes: &[u8]) -> Option<usize> {
+    let start = bytes.windows(DELTA_START.len()).position(|window| window == DELTA_START)?;
+    bytes.ends_with(DELTA_END).then_some(start + DELTA_START.len())
+}

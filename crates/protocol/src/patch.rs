@@ -1,0 +1,73 @@
+//! A member whose absence, null and value are three different things.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Findings, Inspect};
+
+/// What a request says about a setting that it may leave alone, clear or replace.
+///
+/// Fields of this type carry `#[serde(default, skip_serializing_if = "Patch::is_missing")]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Patch<T> {
+    #[default]
+    Missing,
+    Null,
+    Value(T),
+}
+
+impl<T> Patch<T> {
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+
+    /// The setting after the request, given what it was before.
+    pub fn apply(self, before: Option<T>) -> Option<T> {
+        match self {
+            Self::Missing => before,
+            Self::Null => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Patch<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Missing | Self::Null => to.serialize_none(),
+            Self::Value(value) => value.serialize(to),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(from)?.map_or(Self::Null, Self::Value))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Patch<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(generator)
+    }
+}
+
+impl<T: Inspect> Inspect for Patch<T> {
+    fn inspect(&self, findings: &mut Findings) {
+        if let Self::Value(value) = self {
+            value.inspect(findings);
+        }
+    }
+
+    fn is_used(&self) -> bool {
+        matches!(self, Self::Value(_))
+    }
+}

@@ -1,0 +1,42 @@
+//! Paths that must be absolute, refused at the edge when they are not.
+
+use std::{
+    ops::Deref,
+    path::{Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+use crate::Inspect;
+
+/// An absolute path. Whether anything is there is for its user to find out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct AbsolutePathBuf(#[schemars(with = "String")] PathBuf);
+
+impl AbsolutePathBuf {
+    /// `None` for a relative path.
+    pub fn new(path: impl Into<PathBuf>) -> Option<Self> {
+        let path = path.into();
+        path.is_absolute().then_some(Self(path))
+    }
+}
+
+impl Deref for AbsolutePathBuf {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for AbsolutePathBuf {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // The sentence is the reference server's; clients match on it.
+        Self::new(PathBuf::deserialize(from)?)
+            .ok_or_else(|| D::Error::custom("AbsolutePathBuf deserialized without a base path"))
+    }
+}
+
+impl Inspect for AbsolutePathBuf {}

@@ -1,0 +1,141 @@
+//! What an agent may do, and who is asked: approval and sandbox policies, shared by threads, turns,
+//! `command/exec` and the configuration.
+//!
+//! Approval policies and sandbox modes are kebab case on the wire, sandbox policies camel case. The other
+//! spellings in circulation are read, never written.
+
+use serde_json::Value;
+
+use crate::{AbsolutePathBuf, wire};
+
+/// When somebody is asked before the agent acts.
+#[wire(open, rename_all = "kebab-case", rename_all_fields = "snake_case")]
+pub enum AskForApproval {
+    /// Before everything that is not known to only read.
+    #[serde(alias = "unlessTrusted", alias = "unless-trusted", alias = "always")]
+    Untrusted,
+    /// After the sandbox stopped a command: may it run again without?
+    #[serde(alias = "onFailure")]
+    OnFailure,
+    /// When the agent asks to leave the sandbox.
+    #[serde(alias = "onRequest")]
+    OnRequest,
+    /// Never; what would need an answer is refused.
+    Never,
+    /// Kind by kind: `false` refuses without asking.
+    #[experimental("askForApproval.granular")]
+    Granular {
+        /// Commands that want to leave the sandbox.
+        sandbox_approval: bool,
+        /// Commands that a rule says to ask about.
+        rules: bool,
+        #[serde(default)]
+        skill_approval: bool,
+        /// The agent's requests for more permissions.
+        #[serde(default)]
+        request_permissions: bool,
+        /// Questions of MCP servers.
+        mcp_elicitations: bool,
+    },
+}
+
+/// Who answers approval requests.
+#[wire(open, rename_all = "snake_case")]
+#[derive(Eq)]
+pub enum ApprovalsReviewer {
+    /// The person, through the client.
+    User,
+    /// An agent that weighs the risk; its reviews are reported by `item/autoApprovalReview/*`.
+    #[serde(alias = "auto_review")]
+    GuardianSubagent,
+}
+
+/// A [`SandboxPolicy`] by name; the configuration fills in its details.
+#[wire(open, rename_all = "kebab-case")]
+#[derive(Eq)]
+pub enum SandboxMode {
+    #[serde(alias = "readOnly")]
+    ReadOnly,
+    #[serde(alias = "workspaceWrite")]
+    WorkspaceWrite,
+    #[serde(alias = "dangerFullAccess")]
+    DangerFullAccess,
+}
+
+/// What commands can reach. Members may be left out: then everything can be read, nothing but the working
+/// and temporary directories written, and no network used.
+#[wire(open, tag = "type")]
+pub enum SandboxPolicy {
+    /// No sandbox.
+    #[serde(alias = "danger-full-access")]
+    DangerFullAccess,
+    #[serde(alias = "read-only")]
+    ReadOnly {
+        #[serde(default)]
+        access: ReadOnlyAccess,
+        #[serde(default)]
+        network_access: bool,
+    },
+    /// The client confines the whole server; the agent is told it may write anywhere.
+    #[serde(alias = "external-sandbox")]
+    ExternalSandbox {
+        /// A word here, where the other policies have a boolean.
+        #[serde(default)]
+        network_access: NetworkAccess,
+    },
+    #[serde(alias = "workspace-write")]
+    WorkspaceWrite {
+        /// Beside the working directory.
+        #[serde(default)]
+        writable_roots: Vec<AbsolutePathBuf>,
+        #[serde(default)]
+        read_only_access: ReadOnlyAccess,
+        #[serde(default)]
+        network_access: bool,
+        /// Do not make `$TMPDIR` writable.
+        #[serde(default)]
+        exclude_tmpdir_env_var: bool,
+        /// Do not make `/tmp` writable.
+        #[serde(default)]
+        exclude_slash_tmp: bool,
+    },
+}
+
+/// What can be read under a policy that restricts writing.
+#[wire(open, tag = "type")]
+#[derive(Default)]
+pub enum ReadOnlyAccess {
+    Restricted {
+        /// Also what programs need to run at all: the system's libraries and tools.
+        #[serde(default = "crate::yes")]
+        include_platform_defaults: bool,
+        #[serde(default)]
+        readable_roots: Vec<AbsolutePathBuf>,
+    },
+    #[default]
+    FullAccess,
+}
+
+/// What an external sandbox lets through, so that the agent can be told.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum NetworkAccess {
+    #[default]
+    Restricted,
+    Enabled,
+}
+
+/// Which page of permission profiles.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct PermissionProfileListParams {
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// One page of permission profiles.
+#[wire]
+pub struct PermissionProfileListResponse {
+    pub data: Vec<Value>,
+    pub next_cursor: Option<String>,
+}

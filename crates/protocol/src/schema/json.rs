@@ -1,0 +1,101 @@
+//! The JSON Schema export: a self-contained file for every message and answer, and two bundles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::generate::Contract;
+use serde_json::{Map, Value, json};
+
+use super::{Audience, File, Surface, reachable, union_schema};
+
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// All files of the export.
+pub fn json_schema(audience: Audience) -> Vec<File> {
+    let surface = Surface::new(audience, Contract::Deserialize);
+    let mut types = surface.types.clone();
+    types.extend(surface.unions.iter().map(|union| (union.name.to_owned(), union_schema(union))));
+    types.insert("JSONRPCMessage".into(), any_message());
+    let mut roots = surface.roots.clone();
+    roots.extend(surface.unions.iter().map(|union| union.name.to_owned()));
+    roots.insert("JSONRPCMessage".into());
+
+    let mut files: Vec<_> = roots.iter().filter_map(|name| single(name, &types, &surface)).collect();
+    files.push(bundle("codex_app_server_protocol.schemas.json", nested(&types, &surface.current)));
+    files.push(bundle("codex_app_server_protocol.v2.schemas.json", current(&types, &surface)));
+    files
+}
+
+fn any_message() -> Value {
+    let kinds = ["JSONRPCRequest", "JSONRPCNotification", "JSONRPCResponse", "JSONRPCError"];
+    let references = kinds.map(|kind| json!({ "$ref": format!("#/definitions/{kind}") }));
+    json!({ "anyOf": references })
+}
+
+/// A type with all it is made of.
+fn single(name: &str, types: &BTreeMap<String, Value>, surface: &Surface) -> Option<File> {
+    let mut schema = types.get(name)?.as_object()?.clone();
+    let mut used = reachable(types, &BTreeSet::from([name.to_owned()]));
+    used.remove(name);
+    schema.insert("$schema".into(), DRAFT.into());
+    schema.insert("title".into(), name.into());
+    if !used.is_empty() {
+        schema.insert("definitions".into(), select(types, &used).into());
+    }
+    let folder = match name {
+        "InitializeParams" | "InitializeResponse" => "v1/",
+        "RequestId" => "",
+        _ if surface.current.contains(name) => "v2/",
+        _ => "",
+    };
+    Some(File { path: format!("{folder}{name}.json"), content: pretty(&schema.into()) })
+}
+
+/// Every type, those of the current dialect in a namespace of their own.
+fn nested(types: &BTreeMap<String, Value>, current: &BTreeSet<String>) -> Map<String, Value> {
+    let older: BTreeSet<_> = types.keys().filter(|name| !current.contains(*name)).cloned().collect();
+    let mut definitions = select(types, &older);
+    let mut newer = select(types, current);
+    for schema in definitions.values_mut().chain(newer.values_mut()) {
+        point_into_namespace(schema, current);
+    }
+    definitions.insert("v2".into(), newer.into());
+    definitions
+}
+
+fn current(types: &BTreeMap<String, Value>, surface: &Surface) -> Map<String, Value> {
+    let mut roots = surface.current.clone();
+    roots.extend(["ClientRequest", "ServerNotification"].map(str::to_owned));
+    select(types, &reachable(types, &roots))
+}
+
+fn bundle(path: &str, definitions: Map<String, Value>) -> File {
+    let title = "CodexAppServerProtocol";
+    let schema = json!({ "$schema": DRAFT, "title": title, "type": "object", "definitions": definitions });
+    File { path: path.to_owned(), content: pretty(&schema) }
+}
+
+fn select(types: &BTreeMap<String, Value>, names: &BTreeSet<String>) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some((name.clone(), types.get(name)?.clone()))).collect()
+}
+
+fn point_into_namespace(schema: &mut Value, namespace: &BTreeSet<String>) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get_mut("$ref")
+                && let Some(name) = super::referenced(reference)
+                && namespace.contains(name)
+            {
+                *reference = format!("#/definitions/v2/{name}");
+            }
+            members.values_mut().for_each(|member| point_into_namespace(member, namespace));
+        }
+        Value::Array(elements) => {
+            elements.iter_mut().for_each(|element| point_into_namespace(element, namespace));
+        }
+        _ => {}
+    }
+}
+
+fn pretty(schema: &Value) -> String {
+    format!("{schema:#}\n")
+}

@@ -1,0 +1,252 @@
+//! The published form of the protocol: JSON Schema and TypeScript, made from the types themselves.
+//!
+//! Both exports start from [`Surface`]: the tables, with or without what is experimental, and the schema
+//! of every type they reach. An export is a list of files; writing them is the caller's business.
+
+mod json;
+mod typescript;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::generate::{Contract, SchemaSettings};
+use serde_json::{Map, Value, json};
+
+pub use json::json_schema;
+pub use typescript::typescript;
+
+use crate::{
+    CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, MethodInfo, NOTIFICATIONS, RawResponseItemCompletedNotification,
+    SERVER_REQUESTS, Stability, TypeInfo, rpc,
+};
+
+/// A file of an export, its path relative to the directory the caller chose.
+#[derive(Debug)]
+pub struct File {
+    pub path: String,
+    pub content: String,
+}
+
+/// Whether experimental methods and fields are part of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    Stable,
+    Experimental,
+}
+
+/// One of the four unions of messages.
+struct Union {
+    name: &'static str,
+    methods: Vec<MethodInfo>,
+    has_id: bool,
+}
+
+/// Everything that is to be published.
+struct Surface {
+    unions: Vec<Union>,
+    /// Every type by name.
+    types: BTreeMap<String, Value>,
+    /// Names of the types that are messages or answers and so have a file of their own.
+    roots: BTreeSet<String>,
+    /// Names of the types that belong to the current dialect of the protocol (`v2`).
+    current: BTreeSet<String>,
+}
+
+impl Surface {
+    fn new(audience: Audience, contract: Contract) -> Self {
+        let unions = unions(audience);
+        let mut generator = SchemaSettings::draft07().with(|s| s.contract = contract).into_generator();
+        let mut roots = BTreeSet::new();
+        let mut current_roots = BTreeSet::new();
+        let mut add = |info: TypeInfo, current: bool| {
+            (info.schema)(&mut generator);
+            let name = (info.name)();
+            if current {
+                current_roots.insert(name.clone());
+            }
+            roots.insert(name);
+        };
+        for union in &unions {
+            for method in &union.methods {
+                let current = union.name != "ServerRequest" && !is_older(method.name);
+                method.params.into_iter().chain(method.response).for_each(|info| add(info, current));
+            }
+        }
+        add(TypeInfo::of::<RawResponseItemCompletedNotification>(), true);
+        for info in envelope() {
+            add(info, false);
+        }
+        let mut types: BTreeMap<_, _> = generator.take_definitions(true).into_iter().collect();
+        types.values_mut().for_each(|schema| {
+            settle_experimental(schema, audience);
+            flatten(schema);
+        });
+        let used = reachable(&types, &roots);
+        types.retain(|name, _| used.contains(name));
+        let current = reachable(&types, &current_roots);
+        Self { unions, types, roots, current }
+    }
+}
+
+fn unions(audience: Audience) -> Vec<Union> {
+    let published = |methods: &[MethodInfo]| {
+        let keep = |method: &&MethodInfo| {
+            audience == Audience::Experimental || method.stability == Stability::Stable
+        };
+        methods.iter().filter(keep).copied().collect()
+    };
+    vec![
+        Union { name: "ClientRequest", methods: published(CLIENT_REQUESTS), has_id: true },
+        Union { name: "ClientNotification", methods: published(CLIENT_NOTIFICATIONS), has_id: false },
+        Union { name: "ServerRequest", methods: published(SERVER_REQUESTS), has_id: true },
+        Union { name: "ServerNotification", methods: published(NOTIFICATIONS), has_id: false },
+    ]
+}
+
+/// Methods whose types were published before there was a `v2`.
+fn is_older(method: &str) -> bool {
+    method == "initialize" || method.starts_with("fuzzyFileSearch")
+}
+
+fn envelope() -> [TypeInfo; 6] {
+    [
+        TypeInfo::of::<rpc::RequestId>(),
+        TypeInfo::of::<rpc::Request>(),
+        TypeInfo::of::<rpc::Notification>(),
+        TypeInfo::of::<rpc::Response>(),
+        TypeInfo::of::<rpc::ErrorResponse>(),
+        TypeInfo::of::<rpc::ErrorObject>(),
+    ]
+}
+
+/// Drops the fields marked experimental from a stable export, and the marks from any.
+fn settle_experimental(schema: &mut Value, audience: Audience) {
+    let is_marked = |schema: &Value| schema.get("x-experimental").is_some();
+    match schema {
+        Value::Object(members) => {
+            members.remove("x-experimental");
+            if audience == Audience::Stable
+                && let Some(Value::Object(properties)) = members.get_mut("properties")
+            {
+                let dropped: Vec<_> = properties
+                    .iter()
+                    .filter(|(_, schema)| is_marked(schema))
+                    .map(|(name, _)| name.clone())
+                    .collect();
+                properties.retain(|name, _| !dropped.contains(name));
+                if let Some(Value::Array(required)) = members.get_mut("required") {
+                    required.retain(|name| !dropped.iter().any(|dropped| name == dropped));
+                }
+            }
+            members.values_mut().for_each(|member| settle_experimental(member, audience));
+        }
+        Value::Array(elements) => {
+            elements.iter_mut().for_each(|member| settle_experimental(member, audience))
+        }
+        _ => {}
+    }
+}
+
+/// Undoes two wrappings that documented members bring and that code generators stumble over: a reference
+/// inside an `allOf` of its own, and a string enum as a choice of constants.
+fn flatten(schema: &mut Value) {
+    if let Value::Object(members) = schema {
+        if let Some(Value::Array(parts)) = members.get("allOf")
+            && let [only] = parts.as_slice()
+            && let Some(reference) = only.get("$ref").cloned()
+        {
+            members.remove("allOf");
+            members.insert("$ref".into(), reference);
+        }
+        if let Some(Value::Array(choices)) = members.get("oneOf")
+            && let Some(names) = choices.iter().map(constants).collect::<Option<Vec<_>>>()
+        {
+            let names = names.concat();
+            let described: Vec<_> = choices.iter().filter_map(described_choice).collect();
+            let before = members.get("description").and_then(Value::as_str).map(str::to_owned);
+            let description: Vec<_> = before.into_iter().chain(described).collect();
+            members.remove("oneOf");
+            members.insert("type".into(), "string".into());
+            members.insert("enum".into(), names.into());
+            if !description.is_empty() {
+                members.insert("description".into(), description.join("\n").into());
+            }
+        }
+    }
+    match schema {
+        Value::Object(members) => members.values_mut().for_each(flatten),
+        Value::Array(elements) => elements.iter_mut().for_each(flatten),
+        _ => {}
+    }
+}
+
+fn constants(choice: &Value) -> Option<Vec<Value>> {
+    match (choice.get("const"), choice.get("enum")) {
+        (Some(name), _) => Some(vec![name.clone()]),
+        (None, Some(Value::Array(names))) => Some(names.clone()),
+        _ => None,
+    }
+}
+
+fn described_choice(choice: &Value) -> Option<String> {
+    Some(format!("- `{}`: {}", choice.get("const")?.as_str()?, choice.get("description")?.as_str()?))
+}
+
+/// The types that `roots` are made of, themselves included.
+fn reachable(types: &BTreeMap<String, Value>, roots: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<_> = roots.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        if let Some(schema) = types.get(&name)
+            && found.insert(name)
+        {
+            each_reference(schema, &mut |name| open.push(name.to_owned()));
+        }
+    }
+    found
+}
+
+fn each_reference(schema: &Value, visit: &mut impl FnMut(&str)) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(name) = members.get("$ref").and_then(Value::as_str).and_then(referenced) {
+                visit(name);
+            }
+            members.values().for_each(|member| each_reference(member, visit));
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| each_reference(element, visit)),
+        _ => {}
+    }
+}
+
+/// `Name` of `#/definitions/Name`.
+fn referenced(reference: &str) -> Option<&str> {
+    reference.rsplit('/').next()
+}
+
+/// The schema of a union of messages.
+fn union_schema(union: &Union) -> Value {
+    let variants: Vec<_> = union.methods.iter().map(|method| message_schema(method, union.has_id)).collect();
+    json!({ "title": union.name, "oneOf": variants })
+}
+
+fn message_schema(method: &MethodInfo, has_id: bool) -> Value {
+    let mut properties = Map::new();
+    let mut required = vec!["method"];
+    if has_id {
+        properties.insert("id".into(), json!({ "$ref": "#/definitions/RequestId" }));
+        required.push("id");
+    }
+    properties.insert("method".into(), json!({ "type": "string", "enum": [method.name] }));
+    match method.params {
+        Some(params) => {
+            properties
+                .insert("params".into(), json!({ "$ref": format!("#/definitions/{}", (params.name)()) }));
+            required.push("params");
+        }
+        None if has_id => {
+            properties.insert("params".into(), json!({ "type": "null" }));
+        }
+        None => {}
+    }
+    json!({ "type": "object", "properties": properties, "required": required })
+}

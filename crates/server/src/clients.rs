@@ -1,0 +1,215 @@
+//! Who is connected, and who hears of which thread.
+//!
+//! Everything that goes to more than one client passes here, as a [`Frame`] that was encoded once.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use codicil_protocol::{Frame, InitializeParams, Method, Notice, ThreadId, rpc::RequestId};
+
+use crate::{
+    outbox::Outbox,
+    questions::{Answer, Questions},
+};
+
+/// A connection, for as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientId(u64);
+
+/// One connected client.
+#[derive(Debug)]
+pub struct Client {
+    pub id: ClientId,
+    pub outbox: Outbox,
+    session: OnceLock<Session>,
+}
+
+/// What `initialize` settled, once per connection.
+#[derive(Debug)]
+pub struct Session {
+    pub name: String,
+    pub version: String,
+    pub experimental: bool,
+    opted_out: HashSet<String>,
+}
+
+impl Session {
+    pub fn new(params: InitializeParams) -> Self {
+        let capabilities = params.capabilities.unwrap_or_default();
+        Self {
+            name: params.client_info.name,
+            version: params.client_info.version,
+            experimental: capabilities.experimental_api,
+            opted_out: capabilities.opt_out_notification_methods.into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl Client {
+    pub fn session(&self) -> Option<&Session> {
+        self.session.get()
+    }
+
+    /// False when there is one already.
+    pub fn initialize(&self, session: Session) -> bool {
+        self.session.set(session).is_ok()
+    }
+
+    /// Sends a frame unless the client has opted out of its method. Before `initialize` it hears nothing
+    /// but answers.
+    pub fn notify(&self, frame: &Frame) {
+        let wanted = match (self.session(), frame.method()) {
+            (Some(session), Some(method)) => !session.opted_out.contains(method),
+            (session, method) => session.is_some() && method.is_some(),
+        };
+        if wanted {
+            self.outbox.push(frame);
+        }
+    }
+}
+
+/// The registry of clients. Cheap to clone; every clone is the same registry.
+#[derive(Clone, Debug, Default)]
+pub struct Clients(Arc<Registry>);
+
+#[derive(Debug, Default)]
+struct Registry {
+    next_id: AtomicU64,
+    rooms: RwLock<Rooms>,
+    questions: Questions,
+}
+
+#[derive(Debug, Default)]
+struct Rooms {
+    clients: HashMap<ClientId, Arc<Client>>,
+    subscribers: HashMap<ThreadId, Vec<Arc<Client>>>,
+}
+
+impl Clients {
+    pub fn connect(&self) -> Arc<Client> {
+        let id = ClientId(self.0.next_id.fetch_add(1, Ordering::Relaxed));
+        let client = Arc::new(Client { id, outbox: Outbox::default(), session: OnceLock::new() });
+        self.write().clients.insert(id, client.clone());
+        client
+    }
+
+    /// Forgets a client and its subscriptions. Returns the threads it was subscribed to.
+    pub fn disconnect(&self, id: ClientId) -> Vec<ThreadId> {
+        let mut rooms = self.write();
+        rooms.clients.remove(&id);
+        let mut left = Vec::new();
+        rooms.subscribers.retain(|thread, subscribers| {
+            let before = subscribers.len();
+            subscribers.retain(|client| client.id != id);
+            if subscribers.len() < before {
+                left.push(thread.clone());
+            }
+            !subscribers.is_empty()
+        });
+        left
+    }
+
+    /// Subscribes a client to a thread and shows it the thread's open questions. Idempotent.
+    pub fn subscribe(&self, client: &Arc<Client>, thread: &ThreadId) {
+        let mut rooms = self.write();
+        let subscribers = rooms.subscribers.entry(thread.clone()).or_default();
+        if subscribers.iter().any(|other| other.id == client.id) {
+            return;
+        }
+        subscribers.push(client.clone());
+        // Still under the lock: a question asked meanwhile must reach the client once, not twice.
+        self.0.questions.of_thread(thread).iter().for_each(|frame| client.notify(frame));
+    }
+
+    /// False when the client was not subscribed.
+    pub fn unsubscribe(&self, id: ClientId, thread: &ThreadId) -> bool {
+        let mut rooms = self.write();
+        let Some(subscribers) = rooms.subscribers.get_mut(thread) else { return false };
+        let before = subscribers.len();
+        subscribers.retain(|client| client.id != id);
+        let removed = subscribers.len() < before;
+        if subscribers.is_empty() {
+            rooms.subscribers.remove(thread);
+        }
+        removed
+    }
+
+    pub fn has_subscribers(&self, thread: &ThreadId) -> bool {
+        self.read().subscribers.contains_key(thread)
+    }
+
+    /// Tells the subscribers of a thread.
+    pub fn notify(&self, thread: &ThreadId, frame: &Frame) {
+        if let Some(subscribers) = self.read().subscribers.get(thread) {
+            subscribers.iter().for_each(|client| client.notify(frame));
+        }
+    }
+
+    /// Tells everyone.
+    pub fn broadcast<N: Notice>(&self, params: &N::Params) {
+        let frame = Frame::notification::<N>(params);
+        self.read().clients.values().for_each(|client| client.notify(&frame));
+    }
+
+    /// Asks the subscribers of a thread. `None` when there are none; dropping the question withdraws it.
+    pub fn ask<M: Method>(&self, thread: &ThreadId, params: &M::Params) -> Option<Question> {
+        let rooms = self.read();
+        let subscribers = rooms.subscribers.get(thread)?;
+        let (id, frame, answer) = self.0.questions.ask::<M>(thread, params);
+        subscribers.iter().for_each(|client| client.notify(&frame));
+        Some(Question { id, answer, clients: self.clone() })
+    }
+
+    /// An answer that arrived from a client.
+    pub fn answer(&self, from: ClientId, id: &RequestId, answer: Answer) {
+        let rooms = self.read();
+        let is_subscribed = |thread: &ThreadId| {
+            rooms.subscribers.get(thread).is_some_and(|all| all.iter().any(|client| client.id == from))
+        };
+        self.0.questions.answer(id, is_subscribed, answer);
+    }
+
+    pub fn count(&self) -> usize {
+        self.read().clients.len()
+    }
+
+    /// Ends every connection once what waits for it has been read.
+    pub fn finish_all(&self) {
+        self.read().clients.values().for_each(|client| client.outbox.finish());
+    }
+
+    // The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
+    fn read(&self) -> RwLockReadGuard<'_, Rooms> {
+        self.0.rooms.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Rooms> {
+        self.0.rooms.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A question on its way. Its answer is awaited; dropped without, it is withdrawn.
+#[derive(Debug)]
+pub struct Question {
+    pub id: RequestId,
+    answer: tokio::sync::oneshot::Receiver<Answer>,
+    clients: Clients,
+}
+
+impl Question {
+    /// `None` when nobody is left who could answer.
+    pub async fn answer(mut self) -> Option<Answer> {
+        (&mut self.answer).await.ok()
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.clients.0.questions.withdraw(&self.id);
+    }
+}

@@ -1,0 +1,112 @@
+//! One connection: messages in, in order; answers out, as they come.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use codicil_protocol::{
+    Frame,
+    rpc::{Message, RequestId},
+};
+use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::{
+    clients::Client,
+    cx::Cx,
+    error::RpcError,
+    limits::{FLUSH_TIME, MAX_IN_FLIGHT},
+    outbox::Closed,
+    route::Reply,
+    server::Shared,
+};
+
+/// Serves a client until it goes away, stops reading, or the server ends.
+pub async fn serve(
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    mut messages: impl Stream<Item = Bytes> + Unpin,
+) {
+    let mut connection = Connection { shared, client, in_flight: FuturesUnordered::new() };
+    let client = connection.client.clone();
+    let closed = client.outbox.wait_closed();
+    tokio::pin!(closed);
+    loop {
+        let next = async {
+            client.outbox.wait_for_room().await;
+            messages.next().await
+        };
+        tokio::select! {
+            biased;
+            () = &mut closed => break,
+            Some(frame) = connection.in_flight.next(), if !connection.in_flight.is_empty() => {
+                client.outbox.push(&frame);
+            }
+            message = next => match message {
+                Some(message) => connection.receive(&message),
+                None => break,
+            },
+        }
+    }
+    connection.end().await;
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Frame>>,
+}
+
+impl Connection {
+    fn receive(&mut self, message: &[u8]) {
+        let Ok(text) = std::str::from_utf8(message) else {
+            tracing::warn!(bytes = message.len(), "skipped a message that is not UTF-8");
+            return;
+        };
+        match Message::parse(text) {
+            Ok(Message::Request { id, method, params }) => self.request(id, &method, params),
+            Ok(Message::Response { id, result }) => self.answer(&id, Ok(result.to_owned())),
+            Ok(Message::Error { id, error }) => self.answer(&id, Err(error)),
+            Ok(Message::Notification { method, .. }) => tracing::trace!(method, "notification"),
+            Err(_) if text.trim().is_empty() => {}
+            Err(malformed) => tracing::warn!(bytes = text.len(), "skipped a message: {malformed}"),
+        }
+    }
+
+    fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) {
+        if self.in_flight.len() >= MAX_IN_FLIGHT || self.client.outbox.is_busy() {
+            self.client.outbox.push(&Frame::error(&id, RpcError::overloaded().object()));
+            return;
+        }
+        let cx = Cx::new(self.client.clone(), self.shared.clone());
+        match self.shared.router.call(cx, id, method, params) {
+            Reply::Ready(frame) => self.client.outbox.push(&frame),
+            Reply::Pending(work) => self.in_flight.push(work),
+        }
+    }
+
+    fn answer(&self, id: &RequestId, answer: crate::questions::Answer) {
+        self.shared.clients.answer(self.client.id, id, answer);
+    }
+
+    /// Lets requests that are nearly done finish, then lets go of everything the client held.
+    async fn end(mut self) {
+        let outbox = &self.client.outbox;
+        match outbox.closed() {
+            Some(Closed::TooSlow) => {
+                tracing::warn!("disconnected a client that has stopped reading its messages");
+            }
+            _ => {
+                let rest = async {
+                    while let Some(frame) = self.in_flight.next().await {
+                        outbox.push(&frame);
+                    }
+                };
+                // What takes longer is cancelled when it is dropped.
+                let _ = timeout(FLUSH_TIME, rest).await;
+            }
+        }
+        outbox.finish();
+        self.shared.clients.disconnect(self.client.id);
+    }
+}

@@ -1,0 +1,62 @@
+//! The one place that knows JSON-RPC codes.
+
+use std::fmt;
+
+use codicil_protocol::rpc::{ErrorObject, codes};
+use serde_json::Value;
+
+/// What a client is told when its request failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcError(ErrorObject);
+
+impl RpcError {
+    /// The request makes no sense, or not now.
+    pub fn invalid_request(message: impl fmt::Display) -> Self {
+        Self::new(codes::INVALID_REQUEST, message)
+    }
+
+    /// The request was understood, but its values do not fit together.
+    pub fn invalid_params(message: impl fmt::Display) -> Self {
+        Self::new(codes::INVALID_PARAMS, message)
+    }
+
+    /// The server, the system or a backend failed. The causes go to the log, once.
+    pub fn internal(error: impl fmt::Display) -> Self {
+        Self::new(codes::INTERNAL_ERROR, error)
+    }
+
+    pub fn overloaded() -> Self {
+        Self::new(codes::OVERLOADED, "Server overloaded; retry later.")
+    }
+
+    pub fn not_initialized() -> Self {
+        Self::invalid_request("Not initialized")
+    }
+
+    pub fn already_initialized() -> Self {
+        Self::invalid_request("Already initialized")
+    }
+
+    pub fn experimental(descriptor: &str) -> Self {
+        Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
+    }
+
+    /// The params, or the method, are not what the protocol says.
+    pub fn malformed(reason: impl fmt::Display) -> Self {
+        Self::invalid_request(format_args!("Invalid request: {reason}"))
+    }
+
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.0.data = Some(data);
+        self
+    }
+
+    pub fn object(&self) -> &ErrorObject {
+        &self.0
+    }
+
+    fn new(code: i64, message: impl fmt::Display) -> Self {
+        Self(ErrorObject { code, message: message.to_string(), data: None })
+    }
+}

@@ -1,0 +1,28 @@
+//! The app-server: who is connected, what they ask, and where the answer comes from.
+//!
+//! Start with [`router`](router::router), the whole surface of the server on one page. A message flows
+//! from a [transport](transport) through its [`connection`] to a handler, and back through the client's
+//! [`outbox`]. What is true of every request is done once, in [`route`]; what is true of every client
+//! (subscriptions, questions) once, in [`clients`].
+
+pub mod clients;
+mod connection;
+mod cx;
+mod error;
+mod handlers;
+mod limits;
+pub mod outbox;
+pub mod questions;
+mod route;
+mod router;
+mod server;
+mod transport;
+mod user_agent;
+
+pub use error::RpcError;
+pub use server::{PROTOCOL_VERSION, Server, Setup};
+pub use transport::{
+    auth::{AuthError, WsAuth},
+    in_memory::{Duplex, connect},
+    listen::{Listen, ListenError},
+};

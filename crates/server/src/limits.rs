@@ -1,0 +1,33 @@
+//! Every ceiling of the server, in one place.
+
+use std::time::Duration;
+
+/// The longest message a client may send. A longer line is skipped and logged.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Requests of one connection that may be waiting for their answers. More are refused as overload.
+pub const MAX_IN_FLIGHT: usize = 128;
+
+/// Bytes waiting to be read by a client above which its new requests are refused as overload.
+pub const BUSY_BYTES: usize = 1 << 20;
+
+/// Bytes waiting to be read by a client above which nothing more is read from it.
+pub const PAUSE_READING_BYTES: usize = 16 << 20;
+
+/// Bytes waiting to be read by a client above which deltas of one item are joined.
+pub const JOIN_DELTAS_BYTES: usize = 16 << 20;
+
+/// The longest a joined delta grows before the next one stands alone again.
+pub const MAX_JOINED_BYTES: usize = 256 << 10;
+
+/// Bytes waiting to be read by a client above which it is disconnected: it has stopped reading.
+pub const MAX_WAITING_BYTES: usize = 64 << 20;
+
+/// Connections of a listener. More are turned away with 503, or closed at once.
+pub const MAX_CONNECTIONS: usize = 1024;
+
+/// How long a connection may take to say what it wants (HTTP head, or the first byte).
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// How long the last messages may take to leave when a connection or the server ends.
+pub const FLUSH_TIME: Duration = Duration::from_secs(2);

@@ -1,0 +1,203 @@
+//! What waits to be read by one client.
+//!
+//! Frames are pushed without waiting and taken in batches by the transport's writer. A client that reads
+//! slowly costs memory up to the ceilings in [`limits`](crate::limits) and nobody else anything: first its
+//! new requests are refused, then nothing more is read from it, then deltas of one item are joined, and
+//! at the last ceiling the outbox closes and with it the connection.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use codicil_protocol::Frame;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{
+    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_WAITING_BYTES, PAUSE_READING_BYTES,
+};
+
+#[derive(Debug, Default)]
+pub struct Outbox {
+    waiting: Mutex<Waiting>,
+    /// Woken when there is something to take, and when the outbox closes.
+    filled: Notify,
+    /// Woken when a batch has been taken, and when the outbox closes.
+    drained: Notify,
+    closing: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// Bytes of the batch that the writer holds; they count until it comes back for more.
+    in_writer: usize,
+    closed: Option<Closed>,
+}
+
+/// Why nothing more leaves through an outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The connection is over; what waits may still be taken.
+    Finished,
+    /// The client stopped reading; what waits is dropped.
+    TooSlow,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Shared(Bytes),
+    /// Several deltas of one item, joined.
+    Joined(Vec<u8>),
+}
+
+impl Outbox {
+    /// Queues a frame. What arrives after the end goes nowhere.
+    pub fn push(&self, frame: &Frame) {
+        let mut waiting = self.lock();
+        if waiting.closed.is_some() {
+            return;
+        }
+        let total = waiting.total();
+        if total + frame.bytes().len() > MAX_WAITING_BYTES {
+            waiting.close(Closed::TooSlow);
+            drop(waiting);
+            self.wake_all();
+            return;
+        }
+        if total < JOIN_DELTAS_BYTES || !waiting.join(frame) {
+            waiting.bytes += frame.bytes().len();
+            waiting.entries.push_back(Entry::Shared(frame.bytes().clone()));
+        }
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// Everything that waits; `None` when there is nothing left and never will be.
+    pub async fn take(&self) -> Option<Vec<Bytes>> {
+        loop {
+            let filled = self.filled.notified();
+            if let Some(result) = self.try_take() {
+                return result;
+            }
+            filled.await;
+        }
+    }
+
+    /// Whether the client reads too slowly for its requests to be served.
+    pub fn is_busy(&self) -> bool {
+        self.lock().total() > BUSY_BYTES
+    }
+
+    /// Returns once the client has read enough for it to be read from.
+    pub async fn wait_for_room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            {
+                let waiting = self.lock();
+                if waiting.closed.is_some() || waiting.total() <= PAUSE_READING_BYTES {
+                    return;
+                }
+            }
+            drained.await;
+        }
+    }
+
+    /// Nothing more will be pushed.
+    pub fn finish(&self) {
+        self.lock().close(Closed::Finished);
+        self.wake_all();
+    }
+
+    pub fn closed(&self) -> Option<Closed> {
+        self.lock().closed
+    }
+
+    /// Returns when the outbox closes.
+    pub async fn wait_closed(&self) {
+        self.closing.cancelled().await;
+    }
+
+    fn try_take(&self) -> Option<Option<Vec<Bytes>>> {
+        let mut waiting = self.lock();
+        waiting.in_writer = 0;
+        let result = if !waiting.entries.is_empty() {
+            waiting.in_writer = std::mem::take(&mut waiting.bytes);
+            let batch = std::mem::take(&mut waiting.entries);
+            Some(Some(batch.into_iter().map(Entry::into_bytes).collect()))
+        } else {
+            waiting.closed.map(|_| None)
+        };
+        drop(waiting);
+        self.drained.notify_waiters();
+        result
+    }
+
+    fn wake_all(&self) {
+        self.closing.cancel();
+        self.filled.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// The queue is a list of whole messages at any time, so a panic elsewhere cannot have broken it.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn total(&self) -> usize {
+        self.bytes + self.in_writer
+    }
+
+    fn close(&mut self, why: Closed) {
+        self.closed.get_or_insert(why);
+        if why == Closed::TooSlow {
+            self.entries.clear();
+            self.bytes = 0;
+        }
+    }
+
+    /// Appends a delta to the last entry, if that is of the same item and not too long already.
+    fn join(&mut self, frame: &Frame) -> bool {
+        let Some(last) = self.entries.back_mut() else { return false };
+        let Some(text) = frame.continuation(last.as_slice()) else { return false };
+        if last.as_slice().len() + text.len() > MAX_JOINED_BYTES {
+            return false;
+        }
+        let joined = last.make_joined();
+        joined.truncate(joined.len().saturating_sub(Frame::DELTA_END_LEN));
+        joined.extend_from_slice(text);
+        self.bytes += text.len() - Frame::DELTA_END_LEN.min(text.len());
+        true
+    }
+}
+
+impl Entry {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+
+    fn make_joined(&mut self) -> &mut Vec<u8> {
+        if let Self::Shared(bytes) = self {
+            *self = Self::Joined(bytes.to_vec());
+        }
+        match self {
+            Self::Joined(bytes) => bytes,
+            Self::Shared(_) => unreachable!("replaced above"),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Joined(bytes) => bytes.into(),
+        }
+    }
+}

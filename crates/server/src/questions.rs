@@ -1,0 +1,82 @@
+//! Requests of the server that wait for a client's answer.
+//!
+//! One table holds every pending question. The first answer counts; whoever asked may give up at any
+//! time, and a question that nobody is left to answer is void. Ids count from 0 per process, as clients
+//! of the reference server have seen.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use codicil_protocol::{
+    Frame, Method, ThreadId,
+    rpc::{ErrorObject, RequestId},
+};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+/// What a client said: a result that is not decoded yet, or that it failed.
+pub type Answer = Result<Box<RawValue>, ErrorObject>;
+
+#[derive(Debug, Default)]
+pub struct Questions {
+    next_id: AtomicI64,
+    pending: Mutex<HashMap<RequestId, Pending>>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// Only the subscribers of this thread may answer.
+    thread: ThreadId,
+    frame: Frame,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Questions {
+    /// Notes a question and gives it an id; the caller sends the frame.
+    pub fn ask<M: Method>(
+        &self,
+        thread: &ThreadId,
+        params: &M::Params,
+    ) -> (RequestId, Frame, oneshot::Receiver<Answer>) {
+        let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let frame = Frame::request::<M>(&id, params);
+        let (reply, answer) = oneshot::channel();
+        let pending = Pending { thread: thread.clone(), frame: frame.clone(), reply };
+        self.lock().insert(id.clone(), pending);
+        (id, frame, answer)
+    }
+
+    /// Hands an answer to whoever asked. An answer to nothing, or a second one, is ignored.
+    pub fn answer(&self, id: &RequestId, may_answer: impl FnOnce(&ThreadId) -> bool, answer: Answer) {
+        let mut pending = self.lock();
+        if pending.get(id).is_some_and(|question| may_answer(&question.thread))
+            && let Some(question) = pending.remove(id)
+        {
+            drop(pending);
+            // The asker may have given up in this very moment; then the answer is late.
+            let _ = question.reply.send(answer);
+        }
+    }
+
+    /// Drops a question that is not asked any more.
+    pub fn withdraw(&self, id: &RequestId) {
+        self.lock().remove(id);
+    }
+
+    /// The questions a new subscriber of a thread has to see, oldest first.
+    pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
+        let pending = self.lock();
+        let mut open: Vec<_> = pending.iter().filter(|(_, question)| question.thread == *thread).collect();
+        open.sort_by(|(a, _), (b, _)| a.cmp(b));
+        open.into_iter().map(|(_, question)| question.frame.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,129 @@
+//! The whole surface of the server on one page.
+
+use codicil_protocol::{
+    AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
+    CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
+    ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
+    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
+    ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
+    FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
+    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, Initialize, McpServerOauthLogin,
+    McpServerStatusList, Method, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall,
+    PluginList, PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
+    ThreadBackgroundTerminalsClean, ThreadCompactStart, ThreadDecrementElicitation, ThreadFork,
+    ThreadIncrementElicitation, ThreadList, ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet,
+    ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop,
+    ThreadResume, ThreadRollback, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
+    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
+};
+
+use crate::{
+    cx::Cx,
+    error::RpcError,
+    handlers::{connection, models, policy, threads},
+    route::Router,
+};
+
+pub fn router() -> Router {
+    let built = Router::new()
+        .on::<Initialize>(connection::initialize)
+        .on::<ThreadLoadedList>(threads::loaded_list)
+        .on::<MockExperimentalMethod>(models::mock_experimental_method)
+        .on::<PermissionProfileList>(policy::permission_profile_list);
+    unbuilt(built)
+}
+
+/// Methods whose area is not built yet. They check their params and their gates like all others, and then
+/// say so.
+fn unbuilt(router: Router) -> Router {
+    router
+        .on::<ThreadStart>(not_built::<ThreadStart>)
+        .on::<ThreadResume>(not_built::<ThreadResume>)
+        .on::<ThreadFork>(not_built::<ThreadFork>)
+        .on::<ThreadArchive>(not_built::<ThreadArchive>)
+        .on::<ThreadUnsubscribe>(not_built::<ThreadUnsubscribe>)
+        .on::<ThreadIncrementElicitation>(not_built::<ThreadIncrementElicitation>)
+        .on::<ThreadDecrementElicitation>(not_built::<ThreadDecrementElicitation>)
+        .on::<ThreadNameSet>(not_built::<ThreadNameSet>)
+        .on::<ThreadMetadataUpdate>(not_built::<ThreadMetadataUpdate>)
+        .on::<ThreadUnarchive>(not_built::<ThreadUnarchive>)
+        .on::<ThreadCompactStart>(not_built::<ThreadCompactStart>)
+        .on::<ThreadShellCommand>(not_built::<ThreadShellCommand>)
+        .on::<ThreadBackgroundTerminalsClean>(not_built::<ThreadBackgroundTerminalsClean>)
+        .on::<ThreadRollback>(not_built::<ThreadRollback>)
+        .on::<ThreadList>(not_built::<ThreadList>)
+        .on::<ThreadRead>(not_built::<ThreadRead>)
+        .on::<SkillsList>(not_built::<SkillsList>)
+        .on::<PluginList>(not_built::<PluginList>)
+        .on::<PluginRead>(not_built::<PluginRead>)
+        .on::<AppList>(not_built::<AppList>)
+        .on::<FsReadFile>(not_built::<FsReadFile>)
+        .on::<FsWriteFile>(not_built::<FsWriteFile>)
+        .on::<FsCreateDirectory>(not_built::<FsCreateDirectory>)
+        .on::<FsGetMetadata>(not_built::<FsGetMetadata>)
+        .on::<FsReadDirectory>(not_built::<FsReadDirectory>)
+        .on::<FsRemove>(not_built::<FsRemove>)
+        .on::<FsCopy>(not_built::<FsCopy>)
+        .on::<FsWatch>(not_built::<FsWatch>)
+        .on::<FsUnwatch>(not_built::<FsUnwatch>)
+        .on::<SkillsConfigWrite>(not_built::<SkillsConfigWrite>)
+        .on::<PluginInstall>(not_built::<PluginInstall>)
+        .on::<PluginUninstall>(not_built::<PluginUninstall>)
+        .on::<TurnStart>(not_built::<TurnStart>)
+        .on::<TurnSteer>(not_built::<TurnSteer>)
+        .on::<TurnInterrupt>(not_built::<TurnInterrupt>)
+        .on::<ThreadRealtimeStart>(not_built::<ThreadRealtimeStart>)
+        .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
+        .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
+        .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
+        .on::<ReviewStart>(not_built::<ReviewStart>)
+        .on::<ModelList>(not_built::<ModelList>)
+        .on::<ExperimentalFeatureList>(not_built::<ExperimentalFeatureList>)
+        .on::<ExperimentalFeatureEnablementSet>(not_built::<ExperimentalFeatureEnablementSet>)
+        .on::<CollaborationModeList>(not_built::<CollaborationModeList>)
+        .on::<McpServerOauthLogin>(not_built::<McpServerOauthLogin>)
+        .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
+        .on::<McpServerStatusList>(not_built::<McpServerStatusList>)
+        .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
+        .on::<AccountLoginStart>(not_built::<AccountLoginStart>)
+        .on::<AccountLoginCancel>(not_built::<AccountLoginCancel>)
+        .on::<AccountLogout>(not_built::<AccountLogout>)
+        .on::<AccountRateLimitsRead>(not_built::<AccountRateLimitsRead>)
+        .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
+        .on::<CommandExec>(not_built::<CommandExec>)
+        .on::<CommandExecWrite>(not_built::<CommandExecWrite>)
+        .on::<CommandExecTerminate>(not_built::<CommandExecTerminate>)
+        .on::<CommandExecResize>(not_built::<CommandExecResize>)
+        .on::<ConfigRead>(not_built::<ConfigRead>)
+        .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
+        .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
+        .on::<ConfigValueWrite>(not_built::<ConfigValueWrite>)
+        .on::<ConfigBatchWrite>(not_built::<ConfigBatchWrite>)
+        .on::<ConfigRequirementsRead>(not_built::<ConfigRequirementsRead>)
+        .on::<AccountRead>(not_built::<AccountRead>)
+        .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
+        .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
+        .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)
+        .on::<FuzzyFileSearchSessionStop>(not_built::<FuzzyFileSearchSessionStop>)
+        .on::<ThreadTurnsList>(not_built::<ThreadTurnsList>)
+}
+
+async fn not_built<M: Method>(_cx: Cx, _params: M::Params) -> Result<M::Response, RpcError> {
+    Err(RpcError::internal(format_args!("{} is not built yet", M::NAME)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS};
+
+    use super::*;
+
+    #[test]
+    fn every_method_of_the_table_has_a_route_and_no_route_is_missing_from_it() {
+        let table: BTreeSet<_> =
+            CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).map(|method| method.name).collect();
+        assert_eq!(router().methods().collect::<BTreeSet<_>>(), table);
+    }
+}

@@ -1,0 +1,76 @@
+//! The server as a whole: what all connections share, and how it begins and ends.
+
+use std::{path::PathBuf, sync::Arc};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    clients::Clients,
+    route::Router,
+    router::router,
+    transport::{Listen, ListenError, auth::WsAuth},
+};
+
+/// What the server is told when it starts.
+#[derive(Debug)]
+pub struct Setup {
+    /// The directory with configuration, credentials and threads.
+    pub home: PathBuf,
+    /// The version of the protocol that clients are told they talk to.
+    pub announced_version: String,
+    /// Whether a websocket that others can reach may do without authentication.
+    pub allow_unauthenticated: bool,
+}
+
+/// The version of the protocol this server speaks.
+pub const PROTOCOL_VERSION: &str = "0.118.0";
+
+pub struct Shared {
+    pub setup: Setup,
+    pub clients: Clients,
+    pub router: Router,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("setup", &self.setup).finish_non_exhaustive()
+    }
+}
+
+/// A running server. Clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub(crate) shared: Arc<Shared>,
+    /// Owns every connection's tasks.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Server {
+    pub fn new(setup: Setup) -> Self {
+        let shared = Shared { setup, clients: Clients::default(), router: router() };
+        Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
+    }
+
+    /// Serves until the server is stopped or, over stdio, until its client goes away.
+    pub async fn serve(&self, listen: Listen, auth: WsAuth) -> Result<(), ListenError> {
+        let result = listen.run(self, auth).await;
+        self.stop().await;
+        result
+    }
+
+    /// Asks the server to end: nothing new is taken, and what waits to be read may still be.
+    pub fn begin_stop(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Ends every connection and waits for their tasks.
+    pub async fn stop(&self) {
+        self.begin_stop();
+        self.shared.clients.finish_all();
+        self.tasks.close();
+        if tokio::time::timeout(crate::limits::FLUSH_TIME, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some connections did not end in time and are dropped");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Who may open a websocket.
+//!
+//! Tokens are HS256 only, so the check is written out here: a JWT library would bring every other
+//! algorithm along, and refusing them is the point.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+/// The shortest shared secret that is accepted.
+const MIN_SECRET_BYTES: usize = 32;
+
+/// How clients of a websocket prove that they may connect.
+#[derive(Debug, Default)]
+pub enum WsAuth {
+    /// They need not. Right for loopback.
+    #[default]
+    None,
+    /// They know the token.
+    Capability(Secret),
+    /// They hold a token signed with the shared secret.
+    Signed(Signed),
+}
+
+/// Never shown.
+pub struct Secret(Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What a signed token must say.
+#[derive(Debug)]
+pub struct Signed {
+    secret: Secret,
+    pub issuer: Option<String>,
+    pub audience: Option<String>,
+    pub max_clock_skew_seconds: u64,
+}
+
+/// Why websocket auth cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    #[error("cannot read the {what} {}: {source}", path.display())]
+    Read { what: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("the {what} {} is empty", path.display())]
+    Empty { what: &'static str, path: PathBuf },
+    #[error("the shared secret in {} is too short: it needs at least {MIN_SECRET_BYTES} bytes", path.display())]
+    ShortSecret { path: PathBuf },
+}
+
+impl WsAuth {
+    pub fn capability(token_file: &Path) -> Result<Self, AuthError> {
+        Ok(Self::Capability(read_secret("token file", token_file)?))
+    }
+
+    pub fn signed(
+        secret_file: &Path,
+        issuer: Option<String>,
+        audience: Option<String>,
+        max_clock_skew_seconds: u64,
+    ) -> Result<Self, AuthError> {
+        let secret = read_secret("shared secret file", secret_file)?;
+        if secret.0.len() < MIN_SECRET_BYTES {
+            return Err(AuthError::ShortSecret { path: secret_file.to_owned() });
+        }
+        Ok(Self::Signed(Signed { secret, issuer, audience, max_clock_skew_seconds }))
+    }
+
+    /// Decides from the value of the `Authorization` header.
+    pub fn allows(&self, authorization: Option<&str>) -> bool {
+        let token = authorization.and_then(bearer);
+        match (self, token) {
+            (Self::None, _) => true,
+            (_, None) => false,
+            (Self::Capability(secret), Some(token)) => token.as_bytes().ct_eq(&secret.0).into(),
+            (Self::Signed(signed), Some(token)) => signed.verify(token, unix_now()).is_some(),
+        }
+    }
+}
+
+impl Signed {
+    fn verify(&self, token: &str, now: f64) -> Option<()> {
+        let (signed_part, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed_part.split_once('.')?;
+        let header: Header = decode(header)?;
+        if header.alg != "HS256" {
+            return None;
+        }
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret.0).ok()?;
+        mac.update(signed_part.as_bytes());
+        mac.verify_slice(&BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
+        self.accepts(&decode(claims)?, now).then_some(())
+    }
+
+    fn accepts(&self, claims: &Claims, now: f64) -> bool {
+        let skew = self.max_clock_skew_seconds as f64;
+        let fits = |wanted: &Option<String>, given: &[String]| {
+            wanted.as_ref().is_none_or(|wanted| given.contains(wanted))
+        };
+        now <= claims.exp + skew
+            && claims.nbf.is_none_or(|not_before| now >= not_before - skew)
+            && fits(&self.issuer, claims.iss.as_slice())
+            && fits(&self.audience, claims.aud.as_slice())
+    }
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    exp: f64,
+    nbf: Option<f64>,
+    iss: Option<String>,
+    #[serde(default)]
+    aud: Audience,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for Audience {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl Audience {
+    fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(audience) => std::slice::from_ref(audience),
+            Self::Many(audiences) => audiences,
+        }
+    }
+}
+
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn decode<T: serde::de::DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+fn read_secret(what: &'static str, path: &Path) -> Result<Secret, AuthError> {
+    let content =
+        std::fs::read(path).map_err(|source| AuthError::Read { what, path: path.to_owned(), source })?;
+    let secret = content.trim_ascii();
+    if secret.is_empty() {
+        return Err(AuthError::Empty { what, path: path.to_owned() });
+    }
+    Ok(Secret(secret.to_vec()))
+}
+
+fn unix_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,102 @@
+//! Where the server listens, as the user wrote it.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+
+use super::{auth::WsAuth, stdio, unix, websocket};
+use crate::server::Server;
+
+/// A transport endpoint: `stdio://`, `ws://IP:PORT` or `unix://PATH`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    #[default]
+    Stdio,
+    WebSocket(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Why the server cannot listen where it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error(
+        "refusing to listen on {0} without authentication: anyone who reaches this address could run commands \
+         as you. Use --ws-auth, listen on 127.0.0.1, or pass --ws-allow-unauthenticated if something else \
+         protects it"
+    )]
+    Unprotected(SocketAddr),
+    #[error("--ws-auth is for websocket listeners, not for {0}")]
+    AuthWithoutWebSocket(Listen),
+    #[error("cannot listen on {listen}: {source}")]
+    Bind { listen: Listen, source: std::io::Error },
+    #[error("another server is listening on {}", .0.display())]
+    InUse(PathBuf),
+    #[error("cannot serve over standard input and output: {0}")]
+    Stdio(std::io::Error),
+}
+
+/// What is wrong with a `--listen` value.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`")]
+pub struct NotAnAddress(String);
+
+impl FromStr for Listen {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+        let wrong = || NotAnAddress(text.to_owned());
+        match text.split_once("://").ok_or_else(wrong)? {
+            ("stdio", "") => Ok(Self::Stdio),
+            ("ws", address) => {
+                Ok(Self::WebSocket(address.trim_end_matches('/').parse().map_err(|_| wrong())?))
+            }
+            ("unix", path) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio => f.write_str("stdio://"),
+            Self::WebSocket(address) => write!(f, "ws://{address}"),
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+        }
+    }
+}
+
+impl Listen {
+    pub(crate) async fn run(self, server: &Server, auth: WsAuth) -> Result<(), ListenError> {
+        match self {
+            Self::WebSocket(address) => websocket::run(server, address, auth).await,
+            other if !matches!(auth, WsAuth::None) => Err(ListenError::AuthWithoutWebSocket(other)),
+            Self::Stdio => stdio::run(server).await.map_err(ListenError::Stdio),
+            Self::Unix(path) => unix::run(server, path).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_written() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(
+                text.parse::<Listen>().ok().map(|listen| listen.to_string()).as_deref(),
+                expected,
+                "{text}"
+            );
+        };
+        check("stdio://", Some("stdio://"));
+        check("ws://127.0.0.1:0", Some("ws://127.0.0.1:0"));
+        check("ws://127.0.0.1:80/", Some("ws://127.0.0.1:80"));
+        check("ws://[::1]:9", Some("ws://[::1]:9"));
+        check("unix:///run/codicil.sock", Some("unix:///run/codicil.sock"));
+        check("unix://", None);
+        check("ws://localhost:80", None);
+        check("ws://127.0.0.1", None);
+        check("http://127.0.0.1:80", None);
+        check("stdio", None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The one client that started this process, over standard input and output.
+//!
+//! Both ends have a thread of their own. Standard streams are shared with other processes, so they are
+//! not switched to non-blocking; and a write to a full pipe must not hold up anyone else.
+
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+    thread,
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use tokio::sync::mpsc;
+
+use super::lines::Lines;
+use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
+
+/// Serves until standard input ends or the server is stopped.
+pub async fn run(server: &Server) -> std::io::Result<()> {
+    let client = server.shared.clients.connect();
+    let written = write_all(client.clone())?;
+    let messages = Box::pin(read_all()?);
+    let connection = connection::serve(server.shared.clone(), client.clone(), messages);
+    tokio::select! {
+        () = connection => {}
+        () = server.stopping.cancelled() => client.outbox.finish(),
+    }
+    // The last answers; a client that does not read them must not keep the process.
+    let _ = tokio::time::timeout(FLUSH_TIME, written).await;
+    Ok(())
+}
+
+/// Lines of standard input. The thread ends with the input or with the process.
+fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
+    // Small: a batch may hold one message of the largest size.
+    let (sender, receiver) = mpsc::channel::<Vec<Bytes>>(2);
+    thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut lines = Lines::default();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::warn!("standard input failed: {error}");
+                    break;
+                }
+            };
+            let mut batch = Vec::new();
+            lines.feed(buffer.get(..read).unwrap_or_default(), |line| batch.push(line));
+            if !batch.is_empty() && sender.blocking_send(batch).is_err() {
+                return;
+            }
+        }
+        if let Some(last) = lines.finish() {
+            // Nobody listens when the server is ending anyway.
+            let _ = sender.blocking_send(vec![last]);
+        }
+    })?;
+    Ok(flatten(receiver))
+}
+
+fn flatten(receiver: mpsc::Receiver<Vec<Bytes>>) -> impl Stream<Item = Bytes> {
+    stream::unfold((receiver, Vec::new().into_iter()), |(mut receiver, mut batch)| async move {
+        loop {
+            if let Some(line) = batch.next() {
+                return Some((line, (receiver, batch)));
+            }
+            batch = receiver.recv().await?.into_iter();
+        }
+    })
+}
+
+/// Writes what waits for the client. The future is ready when everything has been written.
+fn write_all(client: Arc<Client>) -> std::io::Result<impl Future<Output = ()>> {
+    let (done, finished) = tokio::sync::oneshot::channel::<()>();
+    let runtime = tokio::runtime::Handle::current();
+    thread::Builder::new().name("stdout".into()).spawn(move || {
+        let mut output = std::io::stdout().lock();
+        let mut buffer = Vec::with_capacity(64 << 10);
+        while let Some(batch) = runtime.block_on(client.outbox.take()) {
+            if let Err(error) = write_batch(&mut output, &batch, &mut buffer) {
+                tracing::debug!("standard output is closed: {error}");
+                client.outbox.finish();
+                break;
+            }
+        }
+        drop(done);
+    })?;
+    Ok(async move {
+        let _ = finished.await;
+    })
+}
+
+/// Gathers lines into few large writes.
+fn write_batch(output: &mut impl Write, batch: &[Bytes], buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    for message in batch {
+        buffer.extend_from_slice(message);
+        buffer.push(b'\n');
+        if buffer.len() >= 64 << 10 {
+            output.write_all(buffer)?;
+            buffer.clear();
+        }
+    }
+    output.write_all(buffer)?;
+    buffer.clear();
+    buffer.shrink_to(1 << 20);
+    output.flush()
+}

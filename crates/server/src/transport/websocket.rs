@@ -1,0 +1,149 @@
+//! Websockets: one message a text frame, many clients.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, Stream, StreamExt, stream::SplitSink};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message, Utf8Bytes,
+        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
+    },
+};
+
+use super::{
+    auth::WsAuth,
+    http::{self, Door},
+    listen::{Listen, ListenError},
+};
+use crate::{clients::Client, connection, limits::MAX_MESSAGE_BYTES, outbox::Closed, server::Server};
+
+/// Serves until the server is stopped.
+pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
+    let bind = |source| ListenError::Bind { listen: Listen::WebSocket(address), source };
+    if !address.ip().is_loopback()
+        && matches!(auth, WsAuth::None)
+        && !server.shared.setup.allow_unauthenticated
+    {
+        return Err(ListenError::Unprotected(address));
+    }
+    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let address = listener.local_addr().map_err(bind)?;
+    announce(address, &auth);
+    let door = Arc::new(Door { auth, server: server.clone() });
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = server.stopping.cancelled() => return Ok(()),
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                // Messages are small and people wait for them.
+                let _ = stream.set_nodelay(true);
+                server.tasks.spawn(http::serve(door.clone(), stream));
+            }
+            // Out of file descriptors, or the peer is gone already: the next one may fare better.
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Standard error is where whoever started the server finds the port that was chosen.
+fn announce(address: SocketAddr, auth: &WsAuth) {
+    eprintln!("codicil app-server (WebSockets)");
+    eprintln!("  listening on: ws://{address}");
+    eprintln!("  readyz: http://{address}/readyz");
+    eprintln!("  healthz: http://{address}/healthz");
+    if !address.ip().is_loopback() && matches!(auth, WsAuth::None) {
+        tracing::warn!(
+            "anyone who reaches {address} can run commands as this user: there is no authentication"
+        );
+    }
+}
+
+/// Serves one client over an upgraded connection.
+pub async fn serve<S>(server: Server, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let (sink, messages) = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await.split();
+    let client = server.shared.clients.connect();
+    let writer = server.tasks.spawn(write(client.clone(), sink));
+    connection::serve(server.shared.clone(), client, Box::pin(texts(messages))).await;
+    // Ends by itself once the outbox is finished, or when the peer stops taking data for too long.
+    if tokio::time::timeout(crate::limits::FLUSH_TIME, writer).await.is_err() {
+        tracing::debug!("a websocket did not take its last messages in time");
+    }
+}
+
+/// Text and binary frames alike; tungstenite answers pings itself.
+fn texts<S>(messages: S) -> impl Stream<Item = Bytes>
+where
+    S: Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>,
+{
+    messages
+        .map_while(|message| match message {
+            Ok(Message::Close(_)) => None,
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::debug!("a websocket ended: {error}");
+                None
+            }
+        })
+        .filter_map(async |message| match message {
+            Message::Text(text) => Some(text.into()),
+            Message::Binary(bytes) => Some(bytes),
+            _ => None,
+        })
+}
+
+trait MapWhile: Stream + Sized {
+    fn map_while<T>(self, keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T>;
+}
+
+impl<S: Stream> MapWhile for S {
+    fn map_while<T>(self, mut keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T> {
+        self.map(move |item| keep(item))
+            .take_while(|kept| std::future::ready(kept.is_some()))
+            .filter_map(std::future::ready)
+    }
+}
+
+async fn write<S>(client: Arc<Client>, mut sink: SplitSink<WebSocketStream<S>, Message>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(batch) = client.outbox.take().await {
+        for message in batch {
+            // Frames are made by serde_json, which writes nothing but UTF-8.
+            let text = Utf8Bytes::try_from(message).unwrap_or_default();
+            if sink.feed(Message::Text(text)).await.is_err() {
+                client.outbox.finish();
+                return;
+            }
+        }
+        if sink.flush().await.is_err() {
+            client.outbox.finish();
+            return;
+        }
+    }
+    let farewell = match client.outbox.closed() {
+        Some(Closed::TooSlow) => {
+            CloseFrame { code: CloseCode::Policy, reason: "too many unread messages".into() }
+        }
+        _ => CloseFrame { code: CloseCode::Normal, reason: "".into() },
+    };
+    // The peer may be gone already; there is nobody to tell.
+    let _ = sink.send(Message::Close(Some(farewell))).await;
+}

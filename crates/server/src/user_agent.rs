@@ -1,0 +1,38 @@
+//! How the server names itself to upstream services, on behalf of a client.
+
+use std::{env, fs};
+
+use crate::clients::Session;
+
+/// `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`: clients parse its beginning.
+pub fn user_agent(session: &Session, announced_version: &str) -> String {
+    let (name, client_version) = (&session.name, &session.version);
+    let arch = env::consts::ARCH;
+    let (os, terminal) = (operating_system(), terminal());
+    let agent = format!("{name}/{announced_version} ({os}; {arch}) {terminal} ({name}; {client_version})");
+    // It becomes an HTTP header, and the client's name may hold anything.
+    agent
+        .chars()
+        .map(|letter| if letter == ' ' || letter.is_ascii_graphic() { letter } else { '_' })
+        .collect()
+}
+
+fn operating_system() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let value = |key: &str| {
+        let line = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        Some(line.trim_matches('"').to_owned())
+    };
+    let name = value("NAME").unwrap_or_else(|| env::consts::OS.to_owned());
+    let version = value("VERSION_ID").unwrap_or_else(|| "unknown".to_owned());
+    format!("{name} {version}")
+}
+
+fn terminal() -> String {
+    let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    match (set("TERM_PROGRAM"), set("TERM_PROGRAM_VERSION")) {
+        (Some(program), Some(version)) => format!("{program}/{version}"),
+        (Some(program), None) => program,
+        (None, _) => set("TERM").unwrap_or_else(|| "unknown".to_owned()),
+    }
+}
