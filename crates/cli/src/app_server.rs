@@ -1,9 +1,11 @@
 //! `codicil app-server`.
 
-use std::{env, path::PathBuf};
+use std::env;
 
 use anyhow::{Context, bail};
+use codicil_config::{ConfigStore, Flags, Home, Query, Sources, Strictness};
 use codicil_server::{Listen, Server, Setup, WsAuth};
+use codicil_store::Store;
 
 use crate::{
     args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
@@ -13,14 +15,17 @@ use crate::{
 /// Clocks may be this far apart when signed tokens are checked, unless said otherwise.
 const DEFAULT_CLOCK_SKEW_SECONDS: u64 = 30;
 
-pub fn run(_overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
+pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
     if let Some(export) = args.export {
         return export::run(export);
     }
     logging::init();
     let auth = ws_auth(&args.auth)?;
+    let config = config(&overrides)?;
     let setup = Setup {
-        home: home()?,
+        cwd: env::current_dir().context("the current directory is gone")?,
+        store: Store::open(config.home().path().to_path_buf())?,
+        config,
         announced_version: version::announced(),
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
@@ -85,12 +90,19 @@ fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
     }
 }
 
-fn home() -> anyhow::Result<PathBuf> {
-    let named =
-        ["CODICIL_HOME", "CODEX_HOME"].iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
-    let home = match named {
-        Some(path) => PathBuf::from(path),
-        None => env::home_dir().context("set CODICIL_HOME: there is no home directory")?.join(".codicil"),
-    };
-    Ok(std::path::absolute(home)?)
+/// The configuration is read when it is first needed, except that a strict start checks it.
+fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
+    let cwd = env::current_dir().context("the current directory is gone")?;
+    let mut flags = Flags::parse(&overrides.config, &cwd)?;
+    for (names, on) in [(&overrides.enable, true), (&overrides.disable, false)] {
+        for name in names {
+            flags.switch_feature(name, on)?;
+        }
+    }
+    let strictness = if overrides.strict_config { Strictness::Strict } else { Strictness::Lenient };
+    let config = ConfigStore::new(Sources { flags, strictness, ..Sources::of(Home::from_env()?) });
+    if overrides.strict_config {
+        config.load(&Query::at(cwd))?;
+    }
+    Ok(config)
 }

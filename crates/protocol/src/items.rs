@@ -126,6 +126,31 @@ pub enum ThreadItem {
     ContextCompaction { id: ItemId },
 }
 
+impl ThreadItem {
+    /// `None` for items of a kind that this version does not know.
+    pub fn id(&self) -> Option<&ItemId> {
+        match self {
+            Self::UserMessage { id, .. }
+            | Self::HookPrompt { id, .. }
+            | Self::AgentMessage { id, .. }
+            | Self::Plan { id, .. }
+            | Self::Reasoning { id, .. }
+            | Self::CommandExecution { id, .. }
+            | Self::FileChange { id, .. }
+            | Self::McpToolCall { id, .. }
+            | Self::DynamicToolCall { id, .. }
+            | Self::CollabAgentToolCall { id, .. }
+            | Self::WebSearch { id, .. }
+            | Self::ImageView { id, .. }
+            | Self::ImageGeneration { id, .. }
+            | Self::EnteredReviewMode { id, .. }
+            | Self::ExitedReviewMode { id, .. }
+            | Self::ContextCompaction { id, .. } => Some(id),
+            Self::Unrecognized(_) => None,
+        }
+    }
+}
+
 /// One part of what a person puts into a turn.
 #[wire(open, tag = "type")]
 pub enum UserInput {

@@ -10,12 +10,10 @@ use std::{
     },
 };
 
-use codicil_protocol::{Frame, InitializeParams, Method, Notice, ThreadId, rpc::RequestId};
+use codicil_agent::{Answer, Audience, Question};
+use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
 
-use crate::{
-    outbox::Outbox,
-    questions::{Answer, Questions},
-};
+use crate::{outbox::Outbox, questions::Questions};
 
 /// A connection, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,28 +141,6 @@ impl Clients {
         self.read().subscribers.contains_key(thread)
     }
 
-    /// Tells the subscribers of a thread.
-    pub fn notify(&self, thread: &ThreadId, frame: &Frame) {
-        if let Some(subscribers) = self.read().subscribers.get(thread) {
-            subscribers.iter().for_each(|client| client.notify(frame));
-        }
-    }
-
-    /// Tells everyone.
-    pub fn broadcast<N: Notice>(&self, params: &N::Params) {
-        let frame = Frame::notification::<N>(params);
-        self.read().clients.values().for_each(|client| client.notify(&frame));
-    }
-
-    /// Asks the subscribers of a thread. `None` when there are none; dropping the question withdraws it.
-    pub fn ask<M: Method>(&self, thread: &ThreadId, params: &M::Params) -> Option<Question> {
-        let rooms = self.read();
-        let subscribers = rooms.subscribers.get(thread)?;
-        let (id, frame, answer) = self.0.questions.ask::<M>(thread, params);
-        subscribers.iter().for_each(|client| client.notify(&frame));
-        Some(Question { id, answer, clients: self.clone() })
-    }
-
     /// An answer that arrived from a client.
     pub fn answer(&self, from: ClientId, id: &RequestId, answer: Answer) {
         let rooms = self.read();
@@ -193,22 +169,34 @@ impl Clients {
     }
 }
 
-/// A question on its way. Its answer is awaited; dropped without, it is withdrawn.
-#[derive(Debug)]
-pub struct Question {
-    pub id: RequestId,
-    answer: tokio::sync::oneshot::Receiver<Answer>,
-    clients: Clients,
-}
+impl Audience for Clients {
+    fn tell(&self, thread: &ThreadId, frame: &Frame) {
+        if let Some(subscribers) = self.read().subscribers.get(thread) {
+            subscribers.iter().for_each(|client| client.notify(frame));
+        }
+    }
 
-impl Question {
-    /// `None` when nobody is left who could answer.
-    pub async fn answer(mut self) -> Option<Answer> {
-        (&mut self.answer).await.ok()
+    fn tell_all(&self, frame: &Frame) {
+        self.read().clients.values().for_each(|client| client.notify(frame));
+    }
+
+    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question> {
+        let rooms = self.read();
+        let subscribers = rooms.subscribers.get(thread)?;
+        let (id, frame, answer) = self.0.questions.ask(thread, encode);
+        subscribers.iter().for_each(|client| client.notify(&frame));
+        let withdraw = Withdraw { id: id.clone(), clients: self.clone() };
+        Some(Question { id, answer, withdraw: Box::new(withdraw) })
     }
 }
 
-impl Drop for Question {
+/// Takes a question back when whoever asked lets go of it.
+struct Withdraw {
+    id: RequestId,
+    clients: Clients,
+}
+
+impl Drop for Withdraw {
     fn drop(&mut self) {
         self.clients.0.questions.withdraw(&self.id);
     }

@@ -17,7 +17,7 @@ use crate::{
     error::RpcError,
     limits::{FLUSH_TIME, MAX_IN_FLIGHT},
     outbox::Closed,
-    route::Reply,
+    route::{Answer, Reply},
     server::Shared,
 };
 
@@ -39,8 +39,8 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = &mut closed => break,
-            Some(frame) = connection.in_flight.next(), if !connection.in_flight.is_empty() => {
-                client.outbox.push(&frame);
+            Some(answer) = connection.in_flight.next(), if !connection.in_flight.is_empty() => {
+                answer.send(&client);
             }
             message = next => match message {
                 Some(message) => connection.receive(&message),
@@ -54,7 +54,7 @@ pub async fn serve(
 struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    in_flight: FuturesUnordered<BoxFuture<'static, Frame>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Answer>>,
 }
 
 impl Connection {
@@ -80,12 +80,12 @@ impl Connection {
         }
         let cx = Cx::new(self.client.clone(), self.shared.clone());
         match self.shared.router.call(cx, id, method, params) {
-            Reply::Ready(frame) => self.client.outbox.push(&frame),
+            Reply::Ready(answer) => answer.send(&self.client),
             Reply::Pending(work) => self.in_flight.push(work),
         }
     }
 
-    fn answer(&self, id: &RequestId, answer: crate::questions::Answer) {
+    fn answer(&self, id: &RequestId, answer: codicil_agent::Answer) {
         self.shared.clients.answer(self.client.id, id, answer);
     }
 
@@ -98,8 +98,8 @@ impl Connection {
             }
             _ => {
                 let rest = async {
-                    while let Some(frame) = self.in_flight.next().await {
-                        outbox.push(&frame);
+                    while let Some(answer) = self.in_flight.next().await {
+                        answer.send(&self.client);
                     }
                 };
                 // What takes longer is cancelled when it is dropped.

@@ -1,28 +1,76 @@
 //! What a handler is given beside its params.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use crate::{clients::Client, server::Shared};
+use codicil_agent::{Announced, Origin, Threads};
+
+use crate::{
+    clients::{Client, Clients},
+    server::Shared,
+    user_agent::user_agent,
+};
 
 /// This connection and what the server holds. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cx {
     pub client: Arc<Client>,
     shared: Arc<Shared>,
+    afterwards: Arc<Mutex<Vec<Afterwards>>>,
 }
+
+/// What is done once the answer is on its way.
+pub type Afterwards = Box<dyn FnOnce() + Send>;
 
 impl Cx {
     pub fn new(client: Arc<Client>, shared: Arc<Shared>) -> Self {
-        Self { client, shared }
+        Self { client, shared, afterwards: Arc::default() }
     }
 
     /// The directory with configuration, credentials and threads.
     pub fn home(&self) -> &Path {
-        &self.shared.setup.home
+        self.shared.home()
     }
 
     /// The version of the protocol that clients are told they talk to.
     pub fn announced_version(&self) -> &str {
         &self.shared.setup.announced_version
+    }
+
+    pub fn clients(&self) -> &Clients {
+        &self.shared.clients
+    }
+
+    pub fn threads(&self) -> &Threads {
+        self.shared.threads()
+    }
+
+    /// On whose behalf turns are run.
+    pub fn origin(&self) -> Origin {
+        match self.client.session() {
+            Some(session) => Origin {
+                name: session.name.clone(),
+                user_agent: user_agent(session, self.announced_version()),
+            },
+            None => Origin::default(),
+        }
+    }
+
+    /// Has something done after this request has been answered. Not done when the client is gone by then.
+    pub fn after_answer(&self, work: impl FnOnce() + Send + 'static) {
+        self.afterwards.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(work));
+    }
+
+    /// The answer of a thread, which goes on speaking once it has been given.
+    pub fn announce<T>(&self, announced: Announced<T>) -> T {
+        let Announced { answer, announce } = announced;
+        self.after_answer(move || drop(announce));
+        answer
+    }
+
+    pub fn take_afterwards(&self) -> Vec<Afterwards> {
+        std::mem::take(&mut *self.afterwards.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use codicil_agent::ThreadError;
 use codicil_protocol::rpc::{ErrorObject, codes};
-use serde_json::Value;
+use codicil_store::StoreError;
+use serde_json::{Value, json};
 
 /// What a client is told when its request failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,5 +60,50 @@ impl RpcError {
 
     fn new(code: i64, message: impl fmt::Display) -> Self {
         Self(ErrorObject { code, message: message.to_string(), data: None })
+    }
+}
+
+impl From<ThreadError> for RpcError {
+    fn from(error: ThreadError) -> Self {
+        match error {
+            ThreadError::MalformedId(_)
+            | ThreadError::NotFound(_)
+            | ThreadError::NotLoaded(_)
+            | ThreadError::NotStored(_)
+            | ThreadError::NotArchived(_)
+            | ThreadError::OtherPath { .. }
+            | ThreadError::EmptyHistory
+            | ThreadError::EphemeralTurns
+            | ThreadError::EphemeralRollback
+            | ThreadError::EmptyName
+            | ThreadError::EmptyGitInfo
+            | ThreadError::EmptyGitField(_)
+            | ThreadError::NoTurnsToDrop
+            | ThreadError::RollbackDuringTurn
+            | ThreadError::TurnRunning
+            | ThreadError::EmptyInput
+            | ThreadError::NothingToSteer
+            | ThreadError::EmptyExpectedTurn
+            | ThreadError::OtherTurn { .. }
+            | ThreadError::NothingToInterrupt
+            | ThreadError::NoElicitation
+            | ThreadError::ReviewTarget(_)
+            | ThreadError::Config(_)
+            | ThreadError::Provider(_)
+            | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
+            ThreadError::InputTooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
+                "input_error_code": "input_too_large",
+                "max_chars": max,
+                "actual_chars": actual,
+            })),
+            ThreadError::NotSteerable { error: ref data, .. } => {
+                let data = serde_json::to_value(data).unwrap_or_default();
+                Self::invalid_request(&error).with_data(data)
+            }
+            ThreadError::Busy => Self::overloaded(),
+            ThreadError::CannotLocate(_) | ThreadError::Closed | ThreadError::Store(_) => {
+                Self::internal(error)
+            }
+        }
     }
 }

@@ -5,14 +5,15 @@
 //! [`outbox`]. What is true of every request is done once, in [`route`]; what is true of every client
 //! (subscriptions, questions) once, in [`clients`].
 
-pub mod clients;
+mod clients;
 mod connection;
 mod cx;
+mod encoded;
 mod error;
 mod handlers;
 mod limits;
-pub mod outbox;
-pub mod questions;
+mod outbox;
+mod questions;
 mod route;
 mod router;
 mod server;

@@ -201,3 +201,6 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,15 +12,9 @@ use std::{
     },
 };
 
-use codicil_protocol::{
-    Frame, Method, ThreadId,
-    rpc::{ErrorObject, RequestId},
-};
-use serde_json::value::RawValue;
+use codicil_agent::Answer;
+use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
 use tokio::sync::oneshot;
-
-/// What a client said: a result that is not decoded yet, or that it failed.
-pub type Answer = Result<Box<RawValue>, ErrorObject>;
 
 #[derive(Debug, Default)]
 pub struct Questions {
@@ -38,13 +32,13 @@ struct Pending {
 
 impl Questions {
     /// Notes a question and gives it an id; the caller sends the frame.
-    pub fn ask<M: Method>(
+    pub fn ask(
         &self,
         thread: &ThreadId,
-        params: &M::Params,
+        encode: &dyn Fn(&RequestId) -> Frame,
     ) -> (RequestId, Frame, oneshot::Receiver<Answer>) {
         let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let frame = Frame::request::<M>(&id, params);
+        let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
         let pending = Pending { thread: thread.clone(), frame: frame.clone(), reply };
         self.lock().insert(id.clone(), pending);

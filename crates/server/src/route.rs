@@ -10,15 +10,33 @@ use codicil_protocol::{
     Findings, Frame, Initialize, Inspect, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
 };
 use futures_util::{FutureExt, future::BoxFuture};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tracing::{Instrument, debug_span};
 
-use crate::{cx::Cx, error::RpcError};
+use crate::{
+    clients::Client,
+    cx::{Afterwards, Cx},
+    error::RpcError,
+};
 
 /// An answer in the making. Ready at once where there is nothing to wait for.
 pub enum Reply {
-    Ready(Frame),
-    Pending(BoxFuture<'static, Frame>),
+    Ready(Answer),
+    Pending(BoxFuture<'static, Answer>),
+}
+
+/// An answer, and what is to be done once it is on its way.
+pub struct Answer {
+    frame: Frame,
+    afterwards: Vec<Afterwards>,
+}
+
+impl Answer {
+    pub fn send(self, client: &Client) {
+        client.outbox.push(&self.frame);
+        self.afterwards.into_iter().for_each(|work| work());
+    }
 }
 
 type Run = Box<dyn Fn(Cx, RequestId, Option<&RawValue>) -> Reply + Send + Sync>;
@@ -34,8 +52,15 @@ impl Router {
     }
 
     #[must_use]
-    pub fn on<M: Method>(mut self, handler: impl Handler<M>) -> Self {
-        self.routes.insert(M::NAME, Box::new(move |cx, id, params| serve::<M>(&handler, cx, id, params)));
+    pub fn on<M: Method>(self, handler: impl Handler<M, M::Response>) -> Self {
+        self.on_encoded::<M, M::Response>(handler)
+    }
+
+    /// For a handler that has (part of) its response as JSON already.
+    #[must_use]
+    pub fn on_encoded<M: Method, T: Serialize + 'static>(mut self, handler: impl Handler<M, T>) -> Self {
+        let run = move |cx, id, params: Option<&RawValue>| serve::<M, T>(&handler, cx, id, params);
+        self.routes.insert(M::NAME, Box::new(run));
         self
     }
 
@@ -56,31 +81,36 @@ impl Router {
     }
 }
 
-/// An async function from params to response.
-pub trait Handler<M: Method>: Send + Sync + 'static {
-    fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<M::Response, RpcError>>;
+/// An async function from params to response, or to something that is written as the response.
+pub trait Handler<M: Method, T>: Send + Sync + 'static {
+    fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<T, RpcError>>;
 }
 
-impl<M, F, R> Handler<M> for F
+impl<M, F, R, T> Handler<M, T> for F
 where
     M: Method,
     F: Fn(Cx, M::Params) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<M::Response, RpcError>> + Send + 'static,
+    R: Future<Output = Result<T, RpcError>> + Send + 'static,
 {
-    fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<M::Response, RpcError>> {
+    fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<T, RpcError>> {
         self(cx, params).boxed()
     }
 }
 
-fn serve<M: Method>(handler: &impl Handler<M>, cx: Cx, id: RequestId, params: Option<&RawValue>) -> Reply {
+fn serve<M: Method, T: Serialize + 'static>(
+    handler: &impl Handler<M, T>,
+    cx: Cx,
+    id: RequestId,
+    params: Option<&RawValue>,
+) -> Reply {
     let params = match admit::<M>(&cx, params) {
         Ok(params) => params,
         Err(error) => return refuse(&id, &error),
     };
     let span = debug_span!("request", method = M::NAME, %id);
-    let work = AssertUnwindSafe(handler.handle(cx, params)).catch_unwind();
+    let work = AssertUnwindSafe(handler.handle(cx.clone(), params)).catch_unwind();
     let mut work = async move {
-        match work.await {
+        let frame = match work.await {
             Ok(Ok(response)) => Frame::response(&id, &response),
             Ok(Err(error)) => {
                 tracing::debug!(code = error.object().code, message = %error.object().message, "refused");
@@ -90,13 +120,14 @@ fn serve<M: Method>(handler: &impl Handler<M>, cx: Cx, id: RequestId, params: Op
                 tracing::error!("the handler panicked; the panic itself is logged above");
                 Frame::error(&id, RpcError::internal("internal error").object())
             }
-        }
+        };
+        Answer { frame, afterwards: cx.take_afterwards() }
     }
     .instrument(span)
     .boxed();
     // Polled once here, so that what a handler does before its first wait happens in order of arrival.
     match (&mut work).now_or_never() {
-        Some(frame) => Reply::Ready(frame),
+        Some(answer) => Reply::Ready(answer),
         None => Reply::Pending(work),
     }
 }
@@ -126,5 +157,8 @@ fn inspect(params: &impl Inspect) -> Findings {
 }
 
 fn refuse(id: &RequestId, error: &RpcError) -> Reply {
-    Reply::Ready(Frame::error(id, error.object()))
+    Reply::Ready(Answer { frame: Frame::error(id, error.object()), afterwards: Vec::new() })
 }
+
+#[cfg(test)]
+mod tests;

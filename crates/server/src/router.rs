@@ -20,14 +20,33 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{connection, models, policy, threads},
+    handlers::{connection, models, policy, threads, turns},
     route::Router,
 };
 
 pub fn router() -> Router {
     let built = Router::new()
         .on::<Initialize>(connection::initialize)
+        .on::<ThreadStart>(threads::start)
+        .on_encoded::<ThreadResume, _>(threads::resume)
+        .on_encoded::<ThreadFork, _>(threads::fork)
+        .on::<ThreadArchive>(threads::archive)
+        .on::<ThreadUnsubscribe>(threads::unsubscribe)
+        .on::<ThreadIncrementElicitation>(threads::increment_elicitation)
+        .on::<ThreadDecrementElicitation>(threads::decrement_elicitation)
+        .on::<ThreadNameSet>(threads::name_set)
+        .on::<ThreadMetadataUpdate>(threads::metadata_update)
+        .on::<ThreadUnarchive>(threads::unarchive)
+        .on::<ThreadCompactStart>(threads::compact_start)
+        .on::<ThreadRollback>(threads::rollback)
+        .on::<ThreadList>(threads::list)
         .on::<ThreadLoadedList>(threads::loaded_list)
+        .on_encoded::<ThreadRead, _>(threads::read)
+        .on::<ThreadTurnsList>(threads::turns_list)
+        .on::<TurnStart>(turns::start)
+        .on::<TurnSteer>(turns::steer)
+        .on::<TurnInterrupt>(turns::interrupt)
+        .on::<ReviewStart>(turns::review_start)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list);
     unbuilt(built)
@@ -37,22 +56,8 @@ pub fn router() -> Router {
 /// say so.
 fn unbuilt(router: Router) -> Router {
     router
-        .on::<ThreadStart>(not_built::<ThreadStart>)
-        .on::<ThreadResume>(not_built::<ThreadResume>)
-        .on::<ThreadFork>(not_built::<ThreadFork>)
-        .on::<ThreadArchive>(not_built::<ThreadArchive>)
-        .on::<ThreadUnsubscribe>(not_built::<ThreadUnsubscribe>)
-        .on::<ThreadIncrementElicitation>(not_built::<ThreadIncrementElicitation>)
-        .on::<ThreadDecrementElicitation>(not_built::<ThreadDecrementElicitation>)
-        .on::<ThreadNameSet>(not_built::<ThreadNameSet>)
-        .on::<ThreadMetadataUpdate>(not_built::<ThreadMetadataUpdate>)
-        .on::<ThreadUnarchive>(not_built::<ThreadUnarchive>)
-        .on::<ThreadCompactStart>(not_built::<ThreadCompactStart>)
         .on::<ThreadShellCommand>(not_built::<ThreadShellCommand>)
         .on::<ThreadBackgroundTerminalsClean>(not_built::<ThreadBackgroundTerminalsClean>)
-        .on::<ThreadRollback>(not_built::<ThreadRollback>)
-        .on::<ThreadList>(not_built::<ThreadList>)
-        .on::<ThreadRead>(not_built::<ThreadRead>)
         .on::<SkillsList>(not_built::<SkillsList>)
         .on::<PluginList>(not_built::<PluginList>)
         .on::<PluginRead>(not_built::<PluginRead>)
@@ -69,14 +74,10 @@ fn unbuilt(router: Router) -> Router {
         .on::<SkillsConfigWrite>(not_built::<SkillsConfigWrite>)
         .on::<PluginInstall>(not_built::<PluginInstall>)
         .on::<PluginUninstall>(not_built::<PluginUninstall>)
-        .on::<TurnStart>(not_built::<TurnStart>)
-        .on::<TurnSteer>(not_built::<TurnSteer>)
-        .on::<TurnInterrupt>(not_built::<TurnInterrupt>)
         .on::<ThreadRealtimeStart>(not_built::<ThreadRealtimeStart>)
         .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
         .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
         .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
-        .on::<ReviewStart>(not_built::<ReviewStart>)
         .on::<ModelList>(not_built::<ModelList>)
         .on::<ExperimentalFeatureList>(not_built::<ExperimentalFeatureList>)
         .on::<ExperimentalFeatureEnablementSet>(not_built::<ExperimentalFeatureEnablementSet>)
@@ -105,7 +106,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
         .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)
         .on::<FuzzyFileSearchSessionStop>(not_built::<FuzzyFileSearchSessionStop>)
-        .on::<ThreadTurnsList>(not_built::<ThreadTurnsList>)
 }
 
 async fn not_built<M: Method>(_cx: Cx, _params: M::Params) -> Result<M::Response, RpcError> {

@@ -1,7 +1,14 @@
 //! The server as a whole: what all connections share, and how it begins and ends.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
 
+use codicil_agent::{Threads, World};
+use codicil_config::ConfigStore;
+use codicil_model::ProviderContext;
+use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -12,10 +19,11 @@ use crate::{
 };
 
 /// What the server is told when it starts.
-#[derive(Debug)]
 pub struct Setup {
-    /// The directory with configuration, credentials and threads.
-    pub home: PathBuf,
+    pub config: ConfigStore,
+    pub store: Store,
+    /// Where threads work that name no directory.
+    pub cwd: PathBuf,
     /// The version of the protocol that clients are told they talk to.
     pub announced_version: String,
     /// Whether a websocket that others can reach may do without authentication.
@@ -29,11 +37,35 @@ pub struct Shared {
     pub setup: Setup,
     pub clients: Clients,
     pub router: Router,
+    threads: OnceLock<Threads>,
+}
+
+impl Shared {
+    /// The directory with configuration, credentials and threads.
+    pub fn home(&self) -> &Path {
+        self.setup.config.home().path()
+    }
+
+    /// The threads of this process. Made when they are first needed: most of what they share takes longer
+    /// to set up than the rest of the server.
+    pub fn threads(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            let world = World::new(
+                self.setup.config.clone(),
+                self.setup.store.clone(),
+                Arc::new(self.clients.clone()),
+                ProviderContext::default(),
+                self.setup.cwd.clone(),
+                self.setup.announced_version.clone(),
+            );
+            Threads::new(world)
+        })
+    }
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("setup", &self.setup).finish_non_exhaustive()
+        f.debug_struct("Shared").field("home", &self.home()).finish_non_exhaustive()
     }
 }
 
@@ -48,7 +80,8 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
-        let shared = Shared { setup, clients: Clients::default(), router: router() };
+        let shared =
+            Shared { setup, clients: Clients::default(), router: router(), threads: OnceLock::new() };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
     }
 
@@ -71,6 +104,9 @@ impl Server {
         self.tasks.close();
         if tokio::time::timeout(crate::limits::FLUSH_TIME, self.tasks.wait()).await.is_err() {
             tracing::warn!("some connections did not end in time and are dropped");
+        }
+        if let Some(threads) = self.shared.threads.get() {
+            threads.stop().await;
         }
     }
 }

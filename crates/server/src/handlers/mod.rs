@@ -4,3 +4,4 @@ pub mod connection;
 pub mod models;
 pub mod policy;
 pub mod threads;
+pub mod turns;

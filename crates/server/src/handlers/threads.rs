@@ -1,13 +1,197 @@
 //! `thread/*`.
 
-use codicil_protocol::{ThreadLoadedListParams, ThreadLoadedListResponse};
+use codicil_agent::{Opened, Settings, Turns};
+use codicil_protocol::{
+    Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived, ThreadArchivedNotification,
+    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
+    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId, ThreadIncrementElicitationParams,
+    ThreadIncrementElicitationResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
+    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadNameUpdatedNotification, ThreadReadParams, ThreadResumeParams, ThreadRollbackParams,
+    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadStartParams,
+    ThreadStartResponse, ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams,
+    ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
+    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadUnsubscribeStatus,
+};
 
-use crate::{cx::Cx, error::RpcError};
+use crate::{
+    cx::Cx,
+    encoded::{OpenedJson, ReadJson},
+    error::RpcError,
+};
 
-/// The threads in memory. Until threads can be started there are none.
+pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
+    let opened = cx.threads().start(params).await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    say_started(&cx, &opened);
+    Ok(response(opened))
+}
+
+/// The turns are in the answer as they are in the store.
+pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
+    let opened = cx.threads().resume(params).await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    Ok(OpenedJson(opened))
+}
+
+pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
+    let opened = cx.threads().fork(params).await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    say_started(&cx, &opened);
+    Ok(OpenedJson(opened))
+}
+
+pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
+    let turns = if params.include_turns { Turns::Included } else { Turns::LeftOut };
+    Ok(ReadJson(cx.threads().read(&params.thread_id, turns).await?))
+}
+
+pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
+    Ok(cx.threads().list(params).await?)
+}
+
 pub async fn loaded_list(
-    _cx: Cx,
-    _params: ThreadLoadedListParams,
+    cx: Cx,
+    params: ThreadLoadedListParams,
 ) -> Result<ThreadLoadedListResponse, RpcError> {
-    Ok(ThreadLoadedListResponse { data: Vec::new(), next_cursor: None })
+    let mut data = cx.threads().loaded(params.cursor.as_deref());
+    let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
+    let next_cursor = (data.len() > limit).then(|| data.get(limit - 1).map(ThreadId::to_string)).flatten();
+    data.truncate(limit);
+    Ok(ThreadLoadedListResponse { data, next_cursor })
+}
+
+/// A page of turns, for clients that read long threads piece by piece. The cursor is a position.
+pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
+    let read = cx.threads().read(&params.thread_id, Turns::Included).await?;
+    let start = match &params.cursor {
+        Some(cursor) => {
+            cursor.parse().map_err(|_| RpcError::invalid_request(format_args!("invalid cursor: {cursor}")))?
+        }
+        None => 0,
+    };
+    let limit = params.limit.unwrap_or(25).clamp(1, 100) as usize;
+    let page = read.turns.iter().skip(start).take(limit);
+    let data: Vec<_> = page.map(codicil_store::StoredTurn::decode).collect();
+    let end = start.saturating_add(data.len());
+    let next_cursor = (end < read.turns.len()).then(|| end.to_string());
+    Ok(ThreadTurnsListResponse { data, next_cursor })
+}
+
+pub async fn archive(cx: Cx, params: ThreadArchiveParams) -> Result<ThreadArchiveResponse, RpcError> {
+    cx.threads().archive(&params.thread_id).await?;
+    broadcast_later::<ThreadArchived>(&cx, ThreadArchivedNotification { thread_id: params.thread_id });
+    Ok(ThreadArchiveResponse {})
+}
+
+pub async fn unarchive(cx: Cx, params: ThreadUnarchiveParams) -> Result<ThreadUnarchiveResponse, RpcError> {
+    let thread = cx.threads().unarchive(&params.thread_id).await?;
+    broadcast_later::<ThreadUnarchived>(&cx, ThreadUnarchivedNotification { thread_id: params.thread_id });
+    Ok(ThreadUnarchiveResponse { thread })
+}
+
+/// The last subscriber takes the thread with it.
+pub async fn unsubscribe(
+    cx: Cx,
+    params: ThreadUnsubscribeParams,
+) -> Result<ThreadUnsubscribeResponse, RpcError> {
+    let id = params.thread_id;
+    let status = match cx.threads().get(&id) {
+        Err(error @ codicil_agent::ThreadError::MalformedId(_)) => return Err(error.into()),
+        Err(_) => ThreadUnsubscribeStatus::NotLoaded,
+        Ok(_) if !cx.clients().unsubscribe(cx.client.id, &id) => ThreadUnsubscribeStatus::NotSubscribed,
+        Ok(_) => {
+            if !cx.clients().has_subscribers(&id) {
+                let threads = cx.threads().clone();
+                // Ends by itself; the threads own what it waits for.
+                cx.after_answer(move || drop(tokio::spawn(async move { threads.close(&id).await })));
+            }
+            ThreadUnsubscribeStatus::Unsubscribed
+        }
+    };
+    Ok(ThreadUnsubscribeResponse { status })
+}
+
+pub async fn name_set(cx: Cx, params: ThreadSetNameParams) -> Result<ThreadSetNameResponse, RpcError> {
+    let name = cx.threads().set_name(&params.thread_id, &params.name).await?;
+    let params = ThreadNameUpdatedNotification { thread_id: params.thread_id, thread_name: Some(name) };
+    broadcast_later::<ThreadNameUpdated>(&cx, params);
+    Ok(ThreadSetNameResponse {})
+}
+
+pub async fn metadata_update(
+    cx: Cx,
+    params: ThreadMetadataUpdateParams,
+) -> Result<ThreadMetadataUpdateResponse, RpcError> {
+    Ok(ThreadMetadataUpdateResponse { thread: cx.threads().update_metadata(params).await? })
+}
+
+pub async fn compact_start(
+    cx: Cx,
+    params: ThreadCompactStartParams,
+) -> Result<ThreadCompactStartResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.compact(cx.origin()).await?;
+    cx.announce(announced);
+    Ok(ThreadCompactStartResponse {})
+}
+
+pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.rollback(params.num_turns).await?;
+    Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
+}
+
+pub async fn increment_elicitation(
+    cx: Cx,
+    params: ThreadIncrementElicitationParams,
+) -> Result<ThreadIncrementElicitationResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let count = thread.count_elicitation(codicil_agent::Elicitation::Begun).await?;
+    Ok(ThreadIncrementElicitationResponse { count, paused: count > 0 })
+}
+
+pub async fn decrement_elicitation(
+    cx: Cx,
+    params: ThreadDecrementElicitationParams,
+) -> Result<ThreadDecrementElicitationResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let count = thread.count_elicitation(codicil_agent::Elicitation::Ended).await?;
+    Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
+}
+
+fn say_started(cx: &Cx, opened: &Opened) {
+    broadcast_later::<ThreadStarted>(cx, ThreadStartedNotification { thread: opened.thread.clone() });
+}
+
+fn broadcast_later<N: Notice>(cx: &Cx, params: N::Params) {
+    let clients = cx.clients().clone();
+    cx.after_answer(move || {
+        let audience: &dyn codicil_agent::Audience = &clients;
+        audience.broadcast::<N>(&params);
+    });
+}
+
+fn response(opened: Opened) -> ThreadStartResponse {
+    let Settings {
+        model,
+        provider,
+        effort,
+        service_tier,
+        cwd,
+        approval_policy,
+        approvals_reviewer,
+        sandbox,
+        ..
+    } = opened.settings;
+    ThreadStartResponse {
+        thread: opened.thread,
+        model,
+        model_provider: provider,
+        service_tier,
+        cwd: cwd.to_string_lossy().into_owned(),
+        approval_policy,
+        approvals_reviewer,
+        sandbox,
+        reasoning_effort: effort,
+    }
 }

@@ -173,3 +173,6 @@ fn read_secret(what: &'static str, path: &Path) -> Result<Secret, AuthError> {
 fn unix_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,9 +115,11 @@ async fn serve_lines(server: &Server, stream: UnixStream) {
     let client = server.shared.clients.connect();
     let writer = server.tasks.spawn(write(client.clone(), writer));
     connection::serve(server.shared.clone(), client, Box::pin(lines(reader))).await;
-    // Ends by itself once the outbox is finished, or when the peer stops taking data for too long.
+    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
+    let stuck = writer.abort_handle();
     if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
         tracing::debug!("a client did not take its last messages in time");
+        stuck.abort();
     }
 }
 

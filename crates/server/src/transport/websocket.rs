@@ -21,7 +21,13 @@ use super::{
     http::{self, Door},
     listen::{Listen, ListenError},
 };
-use crate::{clients::Client, connection, limits::MAX_MESSAGE_BYTES, outbox::Closed, server::Server};
+use crate::{
+    clients::Client,
+    connection,
+    limits::{FLUSH_TIME, MAX_MESSAGE_BYTES},
+    outbox::Closed,
+    server::Server,
+};
 
 /// Serves until the server is stopped.
 pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
@@ -81,9 +87,11 @@ where
     let client = server.shared.clients.connect();
     let writer = server.tasks.spawn(write(client.clone(), sink));
     connection::serve(server.shared.clone(), client, Box::pin(texts(messages))).await;
-    // Ends by itself once the outbox is finished, or when the peer stops taking data for too long.
-    if tokio::time::timeout(crate::limits::FLUSH_TIME, writer).await.is_err() {
+    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
+    let stuck = writer.abort_handle();
+    if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
         tracing::debug!("a websocket did not take its last messages in time");
+        stuck.abort();
     }
 }
 
@@ -147,3 +155,6 @@ where
     // The peer may be gone already; there is nobody to tell.
     let _ = sink.send(Message::Close(Some(farewell))).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! How the agent reaches people, without knowing who is connected or how.
+
+use codicil_protocol::{
+    Frame, Method, Notice, ThreadId,
+    rpc::{ErrorObject, RequestId},
+};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+/// The clients of a server, as a thread sees them.
+pub trait Audience: Send + Sync + 'static {
+    /// Tells those who are subscribed to a thread.
+    fn tell(&self, thread: &ThreadId, frame: &Frame);
+
+    /// Tells everyone.
+    fn tell_all(&self, frame: &Frame);
+
+    /// Asks those who are subscribed to a thread; `encode` makes the message once the id is known.
+    /// `None` when nobody is subscribed.
+    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question>;
+}
+
+/// What a client said: a result that is not decoded yet, or that it failed.
+pub type Answer = Result<Box<RawValue>, ErrorObject>;
+
+/// A question on its way. Dropped before it is answered, it is withdrawn.
+pub struct Question {
+    pub id: RequestId,
+    pub answer: oneshot::Receiver<Answer>,
+    /// Dropped with the question; whoever made it learns that it is over.
+    pub withdraw: Box<dyn Send>,
+}
+
+impl dyn Audience {
+    pub fn notify<N: Notice>(&self, thread: &ThreadId, params: &N::Params) {
+        self.tell(thread, &Frame::notification::<N>(params));
+    }
+
+    pub fn broadcast<N: Notice>(&self, params: &N::Params) {
+        self.tell_all(&Frame::notification::<N>(params));
+    }
+
+    pub fn question<M: Method>(&self, thread: &ThreadId, params: &M::Params) -> Option<Question> {
+        self.ask(thread, &|id| Frame::request::<M>(id, params))
+    }
+}

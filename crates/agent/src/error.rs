@@ -1,0 +1,97 @@
+//! What can go wrong with a thread, in words of the thread.
+
+use codicil_config::ConfigError;
+use codicil_context::ReviewTargetError;
+use codicil_model::ModelError;
+use codicil_protocol::{ReviewTarget, ThreadId, TurnError, TurnId};
+use codicil_store::StoreError;
+
+/// Why a request about a thread was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    #[error("invalid thread id: {0}")]
+    MalformedId(#[from] uuid::Error),
+    #[error("thread not found: {0}")]
+    NotFound(ThreadId),
+    #[error("thread not loaded: {0}")]
+    NotLoaded(ThreadId),
+    #[error("no rollout found for thread id {0}")]
+    NotStored(ThreadId),
+    #[error("no archived rollout found for thread id {0}")]
+    NotArchived(ThreadId),
+    #[error("failed to locate rollout for thread {0}")]
+    CannotLocate(ThreadId),
+    #[error(
+        "cannot resume running thread {id} with mismatched path: requested `{requested}`, active `{active}`"
+    )]
+    OtherPath { id: ThreadId, requested: String, active: String },
+    #[error("history must not be empty")]
+    EmptyHistory,
+    #[error("ephemeral threads do not support includeTurns")]
+    EphemeralTurns,
+    #[error("thread name must not be empty")]
+    EmptyName,
+    #[error("gitInfo must include at least one field")]
+    EmptyGitInfo,
+    #[error("gitInfo.{0} must not be empty")]
+    EmptyGitField(&'static str),
+    #[error("numTurns must be >= 1")]
+    NoTurnsToDrop,
+    #[error("Cannot rollback while a turn is in progress.")]
+    RollbackDuringTurn,
+    #[error("ephemeral threads do not support rollback")]
+    EphemeralRollback,
+    #[error("a turn is in progress")]
+    TurnRunning,
+    #[error("input must not be empty")]
+    EmptyInput,
+    #[error("Input exceeds the maximum length of {max} characters.")]
+    InputTooLong { max: usize, actual: usize },
+    #[error("no active turn to steer")]
+    NothingToSteer,
+    #[error("expectedTurnId must not be empty")]
+    EmptyExpectedTurn,
+    #[error("expected active turn id `{expected}` but found `{found}`")]
+    OtherTurn { expected: TurnId, found: TurnId },
+    #[error("cannot steer a {} turn", kind.name())]
+    NotSteerable { kind: TurnKind, error: Box<TurnError> },
+    #[error("no active turn to interrupt")]
+    NothingToInterrupt,
+    #[error("out-of-band elicitation count is already zero")]
+    NoElicitation,
+    #[error(transparent)]
+    ReviewTarget(#[from] ReviewTargetError),
+    #[error("failed to load configuration: {0}")]
+    Config(#[from] ConfigError),
+    #[error("failed to load configuration: {0}")]
+    Provider(ModelError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the thread has too much to do; try again later")]
+    Busy,
+    #[error("the thread has ended")]
+    Closed,
+}
+
+/// Refuses a review target that names nothing, before anything is done about it.
+pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
+    Ok(codicil_context::check_review_target(target)?)
+}
+
+/// What a turn does. Only a regular one takes more input while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnKind {
+    Regular,
+    Review,
+    Compact,
+}
+
+impl TurnKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Review => "review",
+            Self::Compact => "compact",
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Threads that live: the actor that owns one, the turns it runs, what the model is told and shown.
+//!
+//! Start with [`Threads`], which holds every loaded thread. A thread is a task with a mailbox
+//! ([`ThreadHandle`] is what others hold); a turn is a second task beside it that streams the model and
+//! reports [steps](step) to its thread. The thread alone writes the store and speaks to its
+//! [`Audience`]. This crate knows nothing of connections.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod audience;
+mod error;
+mod git;
+mod settings;
+mod step;
+mod surroundings;
+mod thread;
+mod threads;
+mod turn;
+mod world;
+
+pub use audience::{Answer, Audience, Question};
+pub use error::{ThreadError, TurnKind, check_review_target};
+pub use settings::{Overrides, Settings};
+pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};
+pub use threads::{Opened, ThreadRead, Threads, Turns};
+pub use world::World;

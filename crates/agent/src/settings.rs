@@ -1,0 +1,194 @@
+//! The settings of a thread: resolved when it starts, changed by turns, kept with the thread.
+
+use std::path::{Path, PathBuf};
+
+use codicil_config::{EffectiveConfig, Home};
+use codicil_protocol::{
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Personality, ReadOnlyAccess,
+    ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier, ThreadForkParams,
+    ThreadResumeParams, ThreadStartParams, TurnStartParams,
+};
+use serde::{Deserialize, Serialize};
+
+/// The model when nobody names one.
+pub const DEFAULT_MODEL: &str = "gpt-5.1-codex";
+/// The provider when nobody names one.
+pub const DEFAULT_PROVIDER: &str = "openai";
+
+/// What holds for the turns of a thread until something else is said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    pub model: String,
+    pub provider: String,
+    pub effort: Option<ReasoningEffort>,
+    pub summary: Option<ReasoningSummary>,
+    pub service_tier: Option<ServiceTier>,
+    pub cwd: PathBuf,
+    pub approval_policy: AskForApproval,
+    pub approvals_reviewer: ApprovalsReviewer,
+    pub sandbox: SandboxPolicy,
+    pub personality: Option<Personality>,
+    pub collaboration_mode: Option<CollaborationMode>,
+}
+
+/// What `thread/start`, `thread/resume` and `thread/fork` have in common.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    pub model: Option<String>,
+    pub provider: Option<String>,
+    pub service_tier: codicil_protocol::Patch<ServiceTier>,
+    pub cwd: Option<String>,
+    pub approval_policy: Option<AskForApproval>,
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    pub sandbox: Option<SandboxMode>,
+    pub personality: Option<Personality>,
+    pub config: serde_json::Map<String, serde_json::Value>,
+    pub base_instructions: Option<String>,
+    pub developer_instructions: Option<String>,
+}
+
+/// Takes what the three requests have in common out of one of them.
+macro_rules! take_overrides {
+    ($params:expr, $personality:expr) => {
+        Overrides {
+            model: $params.model.take(),
+            provider: $params.model_provider.take(),
+            service_tier: std::mem::take(&mut $params.service_tier),
+            cwd: $params.cwd.take(),
+            approval_policy: $params.approval_policy.take(),
+            approvals_reviewer: $params.approvals_reviewer.take(),
+            sandbox: $params.sandbox.take(),
+            personality: $personality,
+            config: $params.config.take().unwrap_or_default(),
+            base_instructions: $params.base_instructions.take(),
+            developer_instructions: $params.developer_instructions.take(),
+        }
+    };
+}
+
+impl From<&mut ThreadStartParams> for Overrides {
+    fn from(params: &mut ThreadStartParams) -> Self {
+        take_overrides!(params, params.personality.take())
+    }
+}
+
+impl From<&mut ThreadResumeParams> for Overrides {
+    fn from(params: &mut ThreadResumeParams) -> Self {
+        take_overrides!(params, params.personality.take())
+    }
+}
+
+impl From<&mut ThreadForkParams> for Overrides {
+    fn from(params: &mut ThreadForkParams) -> Self {
+        take_overrides!(params, None)
+    }
+}
+
+impl Overrides {
+    /// Whether they name the model or its effort: then what a stored thread used does not count.
+    pub fn choose_model(&self) -> bool {
+        self.model.is_some()
+            || self.provider.is_some()
+            || self.config.contains_key("model")
+            || self.config.contains_key("model_reasoning_effort")
+    }
+}
+
+impl Settings {
+    /// What the configuration says, overridden by the request.
+    pub fn resolve(config: &EffectiveConfig, home: &Home, cwd: PathBuf, given: &Overrides) -> Self {
+        let set = &config.settings;
+        let mode =
+            given.sandbox.clone().or_else(|| set.sandbox_mode.clone()).unwrap_or(SandboxMode::ReadOnly);
+        Self {
+            model: given
+                .model
+                .clone()
+                .or_else(|| set.model.clone())
+                .unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            provider: (given.provider.clone().or_else(|| set.model_provider.clone()))
+                .unwrap_or_else(|| DEFAULT_PROVIDER.to_owned()),
+            effort: set.model_reasoning_effort.clone(),
+            summary: set.model_reasoning_summary.clone(),
+            service_tier: ordinary(given.service_tier.clone().apply(set.service_tier.clone())),
+            approval_policy: (given.approval_policy.clone().or_else(|| set.approval_policy.clone()))
+                .unwrap_or(AskForApproval::OnRequest),
+            approvals_reviewer: (given.approvals_reviewer.clone().or_else(|| set.approvals_reviewer.clone()))
+                .unwrap_or(ApprovalsReviewer::User),
+            sandbox: sandbox_policy(&mode, config, home),
+            personality: given.personality.or_else(|| set.personality()),
+            collaboration_mode: None,
+            cwd,
+        }
+    }
+
+    /// Takes over what a turn sets; it holds for later turns too.
+    pub fn apply(&mut self, turn: &mut TurnStartParams) {
+        if let Some(model) = turn.model.take() {
+            self.model = model;
+        }
+        if let Some(effort) = turn.effort.take() {
+            self.effort = Some(effort);
+        }
+        if let Some(summary) = turn.summary.take() {
+            self.summary = Some(summary);
+        }
+        if let Some(cwd) = turn.cwd.take() {
+            self.cwd = join(&self.cwd, &cwd);
+        }
+        if let Some(policy) = turn.approval_policy.take() {
+            self.approval_policy = policy;
+        }
+        if let Some(reviewer) = turn.approvals_reviewer.take() {
+            self.approvals_reviewer = reviewer;
+        }
+        if let Some(sandbox) = turn.sandbox_policy.take() {
+            self.sandbox = sandbox;
+        }
+        if let Some(personality) = turn.personality.take() {
+            self.personality = Some(personality);
+        }
+        self.service_tier = ordinary(std::mem::take(&mut turn.service_tier).apply(self.service_tier.take()));
+        // A mode speaks for the model and effort too, and so comes last.
+        if let Some(mode) = turn.collaboration_mode.take() {
+            self.model.clone_from(&mode.settings.model);
+            self.effort.clone_from(&mode.settings.reasoning_effort);
+            self.collaboration_mode = Some(mode);
+        }
+    }
+}
+
+/// The ordinary tier is what goes without saying.
+fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
+    tier.filter(|tier| *tier != ServiceTier::Default)
+}
+
+/// A working directory as it was given; a relative one counts from `base`. It need not exist.
+pub fn join(base: &Path, cwd: &str) -> PathBuf {
+    if cwd.is_empty() { base.to_owned() } else { base.join(cwd) }
+}
+
+/// The policy that a mode stands for.
+fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &Home) -> SandboxPolicy {
+    match mode {
+        SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        SandboxMode::WorkspaceWrite => {
+            let set = config.settings.sandbox_workspace_write.clone();
+            let roots = set.iter().flat_map(|set| &set.writable_roots).filter_map(AbsolutePathBuf::new);
+            // Notes that an agent keeps across threads.
+            let memories = AbsolutePathBuf::new(home.path().join("memories"));
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots: roots.chain(memories).collect(),
+                read_only_access: ReadOnlyAccess::FullAccess,
+                network_access: set.as_ref().is_some_and(|set| set.network_access),
+                exclude_tmpdir_env_var: set.as_ref().is_some_and(|set| set.exclude_tmpdir_env_var),
+                exclude_slash_tmp: set.as_ref().is_some_and(|set| set.exclude_slash_tmp),
+            }
+        }
+        // An unknown mode is refused before it gets here; the strictest is the safe reading.
+        SandboxMode::ReadOnly | SandboxMode::Unrecognized(_) => {
+            SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a running turn reports to its thread, and what it asks of it.
+//!
+//! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
+//! tells subscribers. Steps travel in batches, because a burst of tokens must not cost a message each.
+
+use codicil_model::Request;
+use codicil_protocol::{
+    Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// One thing that happened in a turn.
+#[derive(Debug)]
+pub enum Step {
+    /// An item begins.
+    Started(ThreadItem),
+    /// Something about an open item that is told and not kept.
+    Told(Frame),
+    /// An item is complete, with what it adds to the model's history.
+    Completed {
+        item: ThreadItem,
+        context: Vec<ResponseItem>,
+    },
+    /// Something enters the model's history that no item shows.
+    Context(Vec<ResponseItem>),
+    /// A response is complete.
+    Used(TokenUsageBreakdown),
+    RateLimits(Box<RateLimitSnapshot>),
+    Rerouted(String),
+    /// The model failed and is asked again.
+    Retrying(TurnError),
+    /// The history has been summed up; from here on the summary stands for it.
+    Compacted {
+        item: ItemId,
+        summary: String,
+    },
+    /// What is there to do next?
+    Next {
+        follow_up: FollowUp,
+        reply: oneshot::Sender<Ask>,
+    },
+}
+
+/// What a turn is to do next.
+#[derive(Debug)]
+pub enum Ask {
+    /// Have the model go on.
+    Respond(Box<Request>),
+    /// Have the model sum up the conversation, which is getting too long.
+    Compact(Box<Request>),
+    /// Nothing: the turn is over.
+    End,
+}
+
+/// Whether a response asks for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowUp {
+    /// It called tools, or is the first of its turn.
+    Needed,
+    /// It is the last, unless there is new input.
+    IfSteered,
+}
+
+/// How a turn ended by itself.
+#[derive(Debug)]
+pub enum Outcome {
+    Completed,
+    Interrupted,
+    Failed(TurnError),
+}
+
+/// The turn's end of the channel to its thread.
+#[derive(Clone, Debug)]
+pub struct Steps(mpsc::Sender<Vec<Step>>);
+
+impl Steps {
+    /// A turn that is this many batches ahead of its thread waits for it.
+    const CAPACITY: usize = 32;
+
+    pub fn channel() -> (Self, mpsc::Receiver<Vec<Step>>) {
+        let (sender, receiver) = mpsc::channel(Self::CAPACITY);
+        (Self(sender), receiver)
+    }
+
+    /// A thread that is gone is not told any more; its turns are being cancelled then.
+    pub async fn report(&self, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            let _ = self.0.send(steps).await;
+        }
+    }
+
+    pub async fn one(&self, step: Step) {
+        self.report(vec![step]).await;
+    }
+
+    /// What to do next. A thread that is gone wants nothing more.
+    pub async fn next(&self, follow_up: FollowUp) -> Ask {
+        let (reply, answer) = oneshot::channel();
+        self.one(Step::Next { follow_up, reply }).await;
+        answer.await.unwrap_or(Ask::End)
+    }
+}

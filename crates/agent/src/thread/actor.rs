@@ -1,0 +1,139 @@
+//! The task that owns a thread. Its events are a closed list; each has its `on_…` method.
+
+use std::sync::Arc;
+
+use codicil_protocol::{Frame, Notice, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification};
+use codicil_store::Record;
+use tokio::sync::mpsc;
+
+use super::{Command, Elicitation, Reply, Snapshot, ThreadState, turns::ActiveTurn};
+use crate::{
+    error::ThreadError,
+    step::{Outcome, Step},
+    world::World,
+};
+
+/// A thread at work.
+pub(crate) struct ThreadActor {
+    pub(super) world: Arc<World>,
+    pub(super) state: ThreadState,
+    pub(super) active: Option<ActiveTurn>,
+    mailbox: mpsc::Receiver<Command>,
+}
+
+/// Everything that can happen to a thread.
+enum Event {
+    Command(Command),
+    Steps(Vec<Step>),
+    TurnOver(Outcome),
+    /// Nobody holds the thread any more.
+    Abandoned,
+}
+
+impl ThreadActor {
+    pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
+        Self { world, state, active: None, mailbox }
+    }
+
+    /// Runs until the thread is unloaded.
+    pub async fn run(mut self) {
+        loop {
+            match self.next_event().await {
+                Event::Command(Command::Unload(reply)) => {
+                    self.end_active_turn().await;
+                    // Whoever asked may be gone; the thread ends all the same.
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                Event::Command(command) => self.on_command(command).await,
+                Event::Steps(steps) => self.on_steps(steps).await,
+                Event::TurnOver(outcome) => self.on_turn_over(outcome).await,
+                Event::Abandoned => {
+                    self.end_active_turn().await;
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let mailbox = self.mailbox.recv();
+        let Some(active) = &mut self.active else {
+            return mailbox.await.map_or(Event::Abandoned, Event::Command);
+        };
+        tokio::select! {
+            biased;
+            command = mailbox => command.map_or(Event::Abandoned, Event::Command),
+            event = active.next_event() => event.map_or_else(Event::TurnOver, Event::Steps),
+        }
+    }
+
+    async fn on_command(&mut self, command: Command) {
+        match command {
+            Command::StartTurn(params, origin, reply) => self.on_start_turn(*params, origin, reply).await,
+            Command::Steer { input, expected, reply } => answer(reply, self.on_steer(input, &expected)),
+            Command::Interrupt(reply) => self.on_interrupt(reply),
+            Command::Compact(origin, reply) => self.on_compact(origin, reply).await,
+            Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
+            Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
+            Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            Command::SetName(name, reply) => {
+                let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
+                answer(reply, stored.map(|()| self.state.name = Some(name)));
+            }
+            Command::SetGit(git, reply) => {
+                let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
+                answer(reply, stored.map(|()| self.state.git = git));
+            }
+            Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
+            Command::Unload(_) => unreachable!("handled by run"),
+        }
+    }
+
+    fn on_elicitation(&mut self, change: Elicitation) -> Result<u64, ThreadError> {
+        self.state.elicitations = match change {
+            Elicitation::Begun => self.state.elicitations.saturating_add(1),
+            Elicitation::Ended => self.state.elicitations.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
+        };
+        Ok(self.state.elicitations)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            thread: self.state.view(),
+            settings: self.state.settings.clone(),
+            active_turn: self.active.as_ref().map(|active| active.id.clone()),
+        }
+    }
+
+    /// Writes records; what is written may be said.
+    pub(super) async fn store(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+        match &mut self.state.log {
+            Some(log) if !records.is_empty() => Ok(log.append(&records).await?),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn set_status(&mut self, status: ThreadStatus) {
+        if self.state.status == status {
+            return;
+        }
+        self.state.status = status.clone();
+        let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
+        self.world.audience.broadcast::<ThreadStatusChanged>(&params);
+    }
+
+    /// Tells the thread's subscribers.
+    pub(super) fn notify<N: Notice>(&self, params: &N::Params) {
+        self.tell(&Frame::notification::<N>(params));
+    }
+
+    pub(super) fn tell(&self, frame: &Frame) {
+        self.world.audience.tell(&self.state.id, frame);
+    }
+}
+
+/// The asker may have given up in this very moment; then there is nobody to tell.
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, ThreadError>) {
+    let _ = reply.send(result);
+}

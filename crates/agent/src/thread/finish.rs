@@ -1,0 +1,136 @@
+//! How turns end: exactly once, whatever happened, with every item complete.
+
+use std::time::Duration;
+
+use codicil_protocol::{
+    CommandExecutionStatus, DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ThreadItem,
+    ThreadStatus, Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnStatus,
+};
+use codicil_store::Record;
+
+use super::{
+    actor::ThreadActor,
+    turns::{ActiveTurn, context_record},
+};
+use crate::{error::TurnKind, step::Outcome};
+
+/// How long a turn that was told to stop may take to say what it had.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+impl ThreadActor {
+    /// The turn's task is over.
+    pub(super) async fn on_turn_over(&mut self, outcome: Outcome) {
+        let Some(active) = self.active.take() else { return };
+        self.finish(active, outcome).await;
+    }
+
+    /// Stops the running turn, if any, and waits for its end.
+    pub(super) async fn end_active_turn(&mut self) {
+        let Some(active) = &self.active else { return };
+        active.cancel.cancel();
+        let stopped = async {
+            while let Some(active) = &mut self.active {
+                match active.next_event().await {
+                    Ok(steps) => self.on_steps(steps).await,
+                    Err(outcome) => return self.on_turn_over(outcome).await,
+                }
+            }
+        };
+        if tokio::time::timeout(STOP_TIME, stopped).await.is_err()
+            && let Some(active) = self.active.take()
+        {
+            active.abort();
+            self.finish(active, Outcome::Interrupted).await;
+        }
+    }
+
+    async fn finish(&mut self, mut active: ActiveTurn, outcome: Outcome) {
+        let (status, error) = match (active.failure.take(), outcome) {
+            (Some(error), _) | (None, Outcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
+            (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
+            (None, Outcome::Completed) => (TurnStatus::Completed, None),
+        };
+        if active.kind == TurnKind::Review {
+            self.finish_review(&mut active, status == TurnStatus::Interrupted).await;
+        }
+        let left_open: Vec<_> = std::mem::take(&mut active.open).into_values().map(cut_off).collect();
+        let records = self.last_records(&active, &left_open, &status, error.as_ref());
+        if let Err(error) = self.store(records).await {
+            tracing::error!(thread = %self.state.id, "the end of a turn could not be stored: {error}");
+        }
+        for item in &left_open {
+            self.say_completed(&active.id, item);
+        }
+        for reply in std::mem::take(&mut active.interrupts) {
+            self.accept(reply, ()).await;
+        }
+        self.say_end(active.id, status, error);
+        self.sync_later();
+    }
+
+    fn last_records(
+        &mut self,
+        active: &ActiveTurn,
+        left_open: &[ThreadItem],
+        status: &TurnStatus,
+        error: Option<&TurnError>,
+    ) -> Vec<Record> {
+        let turn_id = &active.id;
+        let items =
+            left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
+        let mut records: Vec<_> = items.collect();
+        if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
+            // The model is told, or it would take the cut-off turn for a finished one.
+            let told = codicil_context::turn_aborted_message();
+            records.push(context_record(turn_id, &told));
+            self.state.remember([told]);
+        }
+        records.push(Record::TurnEnd {
+            turn_id: turn_id.clone(),
+            status: status.clone(),
+            error: error.cloned(),
+        });
+        records
+    }
+
+    fn say_end(&mut self, id: codicil_protocol::TurnId, status: TurnStatus, error: Option<TurnError>) {
+        self.state.updated_at = super::state::unix_now();
+        match &error {
+            None => self.set_status(ThreadStatus::Idle),
+            Some(error) => {
+                self.set_status(ThreadStatus::SystemError);
+                self.report_error(&id, error.clone(), false);
+            }
+        }
+        self.notify::<TurnCompleted>(&TurnCompletedNotification {
+            thread_id: self.state.id.clone(),
+            turn: Turn { id, items: Vec::new(), status, error },
+        });
+    }
+
+    /// What was said is in the kernel's hands and survives this process; now it shall survive the machine.
+    fn sync_later(&self) {
+        let Some(mut log) = self.state.log.clone() else { return };
+        // Ends by itself; closing the store waits for it.
+        tokio::spawn(async move {
+            if let Err(error) = log.sync().await {
+                tracing::error!(thread = %log.id(), "a turn could not be made durable: {error}");
+            }
+        });
+    }
+}
+
+/// An item whose work was cut off.
+fn cut_off(mut item: ThreadItem) -> ThreadItem {
+    match &mut item {
+        ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,
+        ThreadItem::FileChange { status, .. } => *status = PatchApplyStatus::Failed,
+        ThreadItem::McpToolCall { status, .. } => *status = McpToolCallStatus::Failed,
+        ThreadItem::DynamicToolCall { status, success, .. } => {
+            *status = DynamicToolCallStatus::Failed;
+            *success = Some(false);
+        }
+        _ => {}
+    }
+    item
+}

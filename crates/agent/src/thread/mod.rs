@@ -1,0 +1,185 @@
+//! A loaded thread, as others hold it.
+
+mod actor;
+mod compaction;
+mod finish;
+mod request;
+mod review;
+mod rollback;
+mod state;
+mod steps;
+mod turns;
+
+use codicil_protocol::{GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnId, TurnStartParams, UserInput};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{error::ThreadError, settings::Settings};
+
+pub(crate) use {actor::ThreadActor, state::ThreadState};
+
+/// Commands that may wait for one thread; more are refused as overload.
+const MAILBOX: usize = 64;
+
+/// What is held of a loaded thread. Posts at once and returns the wait; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ThreadHandle {
+    id: ThreadId,
+    mailbox: mpsc::Sender<Command>,
+}
+
+/// Who asks for a turn, for the headers of its requests.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    pub name: String,
+    pub user_agent: String,
+}
+
+/// Held by whoever answers a request: what the thread has to say about it follows when this is dropped.
+#[derive(Debug)]
+pub struct Announce(#[expect(dead_code, reason = "its end is the message")] oneshot::Sender<()>);
+
+/// An answer, and what holds back the notifications that must come after it.
+#[derive(Debug)]
+pub struct Announced<T> {
+    pub answer: T,
+    pub announce: Announce,
+}
+
+impl<T> Announced<T> {
+    pub(crate) fn new(answer: T) -> (Self, oneshot::Receiver<()>) {
+        let (sender, said) = oneshot::channel();
+        (Self { answer, announce: Announce(sender) }, said)
+    }
+}
+
+/// A thread as it is now.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub thread: Thread,
+    pub settings: Settings,
+    pub active_turn: Option<TurnId>,
+}
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, ThreadError>>;
+
+/// Everything that can be asked of a thread.
+pub(crate) enum Command {
+    StartTurn(Box<TurnStartParams>, Origin, Reply<Announced<Turn>>),
+    Steer {
+        input: Vec<UserInput>,
+        expected: TurnId,
+        reply: Reply<TurnId>,
+    },
+    Interrupt(Reply<Announced<()>>),
+    Compact(Origin, Reply<Announced<()>>),
+    Review(ReviewTarget, Origin, Reply<Announced<Turn>>),
+    Rollback(u32, Reply<Announced<Thread>>),
+    Snapshot(Reply<Snapshot>),
+    SetName(String, Reply<()>),
+    SetGit(Option<GitInfo>, Reply<()>),
+    CountElicitation(Elicitation, Reply<u64>),
+    /// Ends the thread. A running turn ends as interrupted first.
+    Unload(Reply<()>),
+}
+
+/// A question that the client asks on its own begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elicitation {
+    Begun,
+    Ended,
+}
+
+impl ThreadHandle {
+    pub(crate) fn new(id: ThreadId) -> (Self, mpsc::Receiver<Command>) {
+        let (mailbox, commands) = mpsc::channel(MAILBOX);
+        (Self { id, mailbox }, commands)
+    }
+
+    pub fn id(&self) -> &ThreadId {
+        &self.id
+    }
+
+    pub fn start_turn(
+        &self,
+        params: TurnStartParams,
+        origin: Origin,
+    ) -> impl Future<Output = Result<Announced<Turn>, ThreadError>> + use<> {
+        self.ask(|reply| Command::StartTurn(Box::new(params), origin, reply))
+    }
+
+    pub fn steer(
+        &self,
+        input: Vec<UserInput>,
+        expected: TurnId,
+    ) -> impl Future<Output = Result<TurnId, ThreadError>> + use<> {
+        self.ask(|reply| Command::Steer { input, expected, reply })
+    }
+
+    pub fn interrupt(&self) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
+        self.ask(Command::Interrupt)
+    }
+
+    pub fn compact(
+        &self,
+        origin: Origin,
+    ) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
+        self.ask(|reply| Command::Compact(origin, reply))
+    }
+
+    pub fn review(
+        &self,
+        target: ReviewTarget,
+        origin: Origin,
+    ) -> impl Future<Output = Result<Announced<Turn>, ThreadError>> + use<> {
+        self.ask(|reply| Command::Review(target, origin, reply))
+    }
+
+    /// The thread without its last turns.
+    pub fn rollback(
+        &self,
+        turns: u32,
+    ) -> impl Future<Output = Result<Announced<Thread>, ThreadError>> + use<> {
+        self.ask(move |reply| Command::Rollback(turns, reply))
+    }
+
+    pub fn snapshot(&self) -> impl Future<Output = Result<Snapshot, ThreadError>> + use<> {
+        self.ask(Command::Snapshot)
+    }
+
+    pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(|reply| Command::SetName(name, reply))
+    }
+
+    pub fn set_git(&self, git: Option<GitInfo>) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(|reply| Command::SetGit(git, reply))
+    }
+
+    /// How many such questions there are now.
+    pub fn count_elicitation(
+        &self,
+        change: Elicitation,
+    ) -> impl Future<Output = Result<u64, ThreadError>> + use<> {
+        self.ask(move |reply| Command::CountElicitation(change, reply))
+    }
+
+    pub(crate) fn unload(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(Command::Unload)
+    }
+
+    /// Posts before returning, so that callers keep the order in which they called.
+    /// A full mailbox is the protocol's overload, not a wait.
+    fn ask<T, F>(&self, command: F) -> impl Future<Output = Result<T, ThreadError>> + use<T, F>
+    where
+        F: FnOnce(Reply<T>) -> Command,
+    {
+        let (reply, answer) = oneshot::channel();
+        let posted = self.mailbox.try_send(command(reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => ThreadError::Busy,
+            mpsc::error::TrySendError::Closed(_) => ThreadError::Closed,
+        });
+        async move {
+            posted?;
+            answer.await.unwrap_or(Err(ThreadError::Closed))
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the model is asked next: the history, and how to go on from it.
+
+use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
+use codicil_protocol::{ReasoningSummary, ResponseItem, TurnId, UserInput};
+use codicil_store::Record;
+
+use super::{
+    actor::ThreadActor,
+    turns::{context_record, user_message},
+};
+use crate::{
+    error::TurnKind,
+    step::{Ask, FollowUp},
+    surroundings::{Surroundings, doc_search},
+};
+
+/// The share of a context window that a conversation may fill; the rest is for the answer.
+const USABLE_PERCENT: i64 = 95;
+
+impl ThreadActor {
+    /// Takes in what was steered and decides how the turn goes on.
+    pub(super) async fn next_request(&mut self, turn: &TurnId, follow_up: FollowUp) -> Ask {
+        let Some(active) = self.active.as_mut() else { return Ask::End };
+        if active.cancel.is_cancelled() {
+            return Ask::End;
+        }
+        let steered = std::mem::take(&mut active.steered);
+        match (active.kind, follow_up) {
+            (TurnKind::Compact, _) if active.compacted => return Ask::End,
+            (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
+            (_, FollowUp::IfSteered) if steered.is_empty() => return Ask::End,
+            _ => {}
+        }
+        for input in steered {
+            self.take_steered(turn, input).await;
+        }
+        if !self.is_reviewing() && self.is_too_long() {
+            return Ask::Compact(Box::new(self.compaction_request(turn)));
+        }
+        let request = self.request(turn);
+        Ask::Respond(Box::new(self.for_review(request)))
+    }
+
+    /// Input that arrived during the turn becomes a message of it.
+    async fn take_steered(&mut self, turn: &TurnId, input: Vec<UserInput>) {
+        let content: Vec<_> = self.user_content(&input).await.into_iter().collect();
+        let item = user_message(input);
+        let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
+        records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
+        if self.keep(records).await {
+            self.say_raw(turn, &content);
+            self.say_item(turn, &item);
+        }
+        self.state.remember(content);
+    }
+
+    pub(super) fn request(&mut self, turn: &TurnId) -> Request {
+        let input = self.state.history.snapshot();
+        let info = self.model_info().clone();
+        let settings = &self.state.settings;
+        let active = self.active.as_ref();
+        let mut request = Request {
+            model: settings.model.clone(),
+            instructions: self.instructions(&info),
+            input,
+            parallel_tool_calls: info.parallel_tool_calls,
+            reasoning: info.reasons().then(|| self.reasoning(&info)),
+            output_schema: active.and_then(|active| active.output_schema.clone()),
+            verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
+            service_tier: settings.service_tier.clone(),
+            prompt_cache_key: Some(self.state.id.to_string()),
+            ..Request::default()
+        };
+        if let Some(active) = active {
+            request.set_header("originator", &active.origin.name);
+            request.set_header("user-agent", &active.origin.user_agent);
+        }
+        request.set_header("session_id", &self.state.id);
+        request.set_header("x-client-request-id", &self.state.id);
+        let metadata = serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": "none" });
+        request.set_header("x-codex-turn-metadata", &metadata.to_string());
+        request
+    }
+
+    fn reasoning(&self, info: &ModelInfo) -> Reasoning {
+        let settings = &self.state.settings;
+        let summary = settings.summary.clone().unwrap_or_else(|| info.default_summary.clone());
+        Reasoning {
+            effort: settings.effort.clone().or_else(|| info.default_effort.clone()),
+            summary: (summary != ReasoningSummary::None).then_some(summary),
+        }
+    }
+
+    /// The standing instructions. Their tone is that of the thread's beginning: a later one is told as a
+    /// message, so that what the provider has cached stays valid.
+    fn instructions(&self, info: &ModelInfo) -> Instructions {
+        let own =
+            (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
+        codicil_context::base_instructions(info.personality, self.state.tone, own).into()
+    }
+
+    pub(super) fn model_info(&self) -> &ModelInfo {
+        self.world.catalogue().look_up(&self.state.settings.model)
+    }
+
+    /// What a conversation may fill, in tokens.
+    pub(super) fn context_window(&self) -> Option<i64> {
+        let known = i64::from(self.model_info().context_window);
+        let window = self.state.config.settings.model_context_window.unwrap_or(known);
+        Some(window.saturating_mul(USABLE_PERCENT) / 100)
+    }
+
+    /// What has changed since the model was last told, as messages.
+    pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
+        let surroundings = Surroundings {
+            settings: self.state.settings.clone(),
+            supports_personality: self.model_info().personality,
+            developer_instructions: self.state.developer_instructions.clone(),
+            docs: doc_search(&self.state.config, self.world.config.home().path()),
+            before: self.state.told.clone(),
+        };
+        match tokio::task::spawn_blocking(move || surroundings.look()).await {
+            Ok((now, messages)) => {
+                self.state.told = Some(now);
+                messages
+            }
+            // Only a panic ends up here; the turn can do without.
+            Err(error) => {
+                tracing::error!("the context of a turn could not be made: {error}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// A user's input as the model sees it; nothing where there is nothing to say.
+    pub(super) async fn user_content(&self, input: &[UserInput]) -> Option<ResponseItem> {
+        let cwd = self.state.settings.cwd.clone();
+        if !codicil_context::reads_files(input) {
+            return codicil_context::user_message(input, &cwd);
+        }
+        let input = input.to_vec();
+        let message = tokio::task::spawn_blocking(move || codicil_context::user_message(&input, &cwd));
+        // Only a panic ends up in the error.
+        message.await.unwrap_or_default()
+    }
+}

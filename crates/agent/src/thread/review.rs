@@ -1,0 +1,140 @@
+//! Reviews: a turn whose model sees nothing but its task, and whose answer becomes part of the thread.
+
+use std::{path::Path, time::Duration};
+
+use codicil_context::{
+    NO_REVIEW, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message, check_review_target,
+    review_label, review_prompt, user_action_review_message, user_text_message,
+};
+use codicil_model::{History, Request};
+use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, UserInput};
+use codicil_store::Record;
+
+use super::{
+    Announced, Origin, Reply,
+    actor::{ThreadActor, answer},
+    turns::{ActiveTurn, context_record, in_progress, new_item_id, user_message},
+};
+use crate::error::{ThreadError, TurnKind};
+
+/// How long `git` may take to find where a branch was left.
+const GIT_TIME: Duration = Duration::from_secs(5);
+
+/// What only a review has.
+pub(super) struct Review {
+    pub label: String,
+    /// What the reviewer sees: its own conversation, not the thread's.
+    pub history: History,
+    /// The last thing the reviewer said.
+    pub answer: Option<String>,
+}
+
+impl ThreadActor {
+    pub(super) async fn on_review(
+        &mut self,
+        target: ReviewTarget,
+        origin: Origin,
+        reply: Reply<Announced<Turn>>,
+    ) {
+        match self.begin_review(&target, origin).await {
+            Ok((id, label, items)) => {
+                let named =
+                    ThreadItem::UserMessage { id: (&id[..]).into(), content: vec![text_input(label)] };
+                self.accept(reply, Turn { items: vec![named], ..in_progress(id.clone()) }).await;
+                let [entered, prompt] = items;
+                self.say_item(&id, &entered);
+                self.announce_turn(&id);
+                self.say_item(&id, &prompt);
+            }
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    async fn begin_review(
+        &mut self,
+        target: &ReviewTarget,
+        origin: Origin,
+    ) -> Result<(TurnId, String, [ThreadItem; 2]), ThreadError> {
+        check_review_target(target)?;
+        if self.active.is_some() {
+            return Err(ThreadError::TurnRunning);
+        }
+        let provider = self.provider()?;
+        let id = TurnId::from(uuid::Uuid::now_v7().to_string());
+        let label = review_label(target);
+        let task = review_prompt(target, merge_base(&self.state.settings.cwd, target).await.as_deref());
+        let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
+        let prompt = user_message(vec![text_input(task.clone())]);
+        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        records.extend(self.state.settings_record());
+        records.extend(self.git_record().await);
+        records
+            .extend([&entered, &prompt].map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
+        self.store(records).await?;
+        self.state.note_preview(&prompt);
+        let mut active = self.launch(id.clone(), TurnKind::Review, provider, origin, None);
+        let history = [user_text_message(task)].into_iter().collect();
+        active.review = Some(Review { label: label.clone(), history, answer: None });
+        self.active = Some(active);
+        Ok((id, label, [entered, prompt]))
+    }
+
+    /// The same request, about the review's own conversation.
+    pub(super) fn for_review(&mut self, mut request: Request) -> Request {
+        if let Some(review) = self.active.as_mut().and_then(|active| active.review.as_mut()) {
+            request.input = review.history.snapshot();
+            request.instructions = REVIEW_INSTRUCTIONS.into();
+            if let Some(model) = &self.state.config.settings.review_model {
+                request.model.clone_from(model);
+            }
+            request.set_header("x-openai-subagent", "review");
+        }
+        request
+    }
+
+    /// The end of a review: what it found is an item, a message, and known to the thread's model.
+    pub(super) async fn finish_review(&mut self, active: &mut ActiveTurn, interrupted: bool) {
+        let Some(review) = active.review.take() else { return };
+        let text = match &review.answer {
+            Some(answer) => ReviewOutput::parse(answer).text(),
+            None => NO_REVIEW.to_owned(),
+        };
+        let exited = ThreadItem::ExitedReviewMode { id: new_item_id(), review: text.clone() };
+        let message = ThreadItem::AgentMessage {
+            id: new_item_id(),
+            text: text.clone(),
+            phase: None,
+            memory_citation: None,
+        };
+        let end = if interrupted { ReviewEnd::Interrupted } else { ReviewEnd::Finished };
+        let told = [user_action_review_message(&review.label, end), assistant_message(text.as_str())];
+        let mut records: Vec<_> = told.iter().map(|item| context_record(&active.id, item)).collect();
+        records.extend(
+            [&exited, &message].map(|item| Record::Item { turn_id: active.id.clone(), item: item.clone() }),
+        );
+        if let Err(error) = self.store(records).await {
+            tracing::error!(thread = %self.state.id, "a review could not be stored: {error}");
+            return;
+        }
+        self.state.remember(told);
+        self.say_item(&active.id, &exited);
+        self.say_item(&active.id, &message);
+    }
+}
+
+fn text_input(text: String) -> UserInput {
+    UserInput::Text { text, text_elements: Vec::new() }
+}
+
+/// Where the work left the base branch. The reviewer can do without, it then finds out by itself.
+async fn merge_base(cwd: &Path, target: &ReviewTarget) -> Option<String> {
+    let ReviewTarget::BaseBranch { branch } = target else { return None };
+    let output = tokio::process::Command::new("git")
+        .args(["merge-base", "HEAD", branch.trim()])
+        .current_dir(cwd)
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(GIT_TIME, output).await.ok()?.ok()?;
+    let sha = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !sha.is_empty()).then_some(sha)
+}

@@ -1,0 +1,62 @@
+//! Dropping the last turns.
+
+use codicil_protocol::{Thread, TokenUsageBreakdown, TurnId};
+use codicil_store::Record;
+
+use super::{
+    Announced, Reply,
+    actor::{ThreadActor, answer},
+};
+use crate::error::ThreadError;
+
+impl ThreadActor {
+    pub(super) async fn on_rollback(&mut self, turns: u32, reply: Reply<Announced<Thread>>) {
+        let rolled_back = self.roll_back(turns).await;
+        match rolled_back {
+            Ok((thread, last_turn)) => {
+                self.accept(reply, thread).await;
+                if let Some(last_turn) = last_turn {
+                    self.say_usage(&last_turn);
+                }
+            }
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    /// Writes the rollback and takes the shorter history from the store, which knows what belongs to a turn.
+    async fn roll_back(&mut self, turns: u32) -> Result<(Thread, Option<TurnId>), ThreadError> {
+        if turns == 0 {
+            return Err(ThreadError::NoTurnsToDrop);
+        }
+        if self.active.is_some() {
+            return Err(ThreadError::RollbackDuringTurn);
+        }
+        if self.state.log.is_none() {
+            return Err(ThreadError::EphemeralRollback);
+        }
+        let last_turn = self.world.store.read(&self.state.id).await?.turns.last().map(|turn| turn.id.clone());
+        self.store(vec![Record::Rollback { turns }]).await?;
+        let loaded = self.world.store.load(&self.state.id).await?;
+        let kept = loaded.thread.turns();
+        self.state.history = loaded.history.into_iter().collect();
+        if !self.state.history.iter().any(|item| codicil_context::is_context_message(item.item())) {
+            self.state.told = None;
+        }
+        self.state.usage.last = self.estimate();
+        let thread = Thread { turns: kept, ..self.state.view() };
+        Ok((thread, last_turn))
+    }
+
+    /// About how much the history is; the provider's count was of a longer one.
+    fn estimate(&self) -> TokenUsageBreakdown {
+        let tokens: u64 =
+            self.state.history.iter().map(|item| codicil_context::approx_tokens(item.item())).sum();
+        TokenUsageBreakdown {
+            total_tokens: i64::try_from(tokens).unwrap_or(i64::MAX),
+            input_tokens: 0,
+            cached_input_tokens: 0,
+            output_tokens: 0,
+            reasoning_output_tokens: 0,
+        }
+    }
+}

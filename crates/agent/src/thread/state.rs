@@ -1,0 +1,196 @@
+//! What a thread is: everything its actor owns.
+
+use std::sync::Arc;
+
+use codicil_config::EffectiveConfig;
+use codicil_context::Told;
+use codicil_model::History;
+use codicil_protocol::{
+    DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
+    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, UserInput,
+};
+use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+
+/// The state of one thread. Only its actor touches it.
+pub(crate) struct ThreadState {
+    pub id: ThreadId,
+    /// Where it is kept; `None` for an ephemeral thread.
+    pub log: Option<ThreadLog>,
+    pub config: Arc<EffectiveConfig>,
+    pub settings: Settings,
+    /// What of the settings is on disk.
+    pub stored: Option<Stored>,
+    pub history: History,
+    pub told: Option<Told>,
+    /// How the model was asked to speak when the thread began.
+    pub tone: Option<Personality>,
+    pub usage: ThreadTokenUsage,
+    pub status: ThreadStatus,
+    pub name: Option<String>,
+    pub git: Option<GitInfo>,
+    pub preview: Option<String>,
+    pub source: SessionSource,
+    pub cli_version: String,
+    pub agent_nickname: Option<String>,
+    pub agent_role: Option<String>,
+    pub session: ThreadId,
+    /// Unix seconds, like `updated_at`.
+    pub created_at: i64,
+    pub updated_at: i64,
+    pub base_instructions: Option<String>,
+    pub developer_instructions: Option<String>,
+    pub dynamic_tools: Vec<DynamicToolSpec>,
+    pub raw_events: bool,
+    pub elicitations: u64,
+}
+
+/// The settings as they are written, with what the model has been told of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    pub settings: Settings,
+    pub told: Option<Told>,
+    pub tone: Option<Personality>,
+}
+
+impl ThreadState {
+    /// A thread that begins now.
+    pub fn new(
+        meta: &Meta,
+        log: Option<ThreadLog>,
+        config: Arc<EffectiveConfig>,
+        settings: Settings,
+    ) -> Self {
+        let now = unix_now();
+        Self {
+            id: meta.id.clone(),
+            log,
+            config,
+            tone: settings.personality,
+            settings,
+            stored: None,
+            history: History::new(),
+            told: None,
+            usage: no_usage(),
+            status: ThreadStatus::Idle,
+            name: None,
+            git: None,
+            preview: None,
+            source: meta.source.clone(),
+            cli_version: meta.cli_version.clone(),
+            agent_nickname: meta.agent_nickname.clone(),
+            agent_role: meta.agent_role.clone(),
+            session: meta.parent_thread_id.clone().unwrap_or_else(|| meta.id.clone()),
+            created_at: now,
+            updated_at: now,
+            base_instructions: meta.base_instructions.clone(),
+            developer_instructions: meta.developer_instructions.clone(),
+            dynamic_tools: meta.dynamic_tools.clone(),
+            raw_events: false,
+            elicitations: 0,
+        }
+    }
+
+    /// Takes over what was stored of the thread.
+    pub fn recall(&mut self, loaded: LoadedThread) {
+        let LoadedThread { thread, history } = loaded;
+        self.history = history.into_iter().collect();
+        let stored = thread.settings.map(|settings| serde_json::from_value::<Stored>(settings.snapshot));
+        if let Some(Ok(stored)) = stored {
+            self.told.clone_from(&stored.told);
+            self.tone = stored.tone;
+            self.stored = Some(stored);
+        }
+        if let Some((_, usage)) = thread.usage {
+            self.usage = usage;
+        }
+        self.name = thread.name;
+        self.git = thread.git;
+        self.preview = thread.preview;
+        self.created_at = thread.created_at;
+        self.updated_at = thread.updated_at;
+    }
+
+    /// As clients see it, without its turns.
+    pub fn view(&self) -> Thread {
+        Thread {
+            id: self.id.clone(),
+            session_id: Some(self.session.clone()),
+            preview: self.preview.clone().unwrap_or_default(),
+            ephemeral: self.log.is_none(),
+            model_provider: self.settings.provider.clone(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            status: self.status.clone(),
+            path: self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned()),
+            cwd: self.settings.cwd.to_string_lossy().into_owned(),
+            cli_version: self.cli_version.clone(),
+            source: self.source.clone(),
+            agent_nickname: self.agent_nickname.clone(),
+            agent_role: self.agent_role.clone(),
+            git_info: self.git.clone(),
+            name: self.name.clone(),
+            turns: Vec::new(),
+        }
+    }
+
+    /// The record of the settings, if they are not what is on disk.
+    pub fn settings_record(&mut self) -> Option<Record> {
+        let now = Stored { settings: self.settings.clone(), told: self.told.clone(), tone: self.tone };
+        if self.stored.as_ref() == Some(&now) {
+            return None;
+        }
+        let record = Record::Settings(codicil_store::Settings {
+            model: now.settings.model.clone(),
+            effort: now.settings.effort.clone(),
+            snapshot: serde_json::to_value(&now).unwrap_or_default(),
+        });
+        self.stored = Some(now);
+        Some(record)
+    }
+
+    /// Adds to what the model sees.
+    pub fn remember(&mut self, items: impl IntoIterator<Item = ResponseItem>) {
+        self.history.extend(items);
+    }
+
+    /// The first message names the thread in lists. An ephemeral thread is in none.
+    pub fn note_preview(&mut self, item: &ThreadItem) {
+        if self.preview.is_none()
+            && self.log.is_some()
+            && let ThreadItem::UserMessage { content, .. } = item
+        {
+            let texts = content.iter().filter_map(|input| match input {
+                UserInput::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            });
+            self.preview = Some(texts.collect());
+        }
+    }
+}
+
+/// Nothing used yet.
+pub(crate) fn no_usage() -> ThreadTokenUsage {
+    let zero = TokenUsageBreakdown {
+        total_tokens: 0,
+        input_tokens: 0,
+        cached_input_tokens: 0,
+        output_tokens: 0,
+        reasoning_output_tokens: 0,
+    };
+    ThreadTokenUsage { total: zero.clone(), last: zero, model_context_window: None }
+}
+
+pub(crate) fn unix_now() -> i64 {
+    i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn unix_now_ms() -> i64 {
+    i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
+}
+
+fn since_epoch() -> std::time::Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}

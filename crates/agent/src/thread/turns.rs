@@ -1,0 +1,325 @@
+//! Turns begin here: accepted, written, answered, announced, and only then at work.
+
+use codicil_model::Provider;
+use codicil_protocol::{
+    CodexErrorInfo, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted, ItemStartedNotification,
+    NonSteerableTurnKind, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnError, TurnId, TurnStartParams,
+    TurnStarted, TurnStartedNotification, TurnStatus, UserInput,
+};
+use codicil_store::Record;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Announced, Origin, Reply,
+    actor::{ThreadActor, answer},
+    review::Review,
+    state::unix_now_ms,
+};
+use crate::{
+    error::{ThreadError, TurnKind},
+    git,
+    step::{Outcome, Step, Steps},
+    turn::{Show, TurnTask},
+};
+
+/// The longest input of a turn, over all its texts.
+const MAX_INPUT_CHARS: usize = 1 << 20;
+
+/// Everything that lives only while a turn does.
+pub(super) struct ActiveTurn {
+    pub id: TurnId,
+    pub kind: TurnKind,
+    pub origin: Origin,
+    pub output_schema: Option<Arc<Value>>,
+    /// Input that arrived meanwhile, for the next request.
+    pub steered: Vec<Vec<UserInput>>,
+    /// Items that have begun and are not complete.
+    pub open: BTreeMap<ItemId, ThreadItem>,
+    /// Those who wait for the turn to be stopped.
+    pub interrupts: Vec<Reply<Announced<()>>>,
+    /// What only a review has.
+    pub review: Option<Review>,
+    /// Whether a compaction turn has done its work.
+    pub compacted: bool,
+    /// Why the turn fails although the model did not.
+    pub failure: Option<TurnError>,
+    pub cancel: CancellationToken,
+    steps: mpsc::Receiver<Vec<Step>>,
+    task: JoinHandle<Outcome>,
+}
+
+impl ActiveTurn {
+    /// The next steps, or how the turn ended. Everything it reported comes before its end.
+    pub async fn next_event(&mut self) -> Result<Vec<Step>, Outcome> {
+        match self.steps.recv().await {
+            Some(steps) => Ok(steps),
+            None => Err((&mut self.task).await.unwrap_or_else(|_| Outcome::Failed(internal_error()))),
+        }
+    }
+
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+}
+
+/// Why a turn that broke inside says it failed; the log has the rest.
+fn internal_error() -> TurnError {
+    TurnError {
+        message: "internal error; the server's log has the details".to_owned(),
+        codex_error_info: Some(CodexErrorInfo::Other),
+        additional_details: None,
+    }
+}
+
+impl ThreadActor {
+    pub(super) async fn on_start_turn(
+        &mut self,
+        mut params: TurnStartParams,
+        origin: Origin,
+        reply: Reply<Announced<Turn>>,
+    ) {
+        let result = match (check_input(&params.input), &mut self.active) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(active)) => {
+                // It joins the turn that is running: two at once would speak over each other.
+                let joined = active.steer(std::mem::take(&mut params.input));
+                joined.map(|()| Announced::new(in_progress(active.id.clone())).0)
+            }
+            (Ok(()), None) => return self.begin_turn(params, origin, reply).await,
+        };
+        answer(reply, result);
+    }
+
+    async fn begin_turn(
+        &mut self,
+        mut params: TurnStartParams,
+        origin: Origin,
+        reply: Reply<Announced<Turn>>,
+    ) {
+        let before = self.state.settings.clone();
+        self.state.settings.apply(&mut params);
+        let prepared = self.prepare_turn(&mut params).await;
+        let (turn, provider, user_message) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.state.settings = before;
+                return answer(reply, Err(error));
+            }
+        };
+        let id = turn.id.clone();
+        let active = self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema);
+        self.active = Some(active);
+        self.accept(reply, turn).await;
+        self.announce_turn(&id);
+        self.say_item(&id, &user_message);
+    }
+
+    /// Works out what the model is told and writes everything down. Nothing is said yet.
+    async fn prepare_turn(
+        &mut self,
+        params: &mut TurnStartParams,
+    ) -> Result<(Turn, Arc<dyn Provider>, ThreadItem), ThreadError> {
+        let provider = self.provider()?;
+        let id = TurnId::from(uuid::Uuid::now_v7().to_string());
+        let input = std::mem::take(&mut params.input);
+        let mut context = self.context_messages().await;
+        context.extend(self.user_content(&input).await);
+        let item = user_message(input);
+        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        records.extend(self.state.settings_record());
+        records.extend(self.git_record().await);
+        records.extend(context.iter().map(|item| context_record(&id, item)));
+        records.push(Record::Item { turn_id: id.clone(), item: item.clone() });
+        self.store(records).await?;
+        self.state.note_preview(&item);
+        self.say_raw(&id, &context);
+        self.state.remember(context);
+        Ok((in_progress(id), provider, item))
+    }
+
+    pub(super) fn provider(&self) -> Result<Arc<dyn Provider>, ThreadError> {
+        let provider = self.world.provider(&self.state.settings.provider, &self.state.config);
+        provider.map_err(ThreadError::Provider)
+    }
+
+    /// Starts the turn's task. Its first steps wait until the turn has been announced.
+    pub(super) fn launch(
+        &self,
+        id: TurnId,
+        kind: TurnKind,
+        provider: Arc<dyn Provider>,
+        origin: Origin,
+        output_schema: Option<Value>,
+    ) -> ActiveTurn {
+        let (sender, steps) = Steps::channel();
+        let cancel = CancellationToken::new();
+        let task = TurnTask {
+            thread: self.state.id.clone(),
+            turn: id.clone(),
+            provider,
+            steps: sender,
+            cancel: cancel.clone(),
+            show: self.show(kind),
+        };
+        // Owned by the active turn, which cancels it and waits for its end.
+        let task = tokio::spawn(task.run());
+        ActiveTurn {
+            id,
+            kind,
+            origin,
+            output_schema: output_schema.map(Arc::new),
+            steered: Vec::new(),
+            open: BTreeMap::new(),
+            interrupts: Vec::new(),
+            review: None,
+            compacted: false,
+            failure: None,
+            cancel,
+            steps,
+            task,
+        }
+    }
+
+    fn show(&self, kind: TurnKind) -> Show {
+        let plan_mode = (self.state.settings.collaboration_mode.as_ref())
+            .is_some_and(|mode| mode.mode == codicil_protocol::ModeKind::Plan);
+        Show {
+            raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
+            plans: plan_mode && kind == TurnKind::Regular,
+            // A reviewer answers in JSON; people see what is made of it.
+            deltas: kind != TurnKind::Review,
+        }
+    }
+
+    /// Answers, and waits until the answer is on its way: what follows must come after it.
+    pub(super) async fn accept<T>(&mut self, reply: Reply<Announced<T>>, value: T) {
+        let (announced, said) = Announced::new(value);
+        answer(reply, Ok(announced));
+        let _: Result<(), oneshot::error::RecvError> = said.await;
+    }
+
+    pub(super) fn announce_turn(&mut self, id: &TurnId) {
+        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
+        let params =
+            TurnStartedNotification { thread_id: self.state.id.clone(), turn: in_progress(id.clone()) };
+        self.notify::<TurnStarted>(&params);
+    }
+
+    /// An item that is complete when it begins.
+    pub(super) fn say_item(&mut self, turn: &TurnId, item: &ThreadItem) {
+        self.say_started(turn, item);
+        self.say_completed(turn, item);
+    }
+
+    pub(super) fn say_started(&self, turn: &TurnId, item: &ThreadItem) {
+        self.notify::<ItemStarted>(&ItemStartedNotification {
+            item: item.clone(),
+            thread_id: self.state.id.clone(),
+            turn_id: turn.clone(),
+            started_at_ms: Some(unix_now_ms()),
+        });
+    }
+
+    pub(super) fn say_completed(&self, turn: &TurnId, item: &ThreadItem) {
+        self.notify::<ItemCompleted>(&ItemCompletedNotification {
+            item: item.clone(),
+            thread_id: self.state.id.clone(),
+            turn_id: turn.clone(),
+            completed_at_ms: Some(unix_now_ms()),
+        });
+    }
+
+    pub(super) fn on_steer(
+        &mut self,
+        input: Vec<UserInput>,
+        expected: &TurnId,
+    ) -> Result<TurnId, ThreadError> {
+        if expected.is_empty() {
+            return Err(ThreadError::EmptyExpectedTurn);
+        }
+        let active = self.active.as_mut().ok_or(ThreadError::NothingToSteer)?;
+        if active.id != *expected {
+            return Err(ThreadError::OtherTurn { expected: expected.clone(), found: active.id.clone() });
+        }
+        check_input(&input)?;
+        active.steer(input)?;
+        Ok(active.id.clone())
+    }
+
+    pub(super) fn on_interrupt(&mut self, reply: Reply<Announced<()>>) {
+        match &mut self.active {
+            Some(active) => {
+                active.cancel.cancel();
+                active.interrupts.push(reply);
+            }
+            None => answer(reply, Err(ThreadError::NothingToInterrupt)),
+        }
+    }
+
+    /// The repository, looked at once: when the thread gets its first message.
+    pub(super) async fn git_record(&mut self) -> Option<Record> {
+        if self.state.preview.is_some() || self.state.git.is_some() || self.state.log.is_none() {
+            return None;
+        }
+        let cwd = self.state.settings.cwd.clone();
+        let git = tokio::task::spawn_blocking(move || git::info(&cwd)).await.ok()??;
+        self.state.git = Some(git.clone());
+        Some(Record::Git { git: Some(git) })
+    }
+}
+
+impl ActiveTurn {
+    fn steer(&mut self, input: Vec<UserInput>) -> Result<(), ThreadError> {
+        let kind = match self.kind {
+            TurnKind::Regular => {
+                self.steered.push(input);
+                return Ok(());
+            }
+            TurnKind::Review => NonSteerableTurnKind::Review,
+            TurnKind::Compact => NonSteerableTurnKind::Compact,
+        };
+        let error = TurnError {
+            message: format!("cannot steer a {} turn", self.kind.name()),
+            codex_error_info: Some(CodexErrorInfo::ActiveTurnNotSteerable { turn_kind: kind }),
+            additional_details: None,
+        };
+        Err(ThreadError::NotSteerable { kind: self.kind, error: Box::new(error) })
+    }
+}
+
+fn check_input(input: &[UserInput]) -> Result<(), ThreadError> {
+    if input.is_empty() {
+        return Err(ThreadError::EmptyInput);
+    }
+    let lengths = input.iter().map(|input| match input {
+        UserInput::Text { text, .. } => text.chars().count(),
+        _ => 0,
+    });
+    let actual = lengths.sum();
+    if actual > MAX_INPUT_CHARS {
+        return Err(ThreadError::InputTooLong { max: MAX_INPUT_CHARS, actual });
+    }
+    Ok(())
+}
+
+pub(super) fn in_progress(id: TurnId) -> Turn {
+    Turn { id, items: Vec::new(), status: TurnStatus::InProgress, error: None }
+}
+
+pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
+    ThreadItem::UserMessage { id: new_item_id(), content }
+}
+
+pub(super) fn new_item_id() -> ItemId {
+    ItemId::from(uuid::Uuid::now_v7().to_string())
+}
+
+pub(super) fn context_record(turn: &TurnId, item: &ResponseItem) -> Record {
+    Record::Context { turn_id: Some(turn.clone()), item: item.clone() }
+}

@@ -1,0 +1,490 @@
+//! Every loaded thread of the process, and how threads come and go.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_config::{EffectiveConfig, Query};
+use codicil_protocol::{
+    GitInfo, SessionSource, Thread, ThreadClosed, ThreadClosedNotification, ThreadForkParams, ThreadId,
+    ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams, ThreadStartParams,
+    ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
+};
+use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::{
+    error::ThreadError,
+    settings::{Overrides, Settings, join},
+    thread::{Snapshot, ThreadActor, ThreadHandle, ThreadState},
+    world::World,
+};
+
+/// The registry of loaded threads. Clones are the same registry.
+#[derive(Clone, Debug)]
+pub struct Threads(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    world: Arc<World>,
+    loaded: Mutex<BTreeMap<ThreadId, ThreadHandle>>,
+    /// Owns the actors.
+    tasks: TaskTracker,
+}
+
+/// A thread that was opened, with the settings it has now.
+#[derive(Debug)]
+pub struct Opened {
+    pub thread: Thread,
+    pub settings: Settings,
+    /// Stored turns, for requests that answer with them.
+    pub turns: Vec<StoredTurn>,
+}
+
+/// A thread and, if asked for, its turns.
+#[derive(Debug)]
+pub struct ThreadRead {
+    pub thread: Thread,
+    pub turns: Vec<StoredTurn>,
+}
+
+/// Whether a read is to bring the turns along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    Included,
+    LeftOut,
+}
+
+impl Threads {
+    pub fn new(world: World) -> Self {
+        let inner = Inner { world: Arc::new(world), loaded: Mutex::default(), tasks: TaskTracker::new() };
+        Self(Arc::new(inner))
+    }
+
+    pub fn world(&self) -> &Arc<World> {
+        &self.0.world
+    }
+
+    /// A loaded thread.
+    pub fn get(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+        check_id(id)?;
+        self.lock().get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
+    }
+
+    /// The ids of loaded threads, in order, after `cursor`.
+    pub fn loaded(&self, cursor: Option<&str>) -> Vec<ThreadId> {
+        let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
+        self.lock().keys().filter(after).cloned().collect()
+    }
+
+    pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
+        let given = Overrides::from(&mut params);
+        let (config, settings) = self.configure(&given, None).await?;
+        let meta = Meta {
+            dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
+            base_instructions: given.base_instructions,
+            developer_instructions: given.developer_instructions,
+            ..self.meta(new_thread_id(), &settings)
+        };
+        let log = match params.ephemeral {
+            Some(true) => None,
+            _ => Some(self.0.world.store.create(meta.clone()).await?),
+        };
+        let mut state = ThreadState::new(&meta, log, config, settings);
+        state.raw_events = params.experimental_raw_events;
+        Ok(self.open(state, Vec::new()))
+    }
+
+    /// Joins a loaded thread, or loads a stored one.
+    pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<Opened, ThreadError> {
+        let given = Overrides::from(&mut params);
+        if let Some(history) = params.history.take() {
+            return self.resume_history(history, given).await;
+        }
+        let id = match &params.path {
+            Some(path) => thread_of_file(Path::new(path)).unwrap_or_else(|| params.thread_id.clone()),
+            None => params.thread_id.clone(),
+        };
+        if let Ok(handle) = self.get(&id) {
+            return self.join(&handle, params.path.as_deref()).await;
+        }
+        check_id(&id)?;
+        let stored = self.load(&id).await?;
+        self.reopen(stored, given).await
+    }
+
+    async fn resume_history(
+        &self,
+        history: Vec<codicil_protocol::ResponseItem>,
+        given: Overrides,
+    ) -> Result<Opened, ThreadError> {
+        if history.is_empty() {
+            return Err(ThreadError::EmptyHistory);
+        }
+        let (config, settings) = self.configure(&given, None).await?;
+        let meta = self.meta(new_thread_id(), &settings);
+        let mut log = self.0.world.store.create(meta.clone()).await?;
+        let records: Vec<_> = (history.iter().cloned())
+            .map(|item| codicil_store::Record::Context { turn_id: None, item })
+            .collect();
+        log.append(&records).await?;
+        let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        state.preview = (history.iter())
+            .find(|item| is_from_user(item) && !codicil_context::is_context_message(item))
+            .map(codicil_context::message_text);
+        state.remember(history);
+        Ok(self.open(state, Vec::new()))
+    }
+
+    /// A loaded thread as it is; what the request would change does not count.
+    async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
+        let Snapshot { thread, settings, active_turn } = handle.snapshot().await?;
+        if let (Some(requested), Some(active)) = (path, &thread.path)
+            && requested != active
+        {
+            let (requested, active) = (requested.to_owned(), active.clone());
+            return Err(ThreadError::OtherPath { id: thread.id, requested, active });
+        }
+        let turns = match thread.ephemeral {
+            true => Vec::new(),
+            false => self.turns_of(&thread.id, active_turn.as_deref()).await?,
+        };
+        Ok(Opened { thread, settings, turns })
+    }
+
+    async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
+        let meta = stored.thread.meta.clone();
+        let (config, mut settings) = self.configure(&given, Some(&meta.cwd)).await?;
+        if let Some(used) = stored.thread.settings.as_ref().filter(|_| !given.choose_model()) {
+            settings.model.clone_from(&used.model);
+            settings.effort.clone_from(&used.effort);
+        }
+        if given.provider.is_none() && !given.config.contains_key("model_provider") {
+            settings.provider.clone_from(&meta.model_provider);
+        }
+        let log = self.0.world.store.open_log(&meta.id).await?;
+        let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        let turns = stored.thread.turns.clone();
+        state.recall(stored);
+        let opened = self.open(state, turns);
+        self.say_status(&opened.thread.id, ThreadStatus::Idle);
+        Ok(opened)
+    }
+
+    /// Copies a stored thread, up to now.
+    pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
+        let given = Overrides::from(&mut params);
+        let source = match &params.path {
+            Some(path) => thread_of_file(Path::new(path)).unwrap_or_else(|| params.thread_id.clone()),
+            None => params.thread_id.clone(),
+        };
+        check_id(&source)?;
+        let loaded = self.load(&source).await?;
+        let (config, mut settings) = self.configure(&given, Some(&loaded.thread.meta.cwd)).await?;
+        if let Some(used) = loaded.thread.settings.as_ref().filter(|_| !given.choose_model()) {
+            settings.model.clone_from(&used.model);
+            settings.effort.clone_from(&used.effort);
+        }
+        let meta = Meta {
+            forked_from: Some(source.clone()),
+            dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
+            base_instructions: given.base_instructions.or(loaded.thread.meta.base_instructions.clone()),
+            developer_instructions: (given.developer_instructions).or(loaded
+                .thread
+                .meta
+                .developer_instructions
+                .clone()),
+            ..self.meta(new_thread_id(), &settings)
+        };
+        let log = match params.ephemeral {
+            Some(true) => None,
+            _ => Some(self.0.world.store.fork(&source, ForkPoint::End, meta.clone()).await?),
+        };
+        let is_stored = log.is_some();
+        let mut state = ThreadState::new(&meta, log, config, settings);
+        let created_at = state.created_at;
+        let turns = loaded.thread.turns.clone();
+        state.recall(loaded);
+        state.name = None;
+        (state.created_at, state.updated_at) = (created_at, created_at);
+        if !is_stored {
+            state.preview = None;
+        }
+        Ok(self.open(state, turns))
+    }
+
+    /// A fork of a thread for a review of its own; announced at once, before anything happens in it.
+    pub async fn fork_for_review(&self, id: &ThreadId) -> Result<Opened, ThreadError> {
+        self.get(id)?;
+        let params = ThreadForkParams {
+            thread_id: id.clone(),
+            path: None,
+            model: None,
+            model_provider: None,
+            service_tier: codicil_protocol::Patch::Missing,
+            cwd: None,
+            approval_policy: None,
+            approvals_reviewer: None,
+            sandbox: None,
+            config: None,
+            base_instructions: None,
+            developer_instructions: None,
+            ephemeral: None,
+            persist_extended_history: false,
+        };
+        self.fork(params).await
+    }
+
+    pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {
+        check_id(id)?;
+        let live = match self.get(id) {
+            Ok(handle) => Some(handle.snapshot().await?),
+            Err(_) => None,
+        };
+        if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == Turns::Included {
+            return Err(ThreadError::EphemeralTurns);
+        }
+        let thread = match &live {
+            Some(live) => live.thread.clone(),
+            None => self.stored_thread(id).await?,
+        };
+        let turns = match turns {
+            Turns::LeftOut => Vec::new(),
+            Turns::Included => {
+                self.turns_of(id, live.as_ref().and_then(|live| live.active_turn.as_deref())).await?
+            }
+        };
+        Ok(ThreadRead { thread, turns })
+    }
+
+    async fn stored_thread(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
+        let location = self.0.world.store.find(id).await.map_err(|error| match error {
+            StoreError::NotFound(id) => ThreadError::NotLoaded(id),
+            other => other.into(),
+        })?;
+        if location.archived {
+            return Err(ThreadError::CannotLocate(id.clone()));
+        }
+        Ok(own_session(self.0.world.store.read_summary(id).await?))
+    }
+
+    pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
+        let page = self.0.world.store.list(params.into()).await?;
+        let mut data: Vec<_> = page.threads.into_iter().map(own_session).collect();
+        let loaded: Vec<_> = {
+            let handles = self.lock();
+            data.iter().map(|thread| handles.get(&thread.id).cloned()).collect()
+        };
+        // Asked all at once, so that a page of busy threads takes as long as the busiest.
+        let live = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
+            Some(handle) => handle.snapshot().await.ok(),
+            None => None,
+        }));
+        for (thread, live) in data.iter_mut().zip(live.await) {
+            if let Some(live) = live {
+                thread.status = live.thread.status;
+            }
+        }
+        Ok(ThreadListResponse { data, next_cursor: page.next_cursor })
+    }
+
+    /// Puts a thread away; a loaded one ends first.
+    pub async fn archive(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        check_id(id)?;
+        let location = self.0.world.store.find(id).await.map_err(not_stored)?;
+        if location.archived {
+            return Err(ThreadError::NotStored(id.clone()));
+        }
+        self.unload(id).await;
+        self.0.world.store.archive(id).await.map_err(not_stored)?;
+        Ok(())
+    }
+
+    pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
+        check_id(id)?;
+        let archived = self.0.world.store.find(id).await.is_ok_and(|location| location.archived);
+        if !archived {
+            return Err(ThreadError::NotArchived(id.clone()));
+        }
+        self.0.world.store.unarchive(id).await?;
+        Ok(own_session(self.0.world.store.read_summary(id).await?))
+    }
+
+    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
+        check_id(id)?;
+        let name = name.trim();
+        if name.is_empty() {
+            return Err(ThreadError::EmptyName);
+        }
+        match self.get(id) {
+            Ok(handle) => handle.set_name(name.to_owned()).await?,
+            Err(_) => self.0.world.store.set_name(id, name).await.map_err(not_found)?,
+        }
+        Ok(name.to_owned())
+    }
+
+    pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
+        let id = &params.thread_id;
+        check_id(id)?;
+        let update = params.git_info.ok_or(ThreadError::EmptyGitInfo)?;
+        let fields = [("sha", &update.sha), ("branch", &update.branch), ("originUrl", &update.origin_url)];
+        if fields.iter().all(|(_, field)| field.is_missing()) {
+            return Err(ThreadError::EmptyGitInfo);
+        }
+        let is_blank = |field: &codicil_protocol::Patch<String>| matches!(field, codicil_protocol::Patch::Value(text) if text.trim().is_empty());
+        if let Some((name, _)) = fields.iter().find(|(_, field)| is_blank(field)) {
+            return Err(ThreadError::EmptyGitField(name));
+        }
+        let handle = self.get(id).ok();
+        let before = match &handle {
+            Some(handle) => handle.snapshot().await?.thread,
+            None => self.0.world.store.read_summary(id).await.map_err(not_found)?,
+        };
+        let git = before.git_info.clone().unwrap_or_default();
+        let git = GitInfo {
+            sha: update.sha.apply(git.sha),
+            branch: update.branch.apply(git.branch),
+            origin_url: update.origin_url.apply(git.origin_url),
+        };
+        let git = (git != GitInfo::default()).then_some(git);
+        match &handle {
+            Some(handle) => handle.set_git(git.clone()).await?,
+            None => self.0.world.store.set_git(id, git.clone()).await.map_err(not_found)?,
+        }
+        Ok(own_session(Thread { git_info: git, ..before }))
+    }
+
+    /// Ends a thread and says so. False when it was not loaded.
+    pub async fn unload(&self, id: &ThreadId) -> bool {
+        let Some(handle) = self.lock().remove(id) else { return false };
+        // A thread that ended by itself has nothing more to end.
+        let _ = handle.unload().await;
+        self.say_status(id, ThreadStatus::NotLoaded);
+        true
+    }
+
+    /// Ends a thread that nobody listens to any more.
+    pub async fn close(&self, id: &ThreadId) {
+        if self.unload(id).await {
+            let params = ThreadClosedNotification { thread_id: id.clone() };
+            self.0.world.audience.broadcast::<ThreadClosed>(&params);
+        }
+    }
+
+    /// Ends every thread, with its turn, and writes what is left to write.
+    pub async fn stop(&self) {
+        let handles: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
+        futures_util::future::join_all(handles.iter().map(ThreadHandle::unload)).await;
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        if let Err(error) = self.0.world.store.close().await {
+            tracing::error!("the store could not be closed: {error}");
+        }
+    }
+
+    fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Opened {
+        let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns };
+        let (handle, mailbox) = ThreadHandle::new(state.id.clone());
+        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, mailbox).run());
+        self.lock().insert(opened.thread.id.clone(), handle);
+        opened
+    }
+
+    /// The configuration and settings of a thread that is about to be opened.
+    async fn configure(
+        &self,
+        given: &Overrides,
+        stored_cwd: Option<&str>,
+    ) -> Result<(Arc<EffectiveConfig>, Settings), ThreadError> {
+        let world = self.0.world.clone();
+        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
+            Some(cwd) => join(&world.cwd, cwd),
+            None => world.cwd.clone(),
+        };
+        let query = Query { cwd: Some(cwd.clone()), overrides: given.config.clone() };
+        let loading = tokio::task::spawn_blocking({
+            let world = world.clone();
+            move || world.load_config(&query)
+        });
+        let config = loading.await.map_err(|_| ThreadError::Closed)??;
+        let settings = Settings::resolve(&config, world.config.home(), cwd, given);
+        world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
+        Ok((Arc::new(config), settings))
+    }
+
+    fn meta(&self, id: ThreadId, settings: &Settings) -> Meta {
+        let cwd = settings.cwd.to_string_lossy();
+        Meta {
+            cli_version: self.0.world.version.clone(),
+            ..Meta::new(id, cwd, SessionSource::Vscode, &settings.provider)
+        }
+    }
+
+    async fn load(&self, id: &ThreadId) -> Result<LoadedThread, ThreadError> {
+        let location = self.0.world.store.find(id).await.map_err(not_stored)?;
+        if location.archived {
+            return Err(ThreadError::NotStored(id.clone()));
+        }
+        self.0.world.store.load(id).await.map_err(not_stored)
+    }
+
+    /// The stored turns, with the one that is running as such.
+    async fn turns_of(&self, id: &ThreadId, active: Option<&str>) -> Result<Vec<StoredTurn>, ThreadError> {
+        let mut turns = self.0.world.store.read(id).await?.turns;
+        if let (Some(active), Some(last)) = (active, turns.last_mut())
+            && !last.ended
+            && &last.id[..] == active
+        {
+            last.status = TurnStatus::InProgress;
+        }
+        Ok(turns)
+    }
+
+    fn say_status(&self, id: &ThreadId, status: ThreadStatus) {
+        let params = ThreadStatusChangedNotification { thread_id: id.clone(), status };
+        self.0.world.audience.broadcast::<ThreadStatusChanged>(&params);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, ThreadHandle>> {
+        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stored thread is the root of its own session unless it says otherwise.
+fn own_session(mut thread: Thread) -> Thread {
+    thread.session_id.get_or_insert_with(|| thread.id.clone());
+    thread
+}
+
+fn check_id(id: &ThreadId) -> Result<(), ThreadError> {
+    Uuid::parse_str(id)?;
+    Ok(())
+}
+
+fn not_stored(error: StoreError) -> ThreadError {
+    match error {
+        StoreError::NotFound(id) => ThreadError::NotStored(id),
+        other => other.into(),
+    }
+}
+
+fn not_found(error: StoreError) -> ThreadError {
+    match error {
+        StoreError::NotFound(id) => ThreadError::NotFound(id),
+        other => other.into(),
+    }
+}
+
+/// The thread that a file holds, by its name.
+fn thread_of_file(path: &Path) -> Option<ThreadId> {
+    let stem = path.file_stem()?.to_str()?;
+    let id = stem.get(stem.len().checked_sub(36)?..)?;
+    Uuid::parse_str(id).ok().map(|_| ThreadId::from(id))
+}
+
+fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {
+    matches!(item, codicil_protocol::ResponseItem::Message { role, .. } if role == "user")
+}

@@ -1,0 +1,63 @@
+//! Having the model sum up a conversation that is getting too long.
+
+use codicil_model::{Event, Flow, ModelError, Request};
+use codicil_protocol::{ContentItem, ItemId, ResponseItem, ThreadItem, TurnError};
+
+use super::TurnTask;
+use crate::step::Step;
+
+impl TurnTask {
+    /// False when the turn was cancelled meanwhile; then the history stays as it was.
+    pub(super) async fn compact(&self, request: &Request) -> Result<bool, TurnError> {
+        let item = ItemId::from(uuid::Uuid::now_v7().to_string());
+        self.steps.one(Step::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
+        let mut retry = 0;
+        loop {
+            match self.summary(request.clone()).await {
+                Ok(Some(summary)) => {
+                    self.steps.one(Step::Compacted { item, summary }).await;
+                    return Ok(true);
+                }
+                Ok(None) => return Ok(false),
+                Err(error) => {
+                    if !self.retries(&mut retry, error).await? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the model says, without showing it: it is meant for the model itself.
+    async fn summary(&self, request: Request) -> Result<Option<String>, ModelError> {
+        let mut stream = self.provider.stream(request);
+        let mut events = Vec::new();
+        let mut summary = String::new();
+        loop {
+            let flow = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return Ok(None),
+                flow = stream.next(&mut events) => flow?,
+            };
+            for event in events.drain(..) {
+                match event {
+                    Event::ItemDone { item, .. } => summary.push_str(&said(&item)),
+                    Event::Completed { usage: Some(usage), .. } => self.steps.one(Step::Used(usage)).await,
+                    _ => {}
+                }
+            }
+            if flow == Flow::Done {
+                return Ok(Some(summary));
+            }
+        }
+    }
+}
+
+fn said(item: &ResponseItem) -> String {
+    let ResponseItem::Message { content, .. } = item else { return String::new() };
+    let texts = content.iter().filter_map(|part| match part {
+        ContentItem::OutputText { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}

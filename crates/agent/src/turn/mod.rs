@@ -1,0 +1,117 @@
+//! A running turn: ask the model, show what it says, run the tools it calls, until it is done.
+
+mod compact;
+mod stream;
+mod tools;
+mod web_search;
+
+use std::sync::Arc;
+
+use codicil_model::{ModelError, Provider, Request};
+use codicil_protocol::{ThreadId, TurnError, TurnId};
+use tokio_util::sync::CancellationToken;
+
+use crate::step::{Ask, FollowUp, Outcome, Step, Steps};
+
+use stream::{Reader, Response};
+
+/// What a turn needs of its thread, as it was when the turn began.
+pub struct TurnTask {
+    pub thread: ThreadId,
+    pub turn: TurnId,
+    pub provider: Arc<dyn Provider>,
+    pub steps: Steps,
+    pub cancel: CancellationToken,
+    pub show: Show,
+}
+
+/// What of a response is shown to clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Show {
+    /// Messages are shown while they are being written.
+    pub deltas: bool,
+    pub raw_reasoning: bool,
+    /// Proposed plans are items of their own.
+    pub plans: bool,
+}
+
+impl TurnTask {
+    /// Runs to the end. Whatever happens, every item it started is completed.
+    pub async fn run(self) -> Outcome {
+        let mut follow_up = FollowUp::Needed;
+        loop {
+            let done = match self.steps.next(follow_up).await {
+                Ask::Respond(request) => match self.respond(&request).await {
+                    Ok(Some(response)) => {
+                        let is_last = response.calls.is_empty();
+                        follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
+                        Ok(self.run_tools(response).await)
+                    }
+                    Ok(None) => Ok(false),
+                    Err(error) => Err(error),
+                },
+                Ask::Compact(request) => self.compact(&request).await,
+                Ask::End if self.cancel.is_cancelled() => Ok(false),
+                Ask::End => return Outcome::Completed,
+            };
+            match done {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Interrupted,
+                Err(error) => return Outcome::Failed(error),
+            }
+        }
+    }
+
+    /// One response, shown as it arrives. `None` when cancelled.
+    async fn respond(&self, request: &Request) -> Result<Option<Response>, TurnError> {
+        let mut retry = 0;
+        loop {
+            let error = match self.attempt(request.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            if !self.retries(&mut retry, error).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Says that the model is asked again, and waits for it. An error when it is not worth it, false when
+    /// the turn was cancelled meanwhile.
+    async fn retries(&self, retry: &mut u32, error: ModelError) -> Result<bool, TurnError> {
+        *retry += 1;
+        let policy = self.provider.limits().stream;
+        let Some(wait) = policy.delay(*retry, &error) else { return Err(error.to_turn_error()) };
+        tracing::debug!(retry, %error, "asking the model again");
+        self.steps.one(Step::Retrying(error.to_retry_error(*retry, policy.max_retries))).await;
+        Ok(tokio::time::timeout(wait, self.cancel.cancelled()).await.is_err())
+    }
+
+    async fn attempt(&self, request: Request) -> Result<Option<Response>, ModelError> {
+        let mut reader = Reader::new(self.thread.clone(), self.turn.clone(), self.show);
+        let mut stream = self.provider.stream(request);
+        let mut events = Vec::new();
+        loop {
+            let flow = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => {
+                    self.steps.report(reader.close()).await;
+                    return Ok(None);
+                }
+                flow = stream.next(&mut events) => flow,
+            };
+            self.steps.report(reader.read(events.drain(..))).await;
+            match flow {
+                Ok(codicil_model::Flow::More) => {}
+                Ok(codicil_model::Flow::Done) => {
+                    self.steps.report(reader.close()).await;
+                    return Ok(Some(reader.finish()));
+                }
+                Err(error) => {
+                    self.steps.report(reader.close()).await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

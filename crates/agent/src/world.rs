@@ -1,0 +1,79 @@
+//! What every thread of a process shares.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use codicil_config::{ConfigStore, EffectiveConfig, Query};
+use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
+use codicil_store::Store;
+
+use crate::{audience::Audience, error::ThreadError};
+
+/// Configuration, store, models and clients. One for the process.
+pub struct World {
+    pub config: ConfigStore,
+    pub store: Store,
+    pub audience: Arc<dyn Audience>,
+    pub models: ProviderContext,
+    /// Where threads work that name no directory.
+    pub cwd: PathBuf,
+    /// What stored threads say wrote them.
+    pub version: String,
+    providers: Mutex<HashMap<String, (ProviderConfig, Arc<dyn Provider>)>>,
+}
+
+impl World {
+    pub fn new(
+        config: ConfigStore,
+        store: Store,
+        audience: Arc<dyn Audience>,
+        models: ProviderContext,
+        cwd: PathBuf,
+        version: String,
+    ) -> Self {
+        Self { config, store, audience, models, cwd, version, providers: Mutex::default() }
+    }
+
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.models.catalogue
+    }
+
+    /// Reads files, so it is called where waiting is allowed.
+    pub fn load_config(&self, query: &Query) -> Result<EffectiveConfig, ThreadError> {
+        Ok(self.config.load(query)?)
+    }
+
+    /// The provider with this id. Threads with the same configuration share it, and so its connections.
+    pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn Provider>, ModelError> {
+        let wanted = provider_config(id, config)?;
+        let mut providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, provider)) = providers.get(id)
+            && *known == wanted
+        {
+            return Ok(provider.clone());
+        }
+        let provider = codicil_model::connect(id, &wanted, &self.models)?;
+        providers.insert(id.to_owned(), (wanted, provider.clone()));
+        Ok(provider)
+    }
+}
+
+/// What the configuration says of a provider, or what is built in.
+fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
+    let configured = config.model_providers().find(|(name, _)| *name == id).map(|(_, table)| table);
+    match (configured, ProviderConfig::builtin(id)) {
+        (Some(table), _) => (table.clone().try_into())
+            .map_err(|error| ModelError::Config(format!("model_providers.{id}: {error}"))),
+        (None, Some(builtin)) => Ok(builtin),
+        (None, None) => Err(ModelError::Config(format!("Model provider `{id}` not found"))),
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! Which features are on.
+//!
+//! For each one the first of these decides: requirements, `--enable`/`--disable`, config files, what a client
+//! switched while the server runs, the built-in default. The second and third are layers already, so here
+//! they arrive as one: the merged `[features]`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use codicil_protocol::{ExperimentalFeature, ExperimentalFeatureListParams, ExperimentalFeatureListResponse};
+
+pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, SWITCHABLE, Stage};
+use crate::{requirements::Requirements, settings::Settings};
+
+/// The resolved switches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features(Vec<bool>);
+
+impl Features {
+    pub(crate) fn resolve(
+        settings: &Settings,
+        switched: &BTreeMap<Feature, bool>,
+        requirements: &Requirements,
+    ) -> Self {
+        let configured = configured(settings);
+        let one = |spec: &FeatureSpec| {
+            let feature = spec.feature;
+            let pinned = requirements.pinned_feature(feature);
+            let said = pinned.or_else(|| configured.get(&feature).copied());
+            said.or_else(|| switched.get(&feature).copied()).unwrap_or(spec.default)
+        };
+        Self(FEATURES.iter().map(one).collect())
+    }
+
+    pub fn enabled(&self, feature: Feature) -> bool {
+        self.0.get(feature as usize).copied().unwrap_or(false)
+    }
+
+    /// One page of the flags. A cursor is the number of the first flag of its page.
+    pub fn list(
+        &self,
+        params: &ExperimentalFeatureListParams,
+    ) -> Result<ExperimentalFeatureListResponse, FeatureError> {
+        let start = start_of_page(params.cursor.as_deref())?;
+        let limit = params.limit.map_or(FEATURES.len(), |limit| limit.max(1) as usize);
+        let end = start.saturating_add(limit).min(FEATURES.len());
+        let on_page = FEATURES.iter().skip(start).take(end - start);
+        let data = on_page.map(|spec| self.describe(spec)).collect();
+        let next_cursor = (end < FEATURES.len()).then(|| end.to_string());
+        Ok(ExperimentalFeatureListResponse { data, next_cursor })
+    }
+
+    fn describe(&self, spec: &FeatureSpec) -> ExperimentalFeature {
+        let (title, description, announcement) = match spec.stage {
+            Stage::Beta { title, description, announcement } => {
+                (Some(title), Some(description), announcement)
+            }
+            _ => (None, None, None),
+        };
+        ExperimentalFeature {
+            name: spec.name.to_owned(),
+            stage: spec.stage.to_wire(),
+            display_name: title.map(str::to_owned),
+            description: description.map(str::to_owned),
+            announcement: announcement.map(str::to_owned),
+            enabled: self.enabled(spec.feature),
+            default_enabled: spec.default,
+        }
+    }
+}
+
+/// What files and flags say. The proper name counts more than an alias, an alias in `[features]` more than
+/// the old keys at the root.
+fn configured(settings: &Settings) -> BTreeMap<Feature, bool> {
+    let at_root = [
+        ("include_apply_patch_tool", settings.include_apply_patch_tool),
+        ("experimental_use_freeform_apply_patch", settings.experimental_use_freeform_apply_patch),
+        ("experimental_use_unified_exec_tool", settings.experimental_use_unified_exec_tool),
+    ];
+    let at_root = at_root.into_iter().filter_map(|(name, on)| Some((name, on?)));
+    let is_proper = |name: &str| FEATURES.iter().any(|spec| spec.name == name);
+    let (proper, aliases): (Vec<_>, Vec<_>) = settings.features.iter().partition(|(name, _)| is_proper(name));
+    let weakest_first = at_root.chain(aliases).chain(proper);
+    weakest_first.filter_map(|(name, on)| Some((Feature::named(name)?, on))).collect()
+}
+
+fn start_of_page(cursor: Option<&str>) -> Result<usize, FeatureError> {
+    let Some(cursor) = cursor else { return Ok(0) };
+    let start = cursor.parse().map_err(|_| FeatureError::BadCursor(cursor.to_owned()))?;
+    match start {
+        start if start > FEATURES.len() => Err(FeatureError::CursorTooLarge(start)),
+        start => Ok(start),
+    }
+}
+
+/// Why a request about features is refused. Clients match on these sentences.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeatureError {
+    #[error("invalid cursor: {0}")]
+    BadCursor(String),
+    #[error("cursor {0} exceeds total feature flags {total}", total = FEATURES.len())]
+    CursorTooLarge(usize),
+    #[error("invalid feature enablement `{0}`")]
+    Unknown(String),
+    #[error("invalid feature enablement `{alias}`: use `{name}`")]
+    Alias { alias: String, name: &'static str },
+    #[error("unsupported feature enablement `{0}`: currently supported features are {all}", all = switchable())]
+    NotSwitchable(String),
+}
+
+fn switchable() -> String {
+    SWITCHABLE.map(Feature::name).join(", ")
+}
+
+/// What clients have switched since the server started; gone when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Enablement(Mutex<BTreeMap<Feature, bool>>);
+
+impl Enablement {
+    /// All or nothing.
+    pub(crate) fn set(&self, wanted: &BTreeMap<String, bool>) -> Result<(), FeatureError> {
+        let features = wanted.iter().map(|(name, on)| Ok((switchable_feature(name)?, *on)));
+        let features = features.collect::<Result<Vec<_>, FeatureError>>()?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(features);
+        Ok(())
+    }
+
+    pub(crate) fn snapshot(&self) -> BTreeMap<Feature, bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn switchable_feature(name: &str) -> Result<Feature, FeatureError> {
+    let feature = Feature::named(name).ok_or_else(|| FeatureError::Unknown(name.to_owned()))?;
+    if feature.name() != name {
+        return Err(FeatureError::Alias { alias: name.to_owned(), name: feature.name() });
+    }
+    match SWITCHABLE.contains(&feature) {
+        true => Ok(feature),
+        false => Err(FeatureError::NotSwitchable(name.to_owned())),
+    }
+}

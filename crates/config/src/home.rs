@@ -1,0 +1,135 @@
+//! The folder that holds everything Codicil keeps for one user, and the system-wide files beside it.
+//!
+//! Naming the folder costs nothing and touches no disk: it is made when something is first written.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use codicil_protocol::AbsolutePathBuf;
+
+use crate::error::ConfigError;
+
+/// The variables that name the home, the first that is set and not empty wins.
+const VARIABLES: [&str; 2] = ["CODICIL_HOME", "CODEX_HOME"];
+
+/// One user's home: `CODICIL_HOME`, else `CODEX_HOME`, else `~/.codicil`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home(AbsolutePathBuf);
+
+impl Home {
+    /// Looks at the environment; a relative path counts from the current directory.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(|name| env::var_os(name), env::home_dir())
+    }
+
+    fn from_variables(
+        variable: impl Fn(&str) -> Option<OsString>,
+        user_home: Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
+        let named = VARIABLES.into_iter().filter_map(variable).find(|value| !value.is_empty());
+        match (named, user_home) {
+            (Some(path), _) => Self::new(path),
+            (None, Some(user_home)) => Self::new(user_home.join(".codicil")),
+            (None, None) => Err(ConfigError::NoHome),
+        }
+    }
+
+    pub fn new(path: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let path = path.into();
+        let absolute = std::path::absolute(&path).ok().and_then(AbsolutePathBuf::new);
+        absolute.map(Self).ok_or(ConfigError::NoHome)
+    }
+
+    pub fn path(&self) -> &AbsolutePathBuf {
+        &self.0
+    }
+
+    /// The user's own layer of the configuration, and the only file that clients can write to.
+    pub fn config_file(&self) -> PathBuf {
+        self.0.join("config.toml")
+    }
+
+    pub fn requirements_file(&self) -> PathBuf {
+        self.0.join("requirements.toml")
+    }
+
+    /// Makes the folder, readable by its owner only. A folder that is already there keeps its mode.
+    pub fn ensure(&self) -> io::Result<()> {
+        create_private_dir(&self.0)
+    }
+}
+
+#[cfg(unix)]
+fn create_private_dir(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn create_private_dir(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Where an administrator's files are. The tests of this crate point them elsewhere.
+///
+/// Of each kind the first candidate that exists counts and the others are not looked at: a machine set
+/// up for the reference server works as it is, and `/etc/codicil` can say something else.
+#[derive(Clone, Debug)]
+pub struct SystemFiles {
+    pub config: Vec<PathBuf>,
+    pub requirements: Vec<PathBuf>,
+}
+
+impl Default for SystemFiles {
+    fn default() -> Self {
+        let candidates = |name| ["/etc/codicil", "/etc/codex"].map(|dir| Path::new(dir).join(name)).to_vec();
+        Self { config: candidates("config.toml"), requirements: candidates("requirements.toml") }
+    }
+}
+
+impl SystemFiles {
+    /// The file of the system layer. The layer exists even when the file does not; it then has the name
+    /// that clients of the reference server know, the last of the candidates.
+    pub fn config_file(&self) -> Option<&Path> {
+        first_existing(&self.config).or(self.config.last().map(PathBuf::as_path))
+    }
+
+    pub fn requirements_file(&self) -> Option<&Path> {
+        first_existing(&self.requirements)
+    }
+}
+
+fn first_existing(candidates: &[PathBuf]) -> Option<&Path> {
+    candidates.iter().map(PathBuf::as_path).find(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(set: &[(&str, &str)], expected: &str) {
+        let variable = |name: &str| {
+            let found = set.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let home = Home::from_variables(variable, Some("/home/me".into())).unwrap();
+        assert_eq!(&**home.path(), Path::new(expected));
+    }
+
+    #[test]
+    fn our_own_variable_comes_before_the_reference_and_before_the_default() {
+        check(&[("CODICIL_HOME", "/a"), ("CODEX_HOME", "/b")], "/a");
+        check(&[("CODEX_HOME", "/b")], "/b");
+        check(&[("CODICIL_HOME", ""), ("CODEX_HOME", "/b")], "/b");
+        check(&[], "/home/me/.codicil");
+    }
+
+    #[test]
+    fn a_machine_without_any_home_is_told_so() {
+        assert_eq!(Home::from_variables(|_| None, None), Err(ConfigError::NoHome));
+    }
+}

@@ -1,0 +1,83 @@
+//! Configuration: layers of `config.toml`, requirements, feature flags, and edits that keep comments.
+//!
+//! Start with [`ConfigStore`]. It reads ([`ConfigStore::load`] for the server, [`ConfigStore::read`] for
+//! clients) and writes ([`ConfigStore::write_value`] and the others). What the rest of the system looks at
+//! is [`EffectiveConfig`] with its typed [`Settings`] and [`Features`].
+//!
+//! | layer, weakest first | from |
+//! |---|---|
+//! | defaults | built in; nobody has to write them down |
+//! | system | `/etc/codicil/config.toml`, else `/etc/codex/config.toml` |
+//! | user | `config.toml` in the [`Home`] |
+//! | project | `.codex/config.toml`, then `.codicil/config.toml`, from the root of the project down to the working directory; only when trusted |
+//! | profile | `[profiles.NAME]`, chosen with `profile` |
+//! | session | `-c key=value`, `--enable`, `--disable`: [`Flags`] |
+//! | thread | the `config` of `thread/start`: [`Query::overrides`] |
+//!
+//! Above all of them stand [`Requirements`].
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod home;
+mod store;
+
+mod effective;
+mod error;
+mod keypath;
+mod layers;
+mod overrides;
+mod profile;
+mod project;
+mod stack;
+mod trust;
+
+mod convert;
+mod files;
+mod location;
+mod origins;
+mod paths;
+mod read;
+mod strict;
+mod version;
+
+mod limits;
+mod settings;
+mod shapes;
+mod tables;
+
+mod constrain;
+mod deprecations;
+mod feature_table;
+mod features;
+mod requirements;
+
+mod arrays;
+mod atomic;
+mod document;
+mod edit;
+mod write;
+mod writes;
+
+pub use {
+    constrain::NotAllowed,
+    document::CannotEdit,
+    edit::{Edit, EditError},
+    effective::{EffectiveConfig, Query},
+    error::{ConfigError, FileProblem, Problem},
+    features::{FEATURES, Feature, FeatureError, FeatureSpec, Features, SWITCHABLE, Stage},
+    files::Strictness,
+    home::{Home, SystemFiles},
+    keypath::{KeyPath, KeyPathError},
+    layers::{Layer, LayerStack},
+    limits::{CodicilSettings, Deadlines, Queues},
+    overrides::Flags,
+    project::Project,
+    requirements::Requirements,
+    settings::Settings,
+    store::{ConfigStore, Sources},
+    tables::{
+        BundledSkills, CredentialsStore, FeatureToggles, Feedback, History, HistoryPersistence,
+        InheritEnvironment, Plugin, ProjectEntry, Secret, ShellEnvironmentPolicy, SkillEntry, Skills, Tools,
+        TrustLevel, WebSearchTool,
+    },
+    write::WriteError,
+};

@@ -1,0 +1,145 @@
+//! Which settings are paths, and what a relative one is relative to.
+//!
+//! A path in a file counts from the folder of that file, one in a flag or a request from the working
+//! directory; `~/` is the user's home. They are made absolute layer by layer, before merging, because
+//! afterwards nobody knows where a value came from.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use toml::{Table, Value};
+
+/// Root keys, also within a profile.
+const PATHS: [&str; 8] = [
+    "model_instructions_file",
+    "experimental_instructions_file",
+    "experimental_compact_prompt_file",
+    "model_catalog_json",
+    "log_dir",
+    "sqlite_home",
+    "zsh_path",
+    "js_repl_node_path",
+];
+
+pub(crate) fn resolve_relative_paths(table: &mut Table, base: &Path) {
+    resolve_root_keys(table, base);
+    for profile in tables_of(table, "profiles") {
+        resolve_root_keys(profile, base);
+    }
+    for role in tables_of(table, "agents") {
+        resolve(role.get_mut("config_file"), base);
+    }
+    if let Some(Value::Table(sandbox)) = table.get_mut("sandbox_workspace_write") {
+        for root in items_of(sandbox, "writable_roots") {
+            resolve(Some(root), base);
+        }
+    }
+    if let Some(Value::Table(skills)) = table.get_mut("skills") {
+        for skill in items_of(skills, "config") {
+            resolve(skill.get_mut("path"), base);
+        }
+    }
+}
+
+fn resolve_root_keys(table: &mut Table, base: &Path) {
+    for key in PATHS {
+        resolve(table.get_mut(key), base);
+    }
+}
+
+fn tables_of<'t>(table: &'t mut Table, key: &str) -> impl Iterator<Item = &'t mut Table> {
+    let members = table.get_mut(key).and_then(Value::as_table_mut).into_iter();
+    members.flat_map(|members| members.iter_mut()).filter_map(|(_, member)| member.as_table_mut())
+}
+
+fn items_of<'t>(table: &'t mut Table, key: &str) -> impl Iterator<Item = &'t mut Value> {
+    table.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Leaves alone what is absent, empty or no text; whether that is right is for the reader of the value.
+fn resolve(value: Option<&mut Value>, base: &Path) {
+    let Some(Value::String(text)) = value else { return };
+    if text.is_empty() {
+        return;
+    }
+    if let Some(absolute) = absolute(text, base).to_str() {
+        *text = absolute.to_owned();
+    }
+}
+
+fn absolute(text: &str, base: &Path) -> PathBuf {
+    if text == "~" {
+        return env::home_dir().unwrap_or_else(|| PathBuf::from(text));
+    }
+    match (text.strip_prefix("~/"), env::home_dir()) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => lexically_clean(&base.join(text)),
+    }
+}
+
+/// Without `.` and `..`, for the sake of people who read it. Links are not followed.
+fn lexically_clean(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_paths_become_absolute_and_nothing_else_changes() {
+        let mut table: Table = r#"
+            model = "not/a/path"
+            model_instructions_file = "prompts/base.md"
+            [sandbox_workspace_write]
+            writable_roots = ["/abs", "../beside", "."]
+            [profiles.work]
+            model_instructions_file = "./work.md"
+            [[skills.config]]
+            path = "s/SKILL.md"
+            [agents]
+            max_threads = 3
+            [agents.reviewer]
+            config_file = "reviewer.toml"
+        "#
+        .parse()
+        .unwrap();
+        resolve_relative_paths(&mut table, Path::new("/base/.codex"));
+        let expected: Table = r#"
+            model = "not/a/path"
+            model_instructions_file = "/base/.codex/prompts/base.md"
+            [sandbox_workspace_write]
+            writable_roots = ["/abs", "/base/beside", "/base/.codex"]
+            [profiles.work]
+            model_instructions_file = "/base/.codex/work.md"
+            [[skills.config]]
+            path = "/base/.codex/s/SKILL.md"
+            [agents]
+            max_threads = 3
+            [agents.reviewer]
+            config_file = "/base/.codex/reviewer.toml"
+        "#
+        .parse()
+        .unwrap();
+        assert_eq!(table, expected);
+    }
+
+    #[test]
+    fn a_tilde_is_the_users_home() {
+        let home = env::home_dir().unwrap();
+        assert_eq!(absolute("~/x", Path::new("/base")), home.join("x"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The project around a working directory: its root, and the configuration it carries.
+
+use std::path::{Path, PathBuf};
+
+use crate::Home;
+
+/// Folders in which a project keeps configuration, the weaker first.
+pub(crate) const DOT_FOLDERS: [&str; 2] = [".codex", ".codicil"];
+
+/// A working directory and the project it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// The nearest folder, from the working directory upwards, that holds a marker; else that directory.
+    pub root: PathBuf,
+    /// From the root down to the working directory, both included.
+    folders: Vec<PathBuf>,
+}
+
+impl Project {
+    pub(crate) fn around(cwd: &Path, markers: &[String]) -> Self {
+        let has_marker = |folder: &Path| markers.iter().any(|marker| folder.join(marker).exists());
+        let root = cwd.ancestors().find(|folder| has_marker(folder)).unwrap_or(cwd).to_owned();
+        let above_or_at = |folder: &&Path| folder.starts_with(&root);
+        let mut folders: Vec<_> = cwd.ancestors().take_while(above_or_at).map(Path::to_owned).collect();
+        folders.reverse();
+        Self { root, folders }
+    }
+
+    /// The folders that may hold a `config.toml`, weakest first, each with the folder it stands in. The
+    /// user's home is none of them: what it holds is the user layer already.
+    pub(crate) fn dot_folders<'p>(&'p self, home: &'p Home) -> impl Iterator<Item = (PathBuf, &'p Path)> {
+        let all = self
+            .folders
+            .iter()
+            .flat_map(|folder| DOT_FOLDERS.iter().map(move |name| (folder.join(name), folder.as_path())));
+        all.filter(|(dot_folder, _)| !is_same_folder(dot_folder, home.path()))
+    }
+
+    /// The folders whose trust decides about `folder`: itself, then those above it up to the root.
+    pub(crate) fn upwards_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
+        self.folders.iter().rev().map(PathBuf::as_path).filter(move |above| folder.starts_with(above))
+    }
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

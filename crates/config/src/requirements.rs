@@ -1,0 +1,216 @@
+//! `requirements.toml`: what an administrator does not leave to the configuration.
+//!
+//! Read from the system's file and from the one in the home. The home's fills in what the system's leaves
+//! open and can never loosen it: a user may bind himself, and a container image has one place less to
+//! write to. A file that cannot be read stops every thread from starting; ignoring it would be a way out.
+//! How the rules are applied is in `constrain.rs`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use codicil_protocol::{
+    AskForApproval, ConfigRequirements, NetworkRequirements, ResidencyRequirement, SandboxMode, WebSearchMode,
+};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Map, Value as Json};
+use toml::Table;
+
+use crate::{
+    convert::table_to_json,
+    error::{ConfigError, FileProblem, Problem},
+    features::Feature,
+    files::parse_table,
+    location,
+    settings::closed,
+    shapes::Identity,
+};
+
+/// One requirements file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RequirementsFile {
+    #[serde(deserialize_with = "closed_list")]
+    allowed_approval_policies: Option<Vec<AskForApproval>>,
+    #[serde(deserialize_with = "sandbox_modes")]
+    allowed_sandbox_modes: Option<Vec<SandboxMode>>,
+    #[serde(deserialize_with = "closed_list")]
+    allowed_web_search_modes: Option<Vec<WebSearchMode>>,
+    #[serde(alias = "feature_requirements")]
+    features: Option<BTreeMap<String, bool>>,
+    #[serde(deserialize_with = "closed")]
+    enforce_residency: Option<ResidencyRequirement>,
+    #[serde(alias = "experimental_network", deserialize_with = "network")]
+    network: Option<NetworkRequirements>,
+    mcp_servers: Option<BTreeMap<String, McpRequirement>>,
+    #[serde(skip)]
+    path: PathBuf,
+    #[serde(skip)]
+    not_enforced: Vec<String>,
+}
+
+/// An MCP server that may be used: this name with this command or address.
+#[derive(Clone, Debug, Deserialize)]
+struct McpRequirement {
+    identity: McpIdentity,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum McpIdentity {
+    Command { command: String },
+    Url { url: String },
+}
+
+/// Keys with a meaning here.
+const KNOWN: [&str; 9] = [
+    "allowed_approval_policies",
+    "allowed_sandbox_modes",
+    "allowed_web_search_modes",
+    "features",
+    "feature_requirements",
+    "enforce_residency",
+    "network",
+    "experimental_network",
+    "mcp_servers",
+];
+
+impl RequirementsFile {
+    pub(crate) fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
+        let table = parse_table(path, &text)?;
+        let not_enforced = table.keys().filter(|key| !KNOWN.contains(&key.as_str())).cloned().collect();
+        let read = Self::deserialize(table).map_err(|error| {
+            let problem = Problem::of(&error);
+            let span = problem.key.as_deref().and_then(|key| location::of_joined_key(&text, key));
+            ConfigError::InFile(FileProblem::new(path, &text, span, problem))
+        })?;
+        if read.allowed_approval_policies.as_ref().is_some_and(Vec::is_empty) {
+            let problem = Problem::new("allowed_approval_policies", "must allow at least one policy");
+            return Err(ConfigError::InFile(FileProblem::new(path, &text, None, problem)));
+        }
+        Ok(Self { path: path.to_owned(), not_enforced, ..read })
+    }
+}
+
+/// The rules in force.
+#[derive(Clone, Debug, Default)]
+pub struct Requirements {
+    /// Strongest first.
+    files: Vec<Arc<RequirementsFile>>,
+}
+
+/// A rule and the file that made it.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule<'r, T: ?Sized> {
+    pub value: &'r T,
+    pub path: &'r Path,
+}
+
+impl Requirements {
+    pub(crate) fn new(system: Option<Arc<RequirementsFile>>, home: Option<Arc<RequirementsFile>>) -> Self {
+        Self { files: system.into_iter().chain(home).collect() }
+    }
+
+    /// What `configRequirements/read` answers; `None` when nothing is required.
+    pub fn to_wire(&self) -> Option<ConfigRequirements> {
+        let wire = ConfigRequirements {
+            allowed_approval_policies: self.approval_policies().map(|rule| rule.value.to_vec()),
+            allowed_sandbox_modes: self.sandbox_modes().map(|rule| rule.value.to_vec()),
+            allowed_web_search_modes: self.web_search_modes().map(|rule| rule.value.to_vec()),
+            feature_requirements: self.features(),
+            enforce_residency: self
+                .first(|file| file.enforce_residency.as_ref())
+                .map(|rule| rule.value.clone()),
+            network: self.first(|file| file.network.as_ref()).map(|rule| rule.value.clone()),
+        };
+        let says_something = wire != ConfigRequirements::default() || self.mcp_servers().is_some();
+        says_something.then_some(wire)
+    }
+
+    pub(crate) fn approval_policies(&self) -> Option<Rule<'_, [AskForApproval]>> {
+        self.first(|file| file.allowed_approval_policies.as_deref())
+    }
+
+    pub(crate) fn sandbox_modes(&self) -> Option<Rule<'_, [SandboxMode]>> {
+        self.first(|file| file.allowed_sandbox_modes.as_deref())
+    }
+
+    pub(crate) fn web_search_modes(&self) -> Option<Rule<'_, [WebSearchMode]>> {
+        self.first(|file| file.allowed_web_search_modes.as_deref())
+    }
+
+    pub(crate) fn pinned_feature(&self, feature: Feature) -> Option<bool> {
+        let pins = self.files.iter().filter_map(|file| file.features.as_ref()).flatten();
+        let mut matching = pins.filter(|(name, _)| Feature::named(name) == Some(feature));
+        matching.next().map(|(_, on)| *on)
+    }
+
+    /// Whether an MCP server may be used. Without a list every one may.
+    pub(crate) fn permits_mcp_server(&self, name: &str, identity: Option<Identity<'_>>) -> bool {
+        let Some(allowed) = self.mcp_servers() else { return true };
+        match (allowed.value.get(name).map(|entry| &entry.identity), identity) {
+            (Some(McpIdentity::Command { command }), Some(Identity::Command(asked))) => command == asked,
+            (Some(McpIdentity::Url { url }), Some(Identity::Url(asked))) => url == asked,
+            _ => false,
+        }
+    }
+
+    /// Keys of the files that have no meaning here, so that nobody relies on them.
+    pub(crate) fn not_enforced(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let files = self.files.iter();
+        files.flat_map(|file| file.not_enforced.iter().map(|key| (file.path.as_path(), key.as_str())))
+    }
+
+    fn mcp_servers(&self) -> Option<Rule<'_, BTreeMap<String, McpRequirement>>> {
+        self.first(|file| file.mcp_servers.as_ref())
+    }
+
+    fn features(&self) -> Option<BTreeMap<String, bool>> {
+        let weakest_first = self.files.iter().rev().filter_map(|file| file.features.as_ref());
+        weakest_first.cloned().reduce(|mut all, stronger| {
+            all.extend(stronger);
+            all
+        })
+    }
+
+    fn first<'r, T: ?Sized>(
+        &'r self,
+        rule: impl Fn(&'r RequirementsFile) -> Option<&'r T>,
+    ) -> Option<Rule<'r, T>> {
+        self.files.iter().find_map(|file| Some(Rule { value: rule(file)?, path: &file.path }))
+    }
+}
+
+fn closed_list<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + codicil_protocol::Inspect,
+{
+    closed(from)
+}
+
+/// `external-sandbox` is a mode of the reference that a configuration cannot ask for here.
+fn sandbox_modes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<SandboxMode>>, D::Error> {
+    let names = Vec::<String>::deserialize(from)?;
+    let names = names.into_iter().filter(|name| name != "external-sandbox").map(Json::String).collect();
+    closed(Json::Array(names)).map_err(D::Error::custom)
+}
+
+/// The wire names members in camel case, the file in snake case.
+fn network<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NetworkRequirements>, D::Error> {
+    let members = table_to_json(&Table::deserialize(from)?);
+    let members: Map<_, _> = members.into_iter().map(|(key, value)| (camel_case(&key), value)).collect();
+    closed(Json::Object(members)).map_err(D::Error::custom)
+}
+
+fn camel_case(key: &str) -> String {
+    let mut words = key.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let mut letters = word.chars();
+        let initial = letters.next().map(|letter| letter.to_ascii_uppercase());
+        name + &initial.into_iter().chain(letters).collect::<String>()
+    })
+}

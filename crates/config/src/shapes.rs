@@ -1,0 +1,89 @@
+//! The tables whose owners are other crates: only their shape is checked here.
+//!
+//! Without this, a client could write a provider or an MCP server that no thread can start with, and
+//! would be told so much later. Members that are not named here pass.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::tables::Secret;
+
+type Texts = Secret<BTreeMap<String, String>>;
+
+/// `[mcp_servers.NAME]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct McpServerShape {
+    command: Option<String>,
+    args: Vec<String>,
+    env: Option<Texts>,
+    env_vars: Vec<toml::Value>,
+    cwd: Option<String>,
+    url: Option<String>,
+    bearer_token_env_var: Option<String>,
+    http_headers: Option<Texts>,
+    env_http_headers: Option<BTreeMap<String, String>>,
+    enabled: Option<bool>,
+    required: Option<bool>,
+    startup_timeout_sec: Option<f64>,
+    startup_timeout_ms: Option<u64>,
+    tool_timeout_sec: Option<f64>,
+    enabled_tools: Option<Vec<String>>,
+    disabled_tools: Option<Vec<String>>,
+    scopes: Option<Vec<String>>,
+    oauth_resource: Option<String>,
+    tools: BTreeMap<String, McpToolShape>,
+}
+
+/// `[mcp_servers.NAME.tools.TOOL]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct McpToolShape {
+    approval_mode: Option<String>,
+}
+
+impl McpServerShape {
+    /// A server is reached in exactly one way.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        match (&self.command, &self.url) {
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+            _ => Err("invalid transport"),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity<'_>> {
+        match (&self.command, &self.url) {
+            (Some(command), None) => Some(Identity::Command(command)),
+            (None, Some(url)) => Some(Identity::Url(url)),
+            _ => None,
+        }
+    }
+}
+
+/// What a server is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity<'a> {
+    Command(&'a str),
+    Url(&'a str),
+}
+
+/// `[model_providers.NAME]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ModelProviderShape {
+    name: Option<String>,
+    base_url: Option<String>,
+    env_key: Option<String>,
+    env_key_instructions: Option<String>,
+    experimental_bearer_token: Option<Secret<String>>,
+    wire_api: Option<String>,
+    query_params: Option<Texts>,
+    http_headers: Option<Texts>,
+    env_http_headers: Option<BTreeMap<String, String>>,
+    request_max_retries: Option<u64>,
+    stream_max_retries: Option<u64>,
+    stream_idle_timeout_ms: Option<u64>,
+    requires_openai_auth: Option<bool>,
+    supports_websockets: Option<bool>,
+}

@@ -1,0 +1,193 @@
+//! Collecting the layers for a working directory and a thread.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use codicil_protocol::{ConfigLayerSource, ConfigWarningNotification};
+use serde::Deserialize;
+use toml::Table;
+
+use crate::{
+    effective::Query,
+    error::{ConfigError, Problem},
+    files::{ConfigFile, Strictness},
+    layers::{Layer, LayerStack, merge, source_of},
+    overrides::from_request,
+    project::Project,
+    settings::Settings,
+    store::Inner,
+    strict::unknown_key,
+    tables::{ProjectEntry, TrustLevel},
+    trust::TrustTable,
+};
+
+/// The layers, and the same in the three parts that profiles stand between.
+pub(crate) struct Stack {
+    pub layers: LayerStack,
+    pub files: Table,
+    pub flags: Table,
+    pub thread: Table,
+    pub project: Option<Project>,
+    pub trust: Option<TrustLevel>,
+    pub warnings: Vec<ConfigWarningNotification>,
+}
+
+/// What has to be known before a project's files are looked at.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Foundation {
+    projects: BTreeMap<String, ProjectEntry>,
+    project_root_markers: Option<Vec<String>>,
+}
+
+impl Inner {
+    pub(crate) fn stack(&self, query: &Query) -> Result<Stack, ConfigError> {
+        let cwd = query.cwd.as_deref().map(absolute);
+        let mut layers = LayerStack::default();
+        layers.extend_with(self.system_layer()?);
+        layers.push(self.user_layer()?);
+        let flags = self.checked_flags()?;
+        let thread = self.thread_table(query, cwd.as_deref())?;
+        let around = cwd.map(|cwd| self.project_layers(&cwd, &layers, &flags)).transpose()?;
+        let ProjectLayers { project, trust, found, warnings } = around.unwrap_or_default();
+        found.into_iter().for_each(|layer| layers.push(layer));
+        let files = layers.merged();
+        for table in [&flags, &thread].into_iter().filter(|table| !table.is_empty()) {
+            layers.push(Layer::of_table(ConfigLayerSource::SessionFlags, table.clone()));
+        }
+        Ok(Stack { layers, files, flags, thread, project, trust, warnings })
+    }
+
+    /// There even when its file is not. No layer at all when no place for it is known.
+    fn system_layer(&self) -> Result<Option<Layer>, ConfigError> {
+        let Some(path) = self.sources.system.config_file() else { return Ok(None) };
+        let file = self.file_or_empty(path)?;
+        Ok(Some(Layer::of_file(source_of(path, |file| ConfigLayerSource::System { file }), &file)))
+    }
+
+    pub(crate) fn system_table(&self) -> Result<Table, ConfigError> {
+        Ok(self.system_layer()?.map(|layer| layer.table().clone()).unwrap_or_default())
+    }
+
+    fn user_layer(&self) -> Result<Layer, ConfigError> {
+        let path = self.sources.home.config_file();
+        let file = self.file_or_empty(&path)?;
+        Ok(Layer::of_file(source_of(&path, |file| ConfigLayerSource::User { file }), &file))
+    }
+
+    fn file_or_empty(&self, path: &Path) -> Result<Arc<ConfigFile>, ConfigError> {
+        Ok(self.file(path)?.unwrap_or_else(|| Arc::new(ConfigFile::empty(path))))
+    }
+
+    fn file(&self, path: &Path) -> Result<Option<Arc<ConfigFile>>, ConfigError> {
+        let strictness = self.sources.strictness;
+        self.files.get(path, |path, text| ConfigFile::parse(path, text, strictness))
+    }
+
+    fn thread_table(&self, query: &Query, cwd: Option<&Path>) -> Result<Table, ConfigError> {
+        let thread = from_request(&query.overrides, cwd.unwrap_or(Path::new("/")))?;
+        check_table(&thread)?;
+        check_keys(&thread, self.sources.strictness)?;
+        Ok(thread)
+    }
+
+    fn project_layers(
+        &self,
+        cwd: &Path,
+        below: &LayerStack,
+        flags: &Table,
+    ) -> Result<ProjectLayers, ConfigError> {
+        let mut merged = below.merged();
+        merge(&mut merged, flags);
+        let foundation = Foundation::deserialize(merged).map_err(|error| below.blame(Problem::of(&error)))?;
+        let markers = foundation.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
+        let project = Project::around(cwd, &markers);
+        let trusts = TrustTable(&foundation.projects);
+        let mut found = Vec::new();
+        let mut ignored = Vec::new();
+        for (dot_folder, folder) in project.dot_folders(&self.sources.home) {
+            let path = dot_folder.join("config.toml");
+            if !path.exists() {
+                continue;
+            }
+            let trust = trusts.level(&project, folder);
+            let source =
+                source_of(&dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
+            if trust == Some(TrustLevel::Trusted) {
+                found.extend(self.file(&path)?.map(|file| Layer::of_file(source, &file)));
+            } else {
+                let file = self.ignored_file(&path);
+                found.push(Layer::of_file(source, &file).disabled(&self.why_ignored(&project, trust)));
+                ignored.push(path);
+            }
+        }
+        let trust = trusts.level(&project, cwd);
+        let warnings = ignored_warning(&ignored, || self.why_ignored(&project, trust));
+        Ok(ProjectLayers { project: Some(project), trust, found, warnings: warnings.into_iter().collect() })
+    }
+
+    /// A file that does not count may also be broken; it is nobody's problem then.
+    fn ignored_file(&self, path: &Path) -> Arc<ConfigFile> {
+        self.file_or_empty(path).unwrap_or_else(|_| Arc::new(ConfigFile::empty(path)))
+    }
+
+    fn why_ignored(&self, project: &Project, trust: Option<TrustLevel>) -> String {
+        let state = match trust {
+            Some(TrustLevel::Untrusted) => "is marked as untrusted",
+            _ => "has not been marked as trusted",
+        };
+        format!(
+            "The project {root} {state}. To use its configuration, set `trust_level = \"trusted\"` under `[projects.\"{root}\"]` in {}.",
+            self.sources.home.config_file().display(),
+            root = project.root.display(),
+        )
+    }
+}
+
+/// What a working directory adds.
+#[derive(Default)]
+struct ProjectLayers {
+    project: Option<Project>,
+    trust: Option<TrustLevel>,
+    found: Vec<Layer>,
+    warnings: Vec<ConfigWarningNotification>,
+}
+
+/// One warning, however many files a project has.
+fn ignored_warning(ignored: &[PathBuf], why: impl Fn() -> String) -> Option<ConfigWarningNotification> {
+    if ignored.is_empty() {
+        return None;
+    }
+    let files: Vec<_> = ignored.iter().map(|path| path.display().to_string()).collect();
+    Some(ConfigWarningNotification {
+        summary: "The project's configuration is not used because the project is not trusted.".to_owned(),
+        details: Some(format!("{}\nNot used: {}", why(), files.join(", "))),
+        path: None,
+        range: None,
+    })
+}
+
+/// Types only; for tables that come from no file.
+pub(crate) fn check_table(table: &Table) -> Result<(), ConfigError> {
+    match table.is_empty() {
+        true => Ok(()),
+        false => Settings::read(table).map(drop).map_err(ConfigError::Value),
+    }
+}
+
+pub(crate) fn check_keys(table: &Table, strictness: Strictness) -> Result<(), ConfigError> {
+    if strictness == Strictness::Lenient {
+        return Ok(());
+    }
+    match unknown_key(table) {
+        Some(key) => Err(ConfigError::Value(Problem::new(key.to_string(), "unknown configuration key"))),
+        None => Ok(()),
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

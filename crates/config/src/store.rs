@@ -1,0 +1,170 @@
+//! [`ConfigStore`]: the one handle through which everybody reads and writes the configuration.
+//!
+//! Making it touches no disk, so a server can answer `initialize` first. Every reading looks at the files
+//! anew and parses only those that changed, so nobody has to be told about a change. All calls block on
+//! the disk; a server makes them where that is allowed.
+
+use std::{path::Path, sync::Arc};
+
+use codicil_protocol::{
+    ConfigReadParams, ConfigReadResponse, ConfigRequirementsReadResponse, ConfigWarningNotification,
+    ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
+    ExperimentalFeatureListParams, ExperimentalFeatureListResponse,
+};
+
+use crate::{
+    Home, deprecations,
+    effective::{EffectiveConfig, Query},
+    error::ConfigError,
+    features::{Enablement, FeatureError, Features},
+    files::{ConfigFile, FileCache, Strictness},
+    home::SystemFiles,
+    overrides::Flags,
+    profile::{Parts, merge_with_profile},
+    read,
+    requirements::{Requirements, RequirementsFile},
+    settings::Settings,
+    stack::{Stack, check_keys, check_table},
+};
+
+/// Where the configuration of a process comes from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    pub home: Home,
+    pub system: SystemFiles,
+    pub flags: Flags,
+    pub strictness: Strictness,
+}
+
+impl Sources {
+    /// The home, the usual system files, no flags.
+    pub fn of(home: Home) -> Self {
+        Self {
+            home,
+            system: SystemFiles::default(),
+            flags: Flags::default(),
+            strictness: Strictness::Lenient,
+        }
+    }
+}
+
+/// Reads and writes configuration; cheap to clone, all clones share what was read.
+#[derive(Clone)]
+pub struct ConfigStore(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) sources: Sources,
+    pub(crate) files: FileCache<ConfigFile>,
+    requirements: FileCache<RequirementsFile>,
+    enablement: Enablement,
+}
+
+impl ConfigStore {
+    pub fn new(sources: Sources) -> Self {
+        Self(Arc::new(Inner {
+            sources,
+            files: FileCache::default(),
+            requirements: FileCache::default(),
+            enablement: Enablement::default(),
+        }))
+    }
+
+    pub fn home(&self) -> &Home {
+        &self.0.sources.home
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// The configuration for a working directory and, with its overrides, a thread.
+    pub fn load(&self, query: &Query) -> Result<EffectiveConfig, ConfigError> {
+        let requirements = self.requirements()?;
+        let Stack { layers, files, flags, thread, project, trust, mut warnings } = self.0.stack(query)?;
+        let parts = Parts { files, flags: &flags, thread: &thread };
+        let mut table = merge_with_profile(parts)?;
+        let mut settings = Settings::read(&table).map_err(|problem| layers.blame(problem))?;
+        settings.check_whole().map_err(|problem| layers.blame(problem))?;
+        let deprecations = deprecations::notices(&table);
+        warnings.extend(requirements.constrain(&mut settings, &mut table));
+        let features = Features::resolve(&settings, &self.0.enablement.snapshot(), &requirements);
+        let requirements = Arc::new(requirements);
+        Ok(EffectiveConfig {
+            settings,
+            features,
+            requirements,
+            warnings,
+            deprecations,
+            project,
+            trust,
+            table,
+            layers,
+        })
+    }
+
+    /// `config/read`.
+    pub fn read(&self, params: &ConfigReadParams) -> Result<ConfigReadResponse, ConfigError> {
+        let cwd = params.cwd.as_deref().filter(|cwd| !cwd.is_empty());
+        let query = cwd.map(Query::at).unwrap_or_default();
+        read::response(&self.0.stack(&query)?.layers, params.include_layers)
+    }
+
+    /// What a client is told after `initialize`. Never fails: that there is no usable configuration is a
+    /// warning itself.
+    pub fn warnings(&self, cwd: &Path) -> Vec<ConfigWarningNotification> {
+        match self.load(&Query::at(cwd)) {
+            Ok(config) => config.warnings,
+            Err(error) => vec![error.to_warning()],
+        }
+    }
+
+    /// The rules in force, from the system's file and the home's.
+    pub fn requirements(&self) -> Result<Requirements, ConfigError> {
+        let read = |path: &Path| self.0.requirements.get(path, RequirementsFile::parse);
+        let system = self.0.sources.system.requirements_file().map(read).transpose()?.flatten();
+        let home = read(&self.home().requirements_file())?;
+        Ok(Requirements::new(system, home))
+    }
+
+    /// `configRequirements/read`.
+    pub fn read_requirements(&self) -> Result<ConfigRequirementsReadResponse, ConfigError> {
+        Ok(ConfigRequirementsReadResponse { requirements: self.requirements()?.to_wire() })
+    }
+
+    /// The features of a server without a working directory. A broken configuration says nothing about
+    /// them; the defaults hold then, as they do for everything else.
+    pub fn features(&self) -> Features {
+        let from_nothing = |_| {
+            let requirements = self.requirements().unwrap_or_default();
+            Features::resolve(&Settings::default(), &self.0.enablement.snapshot(), &requirements)
+        };
+        self.load(&Query::default()).map(|config| config.features).unwrap_or_else(from_nothing)
+    }
+
+    /// `experimentalFeature/list`.
+    pub fn list_features(
+        &self,
+        params: &ExperimentalFeatureListParams,
+    ) -> Result<ExperimentalFeatureListResponse, FeatureError> {
+        self.features().list(params)
+    }
+
+    /// `experimentalFeature/enablement/set`: answers what was set by this call.
+    pub fn set_enablement(
+        &self,
+        params: ExperimentalFeatureEnablementSetParams,
+    ) -> Result<ExperimentalFeatureEnablementSetResponse, FeatureError> {
+        self.0.enablement.set(&params.enablement)?;
+        Ok(ExperimentalFeatureEnablementSetResponse { enablement: params.enablement })
+    }
+}
+
+impl Inner {
+    /// The layer of the command line, checked.
+    pub(crate) fn checked_flags(&self) -> Result<toml::Table, ConfigError> {
+        let flags = self.sources.flags.table();
+        check_table(flags)?;
+        check_keys(flags, self.sources.strictness)?;
+        Ok(flags.clone())
+    }
+}

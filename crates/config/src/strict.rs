@@ -1,0 +1,141 @@
+//! `--strict-config`: a key that means nothing is an error instead of being ignored.
+//!
+//! Known is what [`Settings`] reads and, below, what the reference server reads and Codicil has no use
+//! for: a file that serves both must not fail here.
+
+use serde::Deserialize;
+use serde_ignored::Path;
+use toml::Table;
+
+use crate::{KeyPath, settings::Settings};
+
+/// Root keys whose contents are not judged, each a table or a value that others give a meaning.
+const NOT_JUDGED: [&str; 34] = [
+    // Their owners check them: providers, hooks, permission profiles, agent roles.
+    "agents",
+    "default_permissions",
+    "hooks",
+    "marketplaces",
+    "memories",
+    "model_providers",
+    "permissions",
+    "tool_suggest",
+    "apps",
+    "features",
+    "analytics",
+    // Of the reference's terminal interface and its services.
+    "audio",
+    "check_for_update_on_startup",
+    "commit_attribution",
+    "disable_paste_burst",
+    "experimental_realtime_start_instructions",
+    "experimental_realtime_ws_backend_prompt",
+    "experimental_realtime_ws_base_url",
+    "experimental_realtime_ws_model",
+    "experimental_realtime_ws_startup_context",
+    "file_opener",
+    "ghost_snapshot",
+    "js_repl_node_module_dirs",
+    "js_repl_node_path",
+    "log_dir",
+    "model_catalog_json",
+    "notice",
+    "oss_provider",
+    "otel",
+    "realtime",
+    "sqlite_home",
+    "suppress_unstable_features_warning",
+    "tui",
+    "windows",
+];
+const NOT_JUDGED_EITHER: [&str; 2] = ["windows_wsl_setup_acknowledged", "zsh_path"];
+
+/// Keys of a profile that [`Settings`] does not read there.
+const IN_PROFILES: [&str; 9] = [
+    "experimental_compact_prompt_file",
+    "experimental_instructions_file",
+    "experimental_use_freeform_apply_patch",
+    "experimental_use_unified_exec_tool",
+    "js_repl_node_module_dirs",
+    "js_repl_node_path",
+    "model_catalog_json",
+    "oss_provider",
+    "windows",
+];
+
+/// The first key nobody reads, in the order of the keys.
+pub(crate) fn unknown_key(table: &Table) -> Option<KeyPath> {
+    let mut unknown: Vec<KeyPath> = Vec::new();
+    let collect = |path: Path<'_>| unknown.extend(judge(&path));
+    let read: Result<Settings, _> = serde_ignored::deserialize(table.clone(), collect);
+    // A value of the wrong type is reported by the ordinary reading, with its reason.
+    drop(read);
+    unknown.into_iter().min()
+}
+
+fn judge(path: &Path<'_>) -> Option<KeyPath> {
+    let keys = keys(path);
+    let known = match keys.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [root, ..] if NOT_JUDGED.contains(root) || NOT_JUDGED_EITHER.contains(root) => true,
+        ["profiles", _, key, ..] => {
+            IN_PROFILES.contains(key) || *key == "zsh_path" || NOT_JUDGED.contains(key)
+        }
+        _ => false,
+    };
+    if known { None } else { KeyPath::from_keys(keys) }
+}
+
+fn keys(path: &Path<'_>) -> Vec<String> {
+    match path {
+        Path::Root => Vec::new(),
+        Path::Seq { parent, index } => with(parent, index.to_string()),
+        Path::Map { parent, key } => with(parent, key.clone()),
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
+            keys(parent)
+        }
+    }
+}
+
+fn with(parent: &Path<'_>, key: String) -> Vec<String> {
+    let mut keys = keys(parent);
+    keys.push(key);
+    keys
+}
+
+/// Compile-time reminder that the reader above is the one everybody uses.
+const _: fn(Table) -> Result<Settings, toml::de::Error> = Settings::deserialize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<&str>) {
+        let found = unknown_key(&text.parse().unwrap());
+        assert_eq!(found.map(|path| path.to_string()).as_deref(), expected, "{text}");
+    }
+
+    #[test]
+    fn only_keys_that_nobody_reads_are_unknown() {
+        check("model = 'x'\ntui.theme = 'dark'\nfeatures.anything = true", None);
+        check("modle = 'x'", Some("modle"));
+        check(
+            "[sandbox_workspace_write]\nnetwrok_access = true",
+            Some("sandbox_workspace_write.netwrok_access"),
+        );
+        check("[codicil.queues]\nrequest = 1", Some("codicil.queues.request"));
+        check("[profiles.work]\nmodel = 'x'\nfeatures.a = true\nwindows.sandbox = 'x'", None);
+        check("[profiles.work]\nmodle = 'x'", Some("profiles.work.modle"));
+        check("[mcp_servers.a]\ncommand = 'x'\narg = []", Some("mcp_servers.a.arg"));
+        check("[model_providers.a]\nbase_url = 'x'\nown = 1", None);
+        check("[[skills.config]]\nname = 'x'\nenabled = true\noff = 1", Some("skills.config.0.off"));
+        check(
+            "[tools.web_search]\ncontext_size = 'low'\n[shell_environment_policy]\nset = { A = 'b' }",
+            None,
+        );
+        check("projects.'/x.y'.trust_level = 'trusted'", None);
+        check(
+            "approval_policy = { granular = { mcp_elicitations = true, rules = true, sandbox_approval = true } }",
+            None,
+        );
+    }
+}

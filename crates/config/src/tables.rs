@@ -1,0 +1,232 @@
+//! The tables within the configuration that have a type of their own.
+
+use std::{collections::BTreeMap, fmt, ops::Deref};
+
+use codicil_protocol::WebSearchToolConfig;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+/// A value that is never shown in debug output.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret<T>(T);
+
+impl<T> Deref for Secret<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Secret<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<hidden>")
+    }
+}
+
+/// `[shell_environment_policy]`: which variables a command sees.
+///
+/// In this order: inherit, drop the default excludes, drop `exclude`, add `set`, keep `include_only`.
+/// Patterns are globs, compared without regard to case.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ShellEnvironmentPolicy {
+    pub inherit: InheritEnvironment,
+    /// `false` also drops names that look like credentials (`*KEY*`, `*SECRET*`, `*TOKEN*`).
+    pub ignore_default_excludes: Option<bool>,
+    pub exclude: Vec<String>,
+    pub set: Secret<BTreeMap<String, String>>,
+    pub include_only: Vec<String>,
+    pub experimental_use_profile: Option<bool>,
+}
+
+/// What a command starts from before its environment is filtered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InheritEnvironment {
+    #[default]
+    All,
+    /// Only what a shell needs: `HOME`, `PATH`, `SHELL`, `USER` and the like.
+    Core,
+    None,
+}
+
+/// `[history]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct History {
+    pub persistence: HistoryPersistence,
+    pub max_bytes: Option<u64>,
+}
+
+/// Whether prompts are kept for recall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryPersistence {
+    #[default]
+    SaveAll,
+    None,
+}
+
+/// Where credentials are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CredentialsStore {
+    File,
+    Keyring,
+    /// The keyring where there is one, else the file.
+    Auto,
+    /// In memory, gone with the process.
+    Ephemeral,
+}
+
+/// `[feedback]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Feedback {
+    pub enabled: Option<bool>,
+}
+
+/// `[projects."/path"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProjectEntry {
+    pub trust_level: Option<TrustLevel>,
+}
+
+/// Whether a person has said that a project's own configuration may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustLevel {
+    Trusted,
+    Untrusted,
+}
+
+/// `[plugins."NAME@MARKETPLACE"]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Plugin {
+    pub enabled: bool,
+}
+
+impl Default for Plugin {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// `[skills]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Skills {
+    pub config: Vec<SkillEntry>,
+    pub bundled: Option<BundledSkills>,
+}
+
+/// `[[skills.config]]`: one skill, found by its path or by its name, switched on or off.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct SkillEntry {
+    pub path: Option<String>,
+    pub name: Option<String>,
+    pub enabled: bool,
+}
+
+/// `[skills.bundled]`: the skills that ship with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct BundledSkills {
+    pub enabled: bool,
+}
+
+/// `[tools]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Tools {
+    pub web_search: Option<WebSearchTool>,
+    pub view_image: Option<bool>,
+}
+
+/// `tools.web_search`: its settings, or in older files only whether there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WebSearchTool {
+    Switch(bool),
+    Settings(WebSearchToolConfig),
+}
+
+impl<'de> Deserialize<'de> for WebSearchTool {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = WebSearchTool;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a boolean or a table")
+            }
+
+            fn visit_bool<E>(self, on: bool) -> Result<WebSearchTool, E> {
+                Ok(WebSearchTool::Switch(on))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<WebSearchTool, M::Error> {
+                let settings =
+                    WebSearchToolConfig::deserialize(serde::de::value::MapAccessDeserializer::new(map));
+                settings.map(WebSearchTool::Settings)
+            }
+        }
+
+        from.deserialize_any(Either)
+    }
+}
+
+/// `[features]`: names that are not known yet are kept and have no effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct FeatureToggles(BTreeMap<String, Toggle>);
+
+impl FeatureToggles {
+    pub fn get(&self, name: &str) -> Option<bool> {
+        self.0.get(name).and_then(|toggle| toggle.0)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.iter().filter_map(|(name, toggle)| Some((name.as_str(), toggle.0?)))
+    }
+}
+
+/// `name = true`, or a table of the feature's own settings in which `enabled` is the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Toggle(Option<bool>);
+
+impl<'de> Deserialize<'de> for Toggle {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Toggle;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a boolean")
+            }
+
+            fn visit_bool<E>(self, on: bool) -> Result<Toggle, E> {
+                Ok(Toggle(Some(on)))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Toggle, M::Error> {
+                let mut enabled = None;
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "enabled" => enabled = Some(map.next_value()?),
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(Toggle(enabled))
+            }
+        }
+
+        from.deserialize_any(Either)
+    }
+}

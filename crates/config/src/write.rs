@@ -1,0 +1,155 @@
+//! Writing the user's file: read, change, check, replace, under a lock.
+//!
+//! The lock is a file of its own in the home, because the configuration itself is replaced with every
+//! write. It orders servers that share a home; a program that knows nothing of it (an editor) is noticed by
+//! a last look at the file before it is replaced, and the change is made again on what it wrote.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value as Json, json};
+use toml::Table;
+
+use crate::{
+    Home,
+    atomic::{follow_links, open_private, replace},
+    document::{CannotEdit, rewrite},
+    edit::EditError,
+    error::ConfigError,
+    files::{BYTE_ORDER_MARK, Fingerprint, parse_table, read_text},
+    keypath::KeyPathError,
+    version::version,
+};
+
+/// Longer than any write takes; a lock held for longer belongs to something that hangs.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_POLL: Duration = Duration::from_millis(2);
+/// How often a change is repeated because somebody without the lock was quicker.
+const MAX_ATTEMPTS: usize = 8;
+
+/// Why nothing was written. The sentences of the first three are the reference server's.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("Only writes to the user config are allowed")]
+    Readonly,
+    #[error("Configuration was modified since last read. Fetch latest version and retry.")]
+    VersionConflict,
+    #[error("Invalid configuration: {0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    #[error(transparent)]
+    CannotEdit(#[from] CannotEdit),
+    /// The file as it is cannot be read, so it cannot be changed either.
+    #[error(transparent)]
+    Unusable(ConfigError),
+    #[error("another process is writing {}", path.display())]
+    Busy { path: PathBuf },
+    #[error("failed to write {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl From<KeyPathError> for WriteError {
+    fn from(error: KeyPathError) -> Self {
+        Self::Edit(error.into())
+    }
+}
+
+impl WriteError {
+    /// The `config_write_error_code` of the protocol; `None` for failures that are the server's.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::Readonly => Some("configLayerReadonly"),
+            Self::VersionConflict => Some("configVersionConflict"),
+            Self::Invalid(_) | Self::Edit(_) | Self::CannotEdit(_) => Some("configValidationError"),
+            Self::Unusable(_) | Self::Busy { .. } | Self::Io { .. } => None,
+        }
+    }
+
+    /// The `data` of the error answer.
+    pub fn data(&self) -> Option<Json> {
+        self.code().map(|code| json!({ "config_write_error_code": code }))
+    }
+}
+
+/// What a write left behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub version: String,
+}
+
+/// Runs a change on the user's table until it has been written or refused. `change` may run more than once.
+pub(crate) fn update(
+    home: &Home,
+    expected_version: Option<&str>,
+    mut change: impl FnMut(&Table) -> Result<Table, WriteError>,
+) -> Result<Written, WriteError> {
+    let path = home.config_file();
+    let failed = |source| WriteError::Io { path: path.clone(), source };
+    home.ensure().map_err(failed)?;
+    let _lock = lock(home)?;
+    let target = follow_links(&path).map_err(failed)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let before = Current::read(&target)?;
+        if expected_version.is_some_and(|expected| expected != version(&before.table)) {
+            return Err(WriteError::VersionConflict);
+        }
+        let wanted = change(&before.table)?;
+        if wanted == before.table {
+            return Ok(Written { version: version(&wanted) });
+        }
+        let text = rewrite(&before.text, &before.table, &wanted)?;
+        let written = parse_table(&target, text.trim_start_matches(BYTE_ORDER_MARK));
+        let written = written.map_err(WriteError::Unusable)?;
+        if replace(&target, &text, || before.is_current(&target)).map_err(failed)? {
+            return Ok(Written { version: version(&written) });
+        }
+    }
+    Err(WriteError::Busy { path })
+}
+
+/// The file at the time it was read.
+struct Current {
+    text: String,
+    table: Table,
+    fingerprint: Option<Fingerprint>,
+}
+
+impl Current {
+    fn read(path: &Path) -> Result<Self, WriteError> {
+        let (text, fingerprint) = match read_text(path).map_err(WriteError::Unusable)? {
+            Some((text, fingerprint)) => (text, Some(fingerprint)),
+            None => (String::new(), None),
+        };
+        let table =
+            parse_table(path, text.trim_start_matches(BYTE_ORDER_MARK)).map_err(WriteError::Unusable)?;
+        Ok(Self { text, table, fingerprint })
+    }
+
+    fn is_current(&self, path: &Path) -> bool {
+        Fingerprint::of(path).is_ok_and(|now| now == self.fingerprint)
+    }
+}
+
+/// Waits its turn. The lock ends with the file that is returned, also when the process is killed.
+fn lock(home: &Home) -> Result<File, WriteError> {
+    let path = home.path().join("config.lock");
+    let failed = |source| WriteError::Io { path: path.clone(), source };
+    let mut options = OpenOptions::new();
+    open_private(options.write(true).create(true).truncate(false));
+    let file = options.open(&path).map_err(failed)?;
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) => return Err(WriteError::Busy { path }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `config/value/write` and `config/batchWrite`, and the same for other parts of the server.
+
+use std::path::Path;
+
+use codicil_protocol::{
+    AbsolutePathBuf, ConfigBatchWriteParams, ConfigLayerSource, ConfigValueWriteParams, ConfigWriteResponse,
+    OverriddenMetadata, WriteStatus,
+};
+use serde_json::Value as Json;
+use toml::Table;
+
+use crate::{
+    ConfigStore, KeyPath,
+    convert::to_json,
+    edit::{Edit, EditError},
+    effective::Query,
+    error::ConfigError,
+    features::Feature,
+    layers::{LayerStack, merge, value_at},
+    paths::resolve_relative_paths,
+    requirements::Requirements,
+    settings::Settings,
+    stack::check_keys,
+    tables::TrustLevel,
+    write::{self, WriteError},
+};
+
+impl ConfigStore {
+    /// `config/value/write`.
+    pub fn write_value(&self, params: &ConfigValueWriteParams) -> Result<ConfigWriteResponse, WriteError> {
+        self.check_target(params.file_path.as_deref())?;
+        let edit = Edit {
+            path: KeyPath::parse(&params.key_path)?,
+            value: params.value.clone(),
+            strategy: params.merge_strategy,
+        };
+        self.write_edits(&[edit], params.expected_version.as_deref())
+    }
+
+    /// `config/batchWrite`: all edits or none.
+    pub fn batch_write(&self, params: &ConfigBatchWriteParams) -> Result<ConfigWriteResponse, WriteError> {
+        self.check_target(params.file_path.as_deref())?;
+        let edits = params.edits.iter().map(Edit::parse).collect::<Result<Vec<_>, _>>()?;
+        self.write_edits(&edits, params.expected_version.as_deref())
+    }
+
+    /// Edits of the server itself, whose paths are keys and not texts.
+    pub fn edit(&self, edits: &[Edit]) -> Result<ConfigWriteResponse, WriteError> {
+        self.write_edits(edits, None)
+    }
+
+    /// Any change of the user's table that looks at what is there. It may run more than once.
+    pub fn update(
+        &self,
+        mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
+    ) -> Result<(), WriteError> {
+        self.change(None, |table| change(table)).map(drop)
+    }
+
+    /// Records what a person said about a project.
+    pub fn set_trust(&self, project: &Path, level: TrustLevel) -> Result<(), WriteError> {
+        let level = match level {
+            TrustLevel::Trusted => "trusted",
+            TrustLevel::Untrusted => "untrusted",
+        };
+        let project = project.display().to_string();
+        let path = KeyPath::from_keys(["projects", &project, "trust_level"]);
+        path.map_or(Ok(()), |path| self.edit(&[Edit::replace(path, level)]).map(drop))
+    }
+
+    fn write_edits(&self, edits: &[Edit], expected: Option<&str>) -> Result<ConfigWriteResponse, WriteError> {
+        let written = self.change(expected, |table| edits.iter().try_for_each(|edit| edit.apply(table)))?;
+        let layers = self.inner().stack(&Query::default()).map_err(WriteError::Unusable)?.layers;
+        let overridden = edits.iter().find_map(|edit| overridden(&layers, &edit.path));
+        Ok(ConfigWriteResponse {
+            status: if overridden.is_some() { WriteStatus::OkOverridden } else { WriteStatus::Ok },
+            version: written.version,
+            file_path: user_file(self).ok_or(WriteError::Readonly)?,
+            overridden_metadata: overridden,
+        })
+    }
+
+    fn change(
+        &self,
+        expected: Option<&str>,
+        mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
+    ) -> Result<write::Written, WriteError> {
+        write::update(self.home(), expected, |before| {
+            let mut wanted = before.clone();
+            change(&mut wanted)?;
+            if wanted != *before {
+                self.check_candidate(before, &wanted)?;
+            }
+            Ok(wanted)
+        })
+    }
+
+    /// Clients write to the user's file and to no other, by whatever name they call it.
+    fn check_target(&self, file_path: Option<&str>) -> Result<(), WriteError> {
+        let user = self.home().config_file();
+        let is_user = |path: &Path| path == user || same_file(path, &user);
+        match file_path {
+            Some(path) if !is_user(Path::new(path)) => Err(WriteError::Readonly),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file by itself, then together with the layers around it, then what an administrator forbids.
+    fn check_candidate(&self, before: &Table, wanted: &Table) -> Result<(), WriteError> {
+        let invalid = |problem: &dyn ToString| WriteError::Invalid(problem.to_string());
+        let settings = Settings::read(wanted).map_err(|problem| invalid(&problem))?;
+        check_keys(wanted, self.inner().sources.strictness).map_err(|error| invalid(&error))?;
+        let whole = self.with_user_table(wanted).map_err(WriteError::Unusable)?;
+        let whole = Settings::read(&whole).map_err(|problem| invalid(&problem))?;
+        whole.check_whole().map_err(|problem| invalid(&problem))?;
+        let requirements = self.requirements().map_err(WriteError::Unusable)?;
+        // What was there before is no reason to refuse a change of something else.
+        let already = Settings::read(before).map(|before| forbidden(&requirements, &before));
+        let already = already.unwrap_or_default();
+        let new = forbidden(&requirements, &settings).into_iter().find(|reason| !already.contains(reason));
+        new.map_or(Ok(()), |reason| Err(invalid(&reason)))
+    }
+
+    /// All layers that hold without a working directory, with another user's file.
+    fn with_user_table(&self, wanted: &Table) -> Result<Table, ConfigError> {
+        let mut user = wanted.clone();
+        resolve_relative_paths(&mut user, self.home().path());
+        let mut whole = self.inner().system_table()?;
+        merge(&mut whole, &user);
+        merge(&mut whole, &self.inner().checked_flags()?);
+        Ok(whole)
+    }
+}
+
+fn user_file(store: &ConfigStore) -> Option<AbsolutePathBuf> {
+    AbsolutePathBuf::new(store.home().config_file())
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(real), ..) => Some(real),
+        (Err(_), Some(folder), Some(name)) => Some(folder.canonicalize().ok()?.join(name)),
+        _ => None,
+    };
+    matches!((real(one), real(other)), (Some(one), Some(other)) if one == other)
+}
+
+/// The settings that requirements would not let stand, each with the reason.
+fn forbidden(requirements: &Requirements, settings: &Settings) -> Vec<String> {
+    let approvals = settings.approval_policy.as_ref().map(|asked| requirements.check_approval_policy(asked));
+    let sandbox = settings.sandbox_mode.as_ref().map(|asked| requirements.check_sandbox_mode(asked));
+    let search = settings.web_search.as_ref().map(|asked| requirements.check_web_search(asked));
+    let values = [approvals, sandbox, search].into_iter().flatten();
+    let values = values.filter_map(Result::err).map(|refusal| refusal.to_string());
+    let features = settings.features.iter().filter_map(|(name, on)| {
+        let required = requirements.pinned_feature(Feature::named(name)?)?;
+        (required != on).then(|| format!("`features.{name}` is required to be `{required}`"))
+    });
+    values.chain(features).collect()
+}
+
+/// What a client should know when its value does not count.
+fn overridden(layers: &LayerStack, path: &KeyPath) -> Option<OverriddenMetadata> {
+    let user = layers.user().and_then(|layer| value_at(layer.table(), path.keys()));
+    let merged = layers.merged();
+    let effective = value_at(&merged, path.keys());
+    if user == effective {
+        return None;
+    }
+    let layer = layers.decides(path)?;
+    Some(OverriddenMetadata {
+        message: message(layer.source()),
+        overriding_layer: layer.metadata(),
+        effective_value: effective.map_or(Json::Null, to_json),
+    })
+}
+
+fn message(source: &ConfigLayerSource) -> String {
+    match source {
+        ConfigLayerSource::System { file } => format!("Overridden by system config: {}", file.display()),
+        ConfigLayerSource::User { file } => format!("Overridden by user config: {}", file.display()),
+        ConfigLayerSource::Project { dot_codex_folder } => {
+            format!("Overridden by project config: {}", dot_codex_folder.display())
+        }
+        ConfigLayerSource::SessionFlags => "Overridden by session flags".to_owned(),
+        _ => "Overridden by managed config".to_owned(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Files are read again when they changed, and only then.
+
+use std::{
+    fs::{self, File},
+    time::{Duration, SystemTime},
+};
+
+use codicil_config::Query;
+
+use crate::support::Machine;
+
+fn model(store: &codicil_config::ConfigStore) -> Option<String> {
+    store.load(&Query::default()).unwrap().settings.model
+}
+
+#[test]
+fn every_change_is_seen_at_once() {
+    let machine = Machine::new();
+    let store = machine.store();
+    assert_eq!(model(&store), None);
+    // As fast as a disk can, same size each time: the clock of the file system is coarser than that.
+    for round in 0..200 {
+        let name = format!("m{:03}", round);
+        machine.write("home/config.toml", &format!("model = '{name}'\n"));
+        assert_eq!(model(&store), Some(name));
+    }
+    fs::remove_file(machine.path("home/config.toml")).unwrap();
+    assert_eq!(model(&store), None);
+}
+
+#[test]
+fn a_file_that_settled_is_not_read_again() {
+    let machine = Machine::with_config("model = 'one'\n");
+    let path = machine.path("home/config.toml");
+    let long_ago = SystemTime::now() - Duration::from_secs(60);
+    let settle = || File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    settle();
+    let store = machine.store();
+    assert_eq!(model(&store).as_deref(), Some("one"));
+    // Another text behind the same size, time and identity: whoever sees it has read the file.
+    fs::write(&path, "model = 'two'\n").unwrap();
+    settle();
+    assert_eq!(model(&store).as_deref(), Some("one"));
+    assert_eq!(model(&machine.store()).as_deref(), Some("two"));
+}
+
+#[test]
+fn a_file_replaced_by_rename_is_noticed() {
+    let machine = Machine::with_config("model = 'one'\n");
+    let store = machine.store();
+    assert_eq!(model(&store).as_deref(), Some("one"));
+    let new = machine.write("home/new", "model = 'two'\n");
+    fs::rename(new, machine.path("home/config.toml")).unwrap();
+    assert_eq!(model(&store).as_deref(), Some("two"));
+}
+
+#[test]
+fn a_broken_file_works_again_when_corrected() {
+    let machine = Machine::with_config("= broken");
+    let store = machine.store();
+    assert!(store.load(&Query::default()).is_err());
+    machine.write("home/config.toml", "model = 'x'\n");
+    assert_eq!(model(&store).as_deref(), Some("x"));
+}
+
+#[test]
+fn making_a_store_and_reading_creates_nothing() {
+    let machine = Machine::new();
+    fs::remove_dir(machine.path("home")).unwrap();
+    let store = machine.store();
+    assert_eq!(model(&store), None);
+    assert!(!machine.path("home").exists());
+}

@@ -1,0 +1,17 @@
+//! What a server and its clients see of the configuration, against real files.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod caching;
+mod concurrency;
+mod errors;
+mod features;
+mod layers;
+mod overrides;
+mod profiles;
+mod properties;
+mod read;
+mod requirements;
+mod settings;
+mod support;
+mod trust;
+mod writes;

@@ -1,0 +1,178 @@
+//! Requirements: read, combined, enforced.
+
+use codicil_config::Query;
+use codicil_protocol::{AskForApproval, SandboxMode, WebSearchMode};
+use serde_json::json;
+
+use crate::support::{Machine, answer, query, write};
+
+const RULES: &str = r#"
+allowed_approval_policies = ["untrusted", "on-request"]
+allowed_sandbox_modes = ["read-only", "workspace-write", "external-sandbox"]
+allowed_web_search_modes = ["cached"]
+enforce_residency = "us"
+
+[features]
+apps = false
+
+[experimental_network]
+enabled = true
+allowed_domains = ["example.com"]
+
+[mcp_servers.docs.identity]
+command = "docs-server"
+"#;
+
+fn machine(config: &str) -> Machine {
+    let machine = Machine::with_config(config);
+    machine.write("etc/requirements.toml", RULES);
+    machine
+}
+
+#[test]
+fn none_configured_reads_as_null() {
+    let response = Machine::new().store().read_requirements().unwrap();
+    assert_eq!(serde_json::to_value(response).unwrap(), json!({"requirements": null}));
+}
+
+#[test]
+fn requirements_are_shown_in_the_names_of_the_protocol() {
+    let response = machine("").store().read_requirements().unwrap();
+    let wire = serde_json::to_value(response).unwrap();
+    let requirements = &wire["requirements"];
+    assert_eq!(requirements["allowedApprovalPolicies"], json!(["untrusted", "on-request"]));
+    assert_eq!(requirements["allowedSandboxModes"], json!(["read-only", "workspace-write"]));
+    assert_eq!(requirements["allowedWebSearchModes"], json!(["cached"]));
+    assert_eq!(requirements["featureRequirements"], json!({"apps": false}));
+    assert_eq!(requirements["enforceResidency"], "us");
+    assert_eq!(requirements["network"]["allowedDomains"], json!(["example.com"]));
+}
+
+#[test]
+fn a_configured_value_that_is_not_allowed_is_replaced_with_a_warning() {
+    let machine = machine(
+        "approval_policy = 'never'\nsandbox_mode = 'danger-full-access'\nweb_search = 'live'\nfeatures.apps = true\n",
+    );
+    let config = machine.load().unwrap();
+    assert_eq!(config.settings.approval_policy, Some(AskForApproval::Untrusted));
+    assert_eq!(config.settings.sandbox_mode, Some(SandboxMode::WorkspaceWrite));
+    assert_eq!(config.settings.web_search, Some(WebSearchMode::Cached));
+    assert!(!config.features.enabled(codicil_config::Feature::Apps));
+    assert_eq!(config.value(&["sandbox_mode"]).unwrap().as_str(), Some("workspace-write"));
+    let warnings: Vec<_> = config.warnings.iter().map(|warning| warning.details.clone().unwrap()).collect();
+    insta::assert_snapshot!(machine.clean(&warnings.join("\n")), @r"
+    `approval_policy` may not be `never`: /machine/etc/requirements.toml allows `untrusted`, `on-request`
+    `sandbox_mode` may not be `danger-full-access`: /machine/etc/requirements.toml allows `read-only`, `workspace-write`
+    `web_search` may not be `live`: /machine/etc/requirements.toml allows `cached`, `disabled`
+    ");
+}
+
+#[test]
+fn a_threads_overrides_are_held_to_the_same_rules() {
+    let machine = machine("");
+    let store = machine.store();
+    let overrides = json!({"sandbox_mode": "danger-full-access", "approval_policy": "never"});
+    let config = store.load(&query(None, overrides)).unwrap();
+    assert_eq!(config.settings.sandbox_mode, Some(SandboxMode::WorkspaceWrite));
+    assert_eq!(config.settings.approval_policy, Some(AskForApproval::Untrusted));
+}
+
+#[test]
+fn allowed_and_unset_values_stay_without_a_word() {
+    let config = machine("approval_policy = 'on-request'\nsandbox_mode = 'read-only'\n").load().unwrap();
+    assert_eq!(config.settings.approval_policy, Some(AskForApproval::OnRequest));
+    assert!(config.warnings.is_empty());
+    let unset = machine("").load().unwrap();
+    assert_eq!((unset.settings.approval_policy, unset.settings.sandbox_mode), (None, None));
+    assert!(unset.warnings.is_empty());
+}
+
+#[test]
+fn a_default_that_is_not_allowed_is_replaced_too() {
+    let machine = Machine::new();
+    machine.write(
+        "etc/requirements.toml",
+        "allowed_approval_policies = ['never']\nallowed_sandbox_modes = []\n",
+    );
+    let config = machine.load().unwrap();
+    assert_eq!(config.settings.approval_policy, Some(AskForApproval::Never));
+    let config = machine.store().load(&query(None, json!({"sandbox_mode": "workspace-write"}))).unwrap();
+    assert_eq!(config.settings.sandbox_mode, Some(SandboxMode::ReadOnly), "read-only is always allowed");
+}
+
+#[test]
+fn a_request_that_names_a_forbidden_value_is_refused() {
+    let machine = machine("");
+    let requirements = machine.store().requirements().unwrap();
+    assert!(requirements.check_approval_policy(&AskForApproval::OnRequest).is_ok());
+    assert!(requirements.check_sandbox_mode(&SandboxMode::ReadOnly).is_ok());
+    assert!(requirements.check_web_search(&WebSearchMode::Disabled).is_ok());
+    let refused = requirements.check_sandbox_mode(&SandboxMode::DangerFullAccess).unwrap_err().to_string();
+    assert_eq!(
+        machine.clean(&refused),
+        "`sandbox_mode` may not be `danger-full-access`: /machine/etc/requirements.toml allows `read-only`, `workspace-write`"
+    );
+}
+
+#[test]
+fn an_mcp_server_off_the_list_is_switched_off() {
+    let machine =
+        machine("[mcp_servers.docs]\ncommand = 'docs-server'\n[mcp_servers.other]\ncommand = 'x'\n");
+    let config = machine.load().unwrap();
+    let state: Vec<_> =
+        config.mcp_servers().map(|(name, server)| (name, server.get("enabled").cloned())).collect();
+    assert_eq!(state, [("docs", None), ("other", Some(false.into()))]);
+    machine.write("home/config.toml", "[mcp_servers.docs]\ncommand = 'something else'\n");
+    assert_eq!(machine.load().unwrap().mcp_servers().next().unwrap().1["enabled"], false.into());
+}
+
+#[test]
+fn the_homes_file_adds_rules_and_cannot_loosen_the_systems() {
+    let machine = Machine::new();
+    machine
+        .write("etc/requirements.toml", "allowed_sandbox_modes = ['read-only']\n[features]\napps = false\n");
+    machine.write(
+        "home/requirements.toml",
+        "allowed_sandbox_modes = ['danger-full-access']\nallowed_approval_policies = ['untrusted']\n[features]\napps = true\nplugins = false\n",
+    );
+    let requirements = machine.store().requirements().unwrap();
+    assert!(requirements.check_sandbox_mode(&SandboxMode::DangerFullAccess).is_err());
+    assert!(requirements.check_approval_policy(&AskForApproval::Never).is_err());
+    let features = machine.store().features();
+    assert!(!features.enabled(codicil_config::Feature::Apps));
+    assert!(!features.enabled(codicil_config::Feature::Plugins));
+    let wire = requirements.to_wire().unwrap().feature_requirements.unwrap();
+    assert_eq!((wire["apps"], wire["plugins"]), (false, false));
+}
+
+#[test]
+fn a_requirements_file_that_cannot_be_read_stops_everything() {
+    let machine = Machine::new();
+    for text in ["= broken", "allowed_sandbox_modes = ['bogus']", "allowed_approval_policies = []"] {
+        machine.write("etc/requirements.toml", text);
+        let error = machine.store().load(&Query::default()).unwrap_err().to_string();
+        assert!(machine.clean(&error).starts_with("/machine/etc/requirements.toml:1:"), "{error}");
+        assert_eq!(machine.store().warnings(&machine.path("ws")).len(), 1);
+    }
+}
+
+#[test]
+fn a_requirement_that_is_not_known_is_reported() {
+    let machine = Machine::new();
+    machine.write("etc/requirements.toml", "alowed_sandbox_modes = ['read-only']\n");
+    let warnings = machine.load().unwrap().warnings;
+    assert_eq!(warnings[0].summary, "The requirement `alowed_sandbox_modes` is not known and not enforced.");
+}
+
+#[test]
+fn a_forbidden_value_cannot_be_written_but_one_that_is_there_blocks_nothing_else() {
+    let machine = machine("sandbox_mode = 'danger-full-access'\n");
+    let store = machine.store();
+    assert_eq!(answer(write(&store, "model", json!("x")))["status"], "ok");
+    let refused = answer(write(&store, "approval_policy", json!("never")));
+    assert_eq!(refused["data"]["config_write_error_code"], "configValidationError");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("Invalid configuration: `approval_policy` may not be `never`"), "{message}");
+    let refused = answer(write(&store, "features.apps", json!(true)));
+    assert_eq!(refused["message"], "Invalid configuration: `features.apps` is required to be `false`");
+}

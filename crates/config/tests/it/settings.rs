@@ -1,0 +1,137 @@
+//! The typed view, one file with everything in it.
+
+use std::time::Duration;
+
+use codicil_config::{CredentialsStore, HistoryPersistence, InheritEnvironment, WebSearchTool};
+use codicil_protocol::{AskForApproval, ForcedLoginMethod, Personality, Verbosity, WebSearchMode};
+
+use crate::support::Machine;
+
+const CONFIG: &str = r#"
+model = "m"
+review_model = "r"
+model_provider = "p"
+model_context_window = 100000
+model_auto_compact_token_limit = 500
+model_verbosity = "low"
+model_personality = "friendly"
+show_raw_agent_reasoning = true
+hide_agent_reasoning = false
+developer_instructions = "dev"
+compact_prompt = "compact"
+web_search = "live"
+notify = ["notify-send", "x"]
+forced_login_method = "api"
+cli_auth_credentials_store = "keyring"
+mcp_oauth_credentials_store = "auto"
+project_doc_max_bytes = 1024
+project_doc_fallback_filenames = ["CLAUDE.md"]
+approval_policy = { granular = { mcp_elicitations = true, rules = false, sandbox_approval = true } }
+
+[shell_environment_policy]
+inherit = "core"
+exclude = ["AWS_*"]
+set = { A = "1" }
+
+[history]
+persistence = "none"
+max_bytes = 10
+
+[tools.web_search]
+context_size = "low"
+
+[[skills.config]]
+name = "mine"
+enabled = false
+
+[plugins."a@b"]
+
+[feedback]
+enabled = false
+
+[hooks]
+Stop = []
+
+[codicil]
+announce_version = "0.153.0"
+[codicil.deadlines]
+tool = 1500
+[codicil.queues]
+outbox = 7
+"#;
+
+#[test]
+fn a_full_file_reads_as_what_it_says() {
+    let config = Machine::with_config(CONFIG).load().unwrap();
+    let settings = &config.settings;
+    assert_eq!(settings.model_context_window, Some(100_000));
+    assert_eq!(settings.model_verbosity, Some(Verbosity::Low));
+    assert_eq!(settings.personality(), Some(Personality::Friendly));
+    assert_eq!(settings.forced_login_method, Some(ForcedLoginMethod::Api));
+    assert_eq!(settings.cli_auth_credentials_store, Some(CredentialsStore::Keyring));
+    assert_eq!(settings.project_doc_fallback_filenames, ["CLAUDE.md"]);
+    assert_eq!(config.web_search(), Some(WebSearchMode::Live));
+    let granular = AskForApproval::Granular {
+        mcp_elicitations: true,
+        request_permissions: false,
+        rules: false,
+        sandbox_approval: true,
+        skill_approval: false,
+    };
+    assert_eq!(settings.approval_policy, Some(granular));
+    assert_eq!(settings.shell_environment_policy.inherit, InheritEnvironment::Core);
+    assert_eq!(settings.shell_environment_policy.set["A"], "1");
+    assert_eq!(settings.history.persistence, HistoryPersistence::None);
+    assert!(matches!(settings.tools.web_search, Some(WebSearchTool::Settings(_))));
+    assert!(!settings.skills.config[0].enabled);
+    assert!(settings.plugins["a@b"].enabled, "a plugin that is listed is on");
+    assert!(!settings.feedback_enabled());
+    assert!(config.value(&["hooks", "Stop"]).unwrap().is_array());
+    assert_eq!(settings.codicil.announce_version.as_deref(), Some("0.153.0"));
+    assert_eq!(settings.codicil.deadlines.tool, Duration::from_millis(1500));
+    assert_eq!(settings.codicil.deadlines.connect, Duration::from_secs(15));
+    assert_eq!((settings.codicil.queues.outbox.get(), settings.codicil.queues.requests.get()), (7, 128));
+}
+
+#[test]
+fn the_same_file_passes_in_strict_mode() {
+    let machine = Machine::with_config(CONFIG);
+    let store = machine.strict();
+    assert!(store.load(&codicil_config::Query::default()).is_ok());
+}
+
+#[test]
+fn nothing_set_means_defaults() {
+    let config = Machine::new().load().unwrap();
+    let settings = &config.settings;
+    assert_eq!(settings.approval_policy, None);
+    assert_eq!(settings.project_root_markers(), [".git"]);
+    assert!(settings.feedback_enabled() && settings.view_image());
+    assert_eq!(config.web_search(), None);
+    assert_eq!(settings.shell_environment_policy.inherit, InheritEnvironment::All);
+}
+
+#[test]
+fn web_search_is_also_found_under_its_older_names() {
+    let rows = [
+        ("[features]\nweb_search_request = true\n", Some(WebSearchMode::Live)),
+        ("[features]\nweb_search_cached = true\n", Some(WebSearchMode::Cached)),
+        ("[tools]\nweb_search = true\n", Some(WebSearchMode::Live)),
+        ("[tools]\nweb_search = false\n", Some(WebSearchMode::Disabled)),
+        ("web_search = 'disabled'\n[features]\nweb_search_request = true\n", Some(WebSearchMode::Disabled)),
+    ];
+    for (config, expected) in rows {
+        assert_eq!(Machine::with_config(config).load().unwrap().web_search(), expected, "{config}");
+    }
+}
+
+#[test]
+fn other_crates_get_their_tables_as_they_are() {
+    let machine = Machine::with_config(
+        "[model_providers.p]\nbase_url = 'http://x'\nextra = 1\n[mcp_servers.a]\ncommand = 'x'\n",
+    );
+    let config = machine.load().unwrap();
+    let (name, provider) = config.model_providers().next().unwrap();
+    assert_eq!((name, provider["extra"].as_integer()), ("p", Some(1)));
+    assert_eq!(config.mcp_servers().map(|(name, _)| name).collect::<Vec<_>>(), ["a"]);
+}

@@ -1,0 +1,305 @@
+//! The rules of a project: finding AGENTS.md files and putting them before the model.
+//!
+//! The person's own file comes first, then one for each folder from the root of the project down to the
+//! working directory; a later one is stronger. When there is more than fits, the person's own file and
+//! then the nearest ones are served first, because those are the ones that count when rules disagree.
+//!
+//! This reads files and blocks: call it where blocking is allowed.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{environment::plain, tags};
+
+/// The name that everybody uses, and the one that stands in for it where somebody has rules of their own.
+const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
+
+/// How many bytes of rules a model gets when nothing is configured.
+pub const DEFAULT_MAX_DOC_BYTES: u64 = 32 * 1024;
+
+/// Where to look, and how much to take.
+#[derive(Clone, Debug)]
+pub struct DocSearch {
+    /// The folder of the person's own file; the home of the configuration.
+    pub home: Option<PathBuf>,
+    /// What marks the root of a project.
+    pub root_markers: Vec<String>,
+    /// Names to try in a folder that has none of the usual ones.
+    pub fallback_names: Vec<String>,
+    /// Over all files together. 0 switches the search off.
+    pub max_bytes: u64,
+}
+
+impl Default for DocSearch {
+    fn default() -> Self {
+        Self {
+            home: None,
+            root_markers: vec![".git".to_owned()],
+            fallback_names: Vec::new(),
+            max_bytes: DEFAULT_MAX_DOC_BYTES,
+        }
+    }
+}
+
+/// The rules that were found, the strongest last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectDocs {
+    pub docs: Vec<Doc>,
+    /// What could not be read, or not as a whole, in words for the person.
+    pub warnings: Vec<String>,
+}
+
+/// One file with rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doc {
+    pub path: PathBuf,
+    pub text: String,
+    /// Whether the text is only the beginning of the file.
+    pub is_cut: bool,
+}
+
+impl DocSearch {
+    /// Finds and reads the files for this working directory. Never fails; see [`ProjectDocs::warnings`].
+    pub fn run(&self, cwd: &Path) -> ProjectDocs {
+        let mut found = ProjectDocs::default();
+        if self.max_bytes == 0 {
+            return found;
+        }
+        let mut left = self.max_bytes;
+        let own =
+            self.home.as_deref().and_then(|home| self.read_folder(home, &mut left, &mut found.warnings));
+        let folders = self.folders(cwd);
+        // The home may be a folder of the project; its file is not told twice.
+        let is_new = |folder: &&&Path| self.home.as_deref() != Some(**folder);
+        let nearest_first = folders.iter().filter(is_new);
+        let mut docs: Vec<_> = nearest_first
+            .filter_map(|folder| self.read_folder(folder, &mut left, &mut found.warnings))
+            .collect();
+        docs.extend(own);
+        docs.reverse();
+        found.docs = docs;
+        found
+    }
+
+    /// From the working directory up to the root of its project; itself only when there is no marker.
+    fn folders<'p>(&self, cwd: &'p Path) -> Vec<&'p Path> {
+        let has_marker = |folder: &Path| self.root_markers.iter().any(|name| folder.join(name).exists());
+        let root = cwd.ancestors().position(has_marker).unwrap_or(0);
+        cwd.ancestors().take(root + 1).collect()
+    }
+
+    /// The first file of a folder that can be read. A blank one counts, so that it can switch off another,
+    /// but has nothing to tell.
+    fn read_folder(&self, folder: &Path, left: &mut u64, warnings: &mut Vec<String>) -> Option<Doc> {
+        let names = NAMES.into_iter().chain(self.fallback_names.iter().map(String::as_str));
+        for path in names.map(|name| folder.join(name)).filter(|path| path.is_file()) {
+            match read(&path, *left) {
+                Ok(doc) if doc.text.trim().is_empty() && !doc.is_cut => return None,
+                Ok(doc) => {
+                    *left -= (doc.text.len() as u64).min(*left);
+                    if doc.is_cut {
+                        let limit = self.max_bytes;
+                        warnings.push(format!(
+                            "{} exceeds the limit of {limit} bytes for project instructions and was cut",
+                            path.display()
+                        ));
+                    }
+                    return Some(doc);
+                }
+                Err(error) => warnings.push(format!("cannot read {}: {error}", path.display())),
+            }
+        }
+        None
+    }
+}
+
+fn read(path: &Path, limit: u64) -> io::Result<Doc> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let is_cut = bytes.len() as u64 > limit;
+    if is_cut {
+        bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        drop_broken_end(&mut bytes);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+    Ok(Doc { path: path.to_owned(), text, is_cut })
+}
+
+/// Removes the first bytes of a character whose rest was cut off.
+fn drop_broken_end(bytes: &mut Vec<u8>) {
+    let broken = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+    bytes.truncate(bytes.len() - broken);
+}
+
+impl ProjectDocs {
+    /// The part of a message that tells the rules; `None` when there are none.
+    pub fn text(&self) -> Option<String> {
+        if self.docs.is_empty() {
+            return None;
+        }
+        let mut text = format!("{}\n\n{EXPLANATION}", tags::AGENTS_MD);
+        for doc in &self.docs {
+            let path = plain(&doc.path.to_string_lossy());
+            let note = if doc.is_cut { CUT } else { "" };
+            text.push_str(&format!("\n\n<file path=\"{path}\">\n{}{note}\n</file>", doc.text.trim()));
+        }
+        Some(text)
+    }
+}
+
+const EXPLANATION: &str = "Rules for working here, from the most general to the most specific. Where two disagree, the later \
+     one holds.";
+
+const CUT: &str = "\n[The rest of this file did not fit. Read it yourself if you need it.]";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A home and a project in `repo` with these files; `repo/.git` marks its root.
+    struct Tree(TempDir);
+
+    impl Tree {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let tree = Self(TempDir::new().unwrap());
+            fs::create_dir_all(tree.path("repo/.git")).unwrap();
+            fs::create_dir_all(tree.path("repo/a/b")).unwrap();
+            fs::create_dir_all(tree.path("home")).unwrap();
+            for (path, text) in files {
+                fs::write(tree.path(path), text).unwrap();
+            }
+            tree
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn search(&self) -> DocSearch {
+            DocSearch { home: Some(self.path("home")), ..DocSearch::default() }
+        }
+
+        /// `path: text` of what was found, paths from the top of the tree.
+        fn show(&self, found: &ProjectDocs) -> Vec<String> {
+            let show = |doc: &Doc| {
+                let path = doc.path.strip_prefix(self.0.path()).unwrap().display();
+                format!("{path}: {}{}", doc.text, if doc.is_cut { "…" } else { "" })
+            };
+            found.docs.iter().map(show).collect()
+        }
+    }
+
+    #[test]
+    fn home_comes_first_and_the_nearest_last() {
+        let tree = Tree::new(&[
+            ("AGENTS.md", "outside"),
+            ("home/AGENTS.md", "own"),
+            ("repo/AGENTS.md", "root"),
+            ("repo/a/AGENTS.md", "middle"),
+            ("repo/a/b/AGENTS.md", "near"),
+        ]);
+        let check = |cwd: &str, expected: &[&str]| {
+            assert_eq!(tree.show(&tree.search().run(&tree.path(cwd))), expected, "{cwd}");
+        };
+        check(
+            "repo/a/b",
+            &[
+                "home/AGENTS.md: own",
+                "repo/AGENTS.md: root",
+                "repo/a/AGENTS.md: middle",
+                "repo/a/b/AGENTS.md: near",
+            ],
+        );
+        check("repo", &["home/AGENTS.md: own", "repo/AGENTS.md: root"]);
+        check("home", &["home/AGENTS.md: own"]);
+        check("", &["home/AGENTS.md: own", "AGENTS.md: outside"]);
+        check("missing", &["home/AGENTS.md: own"]);
+    }
+
+    #[test]
+    fn one_file_a_folder_by_the_order_of_names() {
+        let tree = Tree::new(&[
+            ("repo/AGENTS.override.md", "mine"),
+            ("repo/AGENTS.md", "theirs"),
+            ("repo/a/CLAUDE.md", "fallback"),
+            ("repo/a/b/AGENTS.override.md", " \n"),
+            ("repo/a/b/AGENTS.md", "switched off"),
+        ]);
+        let mut search = tree.search();
+        search.fallback_names = vec!["RULES.md".to_owned(), "CLAUDE.md".to_owned()];
+        let found = search.run(&tree.path("repo/a/b"));
+        assert_eq!(tree.show(&found), ["repo/AGENTS.override.md: mine", "repo/a/CLAUDE.md: fallback"]);
+        assert!(found.warnings.is_empty());
+    }
+
+    #[test]
+    fn other_markers_make_other_roots() {
+        let tree =
+            Tree::new(&[("repo/AGENTS.md", "root"), ("repo/a/AGENTS.md", "middle"), ("repo/a/.hg", "")]);
+        let mut search = tree.search();
+        search.root_markers = vec![".hg".to_owned()];
+        assert_eq!(tree.show(&search.run(&tree.path("repo/a/b"))), ["repo/a/AGENTS.md: middle"]);
+        search.root_markers = Vec::new();
+        assert!(search.run(&tree.path("repo/a/b")).docs.is_empty());
+    }
+
+    #[test]
+    fn the_nearest_get_the_room() {
+        let tree = Tree::new(&[
+            ("home/AGENTS.md", "0123"),
+            ("repo/AGENTS.md", "root rules"),
+            ("repo/a/AGENTS.md", "ab€f"),
+        ]);
+        let check = |max_bytes: u64, expected: &[&str], warnings: usize| {
+            let found = DocSearch { max_bytes, ..tree.search() }.run(&tree.path("repo/a"));
+            assert_eq!(tree.show(&found), expected, "{max_bytes}");
+            assert_eq!(found.warnings.len(), warnings, "{:?}", found.warnings);
+        };
+        check(100, &["home/AGENTS.md: 0123", "repo/AGENTS.md: root rules", "repo/a/AGENTS.md: ab€f"], 0);
+        check(14, &["home/AGENTS.md: 0123", "repo/AGENTS.md: root…", "repo/a/AGENTS.md: ab€f"], 1);
+        // A character is not cut in half, and what does not fit at all is still named.
+        check(8, &["home/AGENTS.md: 0123", "repo/AGENTS.md: ro…", "repo/a/AGENTS.md: ab…"], 2);
+        check(4, &["home/AGENTS.md: 0123", "repo/AGENTS.md: …", "repo/a/AGENTS.md: …"], 2);
+        check(0, &[], 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_cannot_be_read_is_passed_over_with_a_warning() {
+        use std::os::unix::fs::symlink;
+
+        let tree = Tree::new(&[("repo/rules", "linked"), ("repo/a/AGENTS.md", "a")]);
+        // A file that fails when read, even for root.
+        symlink("/proc/self/mem", tree.path("repo/AGENTS.override.md")).unwrap();
+        symlink(tree.path("repo/rules"), tree.path("repo/AGENTS.md")).unwrap();
+        symlink("nowhere", tree.path("repo/a/b/AGENTS.md")).unwrap();
+        let found = tree.search().run(&tree.path("repo/a/b"));
+        assert_eq!(tree.show(&found), ["repo/AGENTS.md: linked", "repo/a/AGENTS.md: a"]);
+        assert_eq!(found.warnings.len(), 1);
+        assert!(found.warnings[0].contains("AGENTS.override.md"), "{:?}", found.warnings);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let tree = Tree::new(&[]);
+        fs::write(tree.path("repo/AGENTS.md"), b"\xef\xbb\xbfgood \xff bad").unwrap();
+        fs::create_dir(tree.path("repo/a/AGENTS.md")).unwrap();
+        assert_eq!(
+            tree.show(&tree.search().run(&tree.path("repo/a"))),
+            ["repo/AGENTS.md: good \u{fffd} bad"]
+        );
+    }
+
+    #[test]
+    fn no_rules_no_text() {
+        assert_eq!(ProjectDocs::default().text(), None);
+    }
+}

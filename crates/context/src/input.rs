@@ -1,0 +1,86 @@
+//! What a person puts into a turn, in the form in which the model gets it.
+//!
+//! Skills and mentions are not part of the message: the caller looks up what they mean and adds messages
+//! of their own behind it, see [`skill_message`](crate::skill_message).
+
+use std::path::Path;
+
+use codicil_protocol::{ContentItem, ResponseItem, UserInput};
+
+use crate::{
+    image::{ImageError, MAX_IMAGE_BYTES, load_image_within},
+    message::{message, text_part},
+};
+
+/// How large the image files of one message may be together; providers refuse larger requests.
+pub const MAX_MESSAGE_IMAGE_BYTES: u64 = 40 * 1024 * 1024;
+
+/// The message for the model; `None` when nothing is left to say, as for a skill alone.
+///
+/// An image that cannot be shown becomes a note, and the turn goes on. Reads image files and so blocks:
+/// call it where blocking is allowed. `cwd` is where relative paths count from.
+pub fn user_message(input: &[UserInput], cwd: &Path) -> Option<ResponseItem> {
+    let mut parts = Parts { cwd, content: Vec::new(), images: 0, room: MAX_MESSAGE_IMAGE_BYTES };
+    input.iter().for_each(|input| parts.add(input));
+    (!parts.content.is_empty()).then(|| message("user", parts.content))
+}
+
+/// Whether [`user_message`] will read files for this input.
+pub fn reads_files(input: &[UserInput]) -> bool {
+    input.iter().any(|input| matches!(input, UserInput::LocalImage { .. }))
+}
+
+struct Parts<'a> {
+    cwd: &'a Path,
+    content: Vec<ContentItem>,
+    /// So far, of both kinds.
+    images: usize,
+    /// How many bytes of image files may still come.
+    room: u64,
+}
+
+impl Parts<'_> {
+    fn add(&mut self, input: &UserInput) {
+        match input {
+            UserInput::Text { text, .. } => self.content.push(text_part(text)),
+            UserInput::Image { url } => {
+                self.images += 1;
+                self.push_image("<image>".to_owned(), url.clone());
+            }
+            UserInput::LocalImage { path } => {
+                self.images += 1;
+                self.add_file(path);
+            }
+            UserInput::Skill { .. } | UserInput::Mention { .. } | UserInput::Unrecognized(_) => {}
+        }
+    }
+
+    fn add_file(&mut self, path: &str) {
+        let number = self.images;
+        match self.load(path) {
+            Ok(url) => self.push_image(format!("<image name=[Image #{number}]>"), url),
+            Err(reason) => {
+                let note = format!("[Image #{number} cannot be shown: {path}: {reason}]");
+                self.content.push(text_part(note));
+            }
+        }
+    }
+
+    fn load(&mut self, path: &str) -> Result<String, ImageError> {
+        let limit = MAX_IMAGE_BYTES.min(self.room);
+        let (url, size) = load_image_within(&self.cwd.join(path), limit).map_err(|error| match error {
+            ImageError::TooLarge(_) if limit < MAX_IMAGE_BYTES => ImageError::TooLargeTogether,
+            other => other,
+        })?;
+        self.room -= size;
+        Ok(url)
+    }
+
+    fn push_image(&mut self, opening: String, image_url: String) {
+        self.content.extend([
+            text_part(opening),
+            ContentItem::InputImage { image_url },
+            text_part("</image>"),
+        ]);
+    }
+}

@@ -1,0 +1,102 @@
+//! The standing instructions: base instructions, tone, collaboration modes, the reviewer's instructions.
+//! The texts are files under `text/`; this module only chooses and fills in.
+
+use codicil_protocol::{CollaborationMode, ModeKind, Personality};
+
+use crate::tags;
+
+const BASE: &str = include_str!("../text/base.md");
+const SLOT: &str = "{{personality}}";
+const FRIENDLY: &str = include_str!("../text/personality_friendly.md");
+const PRAGMATIC: &str = include_str!("../text/personality_pragmatic.md");
+const PLAN_MODE: &str = include_str!("../text/mode_plan.md");
+const DEFAULT_MODE: &str = include_str!("../text/mode_default.md");
+
+/// The base instructions of a reviewer. [`ReviewOutput::parse`](crate::ReviewOutput::parse) reads its answer.
+pub const REVIEW_INSTRUCTIONS: &str = include_str!("../text/review.md");
+
+/// The last message of a request that condenses a history; it asks for the summary.
+pub const COMPACTION_PROMPT: &str = include_str!("../text/compaction.md");
+
+/// The tone of models that support one, when nobody chose.
+pub const DEFAULT_PERSONALITY: Personality = Personality::Pragmatic;
+
+/// The system prompt of a thread: `instead` word for word if given, else our own with the tone filled in.
+/// A model that does not support tones gets no words on it.
+pub fn base_instructions(
+    supports_personality: bool,
+    personality: Option<Personality>,
+    instead: Option<&str>,
+) -> String {
+    if let Some(text) = instead {
+        return text.to_owned();
+    }
+    let tone = effective_personality(supports_personality, personality).and_then(tone);
+    let filling = tone.map(|tone| format!("\n{tone}")).unwrap_or_default();
+    BASE.replacen(SLOT, &filling, 1)
+}
+
+/// The tone that a model takes: none if it does not support any, pragmatic if nobody chose.
+/// This is what [`Told::personality`](crate::Told::personality) holds.
+pub fn effective_personality(supports_personality: bool, chosen: Option<Personality>) -> Option<Personality> {
+    supports_personality.then(|| chosen.unwrap_or(DEFAULT_PERSONALITY))
+}
+
+/// The words on a tone; `None` where there is nothing to say.
+pub(crate) fn tone(personality: Personality) -> Option<&'static str> {
+    match personality {
+        Personality::Friendly => Some(FRIENDLY),
+        Personality::Pragmatic => Some(PRAGMATIC),
+        Personality::None => None,
+    }
+}
+
+/// The part that says how to work together. Own instructions of the mode replace ours; `None` for blank
+/// ones, and for a mode of a newer client that comes without.
+pub(crate) fn mode_text(mode: &CollaborationMode) -> Option<String> {
+    let text = match (&mode.settings.developer_instructions, &mode.mode) {
+        (Some(own), _) => own,
+        (None, ModeKind::Plan) => PLAN_MODE,
+        (None, ModeKind::Default) => DEFAULT_MODE,
+        (None, ModeKind::Unrecognized(_)) => "",
+    };
+    (!text.trim().is_empty()).then(|| tags::wrap(tags::COLLABORATION_MODE, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tone_fills_its_slot() {
+        let check = |supports, personality, heading: bool| {
+            let text = base_instructions(supports, personality, None);
+            assert_eq!(text.contains("# Tone\n"), heading, "{personality:?}");
+            assert!(!text.contains("{{"), "an unfilled slot");
+            assert!(!text.contains("\n\n\n"), "an empty slot leaves a gap");
+        };
+        check(true, None, true);
+        check(true, Some(Personality::Friendly), true);
+        check(true, Some(Personality::Pragmatic), true);
+        check(true, Some(Personality::None), false);
+        check(false, Some(Personality::Friendly), false);
+        assert_eq!(
+            base_instructions(true, None, None),
+            base_instructions(true, Some(Personality::Pragmatic), None)
+        );
+        assert_eq!(
+            base_instructions(true, None, Some("Be short. {{personality}}")),
+            "Be short. {{personality}}"
+        );
+    }
+
+    #[test]
+    fn the_instructions_name_the_tools_and_stay_compact() {
+        let text = base_instructions(true, None, None);
+        for tool in ["exec_command", "write_stdin", "apply_patch", "update_plan", "view_image"] {
+            assert!(text.contains(tool), "{tool}");
+        }
+        assert!(text.len() < 10_000, "{} bytes", text.len());
+        assert!(PLAN_MODE.contains("\n<proposed_plan>\n") && PLAN_MODE.contains("\n</proposed_plan>\n"));
+    }
+}

@@ -1,0 +1,285 @@
+//! Finding the proposed plan in what a model streams in plan mode.
+//!
+//! A plan stands between `<proposed_plan>` and `</proposed_plan>`. Both tags are meant to stand alone on a
+//! line and vanish together with it, so that the text around the plan reads on without a gap. Models are
+//! not that tidy, so the plan may begin or end on the line of its tag, but the opening tag has to come
+//! first on its line: a sentence that mentions it does not open a plan.
+//!
+//! What surprises: text is held back only while it could still turn out to be a tag.
+
+const OPEN: &str = "<proposed_plan>";
+const CLOSE: &str = "</proposed_plan>";
+
+/// How far a tag may be indented. More is text, so that what is held back stays small.
+const MAX_INDENT: usize = 64;
+
+/// A stretch of streamed text, sorted by where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Message(String),
+    Plan(String),
+}
+
+/// Sorts streamed text into message and plan. How the text was cut into deltas makes no difference.
+#[derive(Debug, Default)]
+pub struct PlanSplitter {
+    place: Place,
+    in_plan: bool,
+    /// What arrived and is not sorted yet: an indent, the beginning of a tag.
+    held: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// A tag may follow.
+    #[default]
+    LineStart,
+    MidLine,
+    /// The rest of the tag's line, if there is none, goes with it.
+    AfterTag,
+}
+
+impl PlanSplitter {
+    /// Takes the next delta and gives what can be told by now, often one piece, sometimes none.
+    pub fn feed(&mut self, delta: &str) -> Vec<Piece> {
+        let mut text = std::mem::take(&mut self.held);
+        text.push_str(delta);
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
+        while !rest.is_empty() && self.step(&mut rest, &mut pieces) {}
+        self.held.push_str(rest);
+        pieces
+    }
+
+    /// Ends the stream: what was held back is text after all. A plan that was never closed ends here.
+    pub fn finish(&mut self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        self.emit(&self.held, &mut pieces);
+        *self = Self::default();
+        pieces
+    }
+
+    /// Sorts the beginning of `rest`; false when it takes more text to go on.
+    fn step(&mut self, rest: &mut &str, pieces: &mut Vec<Piece>) -> bool {
+        match self.place {
+            Place::LineStart => self.line_start(rest),
+            Place::MidLine => self.mid_line(rest, pieces),
+            Place::AfterTag => self.after_tag(rest),
+        }
+    }
+
+    fn line_start(&mut self, rest: &mut &str) -> bool {
+        let text = without_indent(rest);
+        if rest.len() - text.len() > MAX_INDENT {
+            self.place = Place::MidLine;
+        } else if let Some(after) = text.strip_prefix(self.tag()) {
+            self.turn_over(rest, after);
+        } else if self.tag().starts_with(text) {
+            return false;
+        } else {
+            self.place = Place::MidLine;
+        }
+        true
+    }
+
+    fn mid_line(&mut self, rest: &mut &str, pieces: &mut Vec<Piece>) -> bool {
+        let line = rest.find('\n').map_or(rest.len(), |end| end + 1);
+        let (line, next) = rest.split_at(line);
+        let Some(tag) = self.in_plan.then(|| tag_in(line)).flatten() else {
+            self.emit(line, pieces);
+            self.place = if line.ends_with('\n') { Place::LineStart } else { Place::MidLine };
+            *rest = next;
+            return true;
+        };
+        let (text, from_tag) = rest.split_at(tag);
+        self.emit(text, pieces);
+        *rest = from_tag;
+        let Some(after) = from_tag.strip_prefix(CLOSE) else { return false };
+        self.turn_over(rest, after);
+        true
+    }
+
+    fn after_tag(&mut self, rest: &mut &str) -> bool {
+        *rest = without_indent(rest);
+        if rest.is_empty() {
+            return false;
+        }
+        *rest = rest.strip_prefix('\n').unwrap_or(rest);
+        self.place = Place::LineStart;
+        true
+    }
+
+    /// The tag that would end where we are.
+    fn tag(&self) -> &'static str {
+        if self.in_plan { CLOSE } else { OPEN }
+    }
+
+    fn turn_over<'t>(&mut self, rest: &mut &'t str, after: &'t str) {
+        *rest = after;
+        self.in_plan = !self.in_plan;
+        self.place = Place::AfterTag;
+    }
+
+    /// Adds text to the last piece when that is of the same kind.
+    fn emit(&self, text: &str, pieces: &mut Vec<Piece>) {
+        if text.is_empty() {
+            return;
+        }
+        match (self.in_plan, pieces.last_mut()) {
+            (true, Some(Piece::Plan(before))) | (false, Some(Piece::Message(before))) => {
+                before.push_str(text)
+            }
+            (true, _) => pieces.push(Piece::Plan(text.to_owned())),
+            (false, _) => pieces.push(Piece::Message(text.to_owned())),
+        }
+    }
+}
+
+/// The message without its plan, and the plan if there is one; for texts that are there as a whole.
+pub fn split_plan(text: &str) -> (String, Option<String>) {
+    let mut splitter = PlanSplitter::default();
+    let mut pieces = splitter.feed(text);
+    pieces.extend(splitter.finish());
+    let mut message = String::new();
+    let mut plan: Option<String> = None;
+    for piece in pieces {
+        match piece {
+            Piece::Message(text) => message.push_str(&text),
+            Piece::Plan(text) => plan.get_or_insert_default().push_str(&text),
+        }
+    }
+    (message, plan)
+}
+
+/// The text from its first character that is no blank; a carriage return counts as one, being half of a
+/// line end.
+fn without_indent(text: &str) -> &str {
+    text.trim_start_matches([' ', '\t', '\r'])
+}
+
+/// Where the closing tag begins in `text`, be it that its end has not arrived yet.
+fn tag_in(text: &str) -> Option<usize> {
+    let might_be = |(at, _): &(usize, &str)| {
+        text.get(*at..).is_some_and(|rest| rest.starts_with(CLOSE) || CLOSE.starts_with(rest))
+    };
+    text.match_indices('<').find(might_be).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The concatenated message and plan of a text that arrives in these deltas.
+    fn split<'a>(deltas: impl IntoIterator<Item = &'a str>) -> (String, String) {
+        let mut splitter = PlanSplitter::default();
+        let mut pieces: Vec<_> = deltas.into_iter().flat_map(|delta| splitter.feed(delta)).collect();
+        pieces.extend(splitter.finish());
+        let mut parts = (String::new(), String::new());
+        for piece in pieces {
+            match piece {
+                Piece::Message(text) => parts.0.push_str(&text),
+                Piece::Plan(text) => parts.1.push_str(&text),
+            }
+        }
+        parts
+    }
+
+    #[test]
+    fn the_tags_vanish_with_their_lines() {
+        let check = |text: &str, message: &str, plan: &str| {
+            assert_eq!(split([text]), (message.to_owned(), plan.to_owned()), "{text:?}");
+        };
+        check("plain", "plain", "");
+        check("", "", "");
+        check(
+            "Intro.\n\n<proposed_plan>\n# Plan\n- one\n- two\n</proposed_plan>\nBye.",
+            "Intro.\n\nBye.",
+            "# Plan\n- one\n- two\n",
+        );
+        check("<proposed_plan>\nx\n</proposed_plan>", "", "x\n");
+        check("<proposed_plan>\nnever closed", "", "never closed");
+        check("<proposed_plan>\n", "", "");
+        check("a\r\n<proposed_plan>\r\nx\r\n</proposed_plan>\r\nb", "a\r\nb", "x\r\n");
+        check("  <proposed_plan>  \nx\n  </proposed_plan>\t\nb", "b", "x\n");
+        check("<proposed_plan>x</proposed_plan> y", "y", "x");
+        check("<proposed_plan>\n- two</proposed_plan>\nBye", "Bye", "- two");
+        check("<proposed_plan>\n</ a </proposed </proposed_plan>b", "b", "</ a </proposed ");
+        check("I end with `<proposed_plan>`.\nx", "I end with `<proposed_plan>`.\nx", "");
+        check("</proposed_plan>\nx", "</proposed_plan>\nx", "");
+        check("a\n<proposed_pla", "a\n<proposed_pla", "");
+        check("a\n<proposed_planner>\n", "a\n<proposed_planner>\n", "");
+        check(
+            "<proposed_plan>\n1\n</proposed_plan>\nm\n<proposed_plan>\n2\n</proposed_plan>",
+            "m\n",
+            "1\n2\n",
+        );
+        let far = format!("{}<proposed_plan>\nx", " ".repeat(MAX_INDENT + 1));
+        check(&far, &far, "");
+    }
+
+    #[test]
+    fn text_is_told_as_soon_as_it_cannot_be_a_tag() {
+        let mut splitter = PlanSplitter::default();
+        let message = |text: &str| vec![Piece::Message(text.to_owned())];
+        assert_eq!(splitter.feed("Hel"), message("Hel"));
+        assert_eq!(splitter.feed("lo\n<prop"), message("lo\n"));
+        assert_eq!(splitter.feed("erty>"), message("<property>"));
+        assert_eq!(splitter.feed("\n<proposed_plan>"), message("\n"));
+        assert_eq!(splitter.feed("\n- one <b>"), [Piece::Plan("- one <b>".to_owned())]);
+        assert_eq!(splitter.feed(" </pro"), [Piece::Plan(" ".to_owned())]);
+        assert_eq!(splitter.finish(), [Piece::Plan("</pro".to_owned())]);
+    }
+
+    #[test]
+    fn a_whole_text_is_split_at_once() {
+        assert_eq!(split_plan("a"), ("a".to_owned(), None));
+        assert_eq!(
+            split_plan("<proposed_plan>\nb\n</proposed_plan>\na"),
+            ("a".to_owned(), Some("b\n".to_owned()))
+        );
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        let word = prop_oneof![
+            Just("<proposed_plan>".to_owned()),
+            Just("</proposed_plan>".to_owned()),
+            Just("\n".to_owned()),
+            Just("\r\n".to_owned()),
+            Just(" ".to_owned()),
+            Just("</".to_owned()),
+            Just("<pro".to_owned()),
+            Just("é".to_owned()),
+            "[ab<>/\n ]{0,4}",
+        ];
+        prop::collection::vec(word, 0..20).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same(
+            text in texts(),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.retain(|cut| text.is_char_boundary(*cut));
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let deltas: Vec<_> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(split(deltas), split([text.as_str()]));
+        }
+
+        #[test]
+        fn one_character_at_a_time_gives_the_same(text in texts()) {
+            let mut buffer = [0; 4];
+            let deltas: Vec<String> = text.chars().map(|c| c.encode_utf8(&mut buffer).to_owned()).collect();
+            prop_assert_eq!(split(deltas.iter().map(String::as_str)), split([text.as_str()]));
+        }
+
+        #[test]
+        fn text_without_a_tag_is_all_message(text in "[a-z<>/\n ]{0,40}") {
+            prop_assert_eq!(split([text.as_str()]), (text, String::new()));
+        }
+    }
+}

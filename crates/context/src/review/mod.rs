@@ -1,0 +1,9 @@
+//! Reviews: what is asked of the reviewer, and what is made of its answer.
+
+mod output;
+mod target;
+
+pub use {
+    output::{CodeLocation, Finding, LineRange, NO_REVIEW, ReviewOutput},
+    target::{ReviewTargetError, check_review_target, review_label, review_prompt},
+};

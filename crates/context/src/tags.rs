@@ -1,0 +1,109 @@
+//! The tags around what the server writes into a history, and recognising such messages again.
+//!
+//! Clients and tests look for these tags at the start of a text, so their names are fixed. A history does
+//! not say who wrote a message in the person's role; the tags do, and so a person who types one of these
+//! blocks in full, from tag to tag, is taken for the server.
+
+use codicil_protocol::{ContentItem, ResponseItem};
+
+use crate::{compaction::is_summary_message, message::part_text};
+
+/// What stands between `<` and `>`.
+pub(crate) type Tag = &'static str;
+
+pub(crate) const PERMISSIONS: Tag = "permissions instructions";
+pub(crate) const COLLABORATION_MODE: Tag = "collaboration_mode";
+pub(crate) const PERSONALITY: Tag = "personality_spec";
+pub(crate) const MODEL_SWITCH: Tag = "model_switch";
+pub(crate) const SKILLS: Tag = "skills_instructions";
+pub(crate) const PLUGINS: Tag = "plugins_instructions";
+pub(crate) const ENVIRONMENT: Tag = "environment_context";
+
+pub(crate) const SKILL: Tag = "skill";
+pub(crate) const TURN_ABORTED: Tag = "turn_aborted";
+pub(crate) const USER_SHELL_COMMAND: Tag = "user_shell_command";
+pub(crate) const SUBAGENT_NOTIFICATION: Tag = "subagent_notification";
+pub(crate) const USER_ACTION: Tag = "user_action";
+
+/// How the part with the rules of a project begins; it has a heading instead of a tag.
+pub(crate) const AGENTS_MD: &str = "# AGENTS.md instructions";
+
+/// What may stand in a message of the person's role.
+const NOTICES: [Tag; 5] = [SKILL, TURN_ABORTED, USER_SHELL_COMMAND, SUBAGENT_NOTIFICATION, USER_ACTION];
+
+/// `text` between its tags, each on a line of its own.
+pub(crate) fn wrap(tag: Tag, text: &str) -> String {
+    format!("<{tag}>\n{}\n</{tag}>", text.trim_end())
+}
+
+/// Whether the server wrote this message: settings, environment, rules, reports, summaries. When a history
+/// is condensed these go, because they are told afresh or are part of the summary.
+pub fn is_context_message(item: &ResponseItem) -> bool {
+    is_setting_message(item) || is_summary_message(item) || all_parts(item, is_notice)
+}
+
+/// Whether a message says how things are now, as opposed to what happened.
+pub(crate) fn is_setting_message(item: &ResponseItem) -> bool {
+    match item {
+        ResponseItem::Message { role, .. } if role == "developer" || role == "system" => true,
+        _ => all_parts(item, is_setting),
+    }
+}
+
+fn is_setting(text: &str) -> bool {
+    text.starts_with(AGENTS_MD) || is_block(text, ENVIRONMENT)
+}
+
+fn is_notice(text: &str) -> bool {
+    NOTICES.iter().any(|tag| is_block(text, tag))
+}
+
+fn all_parts(item: &ResponseItem, is_ours: impl Fn(&str) -> bool) -> bool {
+    let ResponseItem::Message { role, content, .. } = item else { return false };
+    let part_is_ours = |part: &ContentItem| part_text(part).is_some_and(&is_ours);
+    role == "user" && !content.is_empty() && content.iter().all(part_is_ours)
+}
+
+fn is_block(text: &str, tag: Tag) -> bool {
+    let inner = text.trim().strip_prefix('<').and_then(|text| text.strip_prefix(tag));
+    let inner = inner.and_then(|text| text.strip_prefix('>')).and_then(|text| text.strip_suffix('>'));
+    inner.and_then(|text| text.strip_suffix(tag)).is_some_and(|text| text.ends_with("</"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{assistant_message, developer_message, message, text_part, user_text_message};
+
+    #[test]
+    fn messages_of_the_server_are_told_from_those_of_the_person() {
+        let check = |text: &str, expected: bool| {
+            assert_eq!(is_context_message(&user_text_message(text)), expected, "{text:?}");
+        };
+        check("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>", true);
+        check("\n<turn_aborted>\nx\n</turn_aborted>\n", true);
+        check("# AGENTS.md instructions\n\nx", true);
+        check("<skill>\n<name>x</name>\nbody\n</skill>", true);
+        check("<user_shell_command>x</user_shell_command>", true);
+        check("<subagent_notification>\n{}\n</subagent_notification>", true);
+        check("<user_action>\nx\n</user_action>", true);
+        check("hello", false);
+        check("", false);
+        check("<div>x</div>", false);
+        check("<skill> is a tag, is it not?", false);
+        check("<skill>x</skill> what does this do?", false);
+        check("<skills>\n</skills>", false);
+        check("<image>", false);
+    }
+
+    #[test]
+    fn one_part_of_the_person_makes_it_their_message() {
+        let block = wrap(SKILL, "x");
+        let both = message("user", vec![text_part(block.clone()), text_part("and this")]);
+        assert!(!is_context_message(&both));
+        assert!(!is_context_message(&message("user", Vec::new())));
+        assert!(is_context_message(&developer_message(["anything".to_owned()])));
+        assert!(!is_context_message(&assistant_message(block)));
+        assert!(!is_context_message(&ResponseItem::Other));
+    }
+}

@@ -1,0 +1,347 @@
+//! The events of a Messages stream. Blocks come one after the other and become items; tool calls are told
+//! when the reason for stopping is known, because an answer that was cut off may end within one.
+
+use std::borrow::Cow;
+
+use codicil_protocol::{
+    ContentItem, ItemId, ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::messages::{REDACTED, SIGNED};
+use crate::{
+    Event, ModelError, event::new_item_id, sse::event_name, stream::Decoder, tools::free_text_input,
+};
+
+pub(super) struct AnthropicDecoder {
+    custom_tools: Vec<String>,
+    response_id: String,
+    usage: Usage,
+    block: Block,
+    calls: Vec<(ItemId, ResponseItem)>,
+    is_complete: bool,
+}
+
+/// The block that is being received.
+enum Block {
+    None,
+    Text { id: ItemId, text: String },
+    Thinking { id: ItemId, text: String, signature: String },
+    Redacted { id: ItemId, data: String },
+    Tool { call_id: String, name: String, json: String },
+}
+
+impl AnthropicDecoder {
+    pub fn new(custom_tools: Vec<String>) -> Self {
+        Self {
+            custom_tools,
+            response_id: String::new(),
+            usage: Usage::default(),
+            block: Block::None,
+            calls: Vec::new(),
+            is_complete: false,
+        }
+    }
+}
+
+impl Decoder for AnthropicDecoder {
+    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+        match &*event_name(name, data) {
+            b"content_block_delta" => {
+                if let Some(event) = read::<BlockDelta<'_>>(data) {
+                    self.delta(event.delta, out);
+                }
+            }
+            b"content_block_start" => {
+                if let Some(event) = read::<BlockStart>(data) {
+                    self.start(event.content_block, out);
+                }
+            }
+            b"content_block_stop" => self.stop(out),
+            b"message_start" => {
+                if let Some(event) = read::<MessageStart>(data) {
+                    self.response_id = event.message.id;
+                    self.usage.merge(event.message.usage);
+                }
+            }
+            b"message_delta" => {
+                if let Some(event) = read::<MessageDelta>(data) {
+                    self.usage.merge(event.usage);
+                    return self.stopped(event.delta.stop_reason.as_deref(), out);
+                }
+            }
+            b"message_stop" => {
+                self.tell_calls(out);
+                let response_id = std::mem::take(&mut self.response_id);
+                out.push(Event::Completed { response_id, usage: Some(self.usage.breakdown()) });
+                self.is_complete = true;
+            }
+            b"error" => return Err(failure(read::<Failed>(data).unwrap_or_default().error)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<Event>) -> Result<(), ModelError> {
+        Err(ModelError::Disconnected("stream closed before message_stop".to_owned()))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+impl AnthropicDecoder {
+    fn start(&mut self, block: Started, out: &mut Vec<Event>) {
+        self.block = match block.kind.as_str() {
+            "text" => {
+                let id = new_item_id("msg");
+                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+                Block::Text { id, text: String::new() }
+            }
+            "thinking" => {
+                let id = new_item_id("rs");
+                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+                Block::Thinking { id, text: String::new(), signature: String::new() }
+            }
+            "redacted_thinking" => {
+                let id = new_item_id("rs");
+                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+                Block::Redacted { id, data: block.data.unwrap_or_default() }
+            }
+            "tool_use" => {
+                // The input usually follows as fragments; a gateway may give it at once.
+                let input = block.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
+                Block::Tool {
+                    call_id: block.id.unwrap_or_else(|| new_item_id("toolu").to_string()),
+                    name: block.name.unwrap_or_default(),
+                    json: input.map(|input| input.to_string()).unwrap_or_default(),
+                }
+            }
+            _ => Block::None,
+        };
+        if let Some(text) = block.text.filter(|text| !text.is_empty()) {
+            self.delta(Delta { text: Some(text.into()), ..Delta::default() }, out);
+        }
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) {
+        match &mut self.block {
+            Block::Text { id, text } => {
+                if let Some(delta) = delta.text {
+                    text.push_str(&delta);
+                    out.push(Event::TextDelta { item_id: id.clone(), delta: delta.into_owned() });
+                }
+            }
+            Block::Thinking { id, text, signature } => {
+                if let Some(delta) = delta.thinking.filter(|delta| !delta.is_empty()) {
+                    if text.is_empty() {
+                        out.push(Event::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
+                    }
+                    text.push_str(&delta);
+                    let (item_id, delta) = (id.clone(), delta.into_owned());
+                    out.push(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
+                }
+                signature.push_str(&delta.signature.unwrap_or_default());
+            }
+            Block::Tool { json, .. } => json.push_str(&delta.partial_json.unwrap_or_default()),
+            Block::Redacted { .. } | Block::None => {}
+        }
+    }
+
+    fn stop(&mut self, out: &mut Vec<Event>) {
+        match std::mem::replace(&mut self.block, Block::None) {
+            Block::Text { id, text } => {
+                let item = Box::new(message(&id, Some(text)));
+                out.push(Event::ItemDone { id, item });
+            }
+            Block::Thinking { id, text, signature } => {
+                let encrypted = (!signature.is_empty()).then(|| format!("{SIGNED}{signature}"));
+                let item = Box::new(reasoning(Some(text).filter(|text| !text.is_empty()), encrypted));
+                out.push(Event::ItemDone { id, item });
+            }
+            Block::Redacted { id, data } => {
+                let item = Box::new(reasoning(None, Some(format!("{REDACTED}{data}"))));
+                out.push(Event::ItemDone { id, item });
+            }
+            Block::Tool { call_id, name, json } => {
+                let id = new_item_id("fc");
+                let item = self.call(&id, call_id, name, json);
+                self.calls.push((id, item));
+            }
+            Block::None => {}
+        }
+    }
+
+    fn call(&self, id: &ItemId, call_id: String, name: String, json: String) -> ResponseItem {
+        let id = Some(id.to_string());
+        if self.custom_tools.contains(&name) {
+            return ResponseItem::CustomToolCall {
+                call_id,
+                name,
+                input: free_text_input(&json),
+                status: None,
+                id,
+            };
+        }
+        let arguments = if json.trim().is_empty() { "{}".to_owned() } else { json };
+        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
+    }
+
+    fn tell_calls(&mut self, out: &mut Vec<Event>) {
+        let calls = self.calls.drain(..);
+        out.extend(calls.map(|(id, item)| Event::ItemDone { id, item: Box::new(item) }));
+    }
+
+    fn stopped(&mut self, reason: Option<&str>, out: &mut Vec<Event>) -> Result<(), ModelError> {
+        match reason {
+            Some("max_tokens") => Err(ModelError::Incomplete("max_output_tokens".to_owned())),
+            Some("refusal") => Err(ModelError::Incomplete("refusal".to_owned())),
+            Some("model_context_window_exceeded") => Err(ModelError::ContextWindowExceeded),
+            Some(_) => {
+                self.tell_calls(out);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
+    ResponseItem::Message {
+        role: "assistant".to_owned(),
+        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
+        end_turn: None,
+        phase: None,
+        id: Some(id.to_string()),
+    }
+}
+
+fn reasoning(text: Option<String>, encrypted_content: Option<String>) -> ResponseItem {
+    let summary = text.map(|text| ReasoningItemReasoningSummary::SummaryText { text });
+    ResponseItem::Reasoning { summary: summary.into_iter().collect(), content: None, encrypted_content }
+}
+
+fn failure(error: ErrorBody) -> ModelError {
+    match error.kind.as_str() {
+        "overloaded_error" => ModelError::Overloaded { retry_after: None },
+        "rate_limit_error" => ModelError::RateLimited { retry_after: None, request_id: None },
+        "invalid_request_error" => ModelError::InvalidPrompt(error.message),
+        "billing_error" => ModelError::QuotaExceeded,
+        _ => ModelError::Failed { code: error.kind, message: error.message, retry_after: None },
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
+    serde_json::from_slice(data)
+        .inspect_err(|error| tracing::debug!(%error, "skipped an event that cannot be read"))
+        .ok()
+}
+
+#[derive(Deserialize)]
+struct BlockDelta<'a> {
+    #[serde(borrow)]
+    delta: Delta<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    thinking: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    signature: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    partial_json: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct BlockStart {
+    content_block: Started,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<String>,
+    name: Option<String>,
+    input: Option<Value>,
+    data: Option<String>,
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct MessageStart {
+    message: MessageHead,
+}
+
+#[derive(Deserialize)]
+struct MessageHead {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    usage: Usage,
+}
+
+#[derive(Deserialize)]
+struct MessageDelta {
+    delta: Stop,
+    #[serde(default)]
+    usage: Usage,
+}
+
+#[derive(Deserialize)]
+struct Stop {
+    stop_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Failed {
+    error: ErrorBody,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorBody {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+}
+
+/// Counts so far. Later events repeat some of them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Usage {
+    input_tokens: Option<i64>,
+    cache_read_input_tokens: Option<i64>,
+    cache_creation_input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+}
+
+impl Usage {
+    fn merge(&mut self, later: Self) {
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+    }
+
+    /// The API counts cached tokens apart from the others; the protocol counts them among the input.
+    fn breakdown(&self) -> TokenUsageBreakdown {
+        let cached = self.cache_read_input_tokens.unwrap_or(0);
+        let input = self.input_tokens.unwrap_or(0) + cached + self.cache_creation_input_tokens.unwrap_or(0);
+        let output = self.output_tokens.unwrap_or(0);
+        TokenUsageBreakdown {
+            total_tokens: input + output,
+            input_tokens: input,
+            cached_input_tokens: cached,
+            output_tokens: output,
+            reasoning_output_tokens: 0,
+        }
+    }
+}

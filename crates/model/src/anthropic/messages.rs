@@ -1,0 +1,248 @@
+//! The history as Anthropic's messages: lists of content blocks, sides alternating.
+//!
+//! Thinking comes back signed and must return exactly as it was. It is kept as a reasoning item whose
+//! `encrypted_content` is the signature with a mark in front, so that no other provider takes it for its
+//! own; that the mark is missing means the reasoning came from elsewhere and is not sent.
+
+use bytes::Bytes;
+use codicil_protocol::{
+    ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ReasoningItemReasoningSummary,
+    ResponseItem,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    History, HistoryItem, Request,
+    body::BodyBuilder,
+    history::Dialect,
+    http::Effort,
+    pairs::{ABORTED, Exchange, Group, exchange, says_something},
+};
+
+pub(super) const SIGNED: &str = "anthropic:";
+pub(super) const REDACTED: &str = "anthropic-redacted:";
+
+/// Requests must begin and end with the user's side; this is said where nobody said anything.
+const FILLER: &str = "Continue.";
+
+/// Whether reasoning was signed by Anthropic.
+pub(crate) fn is_signed_reasoning(encrypted_content: &Option<String>) -> bool {
+    encrypted_content.as_ref().is_some_and(|text| text.starts_with(SIGNED) || text.starts_with(REDACTED))
+}
+
+/// The history in two sides; with [`Effort::Reduced`] without thinking.
+pub(super) fn conversation(history: &History, effort: Effort) -> Exchange<'_> {
+    exchange(history, move |item| match item {
+        ResponseItem::Reasoning { encrypted_content, .. } => {
+            effort == Effort::Full && is_signed_reasoning(encrypted_content)
+        }
+        item => says_something(item),
+    })
+}
+
+/// The `system` member: the instructions, the developer's first messages and `more`.
+pub(super) fn write_system(
+    request: &Request,
+    conversation: &Exchange<'_>,
+    more: Option<String>,
+    body: &mut BodyBuilder,
+) {
+    let mut blocks = Vec::new();
+    if !request.instructions.text().is_empty() {
+        let text = request.instructions.json();
+        let mut block = Vec::with_capacity(text.len() + 32);
+        block.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+        block.extend_from_slice(&text);
+        block.push(b'}');
+        blocks.push(Bytes::from(block));
+    }
+    blocks.extend(conversation.preamble.iter().map(|item| fragment(item)));
+    blocks.extend(more.map(|text| Bytes::from(text_block(&text).to_string())));
+    if blocks.is_empty() {
+        return;
+    }
+    body.raw(",\"system\":[");
+    write_blocks(&blocks, Breakpoint::AtEnd, body);
+    body.raw("]");
+}
+
+/// The elements of `messages`.
+pub(super) fn write_messages(conversation: Exchange<'_>, body: &mut BodyBuilder) {
+    let mut messages = Messages::default();
+    for group in conversation.groups {
+        match group {
+            Group::User(items) => messages.add(Role::User, items.iter().map(|item| fragment(item))),
+            Group::Assistant { items, results } => {
+                messages.add(Role::Assistant, items.iter().map(|item| fragment(item)));
+                let results = results.iter().map(|result| match result.output {
+                    Some(output) => fragment(output),
+                    None => tool_result(result.call_id, &ABORTED.into()).to_string().into(),
+                });
+                messages.add(Role::User, results);
+            }
+        }
+    }
+    messages.write(body);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+}
+
+/// Whether the provider should remember everything up to here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Breakpoint {
+    None,
+    AtEnd,
+}
+
+#[derive(Default)]
+struct Messages(Vec<(Role, Vec<Bytes>)>);
+
+impl Messages {
+    /// Adds blocks to the last message if it is of the same side.
+    fn add(&mut self, role: Role, blocks: impl Iterator<Item = Bytes>) {
+        let blocks = blocks.filter(|block| !block.is_empty());
+        match self.0.last_mut() {
+            Some((last, before)) if *last == role => before.extend(blocks),
+            _ => {
+                let blocks: Vec<Bytes> = blocks.collect();
+                if !blocks.is_empty() {
+                    self.0.push((role, blocks));
+                }
+            }
+        }
+    }
+
+    fn write(mut self, body: &mut BodyBuilder) {
+        let filler = || (Role::User, vec![Bytes::from(text_block(FILLER).to_string())]);
+        if self.0.first().is_none_or(|(role, _)| *role == Role::Assistant) {
+            self.0.insert(0, filler());
+        }
+        if self.0.last().is_some_and(|(role, _)| *role == Role::Assistant) {
+            self.0.push(filler());
+        }
+        // The last two messages of the user: one to find what the request before left, one for the next.
+        let first_marked = self.0.len().saturating_sub(3);
+        for (at, (role, blocks)) in self.0.iter().enumerate() {
+            let is_marked = *role == Role::User && at >= first_marked;
+            let role = if *role == Role::User { "user" } else { "assistant" };
+            body.raw(if at > 0 { "," } else { "" }).raw("{\"role\":\"").raw(role).raw("\",\"content\":[");
+            write_blocks(blocks, if is_marked { Breakpoint::AtEnd } else { Breakpoint::None }, body);
+            body.raw("]}");
+        }
+    }
+}
+
+fn write_blocks(blocks: &[Bytes], breakpoint: Breakpoint, body: &mut BodyBuilder) {
+    for (at, block) in blocks.iter().enumerate() {
+        if at > 0 {
+            body.raw(",");
+        }
+        if breakpoint == Breakpoint::AtEnd && at + 1 == blocks.len() {
+            // Every block is an object: the mark becomes its first member.
+            body.raw("{\"cache_control\":{\"type\":\"ephemeral\"},").shared(block.slice(1..));
+        } else {
+            body.shared(block.clone());
+        }
+    }
+}
+
+fn fragment(item: &HistoryItem) -> Bytes {
+    item.fragment(Dialect::Anthropic, render)
+}
+
+/// An item's content blocks, separated by commas.
+fn render(item: &ResponseItem) -> Vec<u8> {
+    let blocks: Vec<Value> = match item {
+        ResponseItem::Message { content, .. } => content.iter().filter_map(content_block).collect(),
+        ResponseItem::Reasoning { summary, encrypted_content, .. } => {
+            thinking_block(summary, encrypted_content.as_deref().unwrap_or_default()).into_iter().collect()
+        }
+        ResponseItem::FunctionCall { name, arguments, call_id, .. } => {
+            vec![tool_use(call_id, name, arguments_object(arguments))]
+        }
+        ResponseItem::CustomToolCall { name, input, call_id, .. } => {
+            vec![tool_use(call_id, name, json!({ "input": input }))]
+        }
+        ResponseItem::FunctionCallOutput { call_id, output }
+        | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
+            vec![tool_result(call_id, &output_content(output))]
+        }
+        _ => Vec::new(),
+    };
+    let blocks: Vec<String> = blocks.iter().map(Value::to_string).collect();
+    blocks.join(",").into_bytes()
+}
+
+fn text_block(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn content_block(part: &ContentItem) -> Option<Value> {
+    match part {
+        ContentItem::InputText { text } | ContentItem::OutputText { text } => {
+            (!text.is_empty()).then(|| text_block(text))
+        }
+        ContentItem::InputImage { image_url } => Some(image_block(image_url)),
+        ContentItem::Unrecognized(_) => None,
+    }
+}
+
+/// A data URL is taken apart, any other is left for the provider to fetch.
+fn image_block(url: &str) -> Value {
+    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let source = match data {
+        Some((media_type, data)) => json!({ "type": "base64", "media_type": media_type, "data": data }),
+        None => json!({ "type": "url", "url": url }),
+    };
+    json!({ "type": "image", "source": source })
+}
+
+fn thinking_block(summary: &[ReasoningItemReasoningSummary], encrypted: &str) -> Option<Value> {
+    if let Some(data) = encrypted.strip_prefix(REDACTED) {
+        return Some(json!({ "type": "redacted_thinking", "data": data }));
+    }
+    let signature = encrypted.strip_prefix(SIGNED)?;
+    let text = summary.first().and_then(|part| match part {
+        ReasoningItemReasoningSummary::SummaryText { text } => Some(text.as_str()),
+        ReasoningItemReasoningSummary::Unrecognized(_) => None,
+    });
+    Some(json!({ "type": "thinking", "thinking": text.unwrap_or_default(), "signature": signature }))
+}
+
+fn tool_use(call_id: &str, name: &str, input: Value) -> Value {
+    json!({ "type": "tool_use", "id": accepted_id(call_id), "name": name, "input": input })
+}
+
+fn tool_result(call_id: &str, content: &Value) -> Value {
+    json!({ "type": "tool_result", "tool_use_id": accepted_id(call_id), "content": content })
+}
+
+/// Ids from other providers may have characters that are refused here.
+fn accepted_id(id: &str) -> String {
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// Arguments as an object, whatever a model wrote.
+fn arguments_object(arguments: &str) -> Value {
+    match serde_json::from_str(arguments) {
+        Ok(Value::Object(members)) => members.into(),
+        _ if arguments.trim().is_empty() => json!({}),
+        _ => json!({ "input": arguments }),
+    }
+}
+
+fn output_content(output: &FunctionCallOutputBody) -> Value {
+    let block = |part: &FunctionCallOutputContentItem| match part {
+        FunctionCallOutputContentItem::InputText { text } => (!text.is_empty()).then(|| text_block(text)),
+        FunctionCallOutputContentItem::InputImage { image_url, .. } => Some(image_block(image_url)),
+        FunctionCallOutputContentItem::Unrecognized(_) => None,
+    };
+    match output {
+        FunctionCallOutputBody::Text(text) => text.as_str().into(),
+        FunctionCallOutputBody::Content(parts) => parts.iter().filter_map(block).collect(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Anthropic's Messages API, streamed.
+
+mod decoder;
+mod messages;
+mod wire;
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::{
+    Catalogue, Credentials, ModelError, Request, WireApi,
+    body::Body,
+    http::{Dialect, Effort, sensitive, user_agent},
+    stream::Decoder,
+};
+
+pub(crate) use {messages::is_signed_reasoning, wire::tool};
+
+/// The dialect knows the models: what they may write at most and how they think is part of a request.
+pub(crate) struct Anthropic {
+    catalogue: Arc<Catalogue>,
+}
+
+impl Anthropic {
+    pub fn new(catalogue: Arc<Catalogue>) -> Self {
+        Self { catalogue }
+    }
+}
+
+impl Dialect for Anthropic {
+    const WIRE_API: WireApi = WireApi::Anthropic;
+    const PATH: &'static str = "/messages";
+
+    fn body(&self, request: &Request, effort: Effort) -> Body {
+        wire::body(request, self.catalogue.look_up(&request.model), effort)
+    }
+
+    fn headers(&self, request: &Request) -> HeaderMap {
+        let mut headers = user_agent(request);
+        headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
+        headers
+    }
+
+    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap) {
+        if let Some(key) = sensitive(credentials.token.expose()) {
+            headers.insert(HeaderName::from_static("x-api-key"), key);
+        }
+    }
+
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+        Box::new(decoder::AnthropicDecoder::new(request.tools.custom_names()))
+    }
+
+    /// Signed thinking is bound to what came before it. A thread whose tools or instructions changed is
+    /// refused with it and accepted without.
+    fn is_worth_reducing(&self, error: &ModelError) -> bool {
+        let ModelError::Status(failure) = error else { return false };
+        let message = failure.message.as_deref().unwrap_or_default();
+        failure.status.as_u16() == 400 && message.contains("thinking") && message.contains("signature")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::pairs::tests::history;
+
+    fn ids(message: &Value, kind: &str, key: &str) -> Vec<String> {
+        let blocks = message["content"].as_array().unwrap().iter();
+        let blocks = blocks.filter(|block| block["type"] == kind);
+        blocks.map(|block| block[key].as_str().unwrap().to_owned()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_is_followed_by_its_result(
+            words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
+        ) {
+            let request = Request { input: history(&words.join(" ")), ..Request::default() };
+            let body = Anthropic::new(Arc::default()).body(&request, Effort::Full).to_json();
+            let messages = body["messages"].as_array().unwrap();
+            prop_assert_eq!(&messages[0]["role"], "user");
+            prop_assert_eq!(&messages[messages.len() - 1]["role"], "user");
+            for pair in messages.windows(2) {
+                prop_assert_ne!(&pair[0]["role"], &pair[1]["role"], "two messages of one side");
+                let results = ids(&pair[1], "tool_result", "tool_use_id");
+                prop_assert_eq!(ids(&pair[0], "tool_use", "id"), results);
+            }
+            prop_assert!(ids(&messages[0], "tool_result", "tool_use_id").is_empty());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The body of a Messages request.
+
+use codicil_protocol::{ReasoningEffort, ReasoningSummary};
+use serde_json::{Map, Value, json};
+
+use super::messages::{conversation, write_messages, write_system};
+use crate::{
+    ModelInfo, Reasoning, Request, Thinking, ToolSpec, body::Body, chat::custom_description, http::Effort,
+    request::wire_name, tools::free_text_parameters,
+};
+
+pub(super) fn body(request: &Request, model: &ModelInfo, effort: Effort) -> Body {
+    let conversation = conversation(&request.input, effort);
+    let mut body = Body::builder();
+    body.raw("{\"model\":").json(&request.model);
+    body.member("max_tokens", &model.max_output_tokens);
+    body.raw(",\"stream\":true");
+    write_system(request, &conversation, schema_in_words(request, model), &mut body);
+    body.raw(",\"messages\":[");
+    write_messages(conversation, &mut body);
+    body.raw("]");
+    let tools = request.tools.anthropic_json();
+    if tools.as_ref() != b"[]" {
+        body.raw(",\"tools\":").shared(tools);
+        body.member(
+            "tool_choice",
+            &json!({ "type": "auto", "disable_parallel_tool_use": !request.parallel_tool_calls }),
+        );
+    }
+    if let Some(thinking) = request.reasoning.as_ref().and_then(|reasoning| thinking(reasoning, model)) {
+        body.member("thinking", &thinking);
+    }
+    if let Some(config) = output_config(request, model) {
+        body.member("output_config", &config);
+    }
+    body.raw("}");
+    body.finish()
+}
+
+fn thinking(reasoning: &Reasoning, model: &ModelInfo) -> Option<Value> {
+    if reasoning.effort == Some(ReasoningEffort::None) {
+        return None;
+    }
+    match model.thinking {
+        Thinking::None => None,
+        Thinking::Adaptive => {
+            let is_hidden = reasoning.summary == Some(ReasoningSummary::None);
+            let display = if is_hidden { "omitted" } else { "summarized" };
+            Some(json!({ "type": "adaptive", "display": display }))
+        }
+        Thinking::Budget => {
+            let wanted = match reasoning.effort {
+                Some(ReasoningEffort::Minimal | ReasoningEffort::Low) => 4096,
+                Some(ReasoningEffort::High) => 24_576,
+                Some(ReasoningEffort::Xhigh) => 32_768,
+                _ => 12_288,
+            };
+            let budget = wanted.min(model.max_output_tokens / 2).max(1024);
+            Some(json!({ "type": "enabled", "budget_tokens": budget }))
+        }
+    }
+}
+
+/// Effort and output format, which share a member.
+fn output_config(request: &Request, model: &ModelInfo) -> Option<Value> {
+    let mut members = Map::new();
+    let effort = request.reasoning.as_ref().and_then(|reasoning| reasoning.effort.as_ref());
+    if let (Thinking::Adaptive, Some(effort)) = (model.thinking, effort) {
+        members.extend(effort_name(effort, model).map(|name| ("effort".to_owned(), name.into())));
+    }
+    if let (true, Some(schema)) = (model.structured_output, &request.output_schema) {
+        let mut schema = (**schema).clone();
+        reduce_schema(&mut schema);
+        members.insert("format".to_owned(), json!({ "type": "json_schema", "schema": schema }));
+    }
+    (!members.is_empty()).then(|| members.into())
+}
+
+/// The effort, or the nearest one that the model has.
+fn effort_name(effort: &ReasoningEffort, model: &ModelInfo) -> Option<String> {
+    let effort = match effort {
+        ReasoningEffort::None | ReasoningEffort::Minimal => &ReasoningEffort::Low,
+        ReasoningEffort::Xhigh if !model.has_effort(&ReasoningEffort::Xhigh) => &ReasoningEffort::High,
+        other => other,
+    };
+    wire_name(effort)
+}
+
+/// Takes away what the API's schemas do not have: limits of numbers, texts and lists. Objects are closed.
+fn reduce_schema(schema: &mut Value) {
+    const UNKNOWN: [&str; 10] = [
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+    ];
+    match schema {
+        Value::Object(members) => {
+            // Below `properties` the keys are names of the user's, not words of the schema language.
+            let is_schema =
+                members.get("type").is_some_and(Value::is_string) || members.contains_key("anyOf");
+            if is_schema {
+                members.retain(|key, _| !UNKNOWN.contains(&key.as_str()));
+                if members.get("type").and_then(Value::as_str) == Some("object") {
+                    members.insert("additionalProperties".to_owned(), false.into());
+                }
+            }
+            members.values_mut().for_each(reduce_schema);
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(reduce_schema),
+        _ => {}
+    }
+}
+
+/// The output schema as an instruction, for models that take it in no other way.
+fn schema_in_words(request: &Request, model: &ModelInfo) -> Option<String> {
+    let schema = request.output_schema.as_ref().filter(|_| !model.structured_output)?;
+    Some(format!(
+        "Your final answer must be one JSON value that follows this JSON Schema, with no other text and \
+         no code fence around it:\n{schema}"
+    ))
+}
+
+pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
+    Some(match spec {
+        ToolSpec::Function { name, description, parameters, .. } => {
+            json!({ "name": name, "description": description, "input_schema": parameters })
+        }
+        ToolSpec::Custom { name, .. } => json!({
+            "name": name,
+            "description": custom_description(spec),
+            "input_schema": free_text_parameters(),
+        }),
+        ToolSpec::WebSearch { .. } | ToolSpec::ImageGeneration => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_lose_what_the_api_refuses() {
+        let mut schema = json!({
+            "type": "object",
+            "properties": {
+                "score": { "type": "integer", "minimum": 0, "maximum": 100 },
+                "minimum": { "type": "string", "minLength": 1 },
+                "list": { "type": "array", "minItems": 1, "items": { "type": "object", "properties": {} } },
+            },
+        });
+        reduce_schema(&mut schema);
+        let expected = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "score": { "type": "integer" },
+                "minimum": { "type": "string" },
+                "list": {
+                    "type": "array",
+                    "items": { "type": "object", "properties": {}, "additionalProperties": false },
+                },
+            },
+        });
+        assert_eq!(schema, expected);
+    }
+}

@@ -1,0 +1,76 @@
+//! Who the requests are made for: secrets, and where they come from.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use crate::ModelError;
+
+/// A credential. It can be read on purpose only, and never shows in debug output.
+#[derive(Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself, for the request that carries it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What identifies an account to its provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    pub token: Secret,
+    /// The ChatGPT account that the token belongs to, if it is such a token.
+    pub account_id: Option<String>,
+}
+
+impl Credentials {
+    pub fn api_key(key: impl Into<String>) -> Self {
+        Self { token: Secret::new(key), account_id: None }
+    }
+}
+
+/// The answer of an [`Auth`], later.
+pub type AuthFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Credentials>, ModelError>> + Send + 'a>>;
+
+/// The account that is signed in, asked anew for each request because tokens expire.
+///
+/// Only providers with `requires_openai_auth` ask it: a login is not sent to anybody else.
+pub trait Auth: Send + Sync {
+    /// The credentials to use now; `None` when nobody is signed in.
+    fn credentials(&self) -> AuthFuture<'_>;
+
+    /// New credentials after the provider refused `refused` with 401. `None` keeps that answer.
+    fn refresh<'a>(&'a self, refused: &'a Credentials) -> AuthFuture<'a> {
+        let _ = refused;
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// A fixed key is an account too.
+impl Auth for Credentials {
+    fn credentials(&self) -> AuthFuture<'_> {
+        Box::pin(async { Ok(Some(self.clone())) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_hides_secrets() {
+        let shown = format!("{:?}", Credentials::api_key("sk-123"));
+        assert_eq!(shown, "Credentials { token: ***, account_id: None }");
+    }
+}

@@ -1,0 +1,342 @@
+//! What is known about models, as data: `catalogue.toml`, and what a config adds to it.
+
+use codicil_protocol::{
+    InputModality, Model, ReasoningEffort, ReasoningEffortOption, ReasoningSummary, Verbosity,
+};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::WireApi;
+
+const BUILTIN: &str = include_str!("catalogue.toml");
+
+/// The models that are known, and what holds for all others.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Catalogue {
+    fallback: ModelInfo,
+    #[serde(rename = "model")]
+    models: Vec<ModelInfo>,
+}
+
+/// One model, or one family of them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelInfo {
+    /// Empty for the fallback.
+    #[serde(default)]
+    pub slug: String,
+    #[serde(default)]
+    pub wire_api: WireApi,
+    pub display_name: String,
+    pub description: String,
+    /// Left out of lists unless asked for.
+    #[serde(default)]
+    pub hidden: bool,
+    /// The model to suggest to a user who has not chosen one. One per dialect.
+    #[serde(default)]
+    pub is_default: bool,
+    /// The slug of a better model.
+    pub upgrade: Option<String>,
+    pub context_window: u32,
+    pub max_output_tokens: u32,
+    /// Empty for models that do not reason, or are not known to.
+    #[serde(default)]
+    pub efforts: Vec<ReasoningEffort>,
+    pub default_effort: Option<ReasoningEffort>,
+    #[serde(default = "auto")]
+    pub default_summary: ReasoningSummary,
+    /// What `text.verbosity` is set to; `None` leaves it out.
+    pub verbosity: Option<Verbosity>,
+    #[serde(default = "text_and_images")]
+    pub modalities: Vec<InputModality>,
+    #[serde(default)]
+    pub apply_patch: ApplyPatch,
+    #[serde(default)]
+    pub parallel_tool_calls: bool,
+    #[serde(default)]
+    pub personality: bool,
+    #[serde(default)]
+    pub thinking: Thinking,
+    #[serde(default)]
+    pub structured_output: bool,
+}
+
+/// How a model is offered the patch tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApplyPatch {
+    /// Not at all: it writes patches with the shell.
+    #[default]
+    None,
+    /// As a custom tool that takes free text.
+    Freeform,
+}
+
+/// How an Anthropic model is asked to think.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thinking {
+    #[default]
+    None,
+    /// It decides by itself, guided by the effort.
+    Adaptive,
+    /// Up to a number of tokens.
+    Budget,
+}
+
+/// A catalogue that cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CatalogueError {
+    #[error("invalid model catalogue: {0}")]
+    Syntax(String),
+    #[error("invalid model catalogue: model `{slug}` has an unknown effort: {effort}")]
+    Effort { slug: String, effort: String },
+    #[error("invalid model catalogue: the default effort of model `{0}` is not among its efforts")]
+    DefaultEffort(String),
+}
+
+impl Catalogue {
+    /// The built-in catalogue with `overrides`, a TOML text of the same shape. An entry with a known slug
+    /// changes the members it names; others are added.
+    pub fn load(overrides: Option<&str>) -> Result<Self, CatalogueError> {
+        let syntax = |error: toml::de::Error| CatalogueError::Syntax(error.message().to_owned());
+        let mut table: Table = toml::from_str(BUILTIN).map_err(syntax)?;
+        if let Some(overrides) = overrides {
+            merge(&mut table, toml::from_str(overrides).map_err(syntax)?);
+        }
+        let catalogue: Self = table.try_into().map_err(syntax)?;
+        catalogue.models.iter().try_for_each(ModelInfo::check)?;
+        Ok(catalogue)
+    }
+
+    /// What is known about `slug`: its own entry, that of its family, or what holds for any model.
+    pub fn look_up(&self, slug: &str) -> &ModelInfo {
+        // Gateways put a vendor in front, as in `openai/gpt-5.4`.
+        let name = slug.rsplit('/').next().unwrap_or(slug);
+        let serves = |model: &&ModelInfo| model.serves(slug) || model.serves(name);
+        self.models.iter().filter(serves).max_by_key(|model| model.slug.len()).unwrap_or(&self.fallback)
+    }
+
+    /// Whether `slug` has an entry, be it of its family.
+    pub fn knows(&self, slug: &str) -> bool {
+        !self.look_up(slug).slug.is_empty()
+    }
+
+    /// The models of a dialect, hidden ones included, as `model/list` tells them.
+    pub fn list(&self, wire_api: WireApi) -> Vec<Model> {
+        self.models.iter().filter(|model| model.wire_api == wire_api).map(Model::from).collect()
+    }
+
+    /// The model of a dialect to use when none was chosen.
+    pub fn default_model(&self, wire_api: WireApi) -> Option<&ModelInfo> {
+        self.models.iter().find(|model| model.wire_api == wire_api && model.is_default)
+    }
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self::load(None).expect("a test reads the built-in catalogue")
+    }
+}
+
+impl ModelInfo {
+    /// Whether the model reasons, so that requests ask for it.
+    pub fn reasons(&self) -> bool {
+        !self.efforts.is_empty()
+    }
+
+    pub fn has_effort(&self, effort: &ReasoningEffort) -> bool {
+        self.efforts.contains(effort)
+    }
+
+    pub fn takes(&self, modality: &InputModality) -> bool {
+        self.modalities.contains(modality)
+    }
+
+    fn serves(&self, slug: &str) -> bool {
+        let rest = slug.strip_prefix(self.slug.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@']))
+    }
+
+    fn check(&self) -> Result<(), CatalogueError> {
+        let unknown = self.efforts.iter().chain(&self.default_effort).find_map(|effort| match effort {
+            ReasoningEffort::Unrecognized(name) => Some(name.clone()),
+            _ => None,
+        });
+        if let Some(effort) = unknown {
+            return Err(CatalogueError::Effort { slug: self.slug.clone(), effort });
+        }
+        if self.default_effort.as_ref().is_some_and(|effort| !self.has_effort(effort)) {
+            return Err(CatalogueError::DefaultEffort(self.slug.clone()));
+        }
+        Ok(())
+    }
+}
+
+impl From<&ModelInfo> for Model {
+    fn from(model: &ModelInfo) -> Self {
+        let none = [ReasoningEffort::None];
+        let efforts = if model.efforts.is_empty() { &none[..] } else { &model.efforts };
+        let option = |effort: &ReasoningEffort| ReasoningEffortOption {
+            reasoning_effort: effort.clone(),
+            description: describe(effort).to_owned(),
+        };
+        Self {
+            id: model.slug.clone(),
+            model: model.slug.clone(),
+            upgrade: model.upgrade.clone(),
+            upgrade_info: None,
+            availability_nux: None,
+            display_name: model.display_name.clone(),
+            description: model.description.clone(),
+            hidden: model.hidden,
+            supported_reasoning_efforts: efforts.iter().map(option).collect(),
+            default_reasoning_effort: model.default_effort.clone().unwrap_or(ReasoningEffort::None),
+            input_modalities: model.modalities.clone(),
+            supports_personality: model.personality,
+            is_default: model.is_default,
+        }
+    }
+}
+
+fn describe(effort: &ReasoningEffort) -> &'static str {
+    match effort {
+        ReasoningEffort::None => "Answers without reasoning",
+        ReasoningEffort::Minimal => "As little reasoning as possible",
+        ReasoningEffort::Low => "Quick answers with light reasoning",
+        ReasoningEffort::Medium => "Speed and depth in balance",
+        ReasoningEffort::High => "More thought for hard problems",
+        ReasoningEffort::Xhigh => "The most thought, for the hardest problems",
+        ReasoningEffort::Unrecognized(_) => "",
+    }
+}
+
+fn auto() -> ReasoningSummary {
+    ReasoningSummary::Auto
+}
+
+fn text_and_images() -> Vec<InputModality> {
+    vec![InputModality::Text, InputModality::Image]
+}
+
+/// Applies `overrides` to `table`: `fallback` member by member, `model` entry by entry.
+fn merge(table: &mut Table, overrides: Table) {
+    for (key, value) in overrides {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Array(models)), Value::Array(changes)) => {
+                changes.into_iter().for_each(|change| merge_model(models, change));
+            }
+            (Some(Value::Table(before)), Value::Table(changes)) => before.extend(changes),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+}
+
+fn merge_model(models: &mut Vec<Value>, change: Value) {
+    let slug = change.get("slug").cloned();
+    let known = models.iter_mut().find(|model| slug.is_some() && model.get("slug") == slug.as_ref());
+    match (known, change) {
+        (Some(Value::Table(known)), Value::Table(change)) => known.extend(change),
+        (_, change) => models.push(change),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_builtin_catalogue_is_valid() {
+        let catalogue = Catalogue::default();
+        for wire_api in [WireApi::Responses, WireApi::Chat, WireApi::Anthropic, WireApi::Scripted] {
+            let models = catalogue.list(wire_api);
+            assert_eq!(models.iter().filter(|model| model.is_default).count(), 1, "{wire_api:?}");
+            for model in &models {
+                let supported = &model.supported_reasoning_efforts;
+                assert!(
+                    supported.iter().any(|option| option.reasoning_effort == model.default_reasoning_effort),
+                    "{}",
+                    model.id
+                );
+                assert!(model.upgrade.as_ref().is_none_or(|slug| catalogue.knows(slug)), "{}", model.id);
+            }
+        }
+        assert!(catalogue.list(WireApi::Responses).iter().any(|model| model.hidden));
+    }
+
+    #[test]
+    fn families_match_by_their_longest_entry() {
+        let catalogue = Catalogue::default();
+        let check = |slug: &str, expected: &str| assert_eq!(catalogue.look_up(slug).slug, expected, "{slug}");
+        check("gpt-5", "gpt-5");
+        check("gpt-5-2025-08-07", "gpt-5");
+        check("gpt-5.2-codex", "gpt-5.2-codex");
+        check("gpt-5.2-2025-12-11", "gpt-5.2");
+        check("gpt-5.1-codex-mini", "gpt-5.1-codex-mini");
+        check("gpt-5.1-codex-max", "gpt-5.1-codex");
+        check("openai/gpt-5.4", "gpt-5.4");
+        check("claude-haiku-4-5-20251001", "claude-haiku-4-5");
+        check("claude-opus-4-8", "claude");
+        check("gpt-5.9", "");
+        check("gpt-50", "");
+        check("some-local-model", "");
+    }
+
+    #[test]
+    fn what_the_reference_sends_for_each_model() {
+        let catalogue = Catalogue::default();
+        let check = |slug: &str, parallel, summary: &str, verbosity: Option<Verbosity>, patch| {
+            let model = catalogue.look_up(slug);
+            assert_eq!(model.parallel_tool_calls, parallel, "{slug}");
+            assert_eq!(crate::request::wire_name(&model.default_summary).as_deref(), Some(summary), "{slug}");
+            assert_eq!(model.verbosity, verbosity, "{slug}");
+            assert_eq!(model.apply_patch, patch, "{slug}");
+        };
+        check("gpt-5", false, "auto", None, ApplyPatch::None);
+        check("gpt-5.1-codex", false, "auto", None, ApplyPatch::Freeform);
+        check("gpt-5.2-codex", true, "auto", None, ApplyPatch::Freeform);
+        check("gpt-5.3-codex", true, "none", Some(Verbosity::Low), ApplyPatch::Freeform);
+        check("gpt-5.4", true, "none", Some(Verbosity::Low), ApplyPatch::Freeform);
+        let unknown = catalogue.look_up("some-local-model");
+        assert!(!unknown.reasons() && !unknown.parallel_tool_calls);
+        assert_eq!(unknown.apply_patch, ApplyPatch::None);
+    }
+
+    #[test]
+    fn a_config_changes_and_adds_models() {
+        let catalogue = Catalogue::load(Some(
+            r#"
+            fallback = { context_window = 8192 }
+            [[model]]
+            slug = "gpt-5"
+            context_window = 1000
+            [[model]]
+            slug = "mine"
+            wire_api = "chat"
+            display_name = "Mine"
+            description = "My own"
+            context_window = 4096
+            max_output_tokens = 512
+            "#,
+        ))
+        .unwrap();
+        assert_eq!(catalogue.look_up("gpt-5").context_window, 1000);
+        assert_eq!(catalogue.look_up("gpt-5").display_name, "GPT-5");
+        assert_eq!(catalogue.look_up("mine-7b").max_output_tokens, 512);
+        assert_eq!(catalogue.look_up("other").context_window, 8192);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let check = |text: &str, expected: &str| {
+            let error = Catalogue::load(Some(text)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("[[model]]\nslug = 'gpt-5'\nefforts = ['max']", "model `gpt-5` has an unknown effort: max");
+        check("[[model]]\nslug = 'gpt-5'\ndefault_effort = 'xhigh'", "default effort of model `gpt-5`");
+        check("[[model]]\nslug = 'x'", "missing field");
+        check("nonsense", "invalid model catalogue");
+    }
+}

@@ -1,0 +1,336 @@
+//! The chunks of a Chat Completions stream, put together into items.
+//!
+//! Servers differ: ids may be missing or repeated, arguments may be an object, usage may be absent, the
+//! last `[DONE]` too. An answer is whole once a finish reason came; calls are told only then, because
+//! before that their arguments may be cut off.
+
+use std::borrow::Cow;
+
+use codicil_protocol::{ContentItem, ItemId, ReasoningItemContent, ResponseItem, TokenUsageBreakdown};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    Event, ModelError, event::new_item_id, status::wait_in_words, stream::Decoder, tools::free_text_input,
+};
+
+pub(super) struct ChatDecoder {
+    custom_tools: Vec<String>,
+    response_id: Option<String>,
+    message: Option<Open>,
+    reasoning: Option<Open>,
+    calls: Vec<Call>,
+    usage: Option<TokenUsageBreakdown>,
+    finish_reason: Option<String>,
+    is_complete: bool,
+}
+
+/// An item whose text is still growing.
+struct Open {
+    id: ItemId,
+    text: String,
+}
+
+/// A tool call put together from its fragments.
+struct Call {
+    index: Option<i64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl ChatDecoder {
+    pub fn new(custom_tools: Vec<String>) -> Self {
+        Self {
+            custom_tools,
+            response_id: None,
+            message: None,
+            reasoning: None,
+            calls: Vec::new(),
+            usage: None,
+            finish_reason: None,
+            is_complete: false,
+        }
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn event(&mut self, _: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+        if data == b"[DONE]" {
+            return self.finish(out);
+        }
+        let chunk: Chunk<'_> = match serde_json::from_slice(data) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                tracing::debug!(%error, "skipped a chunk that cannot be read");
+                return Ok(());
+            }
+        };
+        if let Some(error) = chunk.error {
+            return Err(failure(&error));
+        }
+        if self.response_id.is_none() {
+            self.response_id = chunk.id.map(Cow::into_owned);
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage.into());
+        }
+        for choice in chunk.choices.into_iter().flatten() {
+            if let Some(delta) = choice.delta {
+                self.delta(delta, out);
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.finish_reason = Some(reason.into_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
+        if self.finish_reason.is_some() {
+            return self.finish(out);
+        }
+        Err(ModelError::Disconnected("stream closed before the answer was finished".to_owned()))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    fn is_finishing(&self) -> bool {
+        self.finish_reason.is_some()
+    }
+}
+
+impl ChatDecoder {
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) {
+        let thought = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
+        if let Some(text) = thought {
+            self.think(text.into_owned(), out);
+        }
+        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
+            self.say(text.into_owned(), out);
+        }
+        for fragment in delta.tool_calls.into_iter().flatten() {
+            self.call(fragment);
+        }
+    }
+
+    fn think(&mut self, delta: String, out: &mut Vec<Event>) {
+        let open = self.reasoning.get_or_insert_with(|| {
+            let id = new_item_id("rs");
+            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning_item(String::new())) });
+            Open { id, text: String::new() }
+        });
+        open.text.push_str(&delta);
+        out.push(Event::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
+    }
+
+    fn say(&mut self, delta: String, out: &mut Vec<Event>) {
+        if self.message.is_none() {
+            self.close_reasoning(out);
+        }
+        let open = self.message.get_or_insert_with(|| {
+            let id = new_item_id("msg");
+            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message_item(&id, None)) });
+            Open { id, text: String::new() }
+        });
+        open.text.push_str(&delta);
+        out.push(Event::TextDelta { item_id: open.id.clone(), delta });
+    }
+
+    /// Adds a fragment to the call it belongs to. The index says which, or the id where servers give
+    /// every call the same index, or else it is the last one.
+    fn call(&mut self, fragment: CallFragment<'_>) {
+        let id = fragment.id.filter(|id| !id.is_empty());
+        let function = fragment.function.unwrap_or_default();
+        let known = match fragment.index {
+            Some(_) => self.calls.iter_mut().rev().find(|call| call.index == fragment.index),
+            None => self.calls.last_mut(),
+        };
+        let known = known.filter(|call| id.as_ref().is_none_or(|id| call.id.is_empty() || call.id == *id));
+        let call = match known {
+            Some(call) => call,
+            None => {
+                let (id, name) = (String::new(), String::new());
+                self.calls.push(Call { index: fragment.index, id, name, arguments: String::new() });
+                let Some(call) = self.calls.last_mut() else { return };
+                call
+            }
+        };
+        if let Some(id) = id {
+            call.id = id.into_owned();
+        }
+        if let Some(name) = function.name {
+            // Some servers repeat the whole name in each fragment.
+            if call.name != name {
+                call.name.push_str(&name);
+            }
+        }
+        if let Some(arguments) = function.arguments {
+            call.arguments.push_str(&argument_text(arguments));
+        }
+    }
+
+    /// Tells what was still open and how the answer ended.
+    fn finish(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
+        self.close_reasoning(out);
+        if let Some(open) = self.message.take() {
+            let item = message_item(&open.id, Some(open.text));
+            out.push(Event::ItemDone { id: open.id, item: Box::new(item) });
+        }
+        match self.finish_reason.as_deref() {
+            Some("length") => return Err(ModelError::Incomplete("max_output_tokens".to_owned())),
+            Some("content_filter") => return Err(ModelError::Incomplete("content_filter".to_owned())),
+            _ => {}
+        }
+        for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.name.is_empty()) {
+            let id = new_item_id("fc");
+            let item = self.call_item(call, &id);
+            out.push(Event::ItemDone { id, item: Box::new(item) });
+        }
+        let response_id = self.response_id.take().unwrap_or_else(|| new_item_id("resp").to_string());
+        out.push(Event::Completed { response_id, usage: self.usage.take() });
+        self.is_complete = true;
+        Ok(())
+    }
+
+    fn close_reasoning(&mut self, out: &mut Vec<Event>) {
+        if let Some(open) = self.reasoning.take() {
+            out.push(Event::ItemDone { id: open.id, item: Box::new(reasoning_item(open.text)) });
+        }
+    }
+
+    fn call_item(&self, call: Call, id: &ItemId) -> ResponseItem {
+        let call_id = if call.id.is_empty() { new_item_id("call").to_string() } else { call.id };
+        let (name, id) = (call.name, Some(id.to_string()));
+        if self.custom_tools.contains(&name) {
+            let input = free_text_input(&call.arguments);
+            return ResponseItem::CustomToolCall { call_id, name, input, status: None, id };
+        }
+        let arguments = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
+        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
+    }
+}
+
+fn message_item(id: &ItemId, text: Option<String>) -> ResponseItem {
+    ResponseItem::Message {
+        role: "assistant".to_owned(),
+        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
+        end_turn: None,
+        phase: None,
+        id: Some(id.to_string()),
+    }
+}
+
+fn reasoning_item(text: String) -> ResponseItem {
+    let content = (!text.is_empty()).then(|| vec![ReasoningItemContent::ReasoningText { text }]);
+    ResponseItem::Reasoning { summary: Vec::new(), content, encrypted_content: None }
+}
+
+/// Arguments are a string with JSON inside, or with some servers the JSON itself.
+fn argument_text(arguments: &RawValue) -> Cow<'_, str> {
+    let raw = arguments.get();
+    match serde_json::from_str::<Option<Text<'_>>>(raw) {
+        Ok(text) => text.map_or(Cow::Borrowed(""), |text| text.0),
+        Err(_) => Cow::Borrowed(raw),
+    }
+}
+
+fn failure(error: &Value) -> ModelError {
+    let text_of = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
+    let message = text_of("message").or_else(|| error.as_str().map(str::to_owned));
+    let message = message.unwrap_or_else(|| error.to_string());
+    let code = text_of("code").or_else(|| text_of("type")).unwrap_or_default();
+    if code == "context_length_exceeded" || message.contains("maximum context length") {
+        return ModelError::ContextWindowExceeded;
+    }
+    ModelError::Failed { retry_after: wait_in_words(&message), code, message }
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    reasoning_content: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    reasoning: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<CallFragment<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct CallFragment<'a> {
+    index: Option<i64>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Usage {
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    total_tokens: i64,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PromptDetails {
+    cached_tokens: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Option<i64>,
+}
+
+impl From<Usage> for TokenUsageBreakdown {
+    fn from(usage: Usage) -> Self {
+        let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        Self {
+            total_tokens: usage.total_tokens.max(usage.prompt_tokens + usage.completion_tokens),
+            input_tokens: usage.prompt_tokens,
+            cached_input_tokens: cached.unwrap_or(0),
+            output_tokens: usage.completion_tokens,
+            reasoning_output_tokens: reasoning.unwrap_or(0),
+        }
+    }
+}

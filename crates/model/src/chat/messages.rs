@@ -1,0 +1,235 @@
+//! The history as chat messages.
+//!
+//! Many chat templates refuse two messages of one side in a row or a system message that is not the
+//! first. So neighbours are merged, and developer messages in the middle speak as the user. Texts are
+//! merged as escaped bytes: each item is rendered once and its rendering spliced in.
+
+use bytes::Bytes;
+use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
+use serde_json::{Value, json};
+
+use crate::{
+    HistoryItem, Request,
+    body::BodyBuilder,
+    history::Dialect,
+    pairs::{ABORTED, Group, ToolResult, exchange, says_something},
+};
+
+/// Between texts that were separate messages.
+const GAP: &str = "\\n\\n";
+
+pub(super) fn write_messages(request: &Request, body: &mut BodyBuilder) {
+    let exchange = exchange(&request.input, says_something);
+    let mut to = Messages { body, is_first: true, images: Vec::new() };
+    to.system(request.instructions.json(), &exchange.preamble);
+    for group in &exchange.groups {
+        match group {
+            Group::User(items) => to.user(items),
+            Group::Assistant { items, results } => to.assistant(items, results),
+        }
+    }
+    to.pending_images();
+}
+
+struct Messages<'b> {
+    body: &'b mut BodyBuilder,
+    is_first: bool,
+    /// Images among tool results. A tool's message is text only, so they follow in a message of the user.
+    images: Vec<String>,
+}
+
+impl Messages<'_> {
+    fn begin(&mut self) -> &mut BodyBuilder {
+        if !std::mem::take(&mut self.is_first) {
+            self.body.raw(",");
+        }
+        self.body
+    }
+
+    fn system(&mut self, instructions: Bytes, preamble: &[&HistoryItem]) {
+        let inner = instructions.slice(1..instructions.len() - 1);
+        let texts: Vec<Bytes> = std::iter::once(inner)
+            .chain(preamble.iter().map(|item| fragment(item)))
+            .filter(|text| !text.is_empty())
+            .collect();
+        if !texts.is_empty() {
+            self.begin().raw("{\"role\":\"system\",\"content\":\"");
+            self.texts(texts);
+            self.body.raw("\"}");
+        }
+    }
+
+    fn user(&mut self, items: &[&HistoryItem]) {
+        let has_images = !self.images.is_empty() || items.iter().any(|item| has_image(item.item()));
+        self.begin();
+        if !has_images {
+            self.body.raw("{\"role\":\"user\",\"content\":\"");
+            self.texts(items.iter().map(|item| fragment(item)));
+            self.body.raw("\"}");
+            return;
+        }
+        self.body.raw("{\"role\":\"user\",\"content\":[");
+        let mut separator = "";
+        for image in std::mem::take(&mut self.images) {
+            self.body.raw(separator).json(&image_part(&image));
+            separator = ",";
+        }
+        for item in items {
+            self.body.raw(separator);
+            separator = ",";
+            if has_image(item.item()) {
+                self.body.shared(fragment(item));
+            } else {
+                self.body.raw("{\"type\":\"text\",\"text\":\"").shared(fragment(item)).raw("\"}");
+            }
+        }
+        self.body.raw("]}");
+    }
+
+    fn assistant(&mut self, items: &[&HistoryItem], results: &[ToolResult<'_>]) {
+        self.pending_images();
+        let (calls, texts): (Vec<&HistoryItem>, Vec<&HistoryItem>) =
+            items.iter().partition(|item| is_call(item.item()));
+        self.begin().raw("{\"role\":\"assistant\",\"content\":\"");
+        self.texts(texts.into_iter().map(fragment));
+        self.body.raw("\"");
+        for (at, call) in calls.iter().enumerate() {
+            self.body.raw(if at == 0 { ",\"tool_calls\":[" } else { "," }).shared(fragment(call));
+        }
+        self.body.raw(if calls.is_empty() { "}" } else { "]}" });
+        for result in results {
+            self.result(result);
+        }
+    }
+
+    fn result(&mut self, result: &ToolResult<'_>) {
+        let Some(output) = result.output else {
+            let message = json!({ "role": "tool", "tool_call_id": result.call_id, "content": ABORTED });
+            self.begin().json(&message);
+            return;
+        };
+        self.begin().shared(fragment(output));
+        self.images.extend(output_images(output.item()));
+    }
+
+    fn pending_images(&mut self) {
+        if !self.images.is_empty() {
+            self.user(&[]);
+        }
+    }
+
+    fn texts(&mut self, texts: impl IntoIterator<Item = Bytes>) {
+        for (at, text) in texts.into_iter().enumerate() {
+            if at > 0 {
+                self.body.raw(GAP);
+            }
+            self.body.shared(text);
+        }
+    }
+}
+
+fn fragment(item: &HistoryItem) -> Bytes {
+    item.fragment(Dialect::Chat, render)
+}
+
+/// An item's part of a message: escaped text without its quotes, content parts if it has images, a tool
+/// call, or the whole message of a result.
+fn render(item: &ResponseItem) -> Vec<u8> {
+    match item {
+        ResponseItem::Message { content, .. } if has_image(item) => {
+            let parts: Vec<String> = content.iter().filter_map(part).map(|part| part.to_string()).collect();
+            parts.join(",").into_bytes()
+        }
+        ResponseItem::Message { content, .. } => {
+            let texts: Vec<&str> = content.iter().filter_map(text).filter(|text| !text.is_empty()).collect();
+            escaped(&texts.join("\n\n"))
+        }
+        ResponseItem::FunctionCall { name, arguments, call_id, .. } => call(call_id, name, arguments),
+        ResponseItem::CustomToolCall { name, input, call_id, .. } => {
+            call(call_id, name, &json!({ "input": input }).to_string())
+        }
+        ResponseItem::FunctionCallOutput { call_id, output }
+        | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
+            let content = output_text(output);
+            json!({ "role": "tool", "tool_call_id": call_id, "content": content }).to_string().into_bytes()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Vec<u8> {
+    // Templates parse the arguments; text that is no JSON would break every later request.
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
+    let arguments = if is_json { arguments.to_owned() } else { json!({ "input": arguments }).to_string() };
+    let function = json!({ "name": name, "arguments": arguments });
+    json!({ "id": id, "type": "function", "function": function }).to_string().into_bytes()
+}
+
+fn escaped(text: &str) -> Vec<u8> {
+    let mut json = serde_json::to_vec(text).unwrap_or_default();
+    json.pop();
+    if !json.is_empty() {
+        json.remove(0);
+    }
+    json
+}
+
+fn text(part: &ContentItem) -> Option<&str> {
+    match part {
+        ContentItem::InputText { text } | ContentItem::OutputText { text } => Some(text),
+        ContentItem::InputImage { .. } | ContentItem::Unrecognized(_) => None,
+    }
+}
+
+fn part(part: &ContentItem) -> Option<Value> {
+    match part {
+        ContentItem::InputImage { image_url } => Some(image_part(image_url)),
+        other => {
+            text(other).filter(|text| !text.is_empty()).map(|text| json!({"type": "text", "text": text}))
+        }
+    }
+}
+
+fn image_part(url: &str) -> Value {
+    json!({ "type": "image_url", "image_url": { "url": url } })
+}
+
+fn has_image(item: &ResponseItem) -> bool {
+    let ResponseItem::Message { content, .. } = item else { return false };
+    content.iter().any(|part| matches!(part, ContentItem::InputImage { .. }))
+}
+
+fn is_call(item: &ResponseItem) -> bool {
+    matches!(item, ResponseItem::FunctionCall { .. } | ResponseItem::CustomToolCall { .. })
+}
+
+fn output_text(output: &FunctionCallOutputBody) -> String {
+    let parts = match output {
+        FunctionCallOutputBody::Text(text) => return text.clone(),
+        FunctionCallOutputBody::Content(parts) => parts,
+    };
+    let texts: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match part {
+            FunctionCallOutputContentItem::InputText { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    if texts.is_empty() { "(the result is an image, which follows)".to_owned() } else { texts.join("\n") }
+}
+
+fn output_images(item: &ResponseItem) -> Vec<String> {
+    let (ResponseItem::FunctionCallOutput { output, .. } | ResponseItem::CustomToolCallOutput { output, .. }) =
+        item
+    else {
+        return Vec::new();
+    };
+    let FunctionCallOutputBody::Content(parts) = output else { return Vec::new() };
+    parts
+        .iter()
+        .filter_map(|part| match part {
+            FunctionCallOutputContentItem::InputImage { image_url, .. } => Some(image_url.clone()),
+            _ => None,
+        })
+        .collect()
+}

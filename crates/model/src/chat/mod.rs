@@ -1,0 +1,77 @@
+//! Chat Completions, as Ollama, LM Studio, vLLM and llama.cpp speak it.
+
+mod decoder;
+mod messages;
+mod wire;
+
+use http::HeaderMap;
+
+use crate::{
+    Credentials, Request, WireApi,
+    body::Body,
+    http::{Dialect, Effort, bearer, user_agent},
+    stream::Decoder,
+};
+
+pub(crate) use wire::{custom_description, tool};
+
+/// The dialect itself has no settings.
+pub(crate) struct Chat;
+
+impl Dialect for Chat {
+    const WIRE_API: WireApi = WireApi::Chat;
+    const PATH: &'static str = "/chat/completions";
+
+    fn body(&self, request: &Request, _: Effort) -> Body {
+        wire::body(request)
+    }
+
+    fn headers(&self, request: &Request) -> HeaderMap {
+        user_agent(request)
+    }
+
+    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap) {
+        bearer(credentials, headers);
+    }
+
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+        Box::new(decoder::ChatDecoder::new(request.tools.custom_names()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::pairs::tests::history;
+
+    proptest! {
+        #[test]
+        fn every_call_is_followed_by_its_result(
+            words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
+        ) {
+            let request = Request { input: history(&words.join(" ")), ..Request::default() };
+            let body = Chat.body(&request, Effort::Full).to_json();
+            let mut expected: Vec<String> = Vec::new();
+            let mut last_role = String::new();
+            for message in body["messages"].as_array().unwrap() {
+                let role = message["role"].as_str().unwrap().to_owned();
+                if role == "tool" {
+                    prop_assert!(!expected.is_empty(), "a result without a call");
+                    let call = expected.remove(0);
+                    prop_assert_eq!(message["tool_call_id"].as_str().unwrap(), call);
+                    last_role = role;
+                    continue;
+                }
+                prop_assert!(expected.is_empty(), "a call without a result");
+                prop_assert_ne!(&role, &last_role, "two messages of one side");
+                let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+                expected.extend(calls.iter().map(|call: &Value| call["id"].as_str().unwrap().to_owned()));
+                last_role = role;
+            }
+            prop_assert!(expected.is_empty(), "a call without a result at the end");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Everything that can go wrong between a request and the end of its answer, and what a client is told.
+//!
+//! The texts are part of the contract where the protocol's reference fixes them (`unexpected status …`,
+//! `exceeded retry limit …`, `stream disconnected before completion: …`). No text contains a credential
+//! or the query of a URL.
+
+use std::{fmt, time::Duration};
+
+use codicil_protocol::{CodexErrorInfo, RateLimitSnapshot, TurnError};
+use http::StatusCode;
+
+/// Why a model gave no complete answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    #[error("{0}")]
+    Config(String),
+    /// There is no credential to send; the text says what to set or run.
+    #[error("{0}")]
+    Unauthorized(String),
+    #[error("could not reach {url}: {cause}")]
+    Connect { url: String, cause: String },
+    #[error("{0}")]
+    Status(Box<StatusFailure>),
+    #[error("exceeded retry limit, last status: 429 Too Many Requests{}", request_suffix(.request_id))]
+    RateLimited { retry_after: Option<Duration>, request_id: Option<String> },
+    #[error("{0}")]
+    UsageLimitReached(Box<UsageLimit>),
+    #[error("your plan does not include this model; sign in with another plan or use an API key")]
+    UsageNotIncluded,
+    #[error("the account's quota is used up; check its plan and billing details with the provider")]
+    QuotaExceeded,
+    #[error(
+        "the conversation no longer fits the model's context window; compact the thread or start a new one"
+    )]
+    ContextWindowExceeded,
+    #[error("{0}")]
+    InvalidPrompt(String),
+    #[error("the model is overloaded at the moment; try again later or choose another model")]
+    Overloaded { retry_after: Option<Duration> },
+    /// The provider gave up within the stream, for a reason that may pass.
+    #[error("stream disconnected before completion: {message}")]
+    Failed { code: String, message: String, retry_after: Option<Duration> },
+    #[error("stream disconnected before completion: Incomplete response returned, reason: {0}")]
+    Incomplete(String),
+    #[error("stream disconnected before completion: {0}")]
+    Disconnected(String),
+    #[error("stream disconnected before completion: no answer within {} s", .0.as_secs_f32())]
+    FirstTokenTimeout(Duration),
+    #[error("stream disconnected before completion: idle timeout waiting for SSE")]
+    Stalled(Duration),
+    #[error("the provider answered {content_type} instead of an event stream, url: {url}")]
+    NotAStream { url: String, content_type: String },
+}
+
+/// An HTTP answer that is not a success and has no meaning of its own in [`ModelError`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusFailure {
+    pub status: StatusCode,
+    /// Where the request went, without its query.
+    pub url: String,
+    pub body: String,
+    /// `error.message` of a JSON body.
+    pub message: Option<String>,
+    /// `error.code` of a JSON body.
+    pub code: Option<String>,
+    /// `error.type` of a JSON body.
+    pub kind: Option<String>,
+    pub retry_after: Option<Duration>,
+    pub request_id: Option<String>,
+}
+
+/// A plan's limit that was reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UsageLimit {
+    pub plan: Option<String>,
+    pub resets_in: Option<Duration>,
+    pub rate_limits: Option<RateLimitSnapshot>,
+}
+
+impl ModelError {
+    /// What the client is told when this error ends a turn.
+    pub fn to_turn_error(&self) -> TurnError {
+        TurnError {
+            message: self.to_string(),
+            codex_error_info: Some(self.error_info()),
+            additional_details: None,
+        }
+    }
+
+    /// What the client is told while the turn goes on with retry number `retry` of `of`.
+    pub fn to_retry_error(&self, retry: u32, of: u32) -> TurnError {
+        TurnError {
+            message: format!("Reconnecting... {retry}/{of}"),
+            codex_error_info: Some(CodexErrorInfo::ResponseStreamDisconnected {
+                http_status_code: self.http_status_code(),
+            }),
+            additional_details: Some(self.to_string()),
+        }
+    }
+
+    /// Whether the same request may succeed later. See [`RetryPolicy`](crate::RetryPolicy).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Status(failure) => failure.may_pass(),
+            Self::Incomplete(reason) => !matches!(reason.as_str(), "content_filter" | "refusal"),
+            Self::Connect { .. }
+            | Self::RateLimited { .. }
+            | Self::Failed { .. }
+            | Self::Disconnected(_)
+            | Self::FirstTokenTimeout(_)
+            | Self::Stalled(_) => true,
+            Self::Config(_)
+            | Self::Unauthorized(_)
+            | Self::UsageLimitReached(_)
+            | Self::UsageNotIncluded
+            | Self::QuotaExceeded
+            | Self::ContextWindowExceeded
+            | Self::InvalidPrompt(_)
+            | Self::Overloaded { .. }
+            | Self::NotAStream { .. } => false,
+        }
+    }
+
+    /// Whether the provider itself repeats the request, without a word to the client.
+    pub(crate) fn is_request_retryable(&self) -> bool {
+        match self {
+            Self::Connect { .. } => true,
+            Self::Status(failure) => failure.status.is_server_error(),
+            _ => false,
+        }
+    }
+
+    /// How long the provider asked to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status(failure) => failure.retry_after,
+            Self::RateLimited { retry_after, .. }
+            | Self::Overloaded { retry_after }
+            | Self::Failed { retry_after, .. } => *retry_after,
+            Self::UsageLimitReached(limit) => limit.resets_in,
+            _ => None,
+        }
+    }
+
+    /// The HTTP status behind this error, where there was one.
+    pub fn http_status_code(&self) -> Option<u16> {
+        match self {
+            Self::Status(failure) => Some(failure.status.as_u16()),
+            Self::RateLimited { .. } => Some(429),
+            _ => None,
+        }
+    }
+
+    /// The protocol's name for this error.
+    pub fn error_info(&self) -> CodexErrorInfo {
+        match self {
+            Self::Unauthorized(_) => CodexErrorInfo::Unauthorized,
+            Self::Connect { .. } => CodexErrorInfo::HttpConnectionFailed { http_status_code: None },
+            Self::Status(failure) => failure.error_info(),
+            Self::RateLimited { .. } => {
+                CodexErrorInfo::ResponseTooManyFailedAttempts { http_status_code: Some(429) }
+            }
+            Self::UsageLimitReached(_) | Self::UsageNotIncluded | Self::QuotaExceeded => {
+                CodexErrorInfo::UsageLimitExceeded
+            }
+            Self::ContextWindowExceeded => CodexErrorInfo::ContextWindowExceeded,
+            Self::Overloaded { .. } => CodexErrorInfo::ServerOverloaded,
+            Self::Disconnected(_) | Self::FirstTokenTimeout(_) | Self::Stalled(_) => {
+                CodexErrorInfo::ResponseStreamDisconnected { http_status_code: None }
+            }
+            Self::Config(_)
+            | Self::InvalidPrompt(_)
+            | Self::Failed { .. }
+            | Self::Incomplete(_)
+            | Self::NotAStream { .. } => CodexErrorInfo::Other,
+        }
+    }
+}
+
+impl StatusFailure {
+    fn may_pass(&self) -> bool {
+        self.status.is_server_error() || self.status == StatusCode::REQUEST_TIMEOUT
+    }
+
+    fn error_info(&self) -> CodexErrorInfo {
+        match self.status.as_u16() {
+            401 | 403 => CodexErrorInfo::Unauthorized,
+            400 | 404 | 422 => CodexErrorInfo::BadRequest,
+            500 => CodexErrorInfo::InternalServerError,
+            status @ (408 | 501..=599) => {
+                CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) }
+            }
+            _ => CodexErrorInfo::Other,
+        }
+    }
+}
+
+impl fmt::Display for StatusFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status.as_u16() {
+            400 => return f.write_str(&self.body),
+            500 => return f.write_str("the model's provider had an internal error; try again in a moment"),
+            status => write!(f, "unexpected status {status}")?,
+        }
+        if let Some(reason) = self.status.canonical_reason() {
+            write!(f, " {reason}")?;
+        }
+        let text = self.message.as_deref().unwrap_or(&self.body);
+        write!(f, ": {text}, url: {}{}", self.url, request_suffix(&self.request_id))
+    }
+}
+
+impl fmt::Display for UsageLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.plan {
+            Some(plan) => write!(f, "the usage limit of your {plan} plan is reached")?,
+            None => f.write_str("your usage limit is reached")?,
+        }
+        match self.resets_in {
+            Some(wait) => write!(f, "; it resets in {}", words(wait)),
+            None => f.write_str("; try again later"),
+        }
+    }
+}
+
+/// A waiting time as a person says it: its two largest units.
+fn words(wait: Duration) -> String {
+    let minutes = wait.as_secs().div_ceil(60);
+    let units = [(minutes / 1440, "day"), (minutes / 60 % 24, "hour"), (minutes % 60, "minute")];
+    let parts: Vec<String> = (units.iter().filter(|(count, _)| *count > 0).take(2))
+        .map(|(count, unit)| format!("{count} {unit}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    if parts.is_empty() { "less than a minute".to_owned() } else { parts.join(" ") }
+}
+
+fn request_suffix(request_id: &Option<String>) -> String {
+    request_id.as_ref().map(|id| format!(", request id: {id}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_times_read_well() {
+        let check = |seconds, expected: &str| assert_eq!(words(Duration::from_secs(seconds)), expected);
+        check(0, "less than a minute");
+        check(30, "1 minute");
+        check(3600, "1 hour");
+        check(3660, "1 hour 1 minute");
+        check(90_061, "1 day 1 hour");
+    }
+}

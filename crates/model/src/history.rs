@@ -1,0 +1,332 @@
+//! What the model has seen so far, kept in the form in which it is sent.
+//!
+//! Each request carries the whole history, so a history remembers its rendering. Items are grouped into
+//! segments; a segment is rendered once and is then one chunk of every later request, shared and not
+//! copied. New segments are small (what was added since the last request) and small neighbours are joined
+//! into larger ones as a binary counter does it, so that a long history stays a short list of chunks and
+//! each item is copied a few times in its life, however many requests it takes part in.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
+
+/// Segments grow up to about this many bytes.
+const SEGMENT: usize = 64 * 1024;
+
+/// The conversation as the model gets it. Cloning is cheap and shares everything.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    segments: Vec<Arc<Segment>>,
+    /// What was added since the last snapshot.
+    fresh: Vec<HistoryItem>,
+}
+
+impl History {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn push(&mut self, item: impl Into<HistoryItem>) {
+        self.fresh.push(item.into());
+    }
+
+    /// The history for a request. What was added since the last snapshot becomes part of the shared
+    /// rendering, which is why this wants the history itself and not a clone of it.
+    pub fn snapshot(&mut self) -> Self {
+        if !self.fresh.is_empty() {
+            self.segments.push(Arc::new(Segment::new(std::mem::take(&mut self.fresh))));
+            self.join_neighbours();
+        }
+        self.clone()
+    }
+
+    /// Keeps the first `len` items.
+    pub fn truncate(&mut self, len: usize) {
+        let mut left = len;
+        let mut kept = Vec::new();
+        for segment in self.segments.drain(..) {
+            let count = segment.items.len();
+            if count <= left {
+                left -= count;
+                kept.push(segment);
+                continue;
+            }
+            let items: Vec<_> = segment.items.iter().take(left).cloned().collect();
+            if !items.is_empty() {
+                kept.push(Arc::new(Segment::new(items)));
+            }
+            left = 0;
+        }
+        self.segments = kept;
+        self.fresh.truncate(left);
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &HistoryItem> {
+        self.segments.iter().flat_map(|segment| segment.items.iter()).chain(&self.fresh)
+    }
+
+    pub fn len(&self) -> usize {
+        self.segments.iter().map(|segment| segment.items.len()).sum::<usize>() + self.fresh.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.fresh.is_empty()
+    }
+
+    /// The items in the form of the Responses API, separated by commas within each chunk.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = Bytes> {
+        let fresh = (!self.fresh.is_empty()).then(|| render(&self.fresh));
+        let rendered = self.segments.iter().map(|segment| segment.json().clone()).chain(fresh);
+        rendered.filter(|chunk| !chunk.is_empty())
+    }
+
+    fn join_neighbours(&mut self) {
+        while let [.., before, last] = self.segments.as_slice() {
+            if before.weight > 2 * last.weight || before.weight + last.weight > SEGMENT {
+                return;
+            }
+            let joined = Arc::new(before.join(last));
+            self.segments.truncate(self.segments.len() - 2);
+            self.segments.push(joined);
+        }
+    }
+}
+
+impl<T: Into<HistoryItem>> FromIterator<T> for History {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut history = Self::new();
+        let mut weight = 0;
+        for item in items.into_iter().map(Into::into) {
+            weight += item.weight();
+            history.push(item);
+            // A history that is loaded whole starts with segments of their final size.
+            if weight > SEGMENT / 2 {
+                history.segments.push(Arc::new(Segment::new(std::mem::take(&mut history.fresh))));
+                weight = 0;
+            }
+        }
+        history
+    }
+}
+
+impl<T: Into<HistoryItem>> Extend<T> for History {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        self.fresh.extend(items.into_iter().map(Into::into));
+    }
+}
+
+/// An item of a history. Clones share it and what was rendered of it.
+#[derive(Clone, Debug)]
+pub struct HistoryItem(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    item: ResponseItem,
+    /// The item in the dialect that first asked for it. A thread seldom speaks two.
+    fragment: OnceLock<(Dialect, Bytes)>,
+}
+
+/// The dialects that render items one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Chat,
+    Anthropic,
+}
+
+impl HistoryItem {
+    pub fn new(item: ResponseItem) -> Self {
+        Self(Arc::new(Inner { item, fragment: OnceLock::new() }))
+    }
+
+    pub fn item(&self) -> &ResponseItem {
+        &self.0.item
+    }
+
+    /// The item in `dialect`, rendered at the first call only.
+    pub(crate) fn fragment(&self, dialect: Dialect, render: fn(&ResponseItem) -> Vec<u8>) -> Bytes {
+        let (of, bytes) = self.0.fragment.get_or_init(|| (dialect, render(self.item()).into()));
+        if *of == dialect { bytes.clone() } else { render(self.item()).into() }
+    }
+
+    /// About how many bytes the item takes, without rendering it.
+    pub(crate) fn weight(&self) -> usize {
+        weight(self.item()) + 64
+    }
+}
+
+impl From<ResponseItem> for HistoryItem {
+    fn from(item: ResponseItem) -> Self {
+        Self::new(item)
+    }
+}
+
+#[derive(Debug)]
+struct Segment {
+    items: Box<[HistoryItem]>,
+    weight: usize,
+    json: OnceLock<Bytes>,
+}
+
+impl Segment {
+    fn new(items: Vec<HistoryItem>) -> Self {
+        let weight = items.iter().map(|item| item.weight()).sum();
+        Self { items: items.into(), weight, json: OnceLock::new() }
+    }
+
+    fn json(&self) -> &Bytes {
+        self.json.get_or_init(|| render(&self.items))
+    }
+
+    /// Both segments as one. What is rendered already is not rendered again.
+    fn join(&self, next: &Self) -> Self {
+        let json = OnceLock::new();
+        if let Some(rendered) = self.json.get() {
+            let _ = json.set(concatenate(rendered, next.json()));
+        }
+        let items = self.items.iter().chain(&next.items).cloned().collect();
+        Self { items, weight: self.weight + next.weight, json }
+    }
+}
+
+fn concatenate(first: &Bytes, second: &Bytes) -> Bytes {
+    if first.is_empty() || second.is_empty() {
+        return if first.is_empty() { second.clone() } else { first.clone() };
+    }
+    let mut joined = BytesMut::with_capacity(first.len() + 1 + second.len());
+    joined.put_slice(first);
+    joined.put_u8(b',');
+    joined.put_slice(second);
+    joined.freeze()
+}
+
+fn render(items: &[HistoryItem]) -> Bytes {
+    let mut json = Vec::with_capacity(items.iter().map(|item| item.weight()).sum());
+    for item in items {
+        let before = json.len();
+        if before > 0 {
+            json.push(b',');
+        }
+        if !crate::responses::write_item(item.item(), &mut json) {
+            json.truncate(before);
+        }
+    }
+    json.shrink_to_fit();
+    json.into()
+}
+
+fn weight(item: &ResponseItem) -> usize {
+    match item {
+        ResponseItem::Message { content, .. } => content.iter().map(content_weight).sum(),
+        ResponseItem::FunctionCall { arguments, .. } => arguments.len(),
+        ResponseItem::CustomToolCall { input, .. } => input.len(),
+        ResponseItem::FunctionCallOutput { output, .. }
+        | ResponseItem::CustomToolCallOutput { output, .. } => match output {
+            FunctionCallOutputBody::Text(text) => text.len(),
+            FunctionCallOutputBody::Content(parts) => parts.iter().map(output_weight).sum(),
+        },
+        ResponseItem::Reasoning { encrypted_content, .. } => {
+            encrypted_content.as_ref().map_or(0, String::len) + 256
+        }
+        ResponseItem::ImageGenerationCall { result, .. } => result.len(),
+        ResponseItem::Compaction { encrypted_content } => encrypted_content.len(),
+        _ => 256,
+    }
+}
+
+fn content_weight(part: &ContentItem) -> usize {
+    match part {
+        ContentItem::InputText { text } | ContentItem::OutputText { text } => text.len(),
+        ContentItem::InputImage { image_url } => image_url.len(),
+        ContentItem::Unrecognized(_) => 256,
+    }
+}
+
+fn output_weight(part: &FunctionCallOutputContentItem) -> usize {
+    match part {
+        FunctionCallOutputContentItem::InputText { text } => text.len(),
+        FunctionCallOutputContentItem::InputImage { image_url, .. } => image_url.len(),
+        FunctionCallOutputContentItem::Unrecognized(_) => 256,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> ResponseItem {
+        ResponseItem::Message {
+            role: "user".into(),
+            content: vec![ContentItem::InputText { text: text.into() }],
+            end_turn: None,
+            phase: None,
+            id: None,
+        }
+    }
+
+    fn json(history: &History) -> String {
+        let chunks: Vec<_> = history.chunks().collect();
+        format!("[{}]", String::from_utf8(chunks.join(&b","[..])).unwrap())
+    }
+
+    fn texts(history: &History) -> Vec<String> {
+        let value: serde_json::Value = serde_json::from_str(&json(history)).unwrap();
+        let items = value.as_array().unwrap().iter();
+        items.map(|item| item["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_long_history_stays_a_short_list_of_shared_chunks() {
+        let mut history = History::new();
+        for at in 0..5000 {
+            history.push(message(&format!("message {at}")));
+            history.snapshot().chunks().count();
+        }
+        let first: Vec<_> = history.snapshot().chunks().collect();
+        assert!(first.len() < 40, "{} chunks", first.len());
+
+        history.push(message("one more"));
+        let second: Vec<_> = history.snapshot().chunks().collect();
+        let shared = first.iter().zip(&second).filter(|(a, b)| a.as_ptr() == b.as_ptr()).count();
+        assert!(shared + 8 >= first.len(), "{shared} of {} chunks are shared", first.len());
+        assert_eq!(texts(&history).len(), 5001);
+    }
+
+    #[test]
+    fn joining_keeps_order_and_bytes() {
+        let mut grown = History::new();
+        for at in 0..300 {
+            grown.push(message(&at.to_string()));
+            if at % 3 == 0 {
+                grown.snapshot().chunks().count();
+            }
+        }
+        let loaded: History = (0..300).map(|at| message(&at.to_string())).collect();
+        assert_eq!(json(&grown), json(&loaded));
+        assert_eq!(grown.len(), 300);
+    }
+
+    #[test]
+    fn truncating_keeps_the_first_items() {
+        for len in [0, 1, 7, 150, 299, 300, 400] {
+            let mut history: History = (0..300).map(|at| message(&at.to_string())).collect();
+            history.snapshot().chunks().count();
+            history.push(message("300"));
+            history.truncate(len);
+            let expected: Vec<_> = (0..301.min(len)).map(|at| at.to_string()).collect();
+            assert_eq!(texts(&history), expected);
+        }
+    }
+
+    #[test]
+    fn items_that_are_not_sent_leave_no_trace() {
+        let items =
+            [ResponseItem::Other, message("a"), ResponseItem::Other, message("b"), ResponseItem::Other];
+        let mut history = History::new();
+        for item in items {
+            history.push(item);
+            history.snapshot().chunks().count();
+        }
+        assert_eq!(texts(&history), ["a", "b"]);
+    }
+}

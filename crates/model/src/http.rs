@@ -1,0 +1,376 @@
+//! Requests over HTTP, the same for all dialects: address, headers, credentials, silent retries.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body::Body as _;
+use reqwest::Url;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::{
+    Auth, Credentials, Environment, Event, EventStream, Limits, ModelError, Provider, ProviderConfig,
+    ProviderContext, Request, Secret, WireApi,
+    body::Body,
+    clients::client_for,
+    status,
+    stream::{Deadlines, Decoder, HttpSource, Live},
+};
+
+/// No more than this of an error's body is read.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// What tells one HTTP dialect from another.
+pub(crate) trait Dialect: Send + Sync + 'static {
+    const WIRE_API: WireApi;
+    /// What follows the base URL.
+    const PATH: &'static str;
+
+    fn body(&self, request: &Request, effort: Effort) -> Body;
+
+    fn headers(&self, request: &Request) -> HeaderMap;
+
+    /// Puts the credentials where the dialect wants them.
+    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap);
+
+    fn decoder(&self, request: &Request) -> Box<dyn Decoder>;
+
+    /// Whether a request that failed like this may succeed in its reduced form.
+    fn is_worth_reducing(&self, error: &ModelError) -> bool {
+        let _ = error;
+        false
+    }
+}
+
+/// How much of a request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Full,
+    /// Without what the provider refused: signed reasoning that no longer fits its conversation.
+    Reduced,
+}
+
+/// A provider that speaks `D` over HTTP.
+pub(crate) struct HttpProvider<D> {
+    shared: Arc<Shared<D>>,
+}
+
+struct Shared<D> {
+    id: String,
+    url: Url,
+    headers: HeaderMap,
+    limits: Limits,
+    keys: Keys,
+    dialect: D,
+}
+
+/// Where the credentials of a provider come from.
+struct Keys {
+    token: Option<Secret>,
+    auth: Option<Arc<dyn Auth>>,
+    env_key: Option<String>,
+    instructions: Option<String>,
+    is_login_possible: bool,
+    environment: Environment,
+}
+
+impl<D: Dialect> HttpProvider<D> {
+    pub fn new(
+        id: &str,
+        config: &ProviderConfig,
+        context: &ProviderContext,
+        dialect: D,
+    ) -> Result<Self, ModelError> {
+        let keys = Keys {
+            token: config.experimental_bearer_token.clone(),
+            auth: context.auth.clone().filter(|_| config.requires_openai_auth),
+            env_key: config.env_key.clone(),
+            instructions: config.env_key_instructions.clone(),
+            is_login_possible: config.requires_openai_auth,
+            environment: context.environment.clone(),
+        };
+        let shared = Shared {
+            id: id.to_owned(),
+            url: endpoint(id, config, &context.environment, D::PATH)?,
+            headers: configured_headers(id, config, &context.environment)?,
+            limits: config.limits(),
+            keys,
+            dialect,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl<D: Dialect> Provider for HttpProvider<D> {
+    fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    fn wire_api(&self) -> WireApi {
+        D::WIRE_API
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let shared = self.shared.clone();
+        EventStream::new(HttpSource::Opening(Box::pin(async move { shared.open(request).await })))
+    }
+}
+
+impl<D: Dialect> Shared<D> {
+    /// Makes the request until there is a stream to read or no reason to try again.
+    async fn open(&self, request: Request) -> Result<Live, ModelError> {
+        let mut credentials = self.keys.find(&self.id).await?;
+        let mut body = self.dialect.body(&request, Effort::Full);
+        let mut retry = 0;
+        let mut may_refresh = true;
+        let mut may_reduce = true;
+        loop {
+            let asked_at = Instant::now();
+            let error = match self.ask(&request, &body, credentials.as_ref(), asked_at).await {
+                Ok(response) => return Ok(self.read(&request, response, asked_at)),
+                Err(error) => error,
+            };
+            if is_unauthorized(&error)
+                && std::mem::take(&mut may_refresh)
+                && let Some(fresh) = self.keys.refresh(credentials.as_ref()).await?
+            {
+                credentials = Some(fresh);
+                continue;
+            }
+            if self.dialect.is_worth_reducing(&error) && std::mem::take(&mut may_reduce) {
+                body = self.dialect.body(&request, Effort::Reduced);
+                continue;
+            }
+            retry += 1;
+            let Some(wait) = self.limits.request.request_delay(retry, &error) else { return Err(error) };
+            tracing::debug!(provider = %self.id, %error, retry, "repeating a model request");
+            sleep(wait).await;
+        }
+    }
+
+    /// Makes the request once.
+    async fn ask(
+        &self,
+        request: &Request,
+        body: &Body,
+        credentials: Option<&Credentials>,
+        asked_at: Instant,
+    ) -> Result<http::Response<reqwest::Body>, ModelError> {
+        let mut headers = self.dialect.headers(request);
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(self.headers.clone());
+        if let Some(credentials) = credentials {
+            self.dialect.authorize(credentials, &mut headers);
+        }
+        let client = client_for(&self.url, self.limits.connect).await?;
+        let sending =
+            client.post(self.url.clone()).headers(headers).body(reqwest::Body::wrap(body.to_stream())).send();
+        let response = timeout_at(asked_at + self.limits.first_token, sending)
+            .await
+            .map_err(|_| ModelError::FirstTokenTimeout(self.limits.first_token))?
+            .map_err(|error| self.not_sent(&error))?;
+        let response = http::Response::from(response);
+        if response.status().is_success() {
+            return self.check_is_stream(response);
+        }
+        let (parts, body) = response.into_parts();
+        let text = error_text(body, self.limits.idle).await;
+        Err(status::failure(parts.status, &parts.headers, &self.shown_url(), &text))
+    }
+
+    fn read(&self, request: &Request, response: http::Response<reqwest::Body>, asked_at: Instant) -> Live {
+        let (parts, body) = response.into_parts();
+        let limits = &self.limits;
+        let times = Deadlines { asked_at, first_token: limits.first_token, idle: limits.idle };
+        Live::new(head_events(request, &parts.headers), body, self.dialect.decoder(request), times)
+    }
+
+    /// A web page or a plain JSON answer means that the base URL is wrong.
+    fn check_is_stream(
+        &self,
+        response: http::Response<reqwest::Body>,
+    ) -> Result<http::Response<reqwest::Body>, ModelError> {
+        let content_type = status::header(response.headers(), "content-type").unwrap_or_default();
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        if matches!(kind, "text/html" | "application/json") {
+            return Err(ModelError::NotAStream { url: self.shown_url(), content_type: kind.to_owned() });
+        }
+        Ok(response)
+    }
+
+    fn not_sent(&self, error: &reqwest::Error) -> ModelError {
+        let cause = if error.is_timeout() {
+            format!("no connection within {} s", self.limits.connect.as_secs_f32())
+        } else {
+            innermost(error)
+        };
+        if error.is_builder() {
+            return ModelError::Config(format!("invalid request for provider `{}`: {cause}", self.id));
+        }
+        ModelError::Connect { url: self.shown_url(), cause }
+    }
+
+    /// The address without its query, which may hold a key.
+    fn shown_url(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.into()
+    }
+}
+
+impl Keys {
+    /// The credentials to begin with. A provider that names no source works without.
+    async fn find(&self, id: &str) -> Result<Option<Credentials>, ModelError> {
+        if let Some(token) = &self.token {
+            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
+        }
+        if let Some(auth) = &self.auth
+            && let Some(credentials) = auth.credentials().await?
+        {
+            return Ok(Some(credentials));
+        }
+        let key = self.env_key.as_ref().and_then(|name| self.environment.get(name));
+        match key {
+            Some(key) => Ok(Some(Credentials::api_key(key))),
+            None if self.env_key.is_none() && !self.is_login_possible => Ok(None),
+            None => Err(ModelError::Unauthorized(self.missing(id))),
+        }
+    }
+
+    async fn refresh(&self, refused: Option<&Credentials>) -> Result<Option<Credentials>, ModelError> {
+        match (&self.auth, refused) {
+            (Some(auth), Some(refused)) => auth.refresh(refused).await,
+            _ => Ok(None),
+        }
+    }
+
+    fn missing(&self, id: &str) -> String {
+        let variable = self.env_key.as_ref().map(|name| format!("set the environment variable {name}"));
+        let login = self.is_login_possible.then(|| "run `codicil login`".to_owned());
+        let remedies: Vec<String> = variable.into_iter().chain(login).collect();
+        let mut text = format!("no credentials for model provider `{id}`: {}", remedies.join(" or "));
+        if let Some(instructions) = &self.instructions {
+            text.push_str(". ");
+            text.push_str(instructions);
+        }
+        text
+    }
+}
+
+/// What the headers of an answer say, in the order in which a client wants to know.
+fn head_events(request: &Request, headers: &HeaderMap) -> Vec<Event> {
+    let mut events = Vec::new();
+    let answering = status::header(headers, "openai-model").filter(|model| !model.is_empty());
+    if let Some(model) = answering.filter(|model| !model.eq_ignore_ascii_case(&request.model)) {
+        events.push(Event::Rerouted(model));
+    }
+    events.extend(status::rate_limits(headers).map(|limits| Event::RateLimits(Box::new(limits))));
+    events
+}
+
+fn is_unauthorized(error: &ModelError) -> bool {
+    matches!(error, ModelError::Status(failure) if failure.status == StatusCode::UNAUTHORIZED)
+}
+
+/// Bearer credentials, as OpenAI and most others want them.
+pub(crate) fn bearer(credentials: &Credentials, headers: &mut HeaderMap) {
+    if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.expose())) {
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    if let Some(account) = credentials.account_id.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
+        headers.insert(HeaderName::from_static("chatgpt-account-id"), account);
+    }
+}
+
+/// A header that is left out of debug output.
+pub(crate) fn sensitive(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(value.trim()).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The `user-agent` alone: other providers are not told about threads and turns.
+pub(crate) fn user_agent(request: &Request) -> HeaderMap {
+    let agent = request.headers.get(header::USER_AGENT);
+    agent.map(|agent| (header::USER_AGENT, agent.clone())).into_iter().collect()
+}
+
+fn endpoint(
+    id: &str,
+    config: &ProviderConfig,
+    environment: &Environment,
+    path: &str,
+) -> Result<Url, ModelError> {
+    let default = || {
+        let (url, variable) = config.default_base_url()?;
+        // The variables name the provider that the vendor runs; other providers set their own URL.
+        let is_vendors = ProviderConfig::builtin(id).is_some();
+        let replaced = environment.get(variable).filter(|_| is_vendors);
+        Some(replaced.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
+    };
+    let base = config.base_url.clone().or_else(default);
+    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
+    let text = format!("{}{path}", base.trim_end_matches('/'));
+    let mut url =
+        Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
+            ModelError::Config(format!("model provider `{id}` has an invalid base_url: {base}"))
+        })?;
+    if let Some(params) = config.query_params.as_ref().filter(|params| !params.is_empty()) {
+        url.query_pairs_mut().extend_pairs(params);
+    }
+    Ok(url)
+}
+
+/// The vendors' variables are used with and without the version; the path needs it.
+fn with_version(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    if url.ends_with("/v1") { url.to_owned() } else { format!("{url}/v1") }
+}
+
+fn configured_headers(
+    id: &str,
+    config: &ProviderConfig,
+    environment: &Environment,
+) -> Result<HeaderMap, ModelError> {
+    let plain = config.http_headers.iter().flatten().map(|(name, value)| (name, Some(value.clone())));
+    let from_env =
+        config.env_http_headers.iter().flatten().map(|(name, variable)| (name, environment.get(variable)));
+    let mut headers = HeaderMap::new();
+    for (name, value) in plain.chain(from_env) {
+        let Some(value) = value else { continue };
+        let invalid = || ModelError::Config(format!("model provider `{id}` has an invalid header: {name}"));
+        let key = HeaderName::try_from(name).map_err(|_| invalid())?;
+        headers.insert(key, sensitive(&value).ok_or_else(invalid)?);
+    }
+    Ok(headers)
+}
+
+/// The beginning of an error's body, read with patience but not for ever.
+async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
+    let mut text = Vec::new();
+    let reading = async {
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            if let Ok(data) = frame.into_data() {
+                text.extend_from_slice(&data);
+            }
+            if text.len() >= ERROR_BODY {
+                break;
+            }
+        }
+    };
+    let _ = timeout(patience.min(Duration::from_secs(10)), reading).await;
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The text of the cause at the bottom, which names the reason without the address.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

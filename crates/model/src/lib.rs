@@ -1,0 +1,58 @@
+//! Language models as streams of events.
+//!
+//! A [`Provider`] takes a [`Request`] and gives an [`EventStream`]: batches of [`Event`]s, the same
+//! whatever the provider speaks. Four dialects exist: *responses* (OpenAI's Responses API), *chat* (Chat
+//! Completions, as local servers speak it), *anthropic* (Messages) and *scripted* (an embedded model that
+//! follows a file). [`ProviderConfig`] says which one, [`Catalogue`] what is known about a model.
+//!
+//! Two things shape the code. A history is sent whole with each request, so [`History`] keeps what it
+//! rendered and a body is a list of shared chunks: the cost of a turn does not grow with its thread. And a
+//! burst of tokens must cost next to nothing, so bytes are parsed where they lie and handed on in batches,
+//! without a task or a channel in between.
+//!
+//! What the crate leaves to its caller: which items make up the history, retrying a stream that broke (it
+//! has to tell the client; [`RetryPolicy`] says how long to wait), and running the tools.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod error;
+mod event;
+mod history;
+mod instructions;
+mod request;
+mod tools;
+
+mod auth;
+mod catalogue;
+mod config;
+mod provider;
+mod retry;
+
+mod body;
+mod clients;
+mod http;
+mod pairs;
+mod sse;
+mod status;
+mod stream;
+
+mod anthropic;
+mod chat;
+mod responses;
+mod scripted;
+
+pub use {
+    auth::{Auth, AuthFuture, Credentials, Secret},
+    catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
+    config::{Limits, ProviderConfig, WireApi},
+    error::{ModelError, StatusFailure, UsageLimit},
+    event::Event,
+    history::{History, HistoryItem},
+    instructions::Instructions,
+    provider::{Environment, Provider, ProviderContext, connect},
+    request::{Reasoning, Request},
+    retry::RetryPolicy,
+    scripted::{Script, ScriptError},
+    stream::{EventStream, Flow},
+    tools::{Grammar, ToolSpec, Tools},
+};

@@ -1,0 +1,263 @@
+//! The history as an exchange between two sides, for dialects that are strict about it.
+//!
+//! Chat Completions and Anthropic's Messages want the result of every tool call right after the message
+//! that called, and refuse a conversation where a call or a result stands alone. A history is not always
+//! like that: a turn may have been interrupted, a user may have spoken while a tool ran. So each call gets
+//! its result here, taken from where it lies or made up, and results without a call are dropped.
+
+use std::collections::{HashMap, VecDeque};
+
+use codicil_protocol::{ContentItem, ResponseItem};
+
+use crate::{History, HistoryItem};
+
+/// What stands in for the result of a call that never got one.
+pub(crate) const ABORTED: &str = "aborted";
+
+/// A history cut into what each side said in one go.
+pub(crate) struct Exchange<'a> {
+    /// Developer messages before anybody spoke: they belong to the instructions.
+    pub preamble: Vec<&'a HistoryItem>,
+    pub groups: Vec<Group<'a>>,
+}
+
+pub(crate) enum Group<'a> {
+    /// Messages of the user, and later ones of the developer.
+    User(Vec<&'a HistoryItem>),
+    /// Texts, reasoning and calls of the model, and the results of those calls.
+    Assistant { items: Vec<&'a HistoryItem>, results: Vec<ToolResult<'a>> },
+}
+
+pub(crate) struct ToolResult<'a> {
+    pub call_id: &'a str,
+    /// `None` when the call never got a result.
+    pub output: Option<&'a HistoryItem>,
+}
+
+/// Sorts the items for which `is_kept` holds. Calls and results are always kept, as pairs.
+pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> bool) -> Exchange<'_> {
+    let mut outputs = Outputs::of(history);
+    let mut exchange = Exchange { preamble: Vec::new(), groups: Vec::new() };
+    for (at, item) in history.iter().enumerate() {
+        match side(item.item()) {
+            Side::Developer if exchange.groups.is_empty() && is_kept(item.item()) => {
+                exchange.preamble.push(item);
+            }
+            Side::User | Side::Developer if is_kept(item.item()) => exchange.said_by_user(item),
+            Side::Assistant if is_kept(item.item()) => exchange.said_by_assistant(item, None),
+            Side::Call(call_id) => {
+                let result = ToolResult { call_id, output: outputs.take(call_id, at) };
+                exchange.said_by_assistant(item, Some(result));
+            }
+            Side::Output => exchange.close_calls(),
+            _ => {}
+        }
+    }
+    exchange.groups.retain(|group| !matches!(group, Group::Assistant { items, .. } if items.is_empty()));
+    exchange
+}
+
+impl<'a> Exchange<'a> {
+    fn said_by_user(&mut self, item: &'a HistoryItem) {
+        match self.groups.last_mut() {
+            Some(Group::User(items)) => items.push(item),
+            _ => self.groups.push(Group::User(vec![item])),
+        }
+    }
+
+    fn said_by_assistant(&mut self, item: &'a HistoryItem, result: Option<ToolResult<'a>>) {
+        if !matches!(self.groups.last(), Some(Group::Assistant { .. })) {
+            self.groups.push(Group::Assistant { items: Vec::new(), results: Vec::new() });
+        }
+        if let Some(Group::Assistant { items, results }) = self.groups.last_mut() {
+            items.push(item);
+            results.extend(result);
+        }
+    }
+
+    /// A result ends the message whose calls it answers; a later call belongs to a new one.
+    fn close_calls(&mut self) {
+        if matches!(self.groups.last(), Some(Group::Assistant { results, .. }) if !results.is_empty()) {
+            self.groups.push(Group::Assistant { items: Vec::new(), results: Vec::new() });
+        }
+    }
+}
+
+/// The results in a history, by call. An id may be used again in a later turn.
+struct Outputs<'a>(HashMap<&'a str, VecDeque<(usize, &'a HistoryItem)>>);
+
+impl<'a> Outputs<'a> {
+    fn of(history: &'a History) -> Self {
+        let mut outputs: HashMap<_, VecDeque<_>> = HashMap::new();
+        for (at, item) in history.iter().enumerate() {
+            if let ResponseItem::FunctionCallOutput { call_id, .. }
+            | ResponseItem::CustomToolCallOutput { call_id, .. } = item.item()
+            {
+                outputs.entry(call_id.as_str()).or_default().push_back((at, item));
+            }
+        }
+        Self(outputs)
+    }
+
+    /// The first result after position `at` that no earlier call took.
+    fn take(&mut self, call_id: &str, at: usize) -> Option<&'a HistoryItem> {
+        let waiting = self.0.get_mut(call_id)?;
+        while let Some((position, item)) = waiting.pop_front() {
+            if position > at {
+                return Some(item);
+            }
+        }
+        None
+    }
+}
+
+enum Side<'a> {
+    User,
+    Developer,
+    Assistant,
+    Call(&'a str),
+    Output,
+    /// Nothing these dialects can express.
+    Nobody,
+}
+
+fn side(item: &ResponseItem) -> Side<'_> {
+    match item {
+        ResponseItem::Message { role, .. } => match role.as_str() {
+            "assistant" => Side::Assistant,
+            "developer" | "system" => Side::Developer,
+            _ => Side::User,
+        },
+        ResponseItem::Reasoning { .. } => Side::Assistant,
+        ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
+            Side::Call(call_id)
+        }
+        ResponseItem::FunctionCallOutput { .. } | ResponseItem::CustomToolCallOutput { .. } => Side::Output,
+        _ => Side::Nobody,
+    }
+}
+
+/// Whether a message says anything. Empty ones are refused by most providers.
+pub(crate) fn says_something(item: &ResponseItem) -> bool {
+    let ResponseItem::Message { content, .. } = item else { return false };
+    content.iter().any(|part| match part {
+        ContentItem::InputText { text } | ContentItem::OutputText { text } => !text.is_empty(),
+        ContentItem::InputImage { .. } => true,
+        ContentItem::Unrecognized(_) => false,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use codicil_protocol::FunctionCallOutputBody;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(role: &str, text: &str) -> ResponseItem {
+        let content = vec![ContentItem::InputText { text: text.into() }];
+        ResponseItem::Message { role: role.into(), content, end_turn: None, phase: None, id: None }
+    }
+
+    fn call(id: &str) -> ResponseItem {
+        ResponseItem::FunctionCall {
+            name: "f".into(),
+            namespace: None,
+            arguments: "{}".into(),
+            call_id: id.into(),
+            id: None,
+        }
+    }
+
+    fn output(id: &str) -> ResponseItem {
+        ResponseItem::FunctionCallOutput {
+            call_id: id.into(),
+            output: FunctionCallOutputBody::Text("r".into()),
+        }
+    }
+
+    /// `u`, `d`, `a` are messages, `+x` calls, `-x` results.
+    pub(crate) fn history(sketch: &str) -> History {
+        let item = |word: &str| match word.split_at(1) {
+            ("+", id) => call(id),
+            ("-", id) => output(id),
+            ("d", _) => message("developer", word),
+            ("a", _) => message("assistant", word),
+            _ => message("user", word),
+        };
+        sketch.split_whitespace().map(item).collect()
+    }
+
+    fn shown(sketch: &str) -> String {
+        let history = history(sketch);
+        let exchange = exchange(&history, says_something);
+        let name = |item: &&HistoryItem| match item.item() {
+            ResponseItem::Message { content, .. } => match &content[0] {
+                ContentItem::InputText { text } => text.clone(),
+                _ => unreachable!("the sketches have texts only"),
+            },
+            ResponseItem::FunctionCall { call_id, .. } => format!("+{call_id}"),
+            _ => unreachable!("results are apart"),
+        };
+        let names = |items: &[&HistoryItem]| items.iter().map(name).collect::<Vec<_>>().join(" ");
+        let mut lines = vec![format!("[{}]", names(&exchange.preamble))];
+        for group in &exchange.groups {
+            lines.push(match group {
+                Group::User(items) => format!("U({})", names(items)),
+                Group::Assistant { items, results } if results.is_empty() => format!("A({})", names(items)),
+                Group::Assistant { items, results } => {
+                    let mark = |result: &ToolResult<'_>| {
+                        format!("{}{}", if result.output.is_some() { "-" } else { "!" }, result.call_id)
+                    };
+                    let results: Vec<_> = results.iter().map(mark).collect();
+                    format!("A({} | {})", names(items), results.join(" "))
+                }
+            });
+        }
+        lines.join(" ")
+    }
+
+    #[test]
+    fn calls_and_results_stay_together() {
+        let check = |sketch: &str, expected: &str| assert_eq!(shown(sketch), expected, "{sketch}");
+        check("d1 u1 a1 u2", "[d1] U(u1) A(a1) U(u2)");
+        check("d1 d2 u1 d3 u2 a1", "[d1 d2] U(u1 d3 u2) A(a1)");
+        check("u1 +x -x a1", "[] U(u1) A(+x | -x) A(a1)");
+        check("u1 a1 +x +y -x -y a2", "[] U(u1) A(a1 +x +y | -x -y) A(a2)");
+        check("u1 +x -x +y -y", "[] U(u1) A(+x | -x) A(+y | -y)");
+        check("u1 +x u2 -x a1", "[] U(u1) A(+x | -x) U(u2) A(a1)");
+        check("u1 +x u2", "[] U(u1) A(+x | !x) U(u2)");
+        check("u1 -x a1 -y a2", "[] U(u1) A(a1 a2)");
+        check("u1 +x -x u2 +x -x", "[] U(u1) A(+x | -x) U(u2) A(+x | -x)");
+        check("u1 +x u2 +x -x", "[] U(u1) A(+x | -x) U(u2) A(+x | !x)");
+    }
+
+    proptest! {
+        #[test]
+        fn every_call_has_one_result_and_sides_alternate(
+            words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..40),
+        ) {
+            let history = history(&words.join(" "));
+            let exchange = exchange(&history, says_something);
+            let calls = words.iter().filter(|word| word.starts_with('+')).count();
+            let mut results_seen = 0;
+            let mut before: Option<&Group<'_>> = None;
+            for group in &exchange.groups {
+                match (before, group) {
+                    (Some(Group::User(_)), Group::User(_)) => prop_assert!(false, "two user groups in a row"),
+                    (Some(Group::Assistant { results, .. }), Group::Assistant { .. }) => {
+                        prop_assert!(!results.is_empty(), "two assistant groups without results between");
+                    }
+                    _ => {}
+                }
+                if let Group::Assistant { items, results } = group {
+                    let called = items.iter().filter(|item| matches!(item.item(), ResponseItem::FunctionCall { .. }));
+                    prop_assert_eq!(called.count(), results.len());
+                    results_seen += results.len();
+                }
+                before = Some(group);
+            }
+            prop_assert_eq!(results_seen, calls);
+        }
+    }
+}

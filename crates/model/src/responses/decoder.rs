@@ -1,0 +1,184 @@
+//! The events of a Responses stream. Unknown ones are skipped, `error` among them: what counts is whether
+//! `response.completed` came.
+
+use std::borrow::Cow;
+
+use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Event, ModelError, event::new_item_id, sse::event_name, status::failed, stream::Decoder};
+
+#[derive(Default)]
+pub(super) struct ResponsesDecoder {
+    /// The item of the last delta. Deltas come in runs, so their id is seldom a new one.
+    last_id: Option<ItemId>,
+    is_complete: bool,
+}
+
+impl Decoder for ResponsesDecoder {
+    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+        match &*event_name(name, data) {
+            b"response.output_text.delta" => {
+                self.delta(data, out, |item_id, _, delta| Event::TextDelta { item_id, delta });
+            }
+            b"response.reasoning_summary_text.delta" => self.delta(data, out, |item_id, index, delta| {
+                Event::ReasoningSummaryDelta { item_id, index, delta }
+            }),
+            b"response.reasoning_text.delta" => self.delta(data, out, |item_id, index, delta| {
+                Event::ReasoningTextDelta { item_id, index, delta }
+            }),
+            b"response.reasoning_summary_part.added" => {
+                self.delta(data, out, |item_id, index, _| Event::ReasoningSummaryPartAdded { item_id, index })
+            }
+            b"response.output_item.added" => item(data, out, |id, item| Event::ItemAdded { id, item }),
+            b"response.output_item.done" => item(data, out, |id, item| Event::ItemDone { id, item }),
+            b"response.completed" | b"response.done" => {
+                let response = read::<Ended>(data).response;
+                let usage = response.usage.map(TokenUsageBreakdown::from);
+                out.push(Event::Completed { response_id: response.id, usage });
+                self.is_complete = true;
+            }
+            b"response.failed" => {
+                let error = read::<Ended>(data).response.error;
+                return Err(failed(error.code.unwrap_or_default(), error.message));
+            }
+            b"response.incomplete" => {
+                let reason = read::<Ended>(data).response.incomplete_details.reason;
+                return Err(ModelError::Incomplete(reason.unwrap_or_else(|| "unknown".to_owned())));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<Event>) -> Result<(), ModelError> {
+        Err(ModelError::Disconnected("stream closed before response.completed".to_owned()))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+impl ResponsesDecoder {
+    /// The hot path: one small parse that borrows, one allocation for the text.
+    fn delta(&mut self, data: &[u8], out: &mut Vec<Event>, event: fn(ItemId, i64, String) -> Event) {
+        let Ok(delta) = serde_json::from_slice::<Delta<'_>>(data) else {
+            tracing::debug!("skipped a delta that cannot be read");
+            return;
+        };
+        let id = match &self.last_id {
+            Some(id) if **id == *delta.item_id => id.clone(),
+            _ => self.last_id.insert(ItemId::from(delta.item_id.as_ref())).clone(),
+        };
+        let index = delta.summary_index.or(delta.content_index).unwrap_or(0);
+        out.push(event(id, index, delta.delta.into_owned()));
+    }
+}
+
+fn item(data: &[u8], out: &mut Vec<Event>, event: fn(ItemId, Box<ResponseItem>) -> Event) {
+    let read = serde_json::from_slice::<WithItem>(data).and_then(|event| {
+        let id = event.item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let id = id.map_or_else(|| new_item_id("item"), ItemId::from);
+        Ok((id, serde_json::from_value(event.item)?))
+    });
+    match read {
+        Ok((id, item)) => out.push(event(id, Box::new(item))),
+        Err(error) => tracing::warn!(%error, "skipped an item of the model that cannot be read"),
+    }
+}
+
+/// Reads an event that ends the stream. What cannot be read counts as left out: the end is the end.
+fn read<T: for<'de> Deserialize<'de> + Default>(data: &[u8]) -> T {
+    serde_json::from_slice(data).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    item_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    delta: Cow<'a, str>,
+    summary_index: Option<i64>,
+    content_index: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct WithItem {
+    item: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ended {
+    response: Response,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Response {
+    id: String,
+    usage: Option<Usage>,
+    #[serde(deserialize_with = "null_as_default")]
+    error: FailedWith,
+    #[serde(deserialize_with = "null_as_default")]
+    incomplete_details: IncompleteDetails,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FailedWith {
+    code: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IncompleteDetails {
+    reason: Option<String>,
+}
+
+fn null_as_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Usage {
+    input_tokens: i64,
+    input_tokens_details: Option<InputDetails>,
+    output_tokens: i64,
+    output_tokens_details: Option<OutputDetails>,
+    total_tokens: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    cached_tokens: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    reasoning_tokens: i64,
+}
+
+impl From<Usage> for TokenUsageBreakdown {
+    fn from(usage: Usage) -> Self {
+        Self {
+            total_tokens: usage.total_tokens,
+            input_tokens: usage.input_tokens,
+            cached_input_tokens: usage.input_tokens_details.map_or(0, |details| details.cached_tokens),
+            output_tokens: usage.output_tokens,
+            reasoning_output_tokens: usage
+                .output_tokens_details
+                .map_or(0, |details| details.reasoning_tokens),
+        }
+    }
+}

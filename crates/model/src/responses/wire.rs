@@ -1,0 +1,104 @@
+//! The body of a Responses request. Keys come in the order in which the reference sends them.
+
+use codicil_protocol::{ReasoningSummary, ServiceTier};
+use serde_json::{Map, Value, json};
+
+use crate::{Reasoning, Request, ToolSpec, body::Body, request::wire_name};
+
+pub(crate) fn body(request: &Request) -> Body {
+    let mut body = Body::builder();
+    body.raw("{\"model\":").json(&request.model);
+    body.raw(",\"instructions\":").shared(request.instructions.json());
+    body.raw(",\"input\":[");
+    for (at, chunk) in request.input.chunks().enumerate() {
+        if at > 0 {
+            body.raw(",");
+        }
+        body.shared(chunk);
+    }
+    body.raw("],\"tools\":").shared(request.tools.responses_json());
+    body.member("tool_choice", "auto");
+    body.member("parallel_tool_calls", &request.parallel_tool_calls);
+    body.member("reasoning", &request.reasoning.as_ref().map(reasoning));
+    body.raw(",\"store\":false,\"stream\":true");
+    let include: &[&str] = if request.reasoning.is_some() { &["reasoning.encrypted_content"] } else { &[] };
+    body.member("include", include);
+    if let Some(tier) = request.service_tier.as_ref().and_then(service_tier) {
+        body.member("service_tier", &tier);
+    }
+    if let Some(key) = &request.prompt_cache_key {
+        body.member("prompt_cache_key", key);
+    }
+    if let Some(text) = text(request) {
+        body.member("text", &text);
+    }
+    body.raw("}");
+    body.finish()
+}
+
+fn reasoning(reasoning: &Reasoning) -> Value {
+    let mut members = Map::new();
+    if let Some(effort) = reasoning.effort.as_ref().and_then(wire_name) {
+        members.insert("effort".to_owned(), effort.into());
+    }
+    // The API has no value for "none": the key is left out.
+    let summary = reasoning.summary.as_ref().filter(|summary| **summary != ReasoningSummary::None);
+    if let Some(summary) = summary.and_then(wire_name) {
+        members.insert("summary".to_owned(), summary.into());
+    }
+    members.into()
+}
+
+fn service_tier(tier: &ServiceTier) -> Option<String> {
+    match tier {
+        ServiceTier::Fast => Some("priority".to_owned()),
+        ServiceTier::Default => None,
+        other => wire_name(other),
+    }
+}
+
+/// The `text` member, when there is anything to say in it.
+fn text(request: &Request) -> Option<Value> {
+    let mut members = Map::new();
+    if let Some(verbosity) = request.verbosity.as_ref().and_then(wire_name) {
+        members.insert("verbosity".to_owned(), verbosity.into());
+    }
+    if let Some(schema) = &request.output_schema {
+        let format = json!({
+            "type": "json_schema",
+            "strict": true,
+            "schema": **schema,
+            "name": "codex_output_schema",
+        });
+        members.insert("format".to_owned(), format);
+    }
+    (!members.is_empty()).then(|| members.into())
+}
+
+pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
+    Some(match spec {
+        ToolSpec::Function { name, description, parameters, strict } => json!({
+            "type": "function",
+            "name": name,
+            "description": description,
+            "strict": strict,
+            "parameters": parameters,
+        }),
+        ToolSpec::Custom { name, description, grammar } => {
+            let mut tool = json!({ "type": "custom", "name": name, "description": description });
+            if let (Some(grammar), Some(members)) = (grammar, tool.as_object_mut()) {
+                let format = json!({
+                    "type": "grammar",
+                    "syntax": grammar.syntax,
+                    "definition": grammar.definition,
+                });
+                members.insert("format".to_owned(), format);
+            }
+            tool
+        }
+        ToolSpec::WebSearch { external_web_access } => {
+            json!({ "type": "web_search", "external_web_access": external_web_access })
+        }
+        ToolSpec::ImageGeneration => json!({ "type": "image_generation", "output_format": "png" }),
+    })
+}

@@ -1,0 +1,254 @@
+//! A reply as events: the script's steps, filled in for the request at hand.
+
+use std::time::Duration;
+
+use codicil_protocol::{
+    ContentItem, ItemId, ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown,
+};
+use serde_json::{Value, json};
+
+use super::{sample::sample, script::Script, situation::Situation, step::Step};
+use crate::{Event, Limits, ModelError, Request, ToolSpec, event::new_item_id};
+
+/// What happens next in a scripted answer.
+#[derive(Debug)]
+pub(super) enum Act {
+    Tell(Vec<Event>),
+    Wait(Duration),
+    Fail(ModelError),
+}
+
+/// The whole answer to `request`. It ends with `Completed` or a failure.
+pub(super) fn perform(script: &Script, request: &Request, limits: &Limits) -> Vec<Act> {
+    let situation = Situation::of(request);
+    let mut player = Player {
+        request,
+        situation: &situation,
+        pace: Duration::from_millis(script.pace_ms),
+        acts: Vec::new(),
+        written: 0,
+        usage: None,
+    };
+    let steps = script.choose(&situation).map(|reply| reply.steps.as_slice());
+    let lost = [Step::Say("The script has nothing to say to this.".to_owned())];
+    let steps = steps.unwrap_or(&lost);
+    let is_answer = !steps.iter().any(Step::calls);
+    let last_say = steps.iter().rposition(|step| matches!(step, Step::Say(_)));
+    for (at, step) in steps.iter().enumerate() {
+        let schema = request.output_schema.as_deref().filter(|_| is_answer && Some(at) == last_say);
+        if player.step(step, schema, limits) == Ending::Failed {
+            return player.acts;
+        }
+    }
+    player.complete()
+}
+
+#[derive(PartialEq, Eq)]
+enum Ending {
+    None,
+    Failed,
+}
+
+struct Player<'a> {
+    request: &'a Request,
+    situation: &'a Situation,
+    pace: Duration,
+    acts: Vec<Act>,
+    /// Characters written so far, for the estimate of tokens.
+    written: usize,
+    usage: Option<TokenUsageBreakdown>,
+}
+
+impl Player<'_> {
+    fn step(&mut self, step: &Step, schema: Option<&Value>, limits: &Limits) -> Ending {
+        match step {
+            Step::Think(text) => self.think(&self.filled(text)),
+            Step::Say(text) => {
+                let text = self.filled(text);
+                match schema {
+                    Some(schema) if serde_json::from_str::<Value>(&text).is_err() => {
+                        self.say(&sample(schema).to_string());
+                    }
+                    _ => self.say(&text),
+                }
+            }
+            Step::Run(command) => self.run(&self.filled(command)),
+            Step::Patch(patch) => self.patch(&self.filled(patch)),
+            Step::Call { tool, args, input } => match input {
+                Some(input) => self.call_custom(tool, self.filled(input)),
+                None => self.call(tool, &self.filled_json(args)),
+            },
+            Step::Delay(time) => self.acts.push(Act::Wait(*time)),
+            Step::Usage(usage) => self.usage = Some(usage.clone()),
+            Step::Fail(error) => {
+                self.acts.push(Act::Fail(error.clone()));
+                return Ending::Failed;
+            }
+            Step::Stall => {
+                self.acts.push(Act::Wait(limits.idle));
+                self.acts.push(Act::Fail(ModelError::Stalled(limits.idle)));
+                return Ending::Failed;
+            }
+        }
+        Ending::None
+    }
+
+    fn complete(mut self) -> Vec<Act> {
+        let usage = self.usage.take().unwrap_or_else(|| self.estimate());
+        let response_id = new_item_id("resp").to_string();
+        self.tell(Event::Completed { response_id, usage: Some(usage) });
+        self.acts
+    }
+
+    /// Adds an event to the batch that is being put together.
+    fn tell(&mut self, event: Event) {
+        match self.acts.last_mut() {
+            Some(Act::Tell(events)) => events.push(event),
+            _ => self.acts.push(Act::Tell(vec![event])),
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let id = new_item_id("msg");
+        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+        for delta in words(text) {
+            self.pause();
+            self.tell(Event::TextDelta { item_id: id.clone(), delta: delta.to_owned() });
+        }
+        self.done(&id, message(&id, Some(text.to_owned())), text.len());
+    }
+
+    fn think(&mut self, text: &str) {
+        let id = new_item_id("rs");
+        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None)) });
+        self.tell(Event::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
+        for delta in words(text) {
+            self.pause();
+            let (item_id, delta) = (id.clone(), delta.to_owned());
+            self.tell(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
+        }
+        self.done(&id, reasoning(Some(text.to_owned())), text.len());
+    }
+
+    /// Runs a command with the shell tool that is offered.
+    fn run(&mut self, command: &str) {
+        for (tool, args) in [
+            ("exec_command", json!({ "cmd": command })),
+            ("shell_command", json!({ "command": command })),
+            ("shell", json!({ "command": ["bash", "-lc", command] })),
+        ] {
+            if self.offers(tool) {
+                return self.call(tool, &args);
+            }
+        }
+        self.say(&format!("There is no shell here, so I cannot run `{command}`."));
+    }
+
+    fn patch(&mut self, patch: &str) {
+        if self.offers("apply_patch") {
+            self.call_custom("apply_patch", patch.to_owned());
+        } else {
+            self.run(&format!("apply_patch <<'PATCH'\n{patch}\nPATCH"));
+        }
+    }
+
+    fn call(&mut self, tool: &str, args: &Value) {
+        let id = new_item_id("fc");
+        let arguments = args.to_string();
+        let len = arguments.len();
+        let item = ResponseItem::FunctionCall {
+            name: tool.to_owned(),
+            namespace: None,
+            arguments,
+            call_id: new_item_id("call").to_string(),
+            id: Some(id.to_string()),
+        };
+        self.done(&id, item, len);
+    }
+
+    /// Calls a tool with free text; as a function if it is offered as one.
+    fn call_custom(&mut self, tool: &str, input: String) {
+        let specs = self.request.tools.specs();
+        let is_function =
+            specs.iter().any(|spec| matches!(spec, ToolSpec::Function { name, .. } if name == tool));
+        if is_function {
+            return self.call(tool, &json!({ "input": input }));
+        }
+        let id = new_item_id("ctc");
+        let len = input.len();
+        let item = ResponseItem::CustomToolCall {
+            call_id: new_item_id("call").to_string(),
+            name: tool.to_owned(),
+            input,
+            status: None,
+            id: Some(id.to_string()),
+        };
+        self.done(&id, item, len);
+    }
+
+    fn done(&mut self, id: &ItemId, item: ResponseItem, len: usize) {
+        self.written += len;
+        self.tell(Event::ItemDone { id: id.clone(), item: Box::new(item) });
+    }
+
+    fn pause(&mut self) {
+        if !self.pace.is_zero() {
+            self.acts.push(Act::Wait(self.pace));
+        }
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        self.request.tools.specs().iter().any(|spec| spec.name() == tool)
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let output = self.situation.output.as_deref().unwrap_or_default();
+        text.replace("{user}", &self.situation.user).replace("{output}", output)
+    }
+
+    fn filled_json(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.filled(text).into(),
+            Value::Array(parts) => parts.iter().map(|part| self.filled_json(part)).collect(),
+            Value::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), self.filled_json(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Tokens at four characters each, as a rule of thumb.
+    fn estimate(&self) -> TokenUsageBreakdown {
+        let weight: usize = self.request.input.iter().map(|item| item.weight()).sum();
+        let tokens = |characters: usize| i64::try_from(characters / 4).unwrap_or(i64::MAX);
+        let input_tokens = tokens(weight + self.request.instructions.text().len());
+        let output_tokens = tokens(self.written);
+        TokenUsageBreakdown {
+            total_tokens: input_tokens + output_tokens,
+            input_tokens,
+            cached_input_tokens: 0,
+            output_tokens,
+            reasoning_output_tokens: 0,
+        }
+    }
+}
+
+/// The text in pieces of one word, each with the space that follows it.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive([' ', '\n'])
+}
+
+fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
+    ResponseItem::Message {
+        role: "assistant".to_owned(),
+        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
+        end_turn: None,
+        phase: None,
+        id: Some(id.to_string()),
+    }
+}
+
+fn reasoning(text: Option<String>) -> ResponseItem {
+    let summary = text.map(|text| ReasoningItemReasoningSummary::SummaryText { text });
+    ResponseItem::Reasoning { summary: summary.into_iter().collect(), content: None, encrypted_content: None }
+}

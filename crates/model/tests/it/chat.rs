@@ -1,0 +1,221 @@
+//! The Chat Completions dialect: conversion both ways, and the quirks of servers.
+
+use std::sync::Arc;
+
+use codicil_model::{Reasoning, WireApi};
+use codicil_protocol::ReasoningEffort;
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::{
+    server::{Answer, Server},
+    support::{
+        assistant, call, developer, drain, events, hello, item, output, patch_tool, provider, request,
+        shell_tool, transcript, user,
+    },
+};
+
+fn delta(delta: Value) -> Value {
+    json!({"id": "chat_1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"id": "chat_1", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+/// The transcript of an answer made of these chunks, and `[DONE]` at its end.
+async fn heard(chunks: impl IntoIterator<Item = Value>) -> String {
+    let mut text: String = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    text.push_str("data: [DONE]\n\n");
+    heard_raw(&text).await
+}
+
+async fn heard_raw(text: &str) -> String {
+    let server = Server::start([Answer::stream(&[], text)]).await;
+    let mut request = hello();
+    request.tools = [shell_tool(), patch_tool()].into_iter().collect();
+    let (events, end) = drain(provider(&server.base_url, WireApi::Chat).stream(request)).await;
+    match end {
+        Ok(()) => transcript(&events),
+        Err(error) => transcript(&events) + &format!("error {error}\n"),
+    }
+}
+
+#[tokio::test]
+async fn reasoning_text_calls_and_usage() {
+    let shown = heard([
+        delta(json!({"role": "assistant", "content": ""})),
+        delta(json!({"reasoning_content": "Hm, "})),
+        delta(json!({"reasoning": "yes."})),
+        delta(json!({"content": "Let me "})),
+        delta(json!({"content": "look."})),
+        delta(json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+            "function": {"name": "exec_command", "arguments": ""}}]})),
+        delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"cmd\":"}}]})),
+        delta(json!({"tool_calls": [{"index": 1, "id": "c2", "function": {"name": "apply_patch", "arguments": "{\"input\":\"*** "}}]})),
+        delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "\"ls\"}"}}]})),
+        delta(json!({"tool_calls": [{"index": 1, "function": {"arguments": "Begin\"}"}}]})),
+        finish("tool_calls"),
+        json!({"id": "chat_1", "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25,
+            "prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 2}}}),
+    ])
+    .await;
+    assert_snapshot!(shown, @r#"
+    added rs_# thinking [] - -
+    reasoning rs_# 0 "Hm, "
+    reasoning rs_# 0 "yes."
+    done rs_# thinking [] [{"text":"Hm, yes.","type":"reasoning_text"}] -
+    added msg_# assistant []
+    text msg_# "Let me "
+    text msg_# "look."
+    done msg_# assistant ["Let me look."]
+    done fc_# call c1 exec_command {"cmd":"ls"}
+    done fc_# custom c2 apply_patch "*** Begin"
+    completed chat_1: 20 in (8 cached) 5 out (2 reasoning) 25 total
+    "#);
+}
+
+#[tokio::test]
+async fn servers_with_ways_of_their_own() {
+    // No ids, no index, arguments as an object, no usage.
+    let shown = heard([
+        delta(json!({"tool_calls": [{"function": {"name": "exec_command", "arguments": {"cmd": "ls"}}}]})),
+        finish("tool_calls"),
+    ])
+    .await;
+    assert_snapshot!(shown, @r#"
+    done fc_# call call_# exec_command {"cmd":"ls"}
+    completed chat_1: no usage
+    "#);
+
+    // Every call has index 0; the name is repeated; arguments are missing.
+    let shown = heard([
+        delta(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}}]})),
+        delta(json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "y"}}]})),
+        delta(json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "y", "arguments": null}}]})),
+        finish("stop"),
+    ])
+    .await;
+    assert_snapshot!(shown, @r"
+    done fc_# call a x {}
+    done fc_# call b y {}
+    completed chat_1: no usage
+    ");
+
+    // The connection ends after the finish reason; a patch is sent as plain text.
+    let call = delta(
+        json!({"tool_calls": [{"id": "p", "function": {"name": "apply_patch", "arguments": "*** Begin Patch"}}]}),
+    );
+    let shown = heard_raw(&format!("data: {call}\n\ndata: {}\n\n", finish("stop"))).await;
+    assert_snapshot!(shown, @r#"
+    done fc_# custom p apply_patch "*** Begin Patch"
+    completed chat_1: no usage
+    "#);
+
+    // `choices` is null, a chunk is no JSON.
+    let shown = heard_raw(&format!(
+        "data: {{\"choices\": null}}\n\ndata: oops\n\ndata: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
+        delta(json!({"content": "Hi"})),
+        finish("stop")
+    ))
+    .await;
+    assert_snapshot!(shown, @r#"
+    added msg_# assistant []
+    text msg_# "Hi"
+    done msg_# assistant ["Hi"]
+    completed chat_1: no usage
+    "#);
+}
+
+#[tokio::test]
+async fn answers_that_are_not_whole() {
+    let cut_off = [delta(json!({"content": "Hi"})), finish("length")];
+    assert_snapshot!(heard(cut_off).await, @r#"
+    added msg_# assistant []
+    text msg_# "Hi"
+    done msg_# assistant ["Hi"]
+    error stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
+    "#);
+    let broken = format!("data: {}\n\n", delta(json!({"content": "Hi"})));
+    assert_snapshot!(heard_raw(&broken).await, @r#"
+    added msg_# assistant []
+    text msg_# "Hi"
+    error stream disconnected before completion: stream closed before the answer was finished
+    "#);
+    let failed = json!({"error": {"message": "out of memory", "code": 500}});
+    assert_snapshot!(heard([failed]).await, @"error stream disconnected before completion: out of memory");
+}
+
+#[tokio::test]
+async fn a_history_becomes_messages() {
+    let server = Server::start([Answer::sse([finish("stop")])]).await;
+    let image = json!({"type": "message", "role": "user", "content": [
+        {"type": "input_text", "text": "See"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
+    let image_output = json!({"type": "function_call_output", "call_id": "c3", "output": [
+        {"type": "input_image", "image_url": "http://example.com/a.png"}]});
+    let mut request = request([
+        developer("Rules."),
+        user("<environment>"),
+        user("hello \"you\""),
+        item(json!({"type": "reasoning", "summary": [], "encrypted_content": "gAAA"})),
+        assistant("Let me look."),
+        call("c1", "exec_command", "{\"cmd\":\"ls\"}"),
+        item(
+            json!({"type": "custom_tool_call", "call_id": "c2", "name": "apply_patch", "input": "*** Begin"}),
+        ),
+        output("c1", "a.txt"),
+        item(json!({"type": "custom_tool_call_output", "call_id": "c2", "output": "done"})),
+        developer("Later rules."),
+        item(image),
+        call("c3", "view_image", "not json"),
+        item(image_output),
+        user("and?"),
+        call("c4", "exec_command", "{}"),
+    ]);
+    request.tools = [shell_tool(), patch_tool()].into_iter().collect();
+    request.reasoning = Some(Reasoning { effort: Some(ReasoningEffort::Low), summary: None });
+    request.output_schema = Some(Arc::new(json!({"type": "object"})));
+    request.set_header("user-agent", "codicil/1");
+    request.set_header("session_id", "secret-thread");
+    events(&provider(&server.base_url, WireApi::Chat), request).await;
+
+    let sent = &server.requests()[0];
+    assert_eq!((sent.path.as_str(), sent.header("user-agent")), ("/v1/chat/completions", Some("codicil/1")));
+    assert_eq!(sent.header("session_id"), None);
+    let body = sent.json();
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "system", "content": "Be helpful.\n\nRules."},
+            {"role": "user", "content": "<environment>\n\nhello \"you\""},
+            {"role": "assistant", "content": "Let me look.", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "exec_command", "arguments": "{\"cmd\":\"ls\"}"}},
+                {"id": "c2", "type": "function", "function": {"name": "apply_patch", "arguments": "{\"input\":\"*** Begin\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
+            {"role": "tool", "tool_call_id": "c2", "content": "done"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Later rules."},
+                {"type": "text", "text": "See"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            ]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "c3", "type": "function", "function": {"name": "view_image", "arguments": "{\"input\":\"not json\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c3", "content": "(the result is an image, which follows)"},
+            {"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "http://example.com/a.png"}},
+                {"type": "text", "text": "and?"},
+            ]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "c4", "type": "function", "function": {"name": "exec_command", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c4", "content": "aborted"},
+        ])
+    );
+    assert_eq!(body["stream_options"], json!({"include_usage": true}));
+    assert_eq!(body["reasoning_effort"], json!("low"));
+    assert_eq!(body["response_format"]["json_schema"]["schema"], json!({"type": "object"}));
+    assert_eq!(body["tools"][1]["function"]["parameters"]["required"], json!(["input"]));
+    assert_eq!(body["parallel_tool_calls"], json!(false));
+}

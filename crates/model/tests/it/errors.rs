@@ -1,0 +1,186 @@
+//! What a client is told about each failure: texts as the reference has them, names as the README has them.
+
+use codicil_model::{ModelError, WireApi};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::{
+    server::{Answer, Server},
+    support::{error, hello, provider},
+};
+
+/// `codexErrorInfo`, whether it is retried, and the message with the port left out.
+fn told(error: &ModelError) -> String {
+    let turn_error = error.to_turn_error();
+    assert_eq!(turn_error.additional_details, None);
+    let info = json!(turn_error.codex_error_info);
+    let retried = if error.is_retryable() { " retried" } else { "" };
+    format!("{info}{retried}: {}", without_port(&turn_error.message))
+}
+
+fn without_port(text: &str) -> String {
+    match text.split_once("127.0.0.1:") {
+        Some((before, after)) => {
+            format!("{before}HOST{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => text.to_owned(),
+    }
+}
+
+async fn status(code: u16, body: &str) -> String {
+    let server = Server::start([Answer::status(code, &[], body)]).await;
+    told(&error(&provider(&server.base_url, WireApi::Responses), hello()).await)
+}
+
+#[tokio::test]
+async fn http_statuses() {
+    let mut lines = String::new();
+    for (code, body) in [
+        (400, r#"{"error": {"message": "bad input", "code": "invalid_prompt"}}"#),
+        (401, r#"{"error": {"message": "no key"}}"#),
+        (402, "pay first"),
+        (403, "forbidden"),
+        (404, "nothing here"),
+        (405, "no"),
+        (422, r#"{"detail": "unprocessable"}"#),
+        (429, r#"{"error": {"message": "slow down"}}"#),
+        (500, "oops"),
+        (503, "busy"),
+        (529, ""),
+        (307, ""),
+    ] {
+        lines.push_str(&format!("{code} {}\n", status(code, body).await));
+    }
+    assert_snapshot!(lines, @r#"
+    400 "badRequest": {"error": {"message": "bad input", "code": "invalid_prompt"}}
+    401 "unauthorized": unexpected status 401 Unauthorized: no key, url: http://HOST/v1/responses
+    402 "usageLimitExceeded": the account's quota is used up; check its plan and billing details with the provider
+    403 "unauthorized": unexpected status 403 Forbidden: forbidden, url: http://HOST/v1/responses
+    404 "badRequest": unexpected status 404 Not Found: nothing here, url: http://HOST/v1/responses
+    405 "other": unexpected status 405 Method Not Allowed: no, url: http://HOST/v1/responses
+    422 "badRequest": unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses
+    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests
+    500 "internalServerError" retried: the model's provider had an internal error; try again in a moment
+    503 {"httpConnectionFailed":{"httpStatusCode":503}} retried: unexpected status 503 Service Unavailable: busy, url: http://HOST/v1/responses
+    529 "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
+    307 "other": unexpected status 307 Temporary Redirect: , url: http://HOST/v1/responses
+    "#);
+}
+
+#[tokio::test]
+async fn limits_behind_a_status() {
+    let of = async |code, body: Value| status(code, &json!({ "error": body }).to_string()).await;
+    assert_eq!(
+        of(429, json!({"type": "usage_limit_reached", "plan_type": "pro", "resets_in_seconds": 3600})).await,
+        r#""usageLimitExceeded": the usage limit of your pro plan is reached; it resets in 1 hour"#
+    );
+    assert_eq!(
+        of(429, json!({"type": "usage_not_included", "message": "no"})).await,
+        r#""usageLimitExceeded": your plan does not include this model; sign in with another plan or use an API key"#
+    );
+    assert!(of(429, json!({"code": "insufficient_quota"})).await.starts_with(r#""usageLimitExceeded": "#));
+    assert!(
+        of(400, json!({"code": "context_length_exceeded"})).await.starts_with(r#""contextWindowExceeded": "#)
+    );
+    let too_long = json!({"message": "This model's maximum context length is 8192 tokens."});
+    assert!(of(400, too_long).await.starts_with(r#""contextWindowExceeded": "#));
+}
+
+#[tokio::test]
+async fn failures_within_the_stream() {
+    let mut lines = String::new();
+    for code in [
+        "context_length_exceeded",
+        "insufficient_quota",
+        "usage_not_included",
+        "invalid_prompt",
+        "server_is_overloaded",
+        "slow_down",
+        "rate_limit_exceeded",
+        "cyber_policy",
+        "weird_code",
+    ] {
+        let failed = json!({"type": "response.failed", "response": {"id": "r", "status": "failed",
+            "error": {"code": code, "message": format!("model says {code}")}}});
+        let server = Server::start([Answer::sse([failed])]).await;
+        let error = error(&provider(&server.base_url, WireApi::Responses), hello()).await;
+        lines.push_str(&format!("{code} {}\n", told(&error)));
+    }
+    assert_snapshot!(lines, @r#"
+    context_length_exceeded "contextWindowExceeded": the conversation no longer fits the model's context window; compact the thread or start a new one
+    insufficient_quota "usageLimitExceeded": the account's quota is used up; check its plan and billing details with the provider
+    usage_not_included "usageLimitExceeded": your plan does not include this model; sign in with another plan or use an API key
+    invalid_prompt "other": model says invalid_prompt
+    server_is_overloaded "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
+    slow_down "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
+    rate_limit_exceeded "other" retried: stream disconnected before completion: model says rate_limit_exceeded
+    cyber_policy "other" retried: stream disconnected before completion: model says cyber_policy
+    weird_code "other" retried: stream disconnected before completion: model says weird_code
+    "#);
+}
+
+#[tokio::test]
+async fn streams_that_break() {
+    let incomplete = json!({"type": "response.incomplete", "response": {"id": "r",
+        "incomplete_details": {"reason": "max_output_tokens"}}});
+    let mut lines = String::new();
+    for (name, answer) in [
+        ("incomplete", Answer::sse([incomplete])),
+        ("cut", Answer::sse([json!({"type": "response.created", "response": {"id": "r"}})])),
+        ("hung up", Answer::hang_up()),
+        ("web page", Answer::status(200, &[("content-type", "text/html; charset=utf-8")], "<html>")),
+    ] {
+        let server = Server::start([answer]).await;
+        let error = error(&provider(&server.base_url, WireApi::Responses), hello()).await;
+        lines.push_str(&format!("{name} {}\n", told(&error)));
+    }
+    assert_snapshot!(lines, @r#"
+    incomplete "other" retried: stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
+    cut {"responseStreamDisconnected":{"httpStatusCode":null}} retried: stream disconnected before completion: stream closed before response.completed
+    hung up {"httpConnectionFailed":{"httpStatusCode":null}} retried: could not reach http://HOST/v1/responses: connection closed before message completed
+    web page "other": the provider answered text/html instead of an event stream, url: http://HOST/v1/responses
+    "#);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there() {
+    let base_url = Server::start([]).await.base_url.clone();
+    let error = error(&provider(&base_url, WireApi::Responses), hello()).await;
+    let told = told(&error);
+    assert!(
+        told.starts_with(
+            r#"{"httpConnectionFailed":{"httpStatusCode":null}} retried: could not reach http://HOST"#
+        ),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_retry_is_announced_as_the_reference_does() {
+    let server = Server::start([Answer::status(503, &[], "busy")]).await;
+    let error = error(&provider(&server.base_url, WireApi::Responses), hello()).await;
+    let announced = error.to_retry_error(1, 5);
+    assert_eq!(announced.message, "Reconnecting... 1/5");
+    assert_eq!(
+        json!(announced.codex_error_info),
+        json!({"responseStreamDisconnected": {"httpStatusCode": 503}})
+    );
+    assert_eq!(
+        without_port(&announced.additional_details.unwrap()),
+        "unexpected status 503 Service Unavailable: busy, url: http://HOST/v1/responses"
+    );
+}
+
+#[tokio::test]
+async fn request_ids_are_named_and_queries_are_not() {
+    let server = Server::start([Answer::status(404, &[("x-request-id", "req_7")], "gone")]).await;
+    let config = codicil_model::ProviderConfig {
+        query_params: Some([("key".to_owned(), "secret".to_owned())].into()),
+        ..crate::support::config(&server.base_url)
+    };
+    let error = error(&crate::support::configured(config), hello()).await;
+    assert_eq!(
+        without_port(&error.to_string()),
+        "unexpected status 404 Not Found: gone, url: http://HOST/v1/responses, request id: req_7"
+    );
+}

@@ -1,0 +1,200 @@
+//! Requests to make and transcripts to compare.
+
+use std::sync::Arc;
+
+use codicil_model::{
+    Catalogue, Environment, Event, EventStream, Flow, ModelError, Provider, ProviderConfig, ProviderContext,
+    Request, ToolSpec, WireApi, connect,
+};
+use codicil_protocol::{ContentItem, FunctionCallOutputBody, ReasoningItemReasoningSummary, ResponseItem};
+use serde_json::{Value, json};
+
+/// A provider without retries at `base_url`.
+pub fn provider(base_url: &str, wire_api: WireApi) -> Arc<dyn Provider> {
+    configured(ProviderConfig { wire_api, ..config(base_url) })
+}
+
+pub fn config(base_url: &str) -> ProviderConfig {
+    ProviderConfig {
+        base_url: Some(base_url.to_owned()),
+        request_max_retries: Some(0),
+        stream_max_retries: Some(0),
+        ..ProviderConfig::default()
+    }
+}
+
+pub fn configured(config: ProviderConfig) -> Arc<dyn Provider> {
+    connect("mock", &config, &context(&[])).unwrap()
+}
+
+/// A process with these variables and nobody signed in.
+pub fn context(variables: &[(&str, &str)]) -> ProviderContext {
+    let owned: Vec<_> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let environment = Environment::new(move |wanted| {
+        owned.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+    });
+    ProviderContext { auth: None, environment, catalogue: Arc::new(Catalogue::default()) }
+}
+
+pub fn request(items: impl IntoIterator<Item = ResponseItem>) -> Request {
+    Request {
+        model: "some-model".into(),
+        instructions: "Be helpful.".into(),
+        input: items.into_iter().collect(),
+        ..Request::default()
+    }
+}
+
+pub fn hello() -> Request {
+    request([user("hello")])
+}
+
+pub fn user(text: &str) -> ResponseItem {
+    message("user", ContentItem::InputText { text: text.into() })
+}
+
+pub fn developer(text: &str) -> ResponseItem {
+    message("developer", ContentItem::InputText { text: text.into() })
+}
+
+pub fn assistant(text: &str) -> ResponseItem {
+    message("assistant", ContentItem::OutputText { text: text.into() })
+}
+
+fn message(role: &str, part: ContentItem) -> ResponseItem {
+    ResponseItem::Message { role: role.into(), content: vec![part], end_turn: None, phase: None, id: None }
+}
+
+pub fn call(id: &str, name: &str, arguments: &str) -> ResponseItem {
+    ResponseItem::FunctionCall {
+        name: name.into(),
+        namespace: None,
+        arguments: arguments.into(),
+        call_id: id.into(),
+        id: Some(format!("fc_{id}")),
+    }
+}
+
+pub fn output(id: &str, text: &str) -> ResponseItem {
+    ResponseItem::FunctionCallOutput { call_id: id.into(), output: FunctionCallOutputBody::Text(text.into()) }
+}
+
+pub fn item(json: Value) -> ResponseItem {
+    serde_json::from_value(json).unwrap()
+}
+
+pub fn shell_tool() -> ToolSpec {
+    ToolSpec::Function {
+        name: "exec_command".into(),
+        description: "Runs a command.".into(),
+        parameters: json!({ "type": "object", "properties": { "cmd": { "type": "string" } }, "required": ["cmd"] }),
+        strict: false,
+    }
+}
+
+pub fn patch_tool() -> ToolSpec {
+    ToolSpec::Custom { name: "apply_patch".into(), description: "Edits files.".into(), grammar: None }
+}
+
+/// Everything a stream gives, and how it ended.
+pub async fn drain(mut stream: EventStream) -> (Vec<Event>, Result<(), ModelError>) {
+    let mut events = Vec::new();
+    loop {
+        match stream.next(&mut events).await {
+            Ok(Flow::More) => {}
+            Ok(Flow::Done) => return (events, Ok(())),
+            Err(error) => return (events, Err(error)),
+        }
+    }
+}
+
+pub async fn events(provider: &Arc<dyn Provider>, request: Request) -> Vec<Event> {
+    let (events, end) = drain(provider.stream(request)).await;
+    assert_eq!(end, Ok(()), "after {}", transcript(&events));
+    events
+}
+
+pub async fn error(provider: &Arc<dyn Provider>, request: Request) -> ModelError {
+    drain(provider.stream(request)).await.1.unwrap_err()
+}
+
+/// One line per event. Ids that were made up end in `_#`.
+pub fn transcript(events: &[Event]) -> String {
+    events.iter().map(|event| line(event) + "\n").collect()
+}
+
+fn line(event: &Event) -> String {
+    match event {
+        Event::RateLimits(limits) => {
+            let used = |window: &Option<codicil_protocol::RateLimitWindow>| {
+                window.as_ref().map_or("-".to_owned(), |window| format!("{}%", window.used_percent))
+            };
+            format!("limits {} {}", used(&limits.primary), used(&limits.secondary))
+        }
+        Event::Rerouted(model) => format!("rerouted {model}"),
+        Event::ItemAdded { id, item } => format!("added {} {}", masked(id), shown(item)),
+        Event::TextDelta { item_id, delta } => format!("text {} {delta:?}", masked(item_id)),
+        Event::ReasoningSummaryPartAdded { item_id, index } => format!("part {} {index}", masked(item_id)),
+        Event::ReasoningSummaryDelta { item_id, index, delta } => {
+            format!("summary {} {index} {delta:?}", masked(item_id))
+        }
+        Event::ReasoningTextDelta { item_id, index, delta } => {
+            format!("reasoning {} {index} {delta:?}", masked(item_id))
+        }
+        Event::ItemDone { id, item } => format!("done {} {}", masked(id), shown(item)),
+        Event::Completed { response_id, usage } => {
+            let usage = usage.as_ref().map_or("no usage".to_owned(), |usage| {
+                format!(
+                    "{} in ({} cached) {} out ({} reasoning) {} total",
+                    usage.input_tokens,
+                    usage.cached_input_tokens,
+                    usage.output_tokens,
+                    usage.reasoning_output_tokens,
+                    usage.total_tokens
+                )
+            });
+            format!("completed {}: {usage}", masked(response_id))
+        }
+    }
+}
+
+fn shown(item: &ResponseItem) -> String {
+    match item {
+        ResponseItem::Message { role, content, .. } => {
+            let texts: Vec<&str> = content
+                .iter()
+                .map(|part| match part {
+                    ContentItem::OutputText { text } | ContentItem::InputText { text } => text.as_str(),
+                    _ => "?",
+                })
+                .collect();
+            format!("{role} {texts:?}")
+        }
+        ResponseItem::Reasoning { summary, content, encrypted_content } => {
+            let texts: Vec<&str> = summary
+                .iter()
+                .map(|part| match part {
+                    ReasoningItemReasoningSummary::SummaryText { text } => text.as_str(),
+                    _ => "?",
+                })
+                .collect();
+            let content = content.as_ref().map_or("-".to_owned(), |content| json!(content).to_string());
+            format!("thinking {texts:?} {content} {}", encrypted_content.as_deref().unwrap_or("-"))
+        }
+        ResponseItem::FunctionCall { name, arguments, call_id, .. } => {
+            format!("call {} {name} {arguments}", masked(call_id))
+        }
+        ResponseItem::CustomToolCall { name, input, call_id, .. } => {
+            format!("custom {} {name} {input:?}", masked(call_id))
+        }
+        other => json!(other).to_string(),
+    }
+}
+
+fn masked(id: &str) -> String {
+    match id.rsplit_once('_') {
+        Some((prefix, rest)) if rest.len() == 32 => format!("{prefix}_#"),
+        _ => id.to_owned(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a patch is refused. The texts go to the model, so each says what to do instead.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+
+/// A patch that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid patch, line {line}: {problem}")]
+pub struct ParseError {
+    /// Counted from 1, in the text as it came.
+    pub line: usize,
+    pub problem: ParseProblem,
+}
+
+/// What is wrong with a line. The strings are the line's text, cut to a readable length.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseProblem {
+    #[error("the patch must start with `*** Begin Patch`, found `{0}`")]
+    NoBegin(String),
+    #[error("the patch must end with `*** End Patch`, found `{0}`")]
+    NoEnd(String),
+    #[error(
+        "the patch changes no file; write `*** Add File: PATH`, `*** Delete File: PATH` or `*** Update File: PATH`"
+    )]
+    NoOperation,
+    #[error("expected `*** Add File: PATH`, `*** Delete File: PATH` or `*** Update File: PATH`, found `{0}`")]
+    NoHeader(String),
+    #[error("a path is missing after the colon")]
+    NoPath,
+    #[error("every line of a new file starts with `+`, found `{0}`")]
+    NoPlus(String),
+    #[error("`*** Delete File` stands alone, found `{0}` below it")]
+    DeleteWithLines(String),
+    #[error("`*** Move to:` comes right after `*** Update File:`")]
+    MisplacedMove,
+    #[error(
+        "nothing to change in `{0}`; add an `@@` section with ` `, `-` and `+` lines, or `*** Move to: PATH`"
+    )]
+    EmptyUpdate(String),
+    #[error("the `@@` section has no lines; below it belong lines that start with ` `, `-` or `+`")]
+    EmptySection,
+    #[error("lines of a section start with ` `, `-` or `+`, a new section with `@@`; found `{0}`")]
+    NoMark(String),
+    #[error("after `*** End of File` comes a new section or file, found `{0}`")]
+    AfterEndOfFile(String),
+}
+
+/// A patch that reads well and does not fit the files. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    #[error("`{0}` does not exist; to create it use `*** Add File: {0}`")]
+    Missing(String),
+    #[error("`{0}` is a directory; patches change files only")]
+    Directory(String),
+    #[error("`{0}` is not a regular file")]
+    Special(String),
+    #[error("`{0}` is too large to be patched")]
+    TooLarge(String),
+    #[error("cannot move `{from}` to `{to}`: there is a file already; delete it in the same patch first")]
+    Occupied { from: String, to: String },
+    #[error(
+        "`{path}` has no line `{anchor}` for the section at patch line {line}; after `@@` write a line of the file as it is, or nothing{}",
+        line_number_hint(.anchor)
+    )]
+    NoAnchor { path: String, line: usize, anchor: String },
+    /// `expected` is the beginning of what the section wants to find.
+    #[error(
+        "`{path}` does not have these lines in this order (section at patch line {line}); read the file again and copy them as they are:\n{expected}"
+    )]
+    NoMatch { path: String, line: usize, expected: String },
+    #[error(
+        "the section at patch line {line} changes lines of `{path}` that an earlier section changes; merge them"
+    )]
+    Overlap { path: String, line: usize },
+    #[error("cannot read `{}`: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Models that think of unified diffs write ranges after `@@`.
+fn line_number_hint(anchor: &str) -> &'static str {
+    let looks_like_range = anchor.starts_with('-') && anchor.contains(" +");
+    if looks_like_range { " (line numbers mean nothing in this format)" } else { "" }
+}
+
+/// Texts in errors stay short enough to be read.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 120;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,103 @@
+//! One file of a git diff.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::{blob::NO_BLOB, files::FileMode, hunks::unified, turn_diff::Version};
+
+/// Unchanged lines around each hunk.
+const CONTEXT: usize = 3;
+
+pub(crate) struct FileDiff<'a> {
+    pub(crate) from: &'a str,
+    pub(crate) to: &'a str,
+    pub(crate) before: Option<&'a Version>,
+    pub(crate) after: Option<&'a Version>,
+    /// In percent; set for renames.
+    pub(crate) similarity: Option<usize>,
+}
+
+impl Display for FileDiff<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (from, to) = (name("a/", self.from), name("b/", self.to));
+        writeln!(f, "diff --git {from} {to}")?;
+        self.modes(f)?;
+        if let Some(similarity) = self.similarity {
+            writeln!(f, "similarity index {similarity}%")?;
+            writeln!(f, "rename from {}", name("", self.from))?;
+            writeln!(f, "rename to {}", name("", self.to))?;
+        }
+        self.content(f, &from, &to)
+    }
+}
+
+impl FileDiff<'_> {
+    fn modes(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (mode(self.before), mode(self.after)) {
+            (None, Some(new)) => writeln!(f, "new file mode {}", new.git()),
+            (Some(old), None) => writeln!(f, "deleted file mode {}", old.git()),
+            (Some(old), Some(new)) if old != new => {
+                writeln!(f, "old mode {}\nnew mode {}", old.git(), new.git())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn content(&self, f: &mut Formatter<'_>, from: &str, to: &str) -> fmt::Result {
+        let (old, new) = (id(self.before), id(self.after));
+        if old == new {
+            return Ok(());
+        }
+        writeln!(f, "index {old}..{new}")?;
+        let from = if self.before.is_some() { from } else { "/dev/null" };
+        let to = if self.after.is_some() { to } else { "/dev/null" };
+        let (Some(old), Some(new)) = (text(self.before), text(self.after)) else {
+            return writeln!(f, "Binary files {from} and {to} differ");
+        };
+        let hunks = unified(old, new, CONTEXT);
+        if hunks.is_empty() {
+            return Ok(());
+        }
+        write!(f, "--- {}\n+++ {}\n{hunks}", header(from), header(to))
+    }
+}
+
+fn mode(version: Option<&Version>) -> Option<FileMode> {
+    version.map(|version| version.mode)
+}
+
+fn id<'a>(version: Option<&'a Version>) -> &'a str {
+    version.map_or(NO_BLOB, |version| &version.id)
+}
+
+/// What is not there reads as empty.
+fn text<'a>(version: Option<&'a Version>) -> Option<&'a [u8]> {
+    match version {
+        Some(version) => version.text.as_deref(),
+        None => Some(&[]),
+    }
+}
+
+/// The path in git's spelling: in quotes when a line of text could not hold it otherwise.
+fn name(side: &str, path: &str) -> String {
+    let is_special = |c: char| c.is_ascii_control() || c == '"' || c == '\\';
+    if !path.contains(is_special) {
+        return format!("{side}{path}");
+    }
+    let mut out = format!("\"{side}");
+    for c in path.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\{:03o}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A tab ends names with spaces, for tools that would take the rest for a date.
+fn header(name: &str) -> String {
+    if name.contains(' ') && !name.starts_with('"') { format!("{name}\t") } else { name.to_owned() }
+}

@@ -1,0 +1,122 @@
+//! Unified hunks, as `diff -u` and git write them.
+
+use std::ops::Range;
+
+use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
+
+const NO_NEWLINE: &str = "\\ No newline at end of file\n";
+
+/// The differences with `context` unchanged lines around them, without file headers; empty when there are
+/// none.
+pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
+    let input = InternedInput::new(old, new);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
+    let lines = Lines { old: split(old), new: split(new), context };
+    let mut out = String::new();
+    let mut group: Vec<Hunk> = Vec::new();
+    for hunk in diff.hunks() {
+        let gap = group.last().map_or(0, |last| (hunk.before.start - last.before.end) as usize);
+        if gap > 2 * context {
+            lines.write(&group, &mut out);
+            group.clear();
+        }
+        group.push(hunk);
+    }
+    lines.write(&group, &mut out);
+    out
+}
+
+/// The bytes of the old content's lines that the new content still has.
+pub(crate) fn kept_bytes(old: &[u8], new: &[u8]) -> usize {
+    let input = InternedInput::new(old, new);
+    let diff = Diff::compute(Algorithm::Myers, &input);
+    let removed = diff.hunks().flat_map(|hunk| hunk.before);
+    let lines = split(old);
+    let removed: usize = removed.filter_map(|line| lines.get(line as usize)).map(|line| line.len()).sum();
+    old.len() - removed
+}
+
+fn split(content: &[u8]) -> Vec<&[u8]> {
+    content.split_inclusive(|&byte| byte == b'\n').collect()
+}
+
+struct Lines<'a> {
+    old: Vec<&'a [u8]>,
+    new: Vec<&'a [u8]>,
+    context: usize,
+}
+
+impl Lines<'_> {
+    /// One hunk for changes that are close enough to share their context.
+    fn write(&self, group: &[Hunk], out: &mut String) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let before = (first.before.start as usize).min(self.context);
+        let after = (self.old.len() - last.before.end as usize).min(self.context);
+        let old = first.before.start as usize - before..last.before.end as usize + after;
+        let new = first.after.start as usize - before..last.after.end as usize + after;
+        out.push_str(&format!("@@ -{} +{} @@\n", range(&old), range(&new)));
+        let mut at = old.start;
+        for hunk in group {
+            self.lines(' ', &self.old, at..hunk.before.start as usize, out);
+            self.lines('-', &self.old, hunk.before.start as usize..hunk.before.end as usize, out);
+            self.lines('+', &self.new, hunk.after.start as usize..hunk.after.end as usize, out);
+            at = hunk.before.end as usize;
+        }
+        self.lines(' ', &self.old, at..old.end, out);
+    }
+
+    fn lines(&self, mark: char, lines: &[&[u8]], range: Range<usize>, out: &mut String) {
+        for line in lines.get(range).unwrap_or_default() {
+            out.push(mark);
+            out.push_str(&String::from_utf8_lossy(line));
+            if !line.ends_with(b"\n") {
+                out.push('\n');
+                out.push_str(NO_NEWLINE);
+            }
+        }
+    }
+}
+
+/// Counted from 1; an empty range names the line before it, and a length of one is left out.
+fn range(lines: &Range<usize>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => (lines.start + 1).to_string(),
+        length => format!("{},{length}", lines.start + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &str, new: &str, context: usize, expected: &str) {
+        assert_eq!(unified(old.as_bytes(), new.as_bytes(), context), expected);
+    }
+
+    #[test]
+    fn hunks_as_git_writes_them() {
+        check("a\n", "a\n", 3, "");
+        check("", "a\nb\n", 3, "@@ -0,0 +1,2 @@\n+a\n+b\n");
+        check("a\n", "", 3, "@@ -1 +0,0 @@\n-a\n");
+        check("a\nb\nc\n", "a\nB\nc\n", 3, "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n");
+        check("a\nb\nc\n", "a\nB\nc\n", 0, "@@ -2 +2 @@\n-b\n+B\n");
+        check("a", "a\n", 3, "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
+        check("a\nb", "x\nb", 3, "@@ -1,2 +1,2 @@\n-a\n+x\n b\n\\ No newline at end of file\n");
+    }
+
+    #[test]
+    fn close_changes_share_a_hunk() {
+        let old = "1\n2\n3\n4\n5\n6\n";
+        check(old, "x\n2\n3\n4\n5\n6\ny\n", 1, "@@ -1,2 +1,2 @@\n-1\n+x\n 2\n@@ -6 +6,2 @@\n 6\n+y\n");
+        check(old, "x\n2\n3\ny\n5\n6\n", 1, "@@ -1,5 +1,5 @@\n-1\n+x\n 2\n 3\n-4\n+y\n 5\n");
+    }
+
+    #[test]
+    fn kept_bytes_are_those_of_common_lines() {
+        assert_eq!(kept_bytes(b"ab\ncd\n", b"ab\nx\n"), 3);
+        assert_eq!(kept_bytes(b"ab\n", b"ab\n"), 3);
+        assert_eq!(kept_bytes(b"ab\n", b""), 0);
+    }
+}

@@ -1,0 +1,48 @@
+//! The `apply_patch` format, from the model's text to changed files.
+//!
+//! | step | what | where |
+//! |---|---|---|
+//! | find | a patch inside a shell command | [`find_in_command`] |
+//! | parse | text to operations | [`Patch::parse`] |
+//! | plan | operations to changes, against the files as they are | [`Plan::new`] |
+//! | show | changes for clients, result for the model | [`Plan::file_changes`], [`Plan::summary`] |
+//! | apply | all of the changes or none | [`apply`] |
+//! | sum up | the diff of a whole turn | [`TurnDiff`] |
+//!
+//! Where a patch may write is not decided here: [`Plan::places`] names what it would touch, links followed.
+//! Everything blocks; callers on an async runtime move it to a thread for that.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod error;
+mod operation;
+mod parse;
+mod shell;
+
+mod files;
+mod paths;
+mod plan;
+mod planner;
+mod rewrite;
+mod seek;
+
+mod apply;
+mod disk;
+mod transaction;
+
+mod blob;
+mod changes;
+mod file_diff;
+mod hunks;
+mod turn_diff;
+
+pub use {
+    apply::{ApplyError, Durability, apply},
+    disk::Disk,
+    error::{ParseError, ParseProblem, PlanError},
+    files::{Entry, FileMode, Files, Follow, LARGEST_FILE, WriteFiles},
+    operation::{Line, Operation, Patch, Section},
+    paths::git_root,
+    plan::{Change, Plan, Side},
+    shell::{Invocation, find_in_command},
+    turn_diff::TurnDiff,
+};

@@ -1,0 +1,82 @@
+//! What a patch will do to the files, worked out in full before anything is touched.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    error::PlanError,
+    files::{Entry, Files},
+    operation::Patch,
+    planner,
+};
+
+/// The changes of one patch, one per file: operations that meet in a file have been merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub changes: Vec<Change>,
+}
+
+impl Plan {
+    /// Reads the files that the patch names, relative to `cwd`, and fits the patch to them.
+    pub fn new(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<Self, PlanError> {
+        Ok(Self { changes: planner::changes(patch, cwd, files)? })
+    }
+
+    /// Every place that will be written or removed, links followed: what a policy has to agree to.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        self.changes.iter().flat_map(Change::sides).map(|side| side.place.as_path())
+    }
+
+    /// The tool's result for the model: new, modified and deleted files, by the names that the patch used.
+    pub fn summary(&self) -> String {
+        let mut lines: Vec<_> = self.changes.iter().filter_map(Change::summary).collect();
+        // Stable, so that files of one kind stay in the order of the patch.
+        lines.sort_by_key(|(kind, _)| *kind);
+        let mut text = "Success. Updated the following files:\n".to_owned();
+        for (kind, path) in lines {
+            text.push_str(&format!("{} {path}\n", ["A", "M", "D"].get(kind).unwrap_or(&"M")));
+        }
+        text
+    }
+}
+
+/// A file before and after: without `from` it is new, without `to` deleted, at different paths moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub from: Option<Side>,
+    pub to: Option<Side>,
+}
+
+impl Change {
+    /// The move's two ends, if the file moves.
+    pub fn moved(&self) -> Option<(&Side, &Side)> {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from.place != to.place => Some((from, to)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.from.iter().chain(&self.to)
+    }
+
+    fn summary(&self) -> Option<(usize, &str)> {
+        match (&self.from, &self.to) {
+            (None, Some(to)) => Some((0, &to.given)),
+            (Some(_), Some(to)) => Some((1, &to.given)),
+            (Some(from), None) => Some((2, &from.given)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// A file at one end of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// As the patch wrote it.
+    pub given: String,
+    /// The same as an absolute path; links in it are not followed.
+    pub path: PathBuf,
+    /// Where the file really is.
+    pub place: PathBuf,
+    pub entry: Entry,
+}

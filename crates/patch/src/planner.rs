@@ -1,0 +1,205 @@
+//! Operations one after the other on an imagined copy of the files, so that a later one sees what an earlier
+//! one did.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::PlanError,
+    files::{Entry, FileMode, Files, Follow},
+    operation::{Operation, Patch, Section},
+    paths::absolute,
+    plan::{Change, Side},
+    rewrite::rewrite,
+};
+
+pub(crate) fn changes(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<Vec<Change>, PlanError> {
+    let mut planner = Planner { cwd, files, changes: Vec::new() };
+    for operation in &patch.operations {
+        match operation {
+            Operation::Add { path, content } => planner.add(path, content)?,
+            Operation::Delete { path } => planner.delete(path)?,
+            Operation::Update { path, move_to, sections } => {
+                planner.update(path, move_to.as_deref(), sections)?;
+            }
+        }
+    }
+    Ok(planner.changes)
+}
+
+struct Planner<'a, F> {
+    cwd: &'a Path,
+    files: &'a F,
+    changes: Vec<Change>,
+}
+
+/// What is at a place after the operations so far.
+enum Found {
+    /// The result of this change.
+    Planned(usize),
+    /// Removed or moved away by the patch.
+    Gone,
+    OnDisk(Entry),
+    Nothing,
+}
+
+impl<F: Files> Planner<'_, F> {
+    /// An existing file is replaced: the change then is an update, so that whoever approves it sees what
+    /// goes.
+    fn add(&mut self, given: &str, content: &str) -> Result<(), PlanError> {
+        let side = Side { entry: Entry::regular(content), ..self.written(given)? };
+        match self.find(&side)? {
+            Found::Planned(index) => {
+                if let Some(to) = self.planned(index) {
+                    to.entry.content = side.entry.content;
+                }
+            }
+            Found::OnDisk(entry) => {
+                let to = Side { entry: Entry { mode: entry.mode, ..side.entry.clone() }, ..side.clone() };
+                self.changes.push(Change { from: Some(Side { entry, ..side }), to: Some(to) });
+            }
+            Found::Gone => self.bring_back(side),
+            Found::Nothing => self.changes.push(Change { from: None, to: Some(side) }),
+        }
+        Ok(())
+    }
+
+    /// A file that the patch deleted and now writes again was rewritten; one that it moved away leaves room
+    /// for a new one.
+    fn bring_back(&mut self, side: Side) {
+        let deleted = self.changes.iter_mut().find(|change| {
+            change.to.is_none() && change.from.as_ref().is_some_and(|from| from.place == side.place)
+        });
+        match deleted {
+            Some(change) => {
+                let mode = change.from.as_ref().map(|from| from.entry.mode);
+                let mode = mode.filter(|mode| *mode != FileMode::Link).unwrap_or(side.entry.mode);
+                change.to = Some(Side { entry: Entry { mode, ..side.entry }, ..side });
+            }
+            None => self.changes.push(Change { from: None, to: Some(side) }),
+        }
+    }
+
+    fn delete(&mut self, given: &str) -> Result<(), PlanError> {
+        let side = self.side(given, Follow::Nothing)?;
+        match self.find(&side)? {
+            Found::Planned(index) => {
+                if let Some(change) = self.changes.get_mut(index) {
+                    change.to = None;
+                }
+                // A file that the patch itself made was never there.
+                self.changes.retain(|change| change.from.is_some() || change.to.is_some());
+            }
+            Found::OnDisk(entry) => {
+                self.changes.push(Change { from: Some(Side { entry, ..side }), to: None });
+            }
+            Found::Gone | Found::Nothing => return Err(PlanError::Missing(given.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, given: &str, move_to: Option<&str>, sections: &[Section]) -> Result<(), PlanError> {
+        let side = self.written(given)?;
+        let index = match self.find(&side)? {
+            Found::Planned(index) => index,
+            Found::OnDisk(entry) => {
+                let from = Side { entry, ..side };
+                self.changes.push(Change { from: Some(from.clone()), to: Some(from) });
+                self.changes.len() - 1
+            }
+            Found::Gone | Found::Nothing => return Err(PlanError::Missing(given.to_owned())),
+        };
+        if let Some(to) = self.planned(index) {
+            to.entry.content = rewrite(given, &to.entry.content, sections)?;
+        }
+        match move_to {
+            Some(target) => self.move_file(index, given, target),
+            None => Ok(()),
+        }
+    }
+
+    fn move_file(&mut self, index: usize, given: &str, target: &str) -> Result<(), PlanError> {
+        let target = self.side(target, Follow::Nothing)?;
+        let is_free = match self.find(&target)? {
+            // Onto itself, perhaps by another name: then it does not move.
+            Found::Planned(other) if other == index => return Ok(()),
+            Found::Gone => true,
+            Found::Nothing => !self.exists(&target)?,
+            Found::Planned(_) | Found::OnDisk(_) => false,
+        };
+        if !is_free {
+            return Err(PlanError::Occupied { from: given.to_owned(), to: target.given });
+        }
+        self.unfollow(index, given)?;
+        if let Some(to) = self.planned(index) {
+            *to = Side { entry: to.entry.clone(), ..target };
+        }
+        Ok(())
+    }
+
+    /// Moving a link away leaves alone the file that it points to.
+    fn unfollow(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
+        let link = self.side(given, Follow::Nothing)?;
+        let Some(change) = self.changes.get_mut(index) else { return Ok(()) };
+        if let Some(from) = &mut change.from
+            && from.path == link.path
+            && from.place != link.place
+            && let Some(entry) = look(self.files, &link)?
+        {
+            *from = Side { entry, ..link };
+        }
+        Ok(())
+    }
+
+    fn planned(&mut self, index: usize) -> Option<&mut Side> {
+        self.changes.get_mut(index)?.to.as_mut()
+    }
+
+    fn find(&self, side: &Side) -> Result<Found, PlanError> {
+        if let Some(found) = self.find_planned(side) {
+            return Ok(found);
+        }
+        Ok(look(self.files, side)?.map_or(Found::Nothing, Found::OnDisk))
+    }
+
+    fn find_planned(&self, side: &Side) -> Option<Found> {
+        let is_here = |end: &Option<Side>| end.as_ref().is_some_and(|end| end.place == side.place);
+        if let Some(index) = self.changes.iter().position(|change| is_here(&change.to)) {
+            return Some(Found::Planned(index));
+        }
+        self.changes.iter().any(|change| is_here(&change.from)).then_some(Found::Gone)
+    }
+
+    fn exists(&self, side: &Side) -> Result<bool, PlanError> {
+        self.files.exists(&side.place).map_err(|error| refuse(error, side))
+    }
+
+    /// Where writing to a path ends up: in the file a link points to, unless the patch took the link away.
+    fn written(&self, given: &str) -> Result<Side, PlanError> {
+        let side = self.side(given, Follow::Nothing)?;
+        if self.find_planned(&side).is_some() { Ok(side) } else { self.side(given, Follow::Links) }
+    }
+
+    fn side(&self, given: &str, follow: Follow) -> Result<Side, PlanError> {
+        let path = absolute(self.cwd, given);
+        let side = Side { given: given.to_owned(), path, place: PathBuf::new(), entry: Entry::regular("") };
+        let place = self.files.resolve(&side.path, follow).map_err(|error| refuse(error, &side))?;
+        Ok(Side { place, ..side })
+    }
+}
+
+fn look(files: &impl Files, side: &Side) -> Result<Option<Entry>, PlanError> {
+    files.look(&side.place).map_err(|error| refuse(error, side))
+}
+
+fn refuse(source: io::Error, side: &Side) -> PlanError {
+    let given = side.given.clone();
+    match source.kind() {
+        io::ErrorKind::IsADirectory => PlanError::Directory(given),
+        io::ErrorKind::InvalidInput => PlanError::Special(given),
+        io::ErrorKind::FileTooLarge => PlanError::TooLarge(given),
+        _ => PlanError::Io { path: side.path.clone(), source },
+    }
+}

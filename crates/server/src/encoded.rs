@@ -1,0 +1,36 @@
+//! Answers that hold stored turns: their items are JSON already and go out as they are.
+
+use codicil_agent::{Opened, ThreadRead};
+use codicil_store::ThreadJson;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+/// Written as `ThreadResumeResponse` and `ThreadForkResponse` are.
+pub struct OpenedJson(pub Opened);
+
+impl Serialize for OpenedJson {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Opened { thread, settings, turns } = &self.0;
+        let mut members = to.serialize_struct("ThreadResumeResponse", 9)?;
+        members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
+        members.serialize_field("model", &settings.model)?;
+        members.serialize_field("modelProvider", &settings.provider)?;
+        members.serialize_field("serviceTier", &settings.service_tier)?;
+        members.serialize_field("cwd", &settings.cwd)?;
+        members.serialize_field("approvalPolicy", &settings.approval_policy)?;
+        members.serialize_field("approvalsReviewer", &settings.approvals_reviewer)?;
+        members.serialize_field("sandbox", &settings.sandbox)?;
+        members.serialize_field("reasoningEffort", &settings.effort)?;
+        members.end()
+    }
+}
+
+/// Written as `ThreadReadResponse` is.
+pub struct ReadJson(pub ThreadRead);
+
+impl Serialize for ReadJson {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut members = to.serialize_struct("ThreadReadResponse", 1)?;
+        members.serialize_field("thread", &ThreadJson::new(&self.0.thread, &self.0.turns))?;
+        members.end()
+    }
+}

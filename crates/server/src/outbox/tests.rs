@@ -1,0 +1,249 @@
+use codicil_protocol::{
+    AgentMessageDelta, AgentMessageDeltaNotification, CommandExecutionOutputDelta,
+    CommandExecutionOutputDeltaNotification, Notice, ReasoningTextDelta, ReasoningTextDeltaNotification,
+    ThreadArchived, ThreadArchivedNotification,
+};
+use futures_util::FutureExt;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+/// A frame of about this many bytes that joins with nothing.
+fn filler(bytes: usize) -> Frame {
+    let params = ThreadArchivedNotification { thread_id: "x".repeat(bytes).into() };
+    Frame::notification::<ThreadArchived>(&params)
+}
+
+fn message(item: &str, delta: &str) -> Frame {
+    Frame::notification::<AgentMessageDelta>(&AgentMessageDeltaNotification {
+        thread_id: "t".into(),
+        turn_id: "u".into(),
+        item_id: item.into(),
+        delta: delta.into(),
+    })
+}
+
+fn output(item: &str, delta: &str) -> Frame {
+    Frame::notification::<CommandExecutionOutputDelta>(&CommandExecutionOutputDeltaNotification {
+        thread_id: "t".into(),
+        turn_id: "u".into(),
+        item_id: item.into(),
+        delta: delta.into(),
+    })
+}
+
+fn reasoning(item: &str, delta: &str) -> Frame {
+    Frame::notification::<ReasoningTextDelta>(&ReasoningTextDeltaNotification {
+        thread_id: "t".into(),
+        turn_id: "u".into(),
+        item_id: item.into(),
+        delta: delta.into(),
+        content_index: 0,
+    })
+}
+
+/// What waits, without waiting for more.
+fn waiting(outbox: &Outbox) -> Vec<Value> {
+    let batch = outbox.take().now_or_never().flatten().unwrap_or_default();
+    batch.iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
+}
+
+fn texts(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["params"]["delta"].as_str().unwrap_or("-")).collect()
+}
+
+#[test]
+fn a_client_is_busy_until_its_writer_comes_back_for_more() {
+    let outbox = Outbox::default();
+    outbox.push(&filler(BUSY_BYTES - 1000));
+    assert!(!outbox.is_busy());
+    outbox.push(&filler(1000));
+    assert!(outbox.is_busy());
+
+    let batch = outbox.take().now_or_never().flatten().unwrap();
+    assert_eq!(batch.len(), 2);
+    assert!(outbox.is_busy(), "the writer still holds it");
+    assert!(outbox.take().now_or_never().is_none());
+    assert!(!outbox.is_busy());
+}
+
+#[test]
+fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
+    let outbox = Outbox::default();
+    let frame = filler(PAUSE_READING_BYTES / 4);
+    (0..3).for_each(|_| outbox.push(&frame));
+    assert!(outbox.wait_for_room().now_or_never().is_some());
+    outbox.push(&frame);
+    outbox.push(&frame);
+
+    let mut room = Box::pin(outbox.wait_for_room());
+    assert!((&mut room).now_or_never().is_none());
+    assert_eq!(waiting(&outbox).len(), 5);
+    assert!((&mut room).now_or_never().is_none(), "the writer still holds it");
+    assert!(outbox.take().now_or_never().is_none());
+    assert!(room.now_or_never().is_some());
+}
+
+#[test]
+fn deltas_stay_apart_while_the_client_keeps_up() {
+    let outbox = Outbox::default();
+    outbox.push(&message("i", "one"));
+    outbox.push(&message("i", "two"));
+    assert_eq!(texts(&waiting(&outbox)), ["one", "two"]);
+}
+
+#[test]
+fn deltas_of_one_item_are_joined_when_it_does_not() {
+    let outbox = Outbox::default();
+    outbox.push(&filler(JOIN_DELTAS_BYTES));
+    outbox.push(&message("i", "one "));
+    outbox.push(&message("i", "\"two\"\n"));
+    outbox.push(&message("i", "thrée"));
+    outbox.push(&message("j", "other item"));
+    outbox.push(&output("j", "other kind"));
+    outbox.push(&filler(1));
+    outbox.push(&output("j", "after something else"));
+    outbox.push(&output("j", ", joined"));
+    assert_eq!(
+        texts(&waiting(&outbox)[1..]),
+        ["one \"two\"\nthrée", "other item", "other kind", "-", "after something else, joined"]
+    );
+}
+
+#[test]
+fn a_joined_delta_has_a_largest_size() {
+    let outbox = Outbox::default();
+    outbox.push(&filler(JOIN_DELTAS_BYTES));
+    let part = "y".repeat(MAX_JOINED_BYTES / 4);
+    (0..8).for_each(|_| outbox.push(&message("i", &part)));
+    let messages = waiting(&outbox);
+    let longest = messages[1..].iter().map(|message| message.to_string().len()).max().unwrap();
+    assert!(longest <= MAX_JOINED_BYTES, "{longest}");
+    assert!(messages.len() < 8, "some were joined");
+    assert_eq!(texts(&messages[1..]).concat().len(), 8 * part.len());
+}
+
+#[test]
+fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
+    let outbox = Outbox::default();
+    let frame = filler(MAX_WAITING_BYTES / 4);
+    (0..3).for_each(|_| outbox.push(&frame));
+    assert_eq!(outbox.closed(), None);
+    let mut end = Box::pin(outbox.wait_closed());
+    assert!((&mut end).now_or_never().is_none());
+
+    outbox.push(&frame);
+
+    assert_eq!(outbox.closed(), Some(Closed::TooSlow));
+    assert!(end.now_or_never().is_some());
+    assert_eq!(outbox.take().now_or_never(), Some(None), "what waited is dropped");
+    outbox.push(&filler(1));
+    assert_eq!(outbox.take().now_or_never(), Some(None), "and nothing more is taken");
+    assert!(!outbox.is_busy(), "its memory is free");
+}
+
+#[test]
+fn what_the_writer_holds_counts_towards_the_ceiling() {
+    let outbox = Outbox::default();
+    let frame = filler(MAX_WAITING_BYTES / 4);
+    (0..3).for_each(|_| outbox.push(&frame));
+    let held = outbox.take().now_or_never().flatten().unwrap();
+    assert_eq!(held.len(), 3);
+    outbox.push(&frame);
+    assert_eq!(outbox.closed(), Some(Closed::TooSlow));
+}
+
+#[test]
+fn a_finished_outbox_gives_what_it_holds_and_then_ends() {
+    let outbox = Outbox::default();
+    outbox.push(&message("i", "last words"));
+    outbox.finish();
+    outbox.push(&message("i", "too late"));
+    assert_eq!(texts(&waiting(&outbox)), ["last words"]);
+    assert_eq!(outbox.take().now_or_never(), Some(None));
+    assert_eq!(outbox.closed(), Some(Closed::Finished));
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_is_woken() {
+    let outbox = std::sync::Arc::new(Outbox::default());
+    let writer = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { (outbox.take().await, outbox.take().await) }
+    });
+    tokio::task::yield_now().await;
+    outbox.push(&message("i", "hello"));
+    while outbox.lock().in_writer == 0 {
+        tokio::task::yield_now().await;
+    }
+    outbox.finish();
+    let (first, second) = writer.await.unwrap();
+    assert_eq!((first.map(|batch| batch.len()), second), (Some(1), None));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Delta(&'static str, u8, String),
+    Other(u8),
+    Take,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let method = prop_oneof![
+        Just(AgentMessageDelta::NAME),
+        Just(CommandExecutionOutputDelta::NAME),
+        Just(ReasoningTextDelta::NAME)
+    ];
+    prop_oneof![
+        8 => (method, 0..3u8, any::<String>()).prop_map(|(method, item, text)| Step::Delta(method, item, text)),
+        1 => (0..3u8).prop_map(Step::Other),
+        1 => Just(Step::Take),
+    ]
+}
+
+/// The story that messages tell: texts of one item in a row are one text.
+fn story(messages: &[Value]) -> Vec<(String, String)> {
+    let mut story: Vec<(String, String)> = Vec::new();
+    for message in messages {
+        let params = &message["params"];
+        let subject = format!("{} {} {}", message["method"], params["itemId"], params["threadId"]);
+        let text = params["delta"].as_str().unwrap_or_default();
+        match story.last_mut() {
+            Some((last, told)) if *last == subject && params["delta"].is_string() => told.push_str(text),
+            _ => story.push((subject, text.to_owned())),
+        }
+    }
+    story
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn joining_changes_neither_text_nor_order(steps in proptest::collection::vec(step(), 0..60)) {
+        // Made once: what matters is only that so much waits.
+        static FILLER: std::sync::LazyLock<Frame> = std::sync::LazyLock::new(|| filler(JOIN_DELTAS_BYTES));
+        let outbox = Outbox::default();
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        outbox.push(&FILLER);
+        for step in &steps {
+            let frame = match step {
+                Step::Delta(AgentMessageDelta::NAME, item, text) => message(&format!("i{item}"), text),
+                Step::Delta(CommandExecutionOutputDelta::NAME, item, text) => output(&format!("i{item}"), text),
+                Step::Delta(_, item, text) => reasoning(&format!("i{item}"), text),
+                Step::Other(size) => filler(usize::from(*size)),
+                Step::Take => {
+                    received.extend(waiting(&outbox));
+                    outbox.push(&FILLER);
+                    continue;
+                }
+            };
+            sent.push(serde_json::from_slice::<Value>(frame.bytes()).unwrap());
+            outbox.push(&frame);
+        }
+        received.extend(waiting(&outbox));
+        received.retain(|message| message["params"]["threadId"].as_str().unwrap().len() < 1000);
+        prop_assert_eq!(story(&received), story(&sent));
+    }
+}

@@ -1,0 +1,217 @@
+//! Large strings (command output, images, pasted files) in files of their own, stored once by content.
+//!
+//! A record is written as JSON first; then every string in it above [`BLOB_MIN`] is replaced by
+//! `"blob:sha256:<hash>"` and the line is marked. On a marked line *every* string that begins so is a
+//! reference: one that merely looks like it is stored as a blob as well, so nothing is ambiguous.
+//! Working on the text of the JSON keeps this independent of where in a record a string sits.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use memchr::memchr2;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    error::{Result, StoreError},
+    layout::{self, Layout},
+};
+
+/// Strings whose JSON is longer than this are stored as blobs. Below it a file of its own costs more
+/// than it saves; above it repeating the string in items, context and forks would.
+pub const BLOB_MIN: usize = 32 * 1024;
+
+const REFERENCE: &str = "blob:sha256:";
+
+/// Distinguishes temporary files of one process.
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// A record with its large strings moved out.
+pub struct Lean {
+    pub json: String,
+    /// Blobs that were written now and are not yet durable.
+    pub written: Vec<PathBuf>,
+}
+
+/// Moves the large strings of a record out. `None` when there are none, which is the usual case and
+/// costs one comparison.
+pub fn move_out(layout: &Layout, json: &str) -> Result<Option<Lean>> {
+    let is_large = |token: &str| token.len() > BLOB_MIN;
+    if json.len() <= BLOB_MIN || !strings(json).any(|token| is_large(token.text)) {
+        return Ok(None);
+    }
+    let mut lean = Lean { json: String::new(), written: Vec::new() };
+    let mut copied = 0;
+    for token in strings(json) {
+        if !is_large(token.text) && !is_reference(token.text) {
+            continue;
+        }
+        let content: String = serde_json::from_str(token.text)?;
+        let hash = save(layout, content.as_bytes(), &mut lean.written)?;
+        lean.json.push_str(json.get(copied..token.start).unwrap_or_default());
+        lean.json.push_str(&format!("\"{REFERENCE}{hash}\""));
+        copied = token.start + token.text.len();
+    }
+    lean.json.push_str(json.get(copied..).unwrap_or_default());
+    Ok(Some(lean))
+}
+
+/// Puts the strings of a marked line back. A blob that is gone is named in its place and in `missing`:
+/// one lost picture must not lose the thread.
+pub fn move_in(layout: &Layout, json: &str, missing: &mut Vec<String>) -> String {
+    let mut whole = String::with_capacity(json.len() + 2 * BLOB_MIN);
+    let mut copied = 0;
+    for token in strings(json) {
+        let Some(hash) = reference(token.text) else { continue };
+        let content = read(layout, hash).unwrap_or_else(|| {
+            missing.push(hash.to_owned());
+            format!("[the content {hash} is missing]")
+        });
+        whole.push_str(json.get(copied..token.start).unwrap_or_default());
+        whole.push_str(&serde_json::Value::from(content).to_string());
+        copied = token.start + token.text.len();
+    }
+    whole.push_str(json.get(copied..).unwrap_or_default());
+    whole
+}
+
+fn is_reference(token: &str) -> bool {
+    token.strip_prefix('"').is_some_and(|text| text.starts_with(REFERENCE))
+}
+
+fn reference(token: &str) -> Option<&str> {
+    let hash = token.strip_prefix('"')?.strip_suffix('"')?.strip_prefix(REFERENCE)?;
+    (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
+}
+
+fn save(layout: &Layout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
+    let hash: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = layout.blob(&hash);
+    // A file of another length is what a full disk or a power cut left of an earlier attempt.
+    if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
+        return Ok(hash);
+    }
+    let shelf = path.parent().unwrap_or(layout.home());
+    layout::make_dir(shelf)?;
+    put(&path, shelf, content).map_err(StoreError::io("write", &path))?;
+    written.push(path);
+    Ok(hash)
+}
+
+/// Writes beside and renames, so that a blob is whole or absent.
+fn put(path: &Path, shelf: &Path, content: &[u8]) -> io::Result<()> {
+    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let beside = shelf.join(format!(".new-{}-{number}", std::process::id()));
+    let result = layout::create_file(&beside)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| fs::rename(&beside, path));
+    if result.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    result
+}
+
+fn read(layout: &Layout, hash: &str) -> Option<String> {
+    fs::read(layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
+}
+
+/// Makes blobs durable, before the records that name them are said to be.
+pub fn sync(blobs: &[PathBuf]) -> Result<()> {
+    for path in blobs {
+        File::open(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
+        if let Some(shelf) = path.parent() {
+            layout::sync_dir(shelf)?;
+        }
+    }
+    Ok(())
+}
+
+/// A JSON string with its quotes, and where it begins.
+struct Token<'a> {
+    text: &'a str,
+    start: usize,
+}
+
+/// The strings of a JSON text, in order. The text is taken to be JSON; what is not yields nothing odd
+/// but fewer or other tokens.
+fn strings(json: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + memchr::memchr(b'"', json.as_bytes().get(at..)?)?;
+        let mut end = start + 1;
+        loop {
+            let special = end + memchr2(b'"', b'\\', json.as_bytes().get(end..)?)?;
+            match json.as_bytes().get(special) {
+                Some(b'\\') => end = special + 2,
+                _ => break end = special + 1,
+            }
+        }
+        at = end;
+        Some(Token { text: json.get(start..end)?, start })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn round_trip(value: &Value) -> (Option<Lean>, usize) {
+        let home = tempfile::tempdir().unwrap();
+        let layout = Layout::new(home.path().into());
+        let json = value.to_string();
+        let lean = move_out(&layout, &json).unwrap();
+        if let Some(lean) = &lean {
+            let mut missing = Vec::new();
+            let back = move_in(&layout, &lean.json, &mut missing);
+            assert_eq!(serde_json::from_str::<Value>(&back).unwrap(), *value);
+            assert!(missing.is_empty());
+        }
+        let files = walk(home.path());
+        (lean, files)
+    }
+
+    fn walk(dir: &Path) -> usize {
+        fs::read_dir(dir).unwrap().flatten().fold(0, |sum, entry| {
+            sum + if entry.path().is_dir() { walk(&entry.path()) } else { 1 }
+        })
+    }
+
+    #[test]
+    fn small_records_are_left_alone() {
+        let many: Vec<_> = (0..5000).map(|n| format!("line {n} \"quoted\"")).collect();
+        assert!(round_trip(&json!({ "output": "small", "many": many })).0.is_none());
+    }
+
+    #[test]
+    fn equal_strings_are_stored_once() {
+        let big = "\"é\\\n".repeat(BLOB_MIN);
+        let (lean, files) = round_trip(&json!({ "a": big, "b": [big, "small"], "c": "\\" }));
+        assert!(lean.unwrap().json.len() < 400);
+        assert_eq!(files, 1);
+    }
+
+    #[test]
+    fn a_string_that_looks_like_a_reference_stays_itself() {
+        let fake = format!("{REFERENCE}{}", "0".repeat(64));
+        let (lean, files) = round_trip(&json!({ "a": fake, "b": "x".repeat(BLOB_MIN + 1), "c": REFERENCE }));
+        assert!(lean.is_some());
+        assert_eq!(files, 3);
+    }
+
+    #[test]
+    fn a_missing_blob_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let layout = Layout::new(home.path().into());
+        let json = json!({ "a": "x".repeat(BLOB_MIN + 1) }).to_string();
+        let lean = move_out(&layout, &json).unwrap().unwrap();
+        fs::remove_file(&lean.written[0]).unwrap();
+        let mut missing = Vec::new();
+        let text = move_in(&layout, &lean.json, &mut missing);
+        assert!(text.contains("is missing") && missing.len() == 1, "{text}");
+    }
+}

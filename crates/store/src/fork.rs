@@ -1,0 +1,131 @@
+//! A new thread that begins with what another one holds.
+//!
+//! Lines are copied as they are, with new ordinals: nothing is decoded, and large strings are shared. What
+//! was rolled back in the source stays behind, as do its name and its first line.
+
+use std::{fs, sync::Arc};
+
+use codicil_protocol::{TurnId, TurnStatus};
+use jiff::Timestamp;
+
+use crate::{
+    clock,
+    error::{Result, StoreError},
+    layout::{FileName, Location},
+    line::{self, Head, Kind},
+    lines::Lines,
+    log::LogFile,
+    record::{Meta, Record},
+    replay::{Places, Rollback, decode, turn_of},
+    scan::Scanner,
+    store::Inner,
+};
+
+/// How much of the source the new thread takes over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// Everything there is.
+    #[default]
+    End,
+    /// Up to this turn and including it.
+    After(TurnId),
+    /// Up to this turn, without it.
+    Before(TurnId),
+}
+
+/// Writes the new thread. A turn that has not ended in the source ends as interrupted in the copy.
+pub(crate) fn fork(inner: &Arc<Inner>, source: &Location, point: &ForkPoint, meta: &Meta) -> Result<LogFile> {
+    let bytes = fs::read(&source.path).map_err(StoreError::io("read", &source.path))?;
+    let lines = Lines::of(&bytes);
+    let copy = Copy::of(&lines, point)?;
+    let log = LogFile::write_new(inner, &meta.id, |batch| copy.write(batch, meta))?;
+    let (dir, file) = inner.split(&log.path())?;
+    if let Some(name) = FileName::parse(&file) {
+        inner.index.created(Scanner::new(&inner.layout).scan(&dir, &file, &name, false)?);
+    }
+    Ok(log)
+}
+
+/// The lines to copy and the turns to end.
+struct Copy<'a> {
+    lines: Vec<Head<'a>>,
+    unfinished: Vec<TurnId>,
+}
+
+impl<'a> Copy<'a> {
+    fn of(lines: &'a Lines<'_>, point: &ForkPoint) -> Result<Self> {
+        let (mut kept, places) = survivors(lines);
+        let place = |id: &TurnId| places.find(id).ok_or_else(|| StoreError::TurnNotFound(id.clone()));
+        let end = match point {
+            ForkPoint::End => usize::MAX,
+            ForkPoint::After(id) => place(id)? + 1,
+            ForkPoint::Before(id) => place(id)?,
+        };
+        // What belongs to no turn counts by where it stands.
+        let cut = kept.iter().position(|(turn, _)| turn.is_some_and(|turn| turn >= end));
+        let mut at = 0;
+        kept.retain(|(turn, _)| {
+            at += 1;
+            turn.map_or(cut.is_none_or(|cut| at <= cut), |turn| turn < end)
+        });
+        let lines: Vec<_> = kept.into_iter().map(|(_, head)| head).collect();
+        Ok(Self { unfinished: unfinished(&lines), lines })
+    }
+
+    fn write(&self, batch: &mut Vec<u8>, meta: &Meta) -> Result<u64> {
+        let now = clock::stamp(Timestamp::now());
+        let mut ordinal = 0;
+        let mut add = |stamp: &str, blobs, record: &str| {
+            line::write(batch, ordinal, stamp, blobs, record);
+            ordinal += 1;
+        };
+        add(&now, false, &json(&Record::Meta(meta.clone()))?);
+        self.lines.iter().for_each(|head| add(head.timestamp, head.blobs, head.record));
+        for turn_id in self.unfinished.iter().cloned() {
+            add(&now, false, &json(&Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None })?);
+        }
+        Ok(ordinal)
+    }
+}
+
+/// A record's JSON without its opening brace.
+fn json(record: &Record) -> Result<String> {
+    Ok(serde_json::to_string(record)?.split_off(1))
+}
+
+type Survivor<'a> = (Option<usize>, Head<'a>);
+
+/// The lines that count after all rollbacks, each with its turn.
+fn survivors<'a>(lines: &'a Lines<'_>) -> (Vec<Survivor<'a>>, Places<'a>) {
+    let mut kept: Vec<Survivor<'a>> = Vec::new();
+    let mut places = Places::default();
+    for (_, head) in lines.heads() {
+        match head.kind {
+            Kind::Meta | Kind::Name => {}
+            Kind::Rollback => {
+                let Some(Rollback { turns }) = decode(head) else { continue };
+                let left = places.len().saturating_sub(turns as usize);
+                places.roll_back(left);
+                kept.retain(|(turn, _)| turn.is_none_or(|turn| turn < left));
+            }
+            Kind::Settings | Kind::Git | Kind::Extra => kept.push((None, head)),
+            _ => match turn_of(head) {
+                None => kept.push((None, head)),
+                Some(id) => kept.extend(places.of(&id).map(|at| (Some(at), head))),
+            },
+        }
+    }
+    (kept, places)
+}
+
+fn unfinished(lines: &[Head<'_>]) -> Vec<TurnId> {
+    let mut open: Vec<TurnId> = Vec::new();
+    for head in lines {
+        match (head.kind, turn_of(*head)) {
+            (Kind::Turn, Some(id)) => open.push(TurnId::from(&*id)),
+            (Kind::TurnEnd, Some(id)) => open.retain(|open| **open != *id),
+            _ => {}
+        }
+    }
+    open
+}

@@ -1,0 +1,276 @@
+//! A history that a model accepts: every tool call has exactly one output, after it.
+//!
+//! A crash, an interrupt, a rollback or a lost line can leave a call without its output or the other way
+//! round, and providers refuse the whole request for either.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+};
+
+use codicil_protocol::{ContentItem, FunctionCallOutputBody, ResponseItem};
+use serde::{Deserialize, de::IgnoredAny};
+
+/// What stands in for the output of a call that never got one.
+pub const ABORTED: &str = "aborted";
+
+/// Gives every call without an output an [`ABORTED`] one right behind it and drops outputs that answer no
+/// call. Complete histories come back as they are.
+pub fn complete_calls(history: Vec<ResponseItem>) -> Vec<ResponseItem> {
+    let verdicts = judge(&history);
+    let mut complete = Vec::with_capacity(history.len());
+    for (item, verdict) in history.into_iter().zip(verdicts) {
+        match verdict {
+            Verdict::Keep => complete.push(item),
+            Verdict::Drop => {}
+            Verdict::Answer => {
+                let answer = aborted(&item);
+                complete.push(item);
+                complete.extend(answer);
+            }
+        }
+    }
+    complete
+}
+
+#[derive(Clone, Copy)]
+enum Verdict {
+    Keep,
+    Drop,
+    /// A call that nothing answers.
+    Answer,
+}
+
+/// Providers may use a call id again in a later turn, so each output answers the oldest open call.
+fn judge(history: &[ResponseItem]) -> Vec<Verdict> {
+    let mut verdicts = vec![Verdict::Keep; history.len()];
+    let mut open: HashMap<(Family, &str), VecDeque<usize>> = HashMap::new();
+    for (at, item) in history.iter().enumerate() {
+        match role(item) {
+            Role::Call(family, id) => open.entry((family, id)).or_default().push_back(at),
+            Role::Output(family, id) => {
+                let answered = open.get_mut(&(family, id)).and_then(VecDeque::pop_front);
+                if answered.is_none() {
+                    verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = Verdict::Drop);
+                }
+            }
+            Role::Other => {}
+        }
+    }
+    for at in open.into_values().flatten() {
+        verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = Verdict::Answer);
+    }
+    verdicts
+}
+
+/// Calls are answered by outputs of their own family only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Family {
+    Function,
+    Custom,
+    ToolSearch,
+}
+
+enum Role<'a> {
+    Call(Family, &'a str),
+    Output(Family, &'a str),
+    Other,
+}
+
+fn role(item: &ResponseItem) -> Role<'_> {
+    match item {
+        ResponseItem::FunctionCall { call_id, .. }
+        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => Role::Call(Family::Function, call_id),
+        ResponseItem::CustomToolCall { call_id, .. } => Role::Call(Family::Custom, call_id),
+        ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => Role::Call(Family::ToolSearch, call_id),
+        ResponseItem::FunctionCallOutput { call_id, .. } => Role::Output(Family::Function, call_id),
+        ResponseItem::CustomToolCallOutput { call_id, .. } => Role::Output(Family::Custom, call_id),
+        ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => {
+            Role::Output(Family::ToolSearch, call_id)
+        }
+        // Calls without an id are the provider's own business, from start to end.
+        _ => Role::Other,
+    }
+}
+
+fn aborted(call: &ResponseItem) -> Option<ResponseItem> {
+    let output = FunctionCallOutputBody::Text(ABORTED.to_owned());
+    match call {
+        ResponseItem::FunctionCall { call_id, .. }
+        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => {
+            Some(ResponseItem::FunctionCallOutput { call_id: call_id.clone(), output })
+        }
+        ResponseItem::CustomToolCall { call_id, .. } => {
+            Some(ResponseItem::CustomToolCallOutput { call_id: call_id.clone(), name: None, output })
+        }
+        ResponseItem::ToolSearchCall { call_id, execution, .. } => Some(ResponseItem::ToolSearchOutput {
+            call_id: call_id.clone(),
+            status: "completed".to_owned(),
+            execution: execution.clone(),
+            tools: Vec::new(),
+        }),
+        _ => None,
+    }
+}
+
+/// Decodes an item of the history.
+///
+/// The protocol's own type can keep what it does not know and pays for that with two passes. Nearly all
+/// items of a long history are of three plain forms; these are read in one. Whatever is not exactly of
+/// such a form takes the protocol's way.
+pub fn decode_item(json: &str) -> serde_json::Result<ResponseItem> {
+    let plain = if json.starts_with("{\"type\":\"message\"") {
+        serde_json::from_str(json).ok().and_then(PlainMessage::into_item)
+    } else if json.starts_with("{\"type\":\"function_call\"") {
+        serde_json::from_str(json).ok().map(PlainCall::into_item)
+    } else if json.starts_with("{\"type\":\"function_call_output\"") {
+        serde_json::from_str(json).ok().map(PlainOutput::into_item)
+    } else {
+        None
+    };
+    plain.map_or_else(|| serde_json::from_str(json), Ok)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainMessage<'a> {
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
+    role: String,
+    #[serde(borrow)]
+    content: Vec<PlainContent<'a>>,
+    id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainContent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainCall {
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
+    name: String,
+    arguments: String,
+    call_id: String,
+    id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainOutput {
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
+    call_id: String,
+    output: String,
+}
+
+impl PlainMessage<'_> {
+    fn into_item(self) -> Option<ResponseItem> {
+        let content = self.content.into_iter().map(|PlainContent { kind, text }| match &*kind {
+            "input_text" => Some(ContentItem::InputText { text }),
+            "output_text" => Some(ContentItem::OutputText { text }),
+            _ => None,
+        });
+        let content = content.collect::<Option<_>>()?;
+        Some(ResponseItem::Message { role: self.role, content, end_turn: None, phase: None, id: self.id })
+    }
+}
+
+impl PlainCall {
+    fn into_item(self) -> ResponseItem {
+        let Self { name, arguments, call_id, id, .. } = self;
+        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
+    }
+}
+
+impl PlainOutput {
+    fn into_item(self) -> ResponseItem {
+        let output = FunctionCallOutputBody::Text(self.output);
+        ResponseItem::FunctionCallOutput { call_id: self.call_id, output }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str) -> ResponseItem {
+        let (name, arguments) = ("shell".to_owned(), "{}".to_owned());
+        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id: id.to_owned(), id: None }
+    }
+
+    fn custom(id: &str) -> ResponseItem {
+        let (name, input) = ("apply_patch".to_owned(), String::new());
+        ResponseItem::CustomToolCall { call_id: id.to_owned(), name, input, status: None, id: None }
+    }
+
+    fn output(id: &str, text: &str) -> ResponseItem {
+        let output = FunctionCallOutputBody::Text(text.to_owned());
+        ResponseItem::FunctionCallOutput { call_id: id.to_owned(), output }
+    }
+
+    fn custom_output(id: &str, text: &str) -> ResponseItem {
+        let output = FunctionCallOutputBody::Text(text.to_owned());
+        ResponseItem::CustomToolCallOutput { call_id: id.to_owned(), name: None, output }
+    }
+
+    fn check(history: &[ResponseItem], expected: &[ResponseItem]) {
+        assert_eq!(complete_calls(history.to_vec()), expected);
+    }
+
+    #[test]
+    fn every_call_has_one_output_after_it() {
+        check(&[call("a"), output("a", "ok")], &[call("a"), output("a", "ok")]);
+        check(&[call("a")], &[call("a"), output("a", ABORTED)]);
+        check(
+            &[call("a"), call("b"), output("b", "ok")],
+            &[call("a"), output("a", ABORTED), call("b"), output("b", "ok")],
+        );
+        check(&[output("a", "lost its call")], &[]);
+        check(&[call("a"), output("a", "ok"), output("a", "twice")], &[call("a"), output("a", "ok")]);
+        check(&[output("a", "early"), call("a")], &[call("a"), output("a", ABORTED)]);
+    }
+
+    #[test]
+    fn plain_forms_decode_like_the_protocol() {
+        for json in [
+            r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"a\"b"}],"id":null}"#,
+            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}"#,
+            r#"{"type":"message","role":"assistant","content":[],"phase":"commentary","id":"m1"}"#,
+            r#"{"type":"message","role":"user","content":[{"type":"input_image","image_url":"u"}]}"#,
+            r#"{"type":"message","role":"user","content":[{"type":"new_kind","text":"u"}]}"#,
+            r#"{"type":"function_call","name":"n","arguments":"{}","call_id":"c","id":"i"}"#,
+            r#"{"type":"function_call","name":"n","namespace":"s","arguments":"{}","call_id":"c"}"#,
+            r#"{"type":"function_call_output","call_id":"c","output":"text"}"#,
+            r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"t"}]}"#,
+            r#"{"type":"reasoning","summary":[],"encrypted_content":null}"#,
+            r#"{"type":"of_the_future","x":1}"#,
+        ] {
+            let expected: ResponseItem = serde_json::from_str(json).unwrap();
+            assert_eq!(decode_item(json).unwrap(), expected, "{json}");
+        }
+        assert!(decode_item(r#"{"type":"message","role":1}"#).is_err());
+    }
+
+    #[test]
+    fn ids_may_be_used_again() {
+        let again = [call("0"), output("0", "one"), call("0"), output("0", "two")];
+        check(&again, &again);
+        check(
+            &[call("0"), output("0", "one"), call("0")],
+            &[call("0"), output("0", "one"), call("0"), output("0", ABORTED)],
+        );
+    }
+
+    #[test]
+    fn families_do_not_answer_each_other() {
+        check(&[custom("a"), output("a", "wrong")], &[custom("a"), custom_output("a", ABORTED)]);
+        check(&[custom("a"), custom_output("a", "ok")], &[custom("a"), custom_output("a", "ok")]);
+    }
+}

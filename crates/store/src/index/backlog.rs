@@ -1,0 +1,150 @@
+//! Files that wait to be read into the index, newest first, by a few threads.
+//!
+//! A page by time of creation can be answered before all are read: what is still to come is older than
+//! the page, and the files' names say so.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    error::{Result, StoreError},
+    index::tree::{Found, Look},
+    list::Cursor,
+};
+
+/// Files that a thread takes at a time: one transaction, one chance for a list to come in between.
+const CHUNK: usize = 64;
+
+#[derive(Default)]
+pub struct Backlog {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Oldest first, so that the newest are taken from the end.
+    waiting: Vec<Found>,
+    taken: Vec<Arc<[Found]>>,
+    /// The looks that found these files.
+    looks: Vec<Look>,
+    total: usize,
+    workers: usize,
+    failure: Option<String>,
+    closed: bool,
+}
+
+/// How far the reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub total: usize,
+}
+
+impl Progress {
+    pub fn is_done(&self) -> bool {
+        self.done == self.total
+    }
+}
+
+/// What is left after a chunk.
+pub enum Rest {
+    Some,
+    /// Nothing: these looks are done.
+    None(Vec<Look>),
+    /// Nothing, but not everything got into the index.
+    Failed(Vec<Look>),
+}
+
+impl Backlog {
+    /// Adds files. Returns how many threads to start for them.
+    pub fn add(&self, look: Look, found: Vec<Found>, workers: usize) -> usize {
+        let mut state = self.lock();
+        if state.waiting.is_empty() && state.taken.is_empty() {
+            state.total = 0;
+            state.failure = None;
+        }
+        state.looks.push(look);
+        state.total += found.len();
+        state.waiting.extend(found);
+        state.waiting.sort_unstable_by(Found::by_creation);
+        let missing = if state.closed { 0 } else { workers.saturating_sub(state.workers) };
+        state.workers += missing;
+        missing
+    }
+
+    /// The next files for a thread; `None` tells it to end.
+    pub fn take(&self) -> Option<Arc<[Found]>> {
+        let mut state = self.lock();
+        let left = state.waiting.len().saturating_sub(CHUNK);
+        let chunk: Arc<[Found]> = state.waiting.split_off(left).into();
+        if chunk.is_empty() || state.closed {
+            state.workers -= 1;
+            self.moved.notify_all();
+            return None;
+        }
+        state.taken.push(chunk.clone());
+        Some(chunk)
+    }
+
+    /// A chunk is in the index, or failed to get there.
+    pub fn done(&self, chunk: &Arc<[Found]>, failure: Option<String>) -> Rest {
+        let mut state = self.lock();
+        state.taken.retain(|taken| !Arc::ptr_eq(taken, chunk));
+        state.failure = failure.or(state.failure.take());
+        self.moved.notify_all();
+        if !state.waiting.is_empty() || !state.taken.is_empty() {
+            return Rest::Some;
+        }
+        let looks = std::mem::take(&mut state.looks);
+        if state.failure.is_none() { Rest::None(looks) } else { Rest::Failed(looks) }
+    }
+
+    /// The newest file that is not in the index yet, among those a list from `start` on would show.
+    pub fn newest(&self, archived: bool, start: Option<&Cursor>) -> Option<Cursor> {
+        let state = self.lock();
+        let matches = |found: &&Found| {
+            found.archived == archived && start.is_none_or(|start| found.cursor() < *start)
+        };
+        let waiting = state.waiting.iter().rev().find(matches).map(Found::cursor);
+        let taken = state.taken.iter().flat_map(|chunk| chunk.iter()).filter(matches).map(Found::cursor);
+        taken.max().max(waiting)
+    }
+
+    pub fn progress(&self) -> Progress {
+        let state = self.lock();
+        let open = state.waiting.len() + state.taken.iter().map(|chunk| chunk.len()).sum::<usize>();
+        Progress { done: state.total.saturating_sub(open), total: state.total }
+    }
+
+    /// Waits until more has been read than `seen`.
+    pub fn wait(&self, seen: Progress) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return Err(StoreError::Closed);
+            }
+            let open = state.waiting.len() + state.taken.iter().map(|chunk| chunk.len()).sum::<usize>();
+            if open == 0 || state.total.saturating_sub(open) != seen.done || state.total != seen.total {
+                return Ok(());
+            }
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Why files are missing from the index although all were read, told once.
+    pub fn take_failure(&self) -> Option<String> {
+        self.lock().failure.take()
+    }
+
+    /// Nothing more is read; threads end after what they hold.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.waiting.clear();
+        self.moved.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,146 @@
+//! What the index still has to learn: at most one entry a thread, merged until somebody writes them.
+//!
+//! Appending to a thread leaves a note here and goes on. The notes are written by a thread of their own
+//! after a while, or by the next list before it looks, whichever comes first.
+
+use std::{
+    collections::HashMap,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use codicil_protocol::{GitInfo, ThreadId};
+
+use crate::summary::{FileStamp, Summary};
+
+/// How long a mere change of time may wait to be written with others.
+const LINGER: Duration = Duration::from_millis(1500);
+/// More notes than this are not kept; the files are looked at again instead.
+const MAX_NOTES: usize = 4096;
+
+/// What an append changed.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub stamp: FileStamp,
+    /// Unix seconds of the last record that was part of the conversation.
+    pub active_at: Option<i64>,
+    /// The first user message among the new records; counts if the thread had none.
+    pub preview: Option<String>,
+    pub name: Option<String>,
+    pub git: Option<Option<GitInfo>>,
+}
+
+impl Change {
+    /// Whether lists would show or find something else than a later time.
+    fn is_urgent(&self) -> bool {
+        self.preview.is_some() || self.name.is_some() || self.git.is_some()
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.stamp = later.stamp;
+        self.active_at = self.active_at.max(later.active_at);
+        self.preview = self.preview.take().or(later.preview);
+        self.name = later.name.or(self.name.take());
+        self.git = later.git.or(self.git.take());
+    }
+
+    fn apply(self, row: &mut Summary) {
+        row.stamp = self.stamp;
+        row.updated_at = row.updated_at.max(self.active_at.unwrap_or(0));
+        row.preview = row.preview.take().or(self.preview);
+        row.name = self.name.or(row.name.take());
+        if let Some(git) = self.git {
+            row.git = git;
+        }
+    }
+}
+
+/// A thread's entry.
+pub enum Note {
+    New(Box<Summary>),
+    /// Where the file is, should the index not know it, and what changed in it.
+    Changed { dir: String, file: String, archived: bool, change: Change },
+}
+
+#[derive(Default)]
+struct Notes {
+    notes: HashMap<ThreadId, Note>,
+    urgent: bool,
+    /// There were too many: what the index says of files is not to be trusted.
+    lost: bool,
+    closed: bool,
+}
+
+/// The notes and the wait for them.
+#[derive(Default)]
+pub struct Changes {
+    notes: Mutex<Notes>,
+    arrived: Condvar,
+}
+
+/// What is to be written now.
+pub struct Taken {
+    pub notes: HashMap<ThreadId, Note>,
+    pub lost: bool,
+}
+
+impl Changes {
+    pub fn created(&self, row: Summary) {
+        let mut notes = self.lock();
+        notes.notes.insert(row.id.clone(), Note::New(Box::new(row)));
+        self.bound(notes);
+    }
+
+    pub fn changed(&self, id: &ThreadId, dir: &str, file: &str, archived: bool, change: Change) {
+        let mut notes = self.lock();
+        notes.urgent |= change.is_urgent();
+        match notes.notes.get_mut(id) {
+            Some(Note::New(row)) => change.apply(row),
+            Some(Note::Changed { change: earlier, .. }) => earlier.merge(change),
+            None => {
+                let (dir, file) = (dir.to_owned(), file.to_owned());
+                notes.notes.insert(id.clone(), Note::Changed { dir, file, archived, change });
+            }
+        }
+        self.bound(notes);
+    }
+
+    fn bound(&self, mut notes: MutexGuard<'_, Notes>) {
+        if notes.notes.len() > MAX_NOTES {
+            notes.notes.clear();
+            notes.lost = true;
+        }
+        self.arrived.notify_all();
+    }
+
+    /// Takes everything. Call it while holding the index, so that who holds it next sees it written.
+    pub fn take(&self) -> Taken {
+        let mut notes = self.lock();
+        notes.urgent = false;
+        Taken { notes: std::mem::take(&mut notes.notes), lost: std::mem::take(&mut notes.lost) }
+    }
+
+    /// The notes could not be written; the files have to be looked at again.
+    pub fn give_up(&self) {
+        self.lock().lost = true;
+    }
+
+    /// Waits until something should be written. `false` when it is for the last time.
+    pub fn wait(&self) -> bool {
+        let notes = self.lock();
+        let idle = |notes: &mut Notes| notes.notes.is_empty() && !notes.closed;
+        let notes = self.arrived.wait_while(notes, idle).unwrap_or_else(PoisonError::into_inner);
+        let lingering = |notes: &mut Notes| !notes.urgent && !notes.closed && !notes.notes.is_empty();
+        let waited = self.arrived.wait_timeout_while(notes, LINGER, lingering);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,213 @@
+//! The SQLite file: its schema, how it is opened, and what happens when it cannot be used.
+//!
+//! Nothing is in it that the threads' files do not say, so a damaged or outdated one is thrown away and
+//! a home that cannot be written gets one in memory.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig};
+
+use crate::{
+    error::{Result, StoreError},
+    layout::{self, Layout},
+};
+
+/// Another schema is another number; an index with a different one is rebuilt.
+const SCHEMA_VERSION: i64 = 1;
+/// How long to wait for another process that is writing.
+const BUSY: Duration = Duration::from_secs(5);
+/// Prepared statements that are kept: all fixed ones, and the lists asked for lately.
+const STATEMENTS: usize = 48;
+/// Memory for pages, at most: a search reads every row, and 10,000 threads fit into this.
+const CACHE_KIB: i64 = 8 * 1024;
+
+/// Rows lie in the order in which lists want them, so that a page or a search reads them in one sweep.
+const SCHEMA: &str = "
+    CREATE TABLE dirs (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE,
+        mtime INTEGER
+    ) STRICT;
+    CREATE TABLE threads (
+        archived INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        updated_at INTEGER NOT NULL,
+        has_user INTEGER NOT NULL,
+        source_kind TEXT NOT NULL,
+        model_provider TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        name TEXT,
+        dir INTEGER NOT NULL REFERENCES dirs (id),
+        file TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        mtime INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        cli_version TEXT NOT NULL,
+        git TEXT,
+        parent_thread_id TEXT,
+        agent_nickname TEXT,
+        agent_role TEXT,
+        preview TEXT,
+        PRIMARY KEY (archived, created_at, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX threads_by_id ON threads (id);
+    CREATE INDEX threads_by_update ON threads (archived, updated_at, id);
+    CREATE INDEX threads_by_dir ON threads (dir);
+";
+
+/// An open index.
+pub struct Db {
+    pub connection: Connection,
+    path: PathBuf,
+}
+
+impl Db {
+    /// Opens the index of a home, making or remaking it where needed.
+    pub fn open(layout: &Layout) -> Result<Self> {
+        let path = layout.index();
+        let opened = prepare(layout, &path).and_then(|()| connect(&path));
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(Unusable::Damaged(error)) => {
+                tracing::warn!(path = %path.display(), %error, "the index is damaged and is made anew");
+                discard(&path)?;
+                connect(&path).map_err(|error| error.into_store_error(&path))?
+            }
+            Err(Unusable::NotWritable(error)) => {
+                tracing::warn!(path = %path.display(), %error, "no index can be kept there, using memory");
+                in_memory().map_err(|source| StoreError::Index { path: path.clone(), source })?
+            }
+            Err(error) => return Err(error.into_store_error(&path)),
+        };
+        Ok(Self { connection, path })
+    }
+
+    /// Names the index in an error.
+    pub fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
+        let path = self.path.clone();
+        move |source| StoreError::Index { path: path.clone(), source }
+    }
+
+    /// Runs statements as one.
+    pub fn transaction<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let failed = self.failed();
+        let run = || {
+            let transaction =
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        };
+        run().map_err(failed)
+    }
+}
+
+enum Unusable {
+    Damaged(rusqlite::Error),
+    NotWritable(String),
+    Other(rusqlite::Error),
+}
+
+impl Unusable {
+    fn into_store_error(self, path: &Path) -> StoreError {
+        match self {
+            Self::Damaged(source) | Self::Other(source) => StoreError::Index { path: path.into(), source },
+            Self::NotWritable(text) => StoreError::Io {
+                action: "create",
+                path: path.into(),
+                source: io::Error::new(io::ErrorKind::PermissionDenied, text),
+            },
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Unusable {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error),
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::NotWritable(error.to_string())
+            }
+            _ => Self::Other(error),
+        }
+    }
+}
+
+/// SQLite would create the file readable for others; it keeps the mode of one that exists.
+fn prepare(layout: &Layout, path: &Path) -> Result<(), Unusable> {
+    let ready = layout::make_dir(layout.home()).map_err(|error| error.to_string()).and_then(|_| {
+        match layout::create_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    });
+    ready.map_err(Unusable::NotWritable)
+}
+
+fn connect(path: &Path) -> Result<Connection, Unusable> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    // Losing the last moments in a power cut is fine here; being inconsistent would not be.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    tune(&connection)?;
+    migrate(&connection)?;
+    Ok(connection)
+}
+
+/// Plans must not depend on values, or every execution of a kept statement would plan anew.
+fn tune(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
+fn in_memory() -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    tune(&connection)?;
+    connection.execute_batch(SCHEMA)?;
+    Ok(connection)
+}
+
+/// Two processes may meet an empty file at once; the transaction lets one of them fill it.
+fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let version = |connection: &Connection| {
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+    };
+    if version(connection)? == SCHEMA_VERSION {
+        return Ok(());
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let migrated = match version(connection) {
+        Ok(SCHEMA_VERSION) => Ok(()),
+        Ok(_) => connection
+            .execute_batch("DROP TABLE IF EXISTS threads; DROP TABLE IF EXISTS dirs;")
+            .and_then(|()| connection.execute_batch(SCHEMA))
+            .and_then(|()| connection.pragma_update(None, "user_version", SCHEMA_VERSION)),
+        Err(error) => Err(error),
+    };
+    connection.execute_batch(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    migrated
+}
+
+/// Removes an index that cannot be used and puts an empty file in its place.
+pub fn discard(path: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match fs::remove_file(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", Path::new(&name))(error));
+            }
+            _ => {}
+        }
+    }
+    layout::create_file(path).map_err(StoreError::io("create", path))?;
+    Ok(())
+}

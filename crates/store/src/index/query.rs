@@ -1,0 +1,122 @@
+//! A page of the list as one SQL query.
+
+use rusqlite::{Connection, params_from_iter, types::Value};
+
+use crate::{
+    error::Result,
+    index::rows,
+    list::{Cursor, ListQuery, PAGE_BYTES, Sort},
+    summary::{Summary, kind_name},
+};
+
+/// Rows of one page and where the next one begins.
+pub struct Rows {
+    pub rows: Vec<Summary>,
+    pub next: Option<Cursor>,
+}
+
+/// A list query, checked and translated.
+pub struct Select {
+    sql: String,
+    values: Vec<Value>,
+    limit: usize,
+    sort: Sort,
+    /// Where the page starts.
+    pub start: Option<Cursor>,
+    pub archived: bool,
+    /// Whether the order of the rows is that of their creation and nothing else decides what is found.
+    pub by_creation: bool,
+}
+
+impl Select {
+    pub fn new(query: &ListQuery) -> Result<Self> {
+        let mut select = Self {
+            sql: String::new(),
+            values: Vec::new(),
+            limit: query.limit(),
+            sort: query.sort,
+            start: query.start()?,
+            archived: query.archived,
+            by_creation: query.sort == Sort::Created && query.search_term().is_none(),
+        };
+        select.write(query);
+        Ok(select)
+    }
+
+    fn write(&mut self, query: &ListQuery) {
+        let column = match self.sort {
+            Sort::Created => "t.created_at",
+            Sort::Updated => "t.updated_at",
+        };
+        // The join is a look-up for each row found; letting the planner turn it round would sort them all.
+        self.sql = format!(
+            "SELECT {} FROM threads t CROSS JOIN dirs d ON d.id = t.dir WHERE t.archived = ",
+            rows::COLUMNS
+        );
+        self.value(query.archived);
+        self.sql.push_str(" AND t.has_user = 1");
+        let kinds = query.kinds().into_iter().map(|kind| Value::from(kind_name(kind).to_owned()));
+        self.one_of("t.source_kind", kinds.collect());
+        self.one_of("t.model_provider", query.model_providers.iter().cloned().map(Value::from).collect());
+        self.one_of("t.cwd", query.cwd.iter().cloned().map(Value::from).collect());
+        if let Some(term) = query.search_term() {
+            self.sql.push_str(" AND (instr(t.preview, ");
+            self.value(term.to_owned());
+            self.sql.push_str(") OR instr(t.name, ");
+            self.value(term.to_owned());
+            self.sql.push_str("))");
+        }
+        if let Some(start) = self.start.clone() {
+            self.sql.push_str(&format!(" AND ({column}, t.id) < ("));
+            self.value(start.at);
+            self.sql.push_str(", ");
+            self.value(start.id.to_string());
+            self.sql.push(')');
+        }
+        self.sql.push_str(&format!(" ORDER BY {column} DESC, t.id DESC LIMIT "));
+        self.value(i64::try_from(self.limit + 1).unwrap_or(i64::MAX));
+    }
+
+    fn value(&mut self, value: impl Into<Value>) {
+        self.sql.push('?');
+        self.values.push(value.into());
+    }
+
+    fn one_of(&mut self, column: &str, values: Vec<Value>) {
+        if values.is_empty() {
+            return;
+        }
+        self.sql.push_str(&format!(" AND {column} IN ("));
+        for (at, value) in values.into_iter().enumerate() {
+            self.sql.push_str(if at > 0 { ", " } else { "" });
+            self.value(value);
+        }
+        self.sql.push(')');
+    }
+
+    /// One row more than the page holds is asked for, to know whether there is a next page.
+    pub fn run(&self, connection: &Connection) -> rusqlite::Result<Rows> {
+        let mut statement = connection.prepare_cached(&self.sql)?;
+        let mut found = statement.query(params_from_iter(&self.values))?;
+        let mut page = Rows { rows: Vec::new(), next: None };
+        let mut bytes = 0;
+        while let Some(row) = found.next()? {
+            if page.rows.len() == self.limit || bytes > PAGE_BYTES {
+                page.next = page.rows.last().map(|last| self.cursor(last));
+                break;
+            }
+            let row = rows::summary(row)?;
+            bytes += row.preview.as_ref().map_or(0, String::len);
+            page.rows.push(row);
+        }
+        Ok(page)
+    }
+
+    fn cursor(&self, row: &Summary) -> Cursor {
+        let at = match self.sort {
+            Sort::Created => row.created_at,
+            Sort::Updated => row.updated_at,
+        };
+        Cursor { at, id: row.id.clone() }
+    }
+}

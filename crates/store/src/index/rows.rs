@@ -1,0 +1,186 @@
+//! Reading and writing the rows of the index.
+
+use codicil_protocol::{GitInfo, SessionSource, ThreadId};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+
+use crate::{
+    index::changes::Change,
+    summary::{FileStamp, Summary, kind_name, source_kind},
+};
+
+/// The columns in the order of [`summary`].
+pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.updated_at, t.source, \
+    t.model_provider, t.cwd, t.cli_version, t.has_user, t.preview, t.name, t.git, t.parent_thread_id, \
+    t.agent_nickname, t.agent_role, t.size, t.mtime";
+
+/// A row as [`COLUMNS`] selects it.
+pub fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    let source: String = row.get(6)?;
+    let has_user: bool = row.get(10)?;
+    let git: Option<String> = row.get(13)?;
+    Ok(Summary {
+        id: id(row, 0)?,
+        dir: row.get(1)?,
+        file: row.get(2)?,
+        archived: row.get(3)?,
+        created_at: row.get(4)?,
+        updated_at: row.get(5)?,
+        source: serde_json::from_str(&source).unwrap_or(SessionSource::Unknown),
+        model_provider: row.get(7)?,
+        cwd: row.get(8)?,
+        cli_version: row.get(9)?,
+        preview: if has_user { row.get(11)? } else { None },
+        name: row.get(12)?,
+        git: git.and_then(|git| serde_json::from_str(&git).ok()),
+        parent_thread_id: row.get::<_, Option<String>>(14)?.map(ThreadId::from),
+        agent_nickname: row.get(15)?,
+        agent_role: row.get(16)?,
+        stamp: FileStamp { size: row.get(17)?, mtime: row.get(18)? },
+    })
+}
+
+fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<ThreadId> {
+    row.get::<_, String>(column).map(ThreadId::from)
+}
+
+/// The row of one thread.
+pub fn get(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Option<Summary>> {
+    let sql = format!("SELECT {COLUMNS} FROM threads t JOIN dirs d ON d.id = t.dir WHERE t.id = ?1");
+    connection.prepare_cached(&sql)?.query_row([&**id], summary).optional()
+}
+
+/// Adds or replaces the row of a thread.
+pub fn put(connection: &Connection, row: &Summary) -> rusqlite::Result<()> {
+    remove(connection, &row.id)?;
+    insert(connection, row)
+}
+
+/// Adds the row of a thread that has none.
+pub fn insert(connection: &Connection, row: &Summary) -> rusqlite::Result<()> {
+    let dir = dir_id(connection, &row.dir)?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO threads (archived, created_at, id, updated_at, has_user, source_kind, model_provider, cwd,
+            name, dir, file, size, mtime, source, cli_version, git, parent_thread_id, agent_nickname,
+            agent_role, preview)
+        VALUES (:archived, :created_at, :id, :updated_at, :has_user, :source_kind, :model_provider, :cwd,
+            :name, :dir, :file, :size, :mtime, :source, :cli_version, :git, :parent, :nickname, :role,
+            :preview)",
+    )?;
+    insert.execute(named_params! {
+        ":archived": row.archived,
+        ":created_at": row.created_at,
+        ":id": &*row.id,
+        ":updated_at": row.updated_at,
+        ":has_user": row.preview.is_some(),
+        ":source_kind": kind_name(source_kind(&row.source)),
+        ":model_provider": row.model_provider,
+        ":cwd": row.cwd,
+        ":name": row.name,
+        ":dir": dir,
+        ":file": row.file,
+        ":size": row.stamp.size,
+        ":mtime": row.stamp.mtime,
+        ":source": serde_json::to_string(&row.source).unwrap_or_default(),
+        ":cli_version": row.cli_version,
+        ":git": git_json(row.git.as_ref()),
+        ":parent": row.parent_thread_id.as_deref(),
+        ":nickname": row.agent_nickname,
+        ":role": row.agent_role,
+        ":preview": row.preview,
+    })?;
+    Ok(())
+}
+
+/// Applies what an append changed. `false` when the index does not know the thread.
+pub fn update(connection: &Connection, id: &ThreadId, change: &Change) -> rusqlite::Result<bool> {
+    let mut update = connection.prepare_cached(
+        "UPDATE threads SET
+            updated_at = max(updated_at, :active_at),
+            size = :size,
+            mtime = :mtime,
+            preview = CASE WHEN has_user THEN preview ELSE :preview END,
+            has_user = has_user OR :preview IS NOT NULL,
+            name = coalesce(:name, name),
+            git = CASE WHEN :sets_git THEN :git ELSE git END
+        WHERE id = :id",
+    )?;
+    let changed = update.execute(named_params! {
+        ":id": &**id,
+        ":active_at": change.active_at.unwrap_or(0),
+        ":size": change.stamp.size,
+        ":mtime": change.stamp.mtime,
+        ":preview": change.preview,
+        ":name": change.name,
+        ":sets_git": change.git.is_some(),
+        ":git": git_json(change.git.as_ref().and_then(Option::as_ref)),
+    })?;
+    Ok(changed > 0)
+}
+
+/// How many threads the index knows.
+pub fn count(connection: &Connection) -> rusqlite::Result<usize> {
+    let count: i64 = connection.query_row("SELECT count(*) FROM threads", [], |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+pub fn git_json(git: Option<&GitInfo>) -> Option<String> {
+    git.and_then(|git| serde_json::to_string(git).ok())
+}
+
+pub fn remove(connection: &Connection, id: &ThreadId) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([&**id])?;
+    Ok(())
+}
+
+/// Takes out a file that is gone, unless its thread has been found elsewhere meanwhile.
+pub fn remove_file(connection: &Connection, dir: &str, file: &str) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM threads WHERE file = ?2 AND dir = (SELECT id FROM dirs WHERE path = ?1)";
+    connection.prepare_cached(sql)?.execute([dir, file])?;
+    Ok(())
+}
+
+/// The files that the index knows in a directory.
+pub fn files_in(connection: &Connection, dir: &str) -> rusqlite::Result<Vec<(String, FileStamp)>> {
+    let sql = "SELECT file, size, mtime FROM threads WHERE dir = (SELECT id FROM dirs WHERE path = ?1)";
+    let mut select = connection.prepare_cached(sql)?;
+    let files = select.query_map([dir], |row| {
+        Ok((row.get(0)?, FileStamp { size: row.get(1)?, mtime: row.get(2)? }))
+    })?;
+    files.collect()
+}
+
+/// The directories that were complete in the index, and how they looked then.
+pub fn clean_dirs(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
+    let mut select = connection.prepare_cached("SELECT path, mtime FROM dirs WHERE mtime IS NOT NULL")?;
+    let dirs = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    dirs.collect()
+}
+
+/// Says that the index is complete for a directory as it was at `mtime`; `None` that it may not be.
+pub fn set_dir(connection: &Connection, path: &str, mtime: Option<i64>) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO dirs (path, mtime) VALUES (?1, ?2)
+        ON CONFLICT (path) DO UPDATE SET mtime = ?2 WHERE mtime IS NOT ?2";
+    connection.prepare_cached(sql)?.execute(params![path, mtime])?;
+    Ok(())
+}
+
+/// Forgets a directory that is gone, with everything in it.
+pub fn remove_dir(connection: &Connection, path: &str) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM threads WHERE dir = (SELECT id FROM dirs WHERE path = ?1)";
+    connection.prepare_cached(sql)?.execute([path])?;
+    connection.prepare_cached("DELETE FROM dirs WHERE path = ?1")?.execute([path])?;
+    Ok(())
+}
+
+pub fn clear(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM threads; DELETE FROM dirs;")
+}
+
+fn dir_id(connection: &Connection, path: &str) -> rusqlite::Result<i64> {
+    let find = "SELECT id FROM dirs WHERE path = ?1";
+    if let Some(id) = connection.prepare_cached(find)?.query_row([path], |row| row.get(0)).optional()? {
+        return Ok(id);
+    }
+    connection.prepare_cached("INSERT INTO dirs (path) VALUES (?1)")?.execute([path])?;
+    Ok(connection.last_insert_rowid())
+}

@@ -1,0 +1,228 @@
+//! Where things are under the home: names of directories and files, and how they are created.
+//!
+//! A thread's file name carries its local time of creation and its id, as in the reference:
+//! `sessions/2026/11/15/rollout-2026-11-15T20-00-00-<id>.jsonl`. Archived files lie flat in
+//! `archived_sessions`. Everything is readable for its owner only.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use codicil_protocol::ThreadId;
+use jiff::{Timestamp, ToSpan, civil::Date};
+
+use crate::{
+    clock,
+    error::{Result, StoreError},
+};
+
+/// The directory of threads in use, relative to the home.
+pub const SESSIONS: &str = "sessions";
+/// The directory of archived threads.
+pub const ARCHIVED: &str = "archived_sessions";
+
+/// The longest id that is accepted; a name of a file has to fit around it.
+const MAX_ID: usize = 128;
+const LOCAL_TIME_LEN: usize = "2026-11-15T20-00-00".len();
+
+/// The places under one home.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    home: PathBuf,
+}
+
+/// A thread's file and whether it is an archived one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub path: PathBuf,
+    pub archived: bool,
+}
+
+/// What the name of a thread's file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileName {
+    pub id: ThreadId,
+    /// Unix seconds. From the id where it knows, so that every file of a thread agrees.
+    pub created_at: i64,
+}
+
+impl Layout {
+    pub fn new(home: PathBuf) -> Self {
+        Self { home }
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub fn index(&self) -> PathBuf {
+        self.home.join("codicil_index.sqlite")
+    }
+
+    pub fn blob(&self, hash: &str) -> PathBuf {
+        let shelf = hash.get(..2).unwrap_or("00");
+        self.home.join("blobs").join(shelf).join(hash)
+    }
+
+    pub fn absolute(&self, relative: &str) -> PathBuf {
+        self.home.join(relative)
+    }
+
+    /// The path below the home, as the index keeps it. `None` for a path elsewhere.
+    pub fn relative(&self, path: &Path) -> Option<String> {
+        path.strip_prefix(&self.home).ok()?.to_str().map(str::to_owned)
+    }
+
+    /// Where a thread of this id belongs, given when it was created.
+    pub fn place(&self, id: &ThreadId, created: Timestamp) -> PathBuf {
+        let local = clock::local(created);
+        self.day(local.date()).join(format!("rollout-{}-{id}.jsonl", local.strftime("%Y-%m-%dT%H-%M-%S")))
+    }
+
+    /// Where an archived file of this name goes back to.
+    pub fn place_of_name(&self, name: &str) -> Option<PathBuf> {
+        let date = clock::parse_local(local_part(name)?).map(clock::local)?.date();
+        Some(self.day(date).join(name))
+    }
+
+    pub fn archive_place(&self, name: &str) -> PathBuf {
+        self.home.join(ARCHIVED).join(name)
+    }
+
+    fn day(&self, date: Date) -> PathBuf {
+        self.home.join(SESSIONS).join(date.strftime("%Y/%m/%d").to_string())
+    }
+
+    /// The file of a thread, found by its name alone: the exact place first, then the directories of the
+    /// days around it (the time zone may have changed since), then the archive. Threads whose ids know no
+    /// time are not found this way.
+    pub fn guess(&self, id: &ThreadId) -> Option<Location> {
+        let created = clock::id_time(id)?;
+        let exact = self.place(id, created);
+        if exact.is_file() {
+            return Some(Location { path: exact, archived: false });
+        }
+        let archived = self.archive_place(exact.file_name()?.to_str()?);
+        if archived.is_file() {
+            return Some(Location { path: archived, archived: true });
+        }
+        let date = clock::local(created).date();
+        [0, -1, 1]
+            .into_iter()
+            .filter_map(|days| date.checked_add(days.days()).ok())
+            .find_map(|date| find_in(&self.day(date), id))
+            .map(|path| Location { path, archived: false })
+    }
+
+    /// The file of a thread, wherever it is, by looking through every directory.
+    pub fn search(&self, id: &ThreadId) -> Option<Location> {
+        let archived = find_in(&self.home.join(ARCHIVED), id);
+        let archived = archived.map(|path| Location { path, archived: true });
+        find_below(&self.home.join(SESSIONS), id, 3)
+            .map(|path| Location { path, archived: false })
+            .or(archived)
+    }
+}
+
+impl FileName {
+    /// `None` for names that no thread's file has.
+    pub fn parse(name: &str) -> Option<Self> {
+        let local = local_part(name)?;
+        let id = name.get("rollout-".len() + LOCAL_TIME_LEN + 1..)?.strip_suffix(".jsonl")?;
+        let id = valid_id(id).then(|| ThreadId::from(id))?;
+        let created = clock::id_time(&id).or_else(|| clock::parse_local(local))?;
+        Some(Self { id, created_at: created.as_millisecond().div_euclid(1000) })
+    }
+}
+
+fn local_part(name: &str) -> Option<&str> {
+    name.strip_prefix("rollout-")?.get(..LOCAL_TIME_LEN)
+}
+
+/// Ids come from clients and become part of a path, so only harmless letters are let through.
+pub fn valid_id(id: &str) -> bool {
+    (1..=MAX_ID).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+fn find_in(dir: &Path, id: &ThreadId) -> Option<PathBuf> {
+    let entries = fs::read_dir(dir).ok()?;
+    entries.flatten().find_map(|entry| {
+        let name = FileName::parse(entry.file_name().to_str()?)?;
+        (name.id == *id).then(|| entry.path())
+    })
+}
+
+fn find_below(dir: &Path, id: &ThreadId, depth: u32) -> Option<PathBuf> {
+    if depth == 0 {
+        return find_in(dir, id);
+    }
+    let entries = fs::read_dir(dir).ok()?;
+    let mut dirs = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.find_map(|entry| find_below(&entry.path(), id, depth - 1))
+}
+
+/// Creates a directory and those above it, for the owner only. Says whether it was missing.
+pub fn make_dir(dir: &Path) -> Result<bool> {
+    if dir.is_dir() {
+        return Ok(false);
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::io("create", dir))?;
+    Ok(true)
+}
+
+/// A file that must not exist yet, for the owner only.
+pub fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("sync", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_id_and_the_time() {
+        let id = ThreadId::from("019a8914-3a00-7000-8000-000000000001");
+        let created = clock::id_time(&id).unwrap();
+        let path = Layout::new("/home/x".into()).place(&id, created);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(FileName::parse(name), Some(FileName { id, created_at: created.as_second() }));
+    }
+
+    #[test]
+    fn ids_without_a_time_take_that_of_the_name() {
+        let name = FileName::parse("rollout-2026-11-15T20-00-00-thr_9.jsonl").unwrap();
+        assert_eq!(&*name.id, "thr_9");
+        assert_eq!(name.created_at, clock::parse_local("2026-11-15T20-00-00").unwrap().as_second());
+    }
+
+    #[test]
+    fn other_names_are_no_threads() {
+        for name in [
+            "rollout-2026-11-15T20-00-00-.jsonl",
+            "rollout-2026-11-15T20-00-00-a.json",
+            "rollout-2026-11-15-a.jsonl",
+            "notes.jsonl",
+            "rollout-2026-11-15T20-00-00-..%2f.jsonl",
+            "rollout-ééééééééééééééééééé-a.jsonl",
+        ] {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn ids_cannot_leave_the_home() {
+        for id in ["", "../x", "a/b", "a\0b", "a.b", &"x".repeat(129)] {
+            assert!(!valid_id(id), "{id}");
+        }
+        assert!(valid_id("thr_9") && valid_id("019a8914-3a00-7000-8000-000000000001"));
+    }
+}

@@ -1,0 +1,47 @@
+//! Threads on disk: append-only JSONL records, and one SQLite index that can be rebuilt from them.
+//!
+//! Start with [`Store`]. A thread is written through its [`ThreadLog`], one [`Record`] a line, and comes
+//! back as a [`StoredThread`] or, with the model's history, a [`LoadedThread`]. [`Store::list`] answers
+//! from the index, which follows the files: those that other processes, copies or backups brought are
+//! found, those that are gone are left out.
+//!
+//! What was appended is never rewritten, except for a torn last line. Nothing else opens these files.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod error;
+mod record;
+mod store;
+
+mod log;
+mod thread;
+mod list;
+mod fork;
+mod history;
+
+mod line;
+mod lines;
+mod replay;
+mod tail;
+mod blobs;
+
+mod index;
+mod scan;
+mod summary;
+
+mod clock;
+mod layout;
+mod pool;
+
+pub use {
+    blobs::BLOB_MIN,
+    error::{Result, StoreError},
+    fork::ForkPoint,
+    history::{ABORTED, complete_calls},
+    index::Progress,
+    layout::Location,
+    list::{ListQuery, Page, Sort},
+    log::ThreadLog,
+    record::{Meta, Record, Settings, new_thread_id},
+    store::Store,
+    thread::{LoadedThread, Problem, StoredThread, StoredTurn, ThreadJson, Warning, Warnings},
+};

@@ -1,0 +1,224 @@
+//! One record, one line: `{"v":1,"ordinal":7,"timestamp":"2026-11-15T20:00:00.123Z","type":"item",…}`.
+//!
+//! Lines are written with their members in exactly this order, so the head of a line is read without
+//! parsing the rest of it. That is what makes loading fast: most lines of a long thread are never
+//! decoded, some are handed on as they are. Lines in another order (edited by hand, by a tool) are put
+//! into this one first.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::clock::{STAMP_LEN, stamp};
+
+/// The version in every line. A reader accepts any; what it does not know, it skips.
+pub const VERSION: u32 = 1;
+
+/// The kinds of records, as the head of a line names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Meta,
+    Settings,
+    Turn,
+    Item,
+    Context,
+    Usage,
+    TurnEnd,
+    Rollback,
+    Compaction,
+    Name,
+    Git,
+    Extra,
+    /// From a newer version.
+    Unknown,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "meta" => Self::Meta,
+            "settings" => Self::Settings,
+            "turn" => Self::Turn,
+            "item" => Self::Item,
+            "context" => Self::Context,
+            "usage" => Self::Usage,
+            "turnEnd" => Self::TurnEnd,
+            "rollback" => Self::Rollback,
+            "compaction" => Self::Compaction,
+            "name" => Self::Name,
+            "git" => Self::Git,
+            "extra" => Self::Extra,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether such a record means that the conversation went on. Naming a thread does not.
+    pub fn is_activity(self) -> bool {
+        !matches!(self, Self::Name | Self::Git | Self::Extra)
+    }
+}
+
+/// The head of a line, borrowed from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Head<'a> {
+    pub ordinal: u64,
+    pub timestamp: &'a str,
+    /// Large strings of this line live in files of their own.
+    pub blobs: bool,
+    pub kind: Kind,
+    /// The record itself, from its `type` on: `"type":"item","turnId":…}`.
+    pub record: &'a str,
+    /// Where the members after `type` begin within `record`.
+    members: usize,
+}
+
+impl<'a> Head<'a> {
+    /// `None` when the line is not laid out as this version writes it.
+    pub fn read(line: &'a str) -> Option<Self> {
+        let rest = line.strip_prefix("{\"v\":")?;
+        let (version, rest) = number(rest)?;
+        let (ordinal, rest) = number(rest.strip_prefix(",\"ordinal\":")?)?;
+        let rest = rest.strip_prefix(",\"timestamp\":\"")?;
+        let (timestamp, rest) = rest.split_at_checked(STAMP_LEN)?;
+        let rest = rest.strip_prefix("\",")?;
+        let (blobs, record) = match rest.strip_prefix("\"blobs\":true,") {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let (kind, rest) = record.strip_prefix("\"type\":\"")?.split_once('"')?;
+        (version >= 1 && line.ends_with('}')).then(|| Self {
+            ordinal,
+            timestamp,
+            blobs,
+            kind: Kind::of(kind),
+            record,
+            members: record.len() - rest.trim_start_matches(',').len(),
+        })
+    }
+
+    /// The record as a JSON object of its own.
+    pub fn json(&self) -> String {
+        format!("{{{}", self.record)
+    }
+
+    /// The turn that the record names first, if it does.
+    pub fn turn_id(&self) -> Option<&'a str> {
+        self.turn_id_and_rest().map(|(id, _)| id)
+    }
+
+    /// The JSON of the member `name`, which follows the turn's id and is the last one. Not validated.
+    pub fn last_member(&self, name: &str) -> Option<(&'a str, &'a str)> {
+        let (turn, rest) = self.turn_id_and_rest()?;
+        let value = rest.strip_prefix(",\"")?.strip_prefix(name)?.strip_prefix("\":")?;
+        Some((turn, value.strip_suffix('}')?))
+    }
+
+    fn turn_id_and_rest(&self) -> Option<(&'a str, &'a str)> {
+        let members = self.record.get(self.members..)?;
+        let (id, rest) = members.strip_prefix("\"turnId\":\"")?.split_once('"')?;
+        (!id.contains('\\')).then_some((id, rest))
+    }
+}
+
+fn number(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at_checked(digits)?;
+    Some((digits.parse().ok()?, rest))
+}
+
+/// The line as [`Head::read`] wants it: itself, or put into order. `None` when it is no record.
+pub fn canonical(line: &str) -> Option<Cow<'_, str>> {
+    match Head::read(line) {
+        Some(_) => Some(Cow::Borrowed(line)),
+        None => reorder(line).map(Cow::Owned),
+    }
+}
+
+/// A line with its members in the usual order.
+pub fn reorder(line: &str) -> Option<String> {
+    let mut members: Map<String, Value> = serde_json::from_str(line).ok()?;
+    let version = u32::try_from(members.remove("v")?.as_u64()?).ok()?;
+    let ordinal = members.remove("ordinal")?.as_u64()?;
+    let timestamp = stamp(members.remove("timestamp")?.as_str()?.parse().ok()?);
+    let kind = members.remove("type")?;
+    let blobs = members.remove("blobs").is_some_and(|blobs| blobs == Value::Bool(true));
+    let mut record = format!("\"type\":{kind}");
+    for (name, value) in &members {
+        record.push_str(&format!(",{}:{value}", Value::from(name.as_str())));
+    }
+    record.push('}');
+    let mut line = Vec::with_capacity(record.len() + 80);
+    write_version(&mut line, version, ordinal, &timestamp, blobs, &record);
+    line.pop();
+    String::from_utf8(line).ok().filter(|line| Head::read(line).is_some())
+}
+
+/// Adds a line to a batch. `record` is a JSON object without its opening brace.
+pub fn write(batch: &mut Vec<u8>, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
+    write_version(batch, VERSION, ordinal, timestamp, blobs, record);
+}
+
+fn write_version(batch: &mut Vec<u8>, v: u32, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
+    let blobs = if blobs { "\"blobs\":true," } else { "" };
+    let head = format!("{{\"v\":{v},\"ordinal\":{ordinal},\"timestamp\":\"{timestamp}\",{blobs}");
+    batch.extend_from_slice(head.as_bytes());
+    batch.extend_from_slice(record.as_bytes());
+    batch.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: &str = "2026-11-15T20:00:00.123Z";
+
+    #[test]
+    fn the_head_is_read_without_the_rest() {
+        let line = format!(
+            r#"{{"v":1,"ordinal":12,"timestamp":"{AT}","type":"item","turnId":"t1","item":{{"type":"plan"}}}}"#
+        );
+        let head = Head::read(&line).unwrap();
+        assert_eq!((head.ordinal, head.timestamp, head.kind, head.blobs), (12, AT, Kind::Item, false));
+        assert_eq!(head.turn_id(), Some("t1"));
+        assert_eq!(head.last_member("item"), Some(("t1", r#"{"type":"plan"}"#)));
+        assert_eq!(head.last_member("other"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut batch = Vec::new();
+        write(&mut batch, 3, AT, true, r#""type":"rollback","turns":2}"#);
+        let line = String::from_utf8(batch).unwrap();
+        let head = Head::read(line.trim_end()).unwrap();
+        assert_eq!((head.ordinal, head.blobs, head.kind), (3, true, Kind::Rollback));
+        assert_eq!(head.json(), r#"{"type":"rollback","turns":2}"#);
+        assert_eq!(head.turn_id(), None);
+    }
+
+    #[test]
+    fn another_order_is_put_right() {
+        let line = format!(
+            r#"{{ "type": "turn", "turnId": "t1", "timestamp": "{AT}", "ordinal": 4, "v": 2, "more": [1] }}"#
+        );
+        assert_eq!(Head::read(&line), None);
+        let line = canonical(&line).unwrap();
+        let head = Head::read(&line).unwrap();
+        assert_eq!((head.ordinal, head.kind), (4, Kind::Turn));
+        assert_eq!(head.json(), r#"{"type":"turn","more":[1],"turnId":"t1"}"#);
+    }
+
+    #[test]
+    fn other_lines_are_no_records() {
+        for line in [
+            "",
+            "{}",
+            "null",
+            "{\"v\":1,",
+            "{\"v\":1,\"ordinal\":",
+            "{\"v\":1,\"ordinal\":99999999999999999999,\"timestamp\":\"2026-11-15T20:00:00.123Z\",\"type\":\"turn\"}",
+            r#"{"timestamp":"2026-11-15T20:00:00.123Z","type":"session_meta","payload":{}}"#,
+        ] {
+            assert_eq!(canonical(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The lines of a thread's file, ready to be replayed: whole, in order, large strings put back.
+
+use memchr::memchr_iter;
+
+use crate::{
+    blobs,
+    layout::Layout,
+    line::{self, Head, Kind},
+    thread::{Problem, Warnings},
+};
+
+/// The records of a file that can be used, and what is wrong with the others.
+pub struct Lines<'a> {
+    lines: Vec<Line<'a>>,
+    pub warnings: Warnings,
+}
+
+struct Line<'a> {
+    number: u64,
+    text: Text<'a>,
+}
+
+enum Text<'a> {
+    /// As it is in the file.
+    Plain(Head<'a>, &'a str),
+    /// Put into order, or with its large strings.
+    Rewritten(String),
+}
+
+impl<'a> Lines<'a> {
+    pub fn of(file: &'a [u8]) -> Self {
+        let mut lines = Self { lines: Vec::with_capacity(file.len() / 512), warnings: Warnings::default() };
+        for (number, bytes) in (1..).zip(split(file)) {
+            match std::str::from_utf8(bytes).ok().and_then(read) {
+                Some(text) => lines.lines.push(Line { number, text }),
+                None if bytes.is_empty() => {}
+                None => lines.warnings.add(number, Problem::Unreadable),
+            }
+        }
+        lines
+    }
+
+    /// Puts large strings back, on the lines whose kind is wanted.
+    pub fn with_blobs(mut self, layout: &Layout, wanted: impl Fn(Kind) -> bool) -> Self {
+        for line in &mut self.lines {
+            let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else { continue };
+            let mut missing = Vec::new();
+            let whole = blobs::move_in(layout, line.text.whole(), &mut missing);
+            debug_assert_eq!(head.kind, Head::read(&whole).map_or(Kind::Unknown, |head| head.kind));
+            line.text = Text::Rewritten(whole);
+            missing.into_iter().for_each(|_| self.warnings.add(line.number, Problem::MissingBlob));
+        }
+        self
+    }
+
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Each record's line number and head.
+    pub fn heads(&self) -> impl Iterator<Item = (u64, Head<'_>)> {
+        self.lines.iter().filter_map(|line| Some((line.number, line.text.head()?)))
+    }
+}
+
+impl Text<'_> {
+    fn head(&self) -> Option<Head<'_>> {
+        match self {
+            Self::Plain(head, _) => Some(*head),
+            Self::Rewritten(text) => Head::read(text),
+        }
+    }
+
+    fn whole(&self) -> &str {
+        match self {
+            Self::Plain(_, text) => text,
+            Self::Rewritten(text) => text,
+        }
+    }
+}
+
+fn read(text: &str) -> Option<Text<'_>> {
+    match Head::read(text) {
+        Some(head) => Some(Text::Plain(head, text)),
+        None => line::reorder(text).map(Text::Rewritten),
+    }
+}
+
+/// What is between the newlines. A last line without one counts if it is whole.
+fn split(file: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr_iter(b'\n', file).chain([file.len()]).map(move |end| {
+        let line = file.get(start..end).unwrap_or_default();
+        start = end + 1;
+        line
+    })
+}

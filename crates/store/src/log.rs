@@ -1,0 +1,290 @@
+//! The writing end of a thread's file.
+//!
+//! A batch of records is one `write` to a file opened for appending, under the file's lock: two processes
+//! never mix their lines or count the same ordinal twice. The file is opened for each batch and closed
+//! again. That costs some microseconds a batch and buys that idle threads hold no descriptor, ten thousand
+//! of them or more, that an archived file is found at its new place, and that there is no cache of handles
+//! with rules of its own.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use codicil_protocol::{ThreadId, ThreadItem};
+use jiff::Timestamp;
+
+use crate::{
+    blobs, clock,
+    error::{Result, StoreError},
+    index::Change,
+    layout::{self, Location},
+    line,
+    pool::Lane,
+    record::{Meta, Record},
+    store::Inner,
+    summary::{self, FileStamp, Summary},
+    tail::{self, Tail, WriteOnce},
+};
+
+/// The place where a thread's records are appended. Small, and without an open file while idle.
+#[derive(Clone)]
+pub struct ThreadLog {
+    inner: Arc<Inner>,
+    file: Arc<LogFile>,
+}
+
+pub(crate) struct LogFile {
+    id: ThreadId,
+    state: Mutex<State>,
+}
+
+struct State {
+    place: Location,
+    /// As this log left it. Another length means that somebody else wrote.
+    tail: Option<Tail>,
+    /// Whether the thread is known to have a user message.
+    previewed: bool,
+    /// What the next sync has to make durable besides the records.
+    blobs: Vec<PathBuf>,
+    dirs: Vec<PathBuf>,
+}
+
+/// Records on their way to the file.
+struct Batch {
+    records: Vec<String>,
+    at: Timestamp,
+    change: Change,
+}
+
+impl ThreadLog {
+    pub(crate) fn new(inner: Arc<Inner>, file: LogFile) -> Self {
+        Self { inner, file: Arc::new(file) }
+    }
+
+    pub fn id(&self) -> &ThreadId {
+        &self.file.id
+    }
+
+    /// Where the file is, or was when this log used it last.
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    /// Appends records, all or none. When this returns they are in the kernel's hands: killing this
+    /// process does not lose them. Callers wait for one append before they begin the next.
+    pub async fn append(&mut self, records: &[Record]) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::new(records, !self.file.lock().previewed)?;
+        let (inner, file) = (self.inner.clone(), self.file.clone());
+        self.inner.pool.run(Lane::Append, move || file.append(&inner, batch)).await
+    }
+
+    /// Makes everything appended so far survive a power cut.
+    pub async fn sync(&mut self) -> Result<()> {
+        let file = self.file.clone();
+        self.inner.pool.run(Lane::Sync, move || file.sync()).await
+    }
+}
+
+impl Batch {
+    fn new(records: &[Record], wants_preview: bool) -> Result<Self> {
+        let mut batch = Self {
+            records: Vec::with_capacity(records.len()),
+            at: Timestamp::now(),
+            change: Change::default(),
+        };
+        for record in records {
+            batch.note(record, wants_preview);
+            let json = serde_json::to_string(record)?;
+            batch.records.push(json.strip_prefix('{').unwrap_or(&json).to_owned());
+        }
+        Ok(batch)
+    }
+
+    fn note(&mut self, record: &Record, wants_preview: bool) {
+        match record {
+            Record::Name { name } => self.change.name = Some(name.clone()),
+            Record::Git { git } => self.change.git = Some(git.clone()),
+            Record::Extra { .. } => {}
+            record => {
+                self.change.active_at = Some(self.at.as_millisecond().div_euclid(1000));
+                if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
+                    && wants_preview
+                    && self.change.preview.is_none()
+                {
+                    self.change.preview = summary::preview(item);
+                }
+            }
+        }
+    }
+}
+
+impl LogFile {
+    /// Begins a new thread's file with its first record.
+    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta) -> Result<Self> {
+        let log = Self::write_new(inner, &meta.id, |batch| {
+            let json = serde_json::to_string(&Record::Meta(meta.clone()))?;
+            let record = json.strip_prefix('{').unwrap_or(&json);
+            line::write(batch, 0, &clock::stamp(Timestamp::now()), false, record);
+            Ok(1)
+        })?;
+        inner.index.created(log.new_row(inner, meta)?);
+        Ok(log)
+    }
+
+    /// Creates a file with the lines that `fill` writes and counts, in one write. Nothing is left behind
+    /// when that fails.
+    pub(crate) fn write_new(
+        inner: &Arc<Inner>,
+        id: &ThreadId,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<u64>,
+    ) -> Result<Self> {
+        if !layout::valid_id(id) {
+            return Err(StoreError::InvalidId(id.to_string()));
+        }
+        let path = inner.layout.place(id, clock::id_time(id).unwrap_or_else(Timestamp::now));
+        let dir = path.parent().unwrap_or(inner.layout.home());
+        let mut bytes = Vec::new();
+        let next_ordinal = fill(&mut bytes)?;
+        let new_dir = layout::make_dir(dir)?;
+        inner.enter(dir);
+        let mut file = layout::create_file(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists(id.clone()),
+            _ => StoreError::io("create", &path)(error),
+        })?;
+        if let Err(error) = file.write_all_once(&bytes) {
+            // A thread without its first line is none; nobody has been told of it.
+            let _ = std::fs::remove_file(&path);
+            return Err(StoreError::io("write", &path)(error));
+        }
+        let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
+        let tail = Some(Tail { len: bytes.len() as u64, next_ordinal });
+        let place = Location { path, archived: false };
+        let state = State { place, tail, previewed: false, blobs: Vec::new(), dirs };
+        Ok(Self { id: id.clone(), state: Mutex::new(state) })
+    }
+
+    fn new_row(&self, inner: &Inner, meta: &Meta) -> Result<Summary> {
+        let state = self.lock();
+        let (dir, file) = inner.split(&state.place.path)?;
+        let created = layout::FileName::parse(&file).map_or(0, |name| name.created_at);
+        let mut row = Summary::new(meta, dir, file, created);
+        row.stamp = FileStamp::read(&state.place.path).unwrap_or_default();
+        Ok(row)
+    }
+
+    /// Opens an existing thread's file, repairing its end.
+    pub(crate) fn open(id: &ThreadId, place: Location) -> Result<Self> {
+        let file = open_for_append(&place.path).map_err(StoreError::io("open", &place.path))?;
+        lock(&file, &place.path)?;
+        let tail = Some(tail::repair(&file, &place.path)?);
+        let state = State { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
+        Ok(Self { id: id.clone(), state: Mutex::new(state) })
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.lock().place.path.clone()
+    }
+
+    fn append(&self, inner: &Arc<Inner>, batch: Batch) -> Result<()> {
+        let mut state = self.lock();
+        let file = self.open_again(inner, &mut state)?;
+        let path = state.place.path.clone();
+        let failed = || StoreError::io("append to", &path);
+        lock(&file, &path)?;
+        let len = file.metadata().map_err(failed())?.len();
+        let tail = match state.tail.take().filter(|tail| tail.len == len) {
+            Some(tail) => tail,
+            None => tail::repair(&file, &path)?,
+        };
+        let bytes = encode(inner, &batch, tail.next_ordinal, &mut state.blobs)?;
+        let (dir, name) = inner.split(&path)?;
+        inner.index.enter(&dir);
+        if let Err(error) = (&file).write_all_once(&bytes) {
+            // If this fails too, the next append finds the torn end and cuts it.
+            let _ = file.set_len(tail.len);
+            return Err(failed()(error));
+        }
+        let next_ordinal = tail.next_ordinal + batch.records.len() as u64;
+        state.tail = Some(Tail { len: tail.len + bytes.len() as u64, next_ordinal });
+        state.previewed |= batch.change.preview.is_some();
+        let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
+        let change = Change { stamp, ..batch.change };
+        inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
+        Ok(())
+    }
+
+    /// The file, looked for again if it is not where it was: somebody archived the thread or took it back.
+    fn open_again(&self, inner: &Inner, state: &mut State) -> Result<File> {
+        match open_for_append(&state.place.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                state.place = inner.locate(&self.id)?;
+                state.tail = None;
+                open_for_append(&state.place.path)
+            }
+            result => result,
+        }
+        .map_err(StoreError::io("append to", &state.place.path))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let (path, blobs, dirs) = {
+            let mut state = self.lock();
+            let (blobs, dirs) = (std::mem::take(&mut state.blobs), std::mem::take(&mut state.dirs));
+            (state.place.path.clone(), blobs, dirs)
+        };
+        let synced = blobs::sync(&blobs)
+            // A descriptor opened now still hears of earlier errors that nobody was told.
+            .and_then(|()| {
+                File::open(&path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", &path))
+            })
+            .and_then(|()| dirs.iter().try_for_each(|dir| layout::sync_dir(dir)));
+        if synced.is_err() {
+            let mut state = self.lock();
+            state.blobs.extend(blobs);
+            state.dirs.extend(dirs);
+        }
+        synced
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn encode(inner: &Inner, batch: &Batch, first: u64, written: &mut Vec<PathBuf>) -> Result<Vec<u8>> {
+    let stamp = clock::stamp(batch.at);
+    let mut bytes = Vec::with_capacity(batch.records.iter().map(|record| record.len() + 80).sum());
+    for (ordinal, record) in (first..).zip(&batch.records) {
+        match blobs::move_out(&inner.layout, record)? {
+            None => line::write(&mut bytes, ordinal, &stamp, false, record),
+            Some(lean) => {
+                line::write(&mut bytes, ordinal, &stamp, true, &lean.json);
+                written.extend(lean.written);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn open_for_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).open(path)
+}
+
+/// Waits for the file's lock, which others hold for one write. It goes with the descriptor. Some network
+/// file systems have no locks; there, one process a thread has to be enough.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.lock() {
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(StoreError::io("lock", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn ancestors(dir: &Path, home: &Path) -> Vec<PathBuf> {
+    dir.ancestors().take_while(|dir| dir.starts_with(home)).map(Path::to_owned).collect()
+}

@@ -1,0 +1,57 @@
+//! Blocking work off the runtime's threads, in lanes, so that one kind of work never waits behind another.
+
+use tokio::{sync::Semaphore, task};
+
+use crate::error::{Result, StoreError};
+
+/// What a piece of work mostly does. Each lane has its own bound on threads.
+#[derive(Clone, Copy, Debug)]
+pub enum Lane {
+    /// Appends: microseconds each, and turns wait for them.
+    Append,
+    /// Waiting for the disk to confirm. Many at once share one flush of the file system's journal.
+    Sync,
+    /// Reading whole threads.
+    Load,
+    /// Questions to the index; the first ones may wait until files have been read.
+    List,
+}
+
+/// The lanes of one store.
+pub struct Pool {
+    append: Semaphore,
+    sync: Semaphore,
+    load: Semaphore,
+    list: Semaphore,
+}
+
+impl Pool {
+    pub const fn new() -> Self {
+        Self {
+            append: Semaphore::const_new(8),
+            sync: Semaphore::const_new(16),
+            load: Semaphore::const_new(4),
+            list: Semaphore::const_new(4),
+        }
+    }
+
+    /// Runs a piece of work to its end, also when the caller stops waiting for it after it began.
+    pub async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T> + Send + 'static,
+    {
+        let lane = match lane {
+            Lane::Append => &self.append,
+            Lane::Sync => &self.sync,
+            Lane::Load => &self.load,
+            Lane::List => &self.list,
+        };
+        let _place = lane.acquire().await.map_err(|_| StoreError::Closed)?;
+        match task::spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+}

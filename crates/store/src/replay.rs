@@ -1,0 +1,338 @@
+//! A thread's records, one after the other, back into turns and history.
+//!
+//! Nothing is decoded that the result does not need: items stay JSON, and what a rollback or a compaction
+//! removed from the history is never looked at. Records that cannot be used are skipped and counted.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+};
+
+use codicil_protocol::{GitInfo, ThreadTokenUsage, TurnError, TurnId, TurnStatus};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    line::{Head, Kind},
+    lines::Lines,
+    record::{Meta, Settings},
+    summary,
+    thread::{Problem, StoredTurn, Warnings},
+};
+
+/// How far back in its turn an item is looked for that is written again.
+const REWRITTEN_WITHIN: usize = 64;
+
+/// Whether the model's history is wanted as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Want {
+    #[default]
+    Turns,
+    TurnsAndHistory,
+}
+
+/// What the records of a file add up to.
+#[derive(Default)]
+pub struct Replay<'a> {
+    want: Want,
+    pub meta: Option<Meta>,
+    pub settings: Option<Settings>,
+    pub usage: Option<(TurnId, ThreadTokenUsage)>,
+    pub name: Option<String>,
+    pub git: Option<GitInfo>,
+    /// The first user message, whatever became of its turn.
+    pub preview: Option<String>,
+    pub turns: Vec<StoredTurn>,
+    pub steps: Vec<Step<'a>>,
+    pub next_ordinal: u64,
+    /// The time of the last record that was part of the conversation.
+    pub active_at: Option<&'a str>,
+    pub warnings: Warnings,
+    places: Places<'a>,
+    /// The ids of each turn's items, `None` where an item has none.
+    item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
+    /// Decoded at the end: earlier ones do not matter.
+    last_usage: Option<(u64, Head<'a>)>,
+    last_settings: Option<(u64, Head<'a>)>,
+}
+
+/// One step of the model's history.
+pub struct Step<'a> {
+    pub turn: Option<usize>,
+    pub change: Change<'a>,
+    pub line: u64,
+}
+
+pub enum Change<'a> {
+    /// JSON of an item.
+    Add(Cow<'a, str>),
+    /// JSON of the array that replaces everything before.
+    Replace(Cow<'a, str>),
+}
+
+impl<'a> Replay<'a> {
+    pub fn run(lines: &'a Lines<'_>, want: Want) -> Self {
+        let mut replay = Self { want, warnings: lines.warnings.clone(), ..Self::default() };
+        replay.places.reserve(lines.len() / 8);
+        for (number, head) in lines.heads() {
+            replay.note_order(number, head.ordinal);
+            if head.kind.is_activity() {
+                replay.active_at = Some(head.timestamp);
+            }
+            if replay.record(number, head).is_none() {
+                replay.warnings.add(number, Problem::Unreadable);
+            }
+        }
+        replay.finish();
+        replay
+    }
+
+    /// Copied and merged files may count twice; the order of lines is what counts.
+    fn note_order(&mut self, number: u64, ordinal: u64) {
+        if ordinal < self.next_ordinal {
+            self.warnings.add(number, Problem::OutOfOrder);
+        }
+        self.next_ordinal = self.next_ordinal.max(ordinal.saturating_add(1));
+    }
+
+    /// `None` when the record cannot be used.
+    fn record(&mut self, number: u64, head: Head<'a>) -> Option<()> {
+        match head.kind {
+            Kind::Meta => {
+                let meta = decode(head)?;
+                self.meta.get_or_insert(meta);
+            }
+            Kind::Settings => self.last_settings = Some((number, head)),
+            Kind::Turn => {
+                let id = turn_of(head)?;
+                self.turn(id);
+            }
+            Kind::Item => self.item(head)?,
+            Kind::Context | Kind::Compaction if self.want == Want::Turns => {}
+            Kind::Context => self.step(number, parts(head, "item")?, Change::Add),
+            Kind::Compaction => self.step(number, parts(head, "replacement")?, Change::Replace),
+            Kind::Usage => self.last_usage = Some((number, head)),
+            Kind::TurnEnd => self.turn_end(head)?,
+            Kind::Rollback => self.roll_back(decode::<Rollback>(head)?.turns),
+            Kind::Name => self.name = Some(decode::<Name>(head)?.name),
+            Kind::Git => self.git = decode::<Git>(head)?.git,
+            Kind::Extra => {}
+            Kind::Unknown => self.warnings.add(number, Problem::UnknownKind),
+        }
+        Some(())
+    }
+
+    /// The turn of an id, begun now if it is new. `None` if it was rolled back.
+    fn turn(&mut self, id: Cow<'a, str>) -> Option<usize> {
+        let at = self.places.of(&id)?;
+        if at == self.turns.len() {
+            self.turns.push(StoredTurn::begun(TurnId::from(&*id)));
+            self.item_ids.push(Vec::new());
+        }
+        Some(at)
+    }
+
+    fn item(&mut self, head: Head<'a>) -> Option<()> {
+        let (turn, json) = parts(head, "item")?;
+        let item = match &json {
+            Cow::Borrowed(json) => serde_json::from_str::<&RawValue>(json).ok()?.to_owned(),
+            Cow::Owned(json) => RawValue::from_string(json.clone()).ok()?,
+        };
+        if self.preview.is_none() && json.contains("\"userMessage\"") {
+            self.preview = serde_json::from_str(&json).ok().and_then(|item| summary::preview(&item));
+        }
+        let Some(at) = turn.and_then(|turn| self.turn(turn)) else { return Some(()) };
+        let items = &mut self.turns.get_mut(at)?.items;
+        let ids = self.item_ids.get_mut(at)?;
+        let id = item_id(json);
+        // An item that is written again has changed since; it keeps its place.
+        let from = ids.len().saturating_sub(REWRITTEN_WITHIN);
+        let again = ids.iter().skip(from).position(|known| id.is_some() && *known == id);
+        match again.and_then(|again| items.get_mut(from + again)) {
+            Some(known) => *known = item,
+            None => {
+                ids.push(id);
+                items.push(item);
+            }
+        }
+        Some(())
+    }
+
+    fn step(
+        &mut self,
+        line: u64,
+        (turn, json): (Option<Cow<'a, str>>, Cow<'a, str>),
+        change: fn(Cow<'a, str>) -> Change<'a>,
+    ) {
+        let turn = match turn {
+            None => None,
+            Some(id) => match self.turn(id) {
+                None => return,
+                at => at,
+            },
+        };
+        self.steps.push(Step { turn, change: change(json), line });
+    }
+
+    fn turn_end(&mut self, head: Head<'a>) -> Option<()> {
+        let id = turn_of(head)?;
+        let end = match head.record.ends_with(COMPLETED) {
+            true => TurnEnd { status: TurnStatus::Completed, error: None },
+            false => decode(head)?,
+        };
+        if let Some(turn) = self.turn(id).and_then(|at| self.turns.get_mut(at)) {
+            turn.end(end.status, end.error);
+        }
+        Some(())
+    }
+
+    fn roll_back(&mut self, count: u32) {
+        let left = self.turns.len().saturating_sub(count as usize);
+        self.turns.truncate(left);
+        self.places.roll_back(left);
+        self.item_ids.truncate(left);
+        self.steps.retain(|step| step.turn.is_none_or(|turn| turn < left));
+    }
+
+    fn finish(&mut self) {
+        if let Some((number, head)) = self.last_settings.take() {
+            self.settings = decode(head);
+            if self.settings.is_none() {
+                self.warnings.add(number, Problem::Unreadable);
+            }
+        }
+        if let Some((number, head)) = self.last_usage.take() {
+            self.usage = decode::<Usage>(head).map(|it| (it.turn_id, it.usage));
+            if self.usage.is_none() {
+                self.warnings.add(number, Problem::Unreadable);
+            }
+        }
+    }
+}
+
+/// Which turn has which id, also of turns that are gone.
+#[derive(Default)]
+pub struct Places<'a> {
+    places: HashMap<Cow<'a, str>, Option<usize>>,
+    next: usize,
+    /// The turn asked for last: most records belong to the turn of the record before.
+    recent: Option<(Cow<'a, str>, usize)>,
+}
+
+impl<'a> Places<'a> {
+    /// The position of a turn; a new id gets the next one, an id that was rolled back none.
+    pub fn of(&mut self, id: &Cow<'a, str>) -> Option<usize> {
+        if let Some((recent, at)) = &self.recent
+            && recent == id
+        {
+            return Some(*at);
+        }
+        let at = *self.places.entry(id.clone()).or_insert_with(|| {
+            self.next += 1;
+            Some(self.next - 1)
+        });
+        self.recent = at.map(|at| (id.clone(), at));
+        at
+    }
+
+    fn reserve(&mut self, turns: usize) {
+        self.places.reserve(turns);
+    }
+
+    pub fn roll_back(&mut self, left: usize) {
+        self.places.values_mut().filter(|at| at.is_some_and(|at| at >= left)).for_each(|at| *at = None);
+        self.next = self.next.min(left);
+        self.recent = None;
+    }
+
+    /// The position of a turn that is known and still there.
+    pub fn find(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied().flatten()
+    }
+
+    pub fn len(&self) -> usize {
+        self.next
+    }
+}
+
+/// How nearly every turn ends.
+const COMPLETED: &str = ",\"status\":\"completed\",\"error\":null}";
+
+#[derive(Deserialize)]
+struct TurnEnd {
+    status: TurnStatus,
+    error: Option<TurnError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Usage {
+    turn_id: TurnId,
+    usage: ThreadTokenUsage,
+}
+
+#[derive(Deserialize)]
+pub struct Rollback {
+    pub turns: u32,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Git {
+    git: Option<GitInfo>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Parts {
+    turn_id: Option<String>,
+    #[serde(alias = "item", alias = "replacement")]
+    value: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfTurn {
+    turn_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    id: String,
+}
+
+pub fn decode<T: for<'de> Deserialize<'de>>(head: Head<'_>) -> Option<T> {
+    serde_json::from_str(&head.json()).ok()
+}
+
+/// The turn a record belongs to, for the kinds that belong to one.
+pub fn turn_of<'a>(head: Head<'a>) -> Option<Cow<'a, str>> {
+    match head.turn_id() {
+        Some(id) => Some(Cow::Borrowed(id)),
+        None => decode::<OfTurn>(head)?.turn_id.map(Cow::Owned),
+    }
+}
+
+/// The turn and the JSON of the other member. Borrowed JSON has not been validated.
+fn parts<'a>(head: Head<'a>, member: &str) -> Option<(Option<Cow<'a, str>>, Cow<'a, str>)> {
+    if let Some((turn, json)) = head.last_member(member) {
+        return Some((Some(Cow::Borrowed(turn)), Cow::Borrowed(json)));
+    }
+    let parts: Parts = decode(head)?;
+    Some((parts.turn_id.map(Cow::Owned), Cow::Owned(parts.value.get().to_owned())))
+}
+
+fn item_id<'a>(json: Cow<'a, str>) -> Option<Cow<'a, str>> {
+    if let Cow::Borrowed(json) = json
+        && let Some((_, rest)) = json.strip_prefix("{\"type\":\"").and_then(|json| json.split_once('"'))
+        && let Some((id, _)) = rest.strip_prefix(",\"id\":\"").and_then(|rest| rest.split_once('"'))
+        && !id.contains('\\')
+    {
+        return Some(Cow::Borrowed(id));
+    }
+    serde_json::from_str::<Identified>(&json).ok().map(|it| Cow::Owned(it.id))
+}

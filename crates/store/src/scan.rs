@@ -1,0 +1,204 @@
+//! From a thread's file to its row in the index, without decoding the conversation.
+//!
+//! The first line, the first user message, the names and the last time are all that is needed. They are
+//! found by searching the bytes for their marks, block by block, so a file of any size costs one block of
+//! memory and little more time than reading it. Names can be anywhere: they are why the middle of a file
+//! is looked at, at all.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use codicil_protocol::{GitInfo, ThreadItem};
+use memchr::{memchr, memmem, memrchr};
+use serde::Deserialize;
+
+use crate::{
+    blobs, clock,
+    error::{Result, StoreError},
+    layout::{FileName, Layout},
+    line::{self, Head, Kind},
+    record::Meta,
+    summary::{self, FileStamp, Summary},
+    tail,
+};
+
+const BLOCK: usize = 128 * 1024;
+
+/// Reads files into rows; keeps its buffer from one to the next.
+pub struct Scanner<'a> {
+    layout: &'a Layout,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(layout: &'a Layout) -> Self {
+        Self { layout, buffer: Vec::new() }
+    }
+
+    /// The row of the file `dir/file`, whose name is `name`.
+    pub fn scan(&mut self, dir: &str, file: &str, name: &FileName, archived: bool) -> Result<Summary> {
+        let path = self.layout.absolute(dir).join(file);
+        let failed = || StoreError::io("read", &path);
+        let mut open = File::open(&path).map_err(failed())?;
+        // The stamp is taken first: what is written while we read makes it look old, never new.
+        let stamp = FileStamp::of(&open.metadata().map_err(failed())?);
+        let mut found = Findings::new();
+        self.read_blocks(&mut open, &mut found, &path)?;
+        let not_a_thread = || StoreError::NotAThread { path: path.clone(), reason: found.reason };
+        let meta = found.meta.ok_or_else(not_a_thread)?;
+        let mut row = Summary::new(&meta, dir.to_owned(), file.to_owned(), name.created_at);
+        row.id = name.id.clone();
+        row.archived = archived;
+        row.updated_at = found.active_at.unwrap_or(0).max(name.created_at);
+        row.preview = found.preview;
+        row.name = found.name;
+        row.git = found.git;
+        row.stamp = stamp;
+        Ok(row)
+    }
+
+    fn read_blocks(&mut self, file: &mut File, found: &mut Findings, path: &Path) -> Result<()> {
+        let mut filled = 0;
+        loop {
+            if self.buffer.len() - filled < BLOCK / 2 {
+                self.buffer.resize(filled + BLOCK, 0);
+            }
+            let space = self.buffer.get_mut(filled..).unwrap_or_default();
+            let read = read_some(file, space).map_err(StoreError::io("read", path))?;
+            filled += read;
+            let at_end = read == 0;
+            let block = self.buffer.get(..filled).unwrap_or_default();
+            // The last line counts without its newline too, if it is whole.
+            let whole = if at_end { filled } else { memrchr(b'\n', block).map_or(0, |at| at + 1) };
+            found.look_at(block.get(..whole).unwrap_or_default(), self.layout);
+            if at_end || (whole > 0 && found.meta.is_none()) {
+                return Ok(());
+            }
+            self.buffer.copy_within(whole..filled, 0);
+            filled -= whole;
+        }
+    }
+}
+
+fn read_some(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(space) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => return result,
+        }
+    }
+}
+
+/// What has been found so far.
+struct Findings {
+    meta: Option<Meta>,
+    /// Why there is no `meta`.
+    reason: &'static str,
+    preview: Option<String>,
+    name: Option<String>,
+    git: Option<GitInfo>,
+    active_at: Option<i64>,
+}
+
+impl Findings {
+    fn new() -> Self {
+        let reason = tail::first_line_reason(b"");
+        Self { meta: None, reason, preview: None, name: None, git: None, active_at: None }
+    }
+
+    /// Takes a block of whole lines.
+    fn look_at(&mut self, block: &[u8], layout: &Layout) {
+        if block.is_empty() {
+            return;
+        }
+        if self.meta.is_none() {
+            let first = line_at(block, 0);
+            self.meta = read(first, layout);
+            if self.meta.is_none() {
+                self.reason = tail::first_line_reason(first.as_bytes());
+                return;
+            }
+        }
+        if self.preview.is_none() {
+            let marks = memmem::find_iter(block, b"\"type\":\"userMessage\"");
+            let mut items = marks.filter_map(|at| read::<Item>(line_at(block, at), layout));
+            self.preview = items.find_map(|item| summary::preview(&item.item));
+        }
+        // Nested objects may carry the same marks; `read` looks at the record's own kind.
+        for at in memmem::find_iter(block, b"\"type\":\"name\"") {
+            if let Some(name) = read::<Name>(line_at(block, at), layout) {
+                self.name = Some(name.name);
+            }
+        }
+        for at in memmem::find_iter(block, b"\"type\":\"git\"") {
+            if let Some(git) = read::<Git>(line_at(block, at), layout) {
+                self.git = git.git;
+            }
+        }
+        self.active_at = last_activity(block).or(self.active_at);
+    }
+}
+
+/// The line around a position.
+fn line_at(block: &[u8], at: usize) -> &str {
+    let (before, after) = block.split_at_checked(at).unwrap_or((block, &[]));
+    let start = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+    let end = memchr(b'\n', after).map_or(block.len(), |newline| at + newline);
+    block.get(start..end).and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default()
+}
+
+fn last_activity(block: &[u8]) -> Option<i64> {
+    let mut lines = block.rsplit(|byte| *byte == b'\n');
+    lines.find_map(|bytes| {
+        let line = line::canonical(std::str::from_utf8(bytes).ok()?)?;
+        let head = Head::read(&line).filter(|head| head.kind.is_activity())?;
+        clock::parse_seconds(head.timestamp)
+    })
+}
+
+trait OfKind {
+    const KIND: Kind;
+}
+
+impl OfKind for Meta {
+    const KIND: Kind = Kind::Meta;
+}
+
+#[derive(Deserialize)]
+struct Item {
+    item: ThreadItem,
+}
+
+impl OfKind for Item {
+    const KIND: Kind = Kind::Item;
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+impl OfKind for Name {
+    const KIND: Kind = Kind::Name;
+}
+
+#[derive(Deserialize)]
+struct Git {
+    git: Option<GitInfo>,
+}
+
+impl OfKind for Git {
+    const KIND: Kind = Kind::Git;
+}
+
+/// Decodes a line if it is a record of the wanted kind.
+fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, layout: &Layout) -> Option<T> {
+    let line = line::canonical(line)?;
+    let head = Head::read(&line).filter(|head| head.kind == T::KIND)?;
+    let json = head.json();
+    let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
+    serde_json::from_str(&json).ok()
+}

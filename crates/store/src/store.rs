@@ -1,0 +1,298 @@
+//! The store of one home: every way in which threads are created, written, read, listed and moved.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use codicil_protocol::{GitInfo, Thread, ThreadId};
+
+use crate::{
+    clock,
+    error::{Result, StoreError},
+    fork::{self, ForkPoint},
+    index::{Index, Progress},
+    layout::{self, FileName, Layout, Location},
+    line::Kind,
+    lines::Lines,
+    list::{ListQuery, Page},
+    log::{LogFile, ThreadLog},
+    pool::{Lane, Pool},
+    record::{Meta, Record},
+    replay::{Replay, Want},
+    scan::Scanner,
+    summary::Summary,
+    tail,
+    thread::{LoadedThread, StoredThread, decode_history},
+};
+
+/// Threads on disk. Cheap to clone; all clones share one index and one pool of threads.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub layout: Layout,
+    pub index: Arc<Index>,
+    pub pool: Pool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.index.stop();
+    }
+}
+
+impl Store {
+    /// Looks at nothing but the home itself: directories, index and files are opened when first needed.
+    /// A home that does not exist yet is created with the first thread.
+    pub fn open(home: impl Into<PathBuf>) -> Result<Self> {
+        let home = std::path::absolute(home.into()).map_err(StoreError::io("find", Path::new(".")))?;
+        if fs::metadata(&home).is_ok_and(|found| !found.is_dir()) {
+            return Err(StoreError::io("use", &home)(std::io::ErrorKind::NotADirectory.into()));
+        }
+        let layout = Layout::new(home);
+        let index = Arc::new(Index::new(layout.clone()));
+        Ok(Self { inner: Arc::new(Inner { layout, index, pool: Pool::new() }) })
+    }
+
+    pub fn home(&self) -> &Path {
+        self.inner.layout.home()
+    }
+
+    /// Begins a thread: its file exists, with its first record, when this returns.
+    pub async fn create(&self, meta: Meta) -> Result<ThreadLog> {
+        let file = self.run(Lane::Append, move |inner| LogFile::create(inner, &meta)).await?;
+        Ok(ThreadLog::new(self.inner.clone(), file))
+    }
+
+    /// Opens a stored thread for appending, repairing the end of its file where a crash tore it.
+    pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
+        let id = id.clone();
+        let file = self.run(Lane::Append, move |inner| LogFile::open(&id, inner.locate(&id)?)).await?;
+        Ok(ThreadLog::new(self.inner.clone(), file))
+    }
+
+    /// The thread with its turns: what `thread/read` shows.
+    pub async fn read(&self, id: &ThreadId) -> Result<StoredThread> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| inner.read(&id)).await
+    }
+
+    /// The thread with its turns and what the model is told next: what `thread/resume` needs.
+    pub async fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| inner.load(&id)).await
+    }
+
+    /// What lists show of one thread, also of one without a user message, stored or archived.
+    pub async fn read_summary(&self, id: &ThreadId) -> Result<Thread> {
+        let id = id.clone();
+        self.run(Lane::List, move |inner| Ok(inner.summary(&id)?.into_thread(&inner.layout))).await
+    }
+
+    /// A page of threads that have a user message, newest first. Sees everything that was appended
+    /// through this store before, and every file that is there.
+    pub async fn list(&self, query: ListQuery) -> Result<Page> {
+        self.run(Lane::List, move |inner| inner.index.list(&query)).await
+    }
+
+    /// Where a thread's file is.
+    pub async fn find(&self, id: &ThreadId) -> Result<Location> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| inner.locate(&id)).await
+    }
+
+    /// Names a thread, loaded or not, archived or not.
+    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<()> {
+        self.open_log(id).await?.append(&[Record::Name { name: name.to_owned() }]).await
+    }
+
+    /// Sets what is known of a thread's repository, loaded or not, archived or not.
+    pub async fn set_git(&self, id: &ThreadId, git: Option<GitInfo>) -> Result<()> {
+        self.open_log(id).await?.append(&[Record::Git { git }]).await
+    }
+
+    /// Moves a thread to the archive. Returns its new place.
+    pub async fn archive(&self, id: &ThreadId) -> Result<Location> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| inner.archive(&id)).await
+    }
+
+    /// Takes a thread back from the archive. Returns its new place.
+    pub async fn unarchive(&self, id: &ThreadId) -> Result<Location> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| inner.unarchive(&id)).await
+    }
+
+    /// Begins a thread with the records of another one. `meta.forked_from` is set to the source.
+    pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: Meta) -> Result<ThreadLog> {
+        let source = source.clone();
+        meta.forked_from = Some(source.clone());
+        let file = self.run(Lane::Load, move |inner| {
+            fork::fork(inner, &inner.locate(&source)?, &point, &meta)
+        });
+        Ok(ThreadLog::new(self.inner.clone(), file.await?))
+    }
+
+    /// Forgets the index and reads every file again. Returns how many threads there are.
+    pub async fn reindex(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<usize> {
+        self.run(Lane::List, move |inner| inner.index.rebuild(progress)).await
+    }
+
+    /// Writes to the index what other processes should see now. Lists of this store do it themselves.
+    pub async fn flush(&self) -> Result<()> {
+        self.run(Lane::List, move |inner| inner.index.flush()).await
+    }
+
+    /// Ends the background work after writing the index. Appending still works afterwards, lists do not.
+    pub async fn close(&self) -> Result<()> {
+        self.run(Lane::List, move |inner| {
+            inner.index.close();
+            Ok(())
+        })
+        .await
+    }
+
+    async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Arc<Inner>) -> Result<T> + Send + 'static,
+    {
+        let inner = self.inner.clone();
+        self.inner.pool.run(lane, move || work(&inner)).await
+    }
+}
+
+impl Inner {
+    /// By the time in the id, else by the index, else by looking everywhere.
+    pub(crate) fn locate(&self, id: &ThreadId) -> Result<Location> {
+        let known = |id| {
+            let row = self.index.get(id).ok()??;
+            let path = self.layout.absolute(&row.dir).join(&row.file);
+            Some(Location { path, archived: row.archived })
+        };
+        let found = Some(id)
+            .filter(|id| layout::valid_id(id))
+            .and_then(|id| self.layout.guess(id).or_else(|| known(id)).or_else(|| self.layout.search(id)));
+        found.ok_or_else(|| StoreError::NotFound(id.clone()))
+    }
+
+    /// The directory below the home and the name of a thread's file.
+    pub(crate) fn split(&self, path: &Path) -> Result<(String, String)> {
+        let dir = path.parent().and_then(|dir| self.layout.relative(dir));
+        let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        dir.zip(file).ok_or_else(|| StoreError::NotAThread {
+            path: path.to_owned(),
+            reason: "it is not in the directories of threads",
+        })
+    }
+
+    pub(crate) fn enter(&self, dir: &Path) {
+        if let Some(dir) = self.layout.relative(dir) {
+            self.index.enter(&dir);
+        }
+    }
+
+    fn read(&self, id: &ThreadId) -> Result<StoredThread> {
+        let place = self.locate(id)?;
+        let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+        let without_history = |kind| !matches!(kind, Kind::Context | Kind::Compaction);
+        let lines = Lines::of(&bytes).with_blobs(&self.layout, without_history);
+        let replay = Replay::run(&lines, Want::Turns);
+        stored(id, place, &bytes, replay)
+    }
+
+    fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
+        let place = self.locate(id)?;
+        let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+        let lines = Lines::of(&bytes).with_blobs(&self.layout, |_| true);
+        let mut replay = Replay::run(&lines, Want::TurnsAndHistory);
+        let history = decode_history(&replay.steps, &mut replay.warnings);
+        Ok(LoadedThread { thread: stored(id, place, &bytes, replay)?, history })
+    }
+
+    fn summary(&self, id: &ThreadId) -> Result<Summary> {
+        let place = self.locate(id)?;
+        let (dir, file) = self.split(&place.path)?;
+        let same_file = |row: &Summary| (&row.dir, &row.file) == (&dir, &file);
+        if let Some(row) = self.index.get(id).ok().flatten().filter(same_file) {
+            return Ok(row);
+        }
+        let row = self.scan(id, &place)?;
+        // The answer does not depend on the index; the next list repairs it.
+        let _ = self.index.put(&row);
+        Ok(row)
+    }
+
+    fn scan(&self, id: &ThreadId, place: &Location) -> Result<Summary> {
+        let (dir, file) = self.split(&place.path)?;
+        let name = FileName::parse(&file).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        Scanner::new(&self.layout).scan(&dir, &file, &name, place.archived)
+    }
+
+    fn archive(&self, id: &ThreadId) -> Result<Location> {
+        let place = self.locate(id)?;
+        let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| !place.archived);
+        let name = name.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let path = self.layout.archive_place(name);
+        self.relocate(id, &place.path, Location { path, archived: true })
+    }
+
+    fn unarchive(&self, id: &ThreadId) -> Result<Location> {
+        let place = self.locate(id)?;
+        let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| place.archived);
+        let path = name.and_then(|name| self.layout.place_of_name(name));
+        let path = path.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        self.relocate(id, &place.path, Location { path, archived: false })
+    }
+
+    /// Moves a file in one step: at every moment it is at exactly one of the two places.
+    fn relocate(&self, id: &ThreadId, from: &Path, to: Location) -> Result<Location> {
+        let dirs = [from.parent(), to.path.parent()].map(|dir| dir.unwrap_or(self.layout.home()));
+        layout::make_dir(dirs[1])?;
+        dirs.iter().for_each(|dir| self.enter(dir));
+        if to.path.exists() {
+            return Err(StoreError::Exists(id.clone()));
+        }
+        fs::rename(from, &to.path).map_err(StoreError::io("move", from))?;
+        for dir in dirs {
+            layout::sync_dir(dir)?;
+        }
+        // Both directories have changed, so a list finds the file even if this fails.
+        if let Err(error) = self.scan(id, &to).and_then(|row| self.index.put(&row)) {
+            tracing::warn!(%error, "a moved thread is not yet in the index");
+        }
+        Ok(to)
+    }
+}
+
+/// What a replayed file amounts to.
+fn stored(id: &ThreadId, place: Location, bytes: &[u8], replay: Replay<'_>) -> Result<StoredThread> {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let not_a_thread =
+        || StoreError::NotAThread { path: place.path.clone(), reason: tail::first_line_reason(first) };
+    let mut meta = replay.meta.ok_or_else(not_a_thread)?;
+    // A file that was copied by hand goes by the id in its name, which is how it was found.
+    meta.id = id.clone();
+    let name = place.path.file_name().and_then(|name| FileName::parse(name.to_str()?));
+    let created_at = name.map_or(0, |name| name.created_at);
+    let active_at = replay.active_at.and_then(clock::parse_seconds).unwrap_or(0);
+    Ok(StoredThread {
+        meta,
+        path: place.path,
+        archived: place.archived,
+        created_at,
+        updated_at: active_at.max(created_at),
+        preview: replay.preview,
+        turns: replay.turns,
+        settings: replay.settings,
+        usage: replay.usage,
+        name: replay.name,
+        git: replay.git,
+        next_ordinal: replay.next_ordinal,
+        warnings: replay.warnings,
+    })
+}

@@ -1,0 +1,149 @@
+//! What lists know of a thread: one row of the index, made from its file or from its first record.
+
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+use codicil_protocol::{
+    GitInfo, SessionSource, SubAgentSource, Thread, ThreadId, ThreadItem, ThreadSourceKind, ThreadStatus,
+    UserInput,
+};
+
+use crate::{layout::Layout, record::Meta};
+
+/// A thread as the index holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub id: ThreadId,
+    /// Below the home.
+    pub dir: String,
+    pub file: String,
+    pub archived: bool,
+    pub created_at: i64,
+    pub updated_at: i64,
+    pub source: SessionSource,
+    pub model_provider: String,
+    pub cwd: String,
+    pub cli_version: String,
+    /// The first user message; `None` until there is one.
+    pub preview: Option<String>,
+    pub name: Option<String>,
+    pub git: Option<GitInfo>,
+    pub parent_thread_id: Option<ThreadId>,
+    pub agent_nickname: Option<String>,
+    pub agent_role: Option<String>,
+    pub stamp: FileStamp,
+}
+
+/// How a file looked when it was read. Another look means other content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    pub size: i64,
+    pub mtime: i64,
+}
+
+impl FileStamp {
+    pub fn of(found: &fs::Metadata) -> Self {
+        Self { size: i64::try_from(found.len()).unwrap_or(i64::MAX), mtime: nanoseconds(found) }
+    }
+
+    pub fn read(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|found| Self::of(&found))
+    }
+}
+
+/// The time of the last change, in nanoseconds: only good for telling two states apart.
+pub fn nanoseconds(found: &fs::Metadata) -> i64 {
+    found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec())
+}
+
+impl Summary {
+    /// A thread that just begins, in a file at `dir/file`.
+    pub fn new(meta: &Meta, dir: String, file: String, created_at: i64) -> Self {
+        Self {
+            id: meta.id.clone(),
+            dir,
+            file,
+            archived: false,
+            created_at,
+            updated_at: created_at,
+            source: meta.source.clone(),
+            model_provider: meta.model_provider.clone(),
+            cwd: meta.cwd.clone(),
+            cli_version: meta.cli_version.clone(),
+            preview: None,
+            name: None,
+            git: None,
+            parent_thread_id: meta.parent_thread_id.clone(),
+            agent_nickname: meta.agent_nickname.clone(),
+            agent_role: meta.agent_role.clone(),
+            stamp: FileStamp::default(),
+        }
+    }
+
+    /// As the protocol shows a thread that is not loaded.
+    pub fn into_thread(self, layout: &Layout) -> Thread {
+        let path = layout.absolute(&self.dir).join(&self.file);
+        Thread {
+            id: self.id,
+            session_id: None,
+            preview: self.preview.unwrap_or_default(),
+            ephemeral: false,
+            model_provider: self.model_provider,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            status: ThreadStatus::NotLoaded,
+            path: Some(path.to_string_lossy().into_owned()),
+            cwd: self.cwd,
+            cli_version: self.cli_version,
+            source: self.source,
+            agent_nickname: self.agent_nickname,
+            name: self.name,
+            agent_role: self.agent_role,
+            git_info: self.git,
+            turns: Vec::new(),
+        }
+    }
+}
+
+/// The texts of a user message joined without a separator, as the reference shows it in lists.
+/// `None` for other items.
+pub fn preview(item: &ThreadItem) -> Option<String> {
+    let ThreadItem::UserMessage { content, .. } = item else { return None };
+    let texts = content.iter().filter_map(|input| match input {
+        UserInput::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    Some(texts.collect())
+}
+
+/// The kind under which lists file a source.
+pub fn source_kind(source: &SessionSource) -> ThreadSourceKind {
+    match source {
+        SessionSource::Cli => ThreadSourceKind::Cli,
+        SessionSource::Vscode => ThreadSourceKind::Vscode,
+        SessionSource::Exec => ThreadSourceKind::Exec,
+        SessionSource::AppServer => ThreadSourceKind::AppServer,
+        SessionSource::SubAgent(SubAgentSource::Review) => ThreadSourceKind::SubAgentReview,
+        SessionSource::SubAgent(SubAgentSource::Compact) => ThreadSourceKind::SubAgentCompact,
+        SessionSource::SubAgent(SubAgentSource::ThreadSpawn { .. }) => ThreadSourceKind::SubAgentThreadSpawn,
+        SessionSource::SubAgent(_) => ThreadSourceKind::SubAgentOther,
+        SessionSource::Unknown | SessionSource::Custom(_) | SessionSource::Unrecognized(_) => {
+            ThreadSourceKind::Unknown
+        }
+    }
+}
+
+/// The word for a kind in the index.
+pub fn kind_name(kind: ThreadSourceKind) -> &'static str {
+    match kind {
+        ThreadSourceKind::Cli => "cli",
+        ThreadSourceKind::Vscode => "vscode",
+        ThreadSourceKind::Exec => "exec",
+        ThreadSourceKind::AppServer => "appServer",
+        ThreadSourceKind::SubAgent => "subAgent",
+        ThreadSourceKind::SubAgentReview => "subAgentReview",
+        ThreadSourceKind::SubAgentCompact => "subAgentCompact",
+        ThreadSourceKind::SubAgentThreadSpawn => "subAgentThreadSpawn",
+        ThreadSourceKind::SubAgentOther => "subAgentOther",
+        ThreadSourceKind::Unknown => "unknown",
+    }
+}

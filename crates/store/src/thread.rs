@@ -1,0 +1,225 @@
+//! A thread as it comes back from disk.
+
+use std::{num::NonZero, path::PathBuf, thread};
+
+use codicil_protocol::{
+    GitInfo, ResponseItem, Thread, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
+    TurnId, TurnStatus,
+};
+use serde::{Serialize, Serializer, ser::{Error, SerializeMap}};
+use serde_json::value::RawValue;
+
+use crate::{
+    history::{self, complete_calls},
+    record::{Meta, Settings},
+    replay::{Change, Step},
+};
+
+/// How many problems are kept one by one; the rest is only counted.
+const MAX_WARNINGS: usize = 50;
+/// Below this many items a second thread costs more than it saves.
+const WORTH_SPLITTING: usize = 512;
+
+/// A thread with its turns, as `thread/read` needs it.
+#[derive(Clone, Debug)]
+pub struct StoredThread {
+    pub meta: Meta,
+    pub path: PathBuf,
+    pub archived: bool,
+    /// Unix seconds, like `updated_at`.
+    pub created_at: i64,
+    pub updated_at: i64,
+    /// The first user message, if there is one.
+    pub preview: Option<String>,
+    pub turns: Vec<StoredTurn>,
+    pub settings: Option<Settings>,
+    /// The last usage that was recorded, and in which turn.
+    pub usage: Option<(TurnId, ThreadTokenUsage)>,
+    pub name: Option<String>,
+    pub git: Option<GitInfo>,
+    /// The number of records, and the ordinal of the next one.
+    pub next_ordinal: u64,
+    pub warnings: Warnings,
+}
+
+/// A thread with the model's history too, as `thread/resume` needs it.
+#[derive(Clone, Debug)]
+pub struct LoadedThread {
+    pub thread: StoredThread,
+    /// After rollbacks and compactions; every tool call has its output.
+    pub history: Vec<ResponseItem>,
+}
+
+/// A turn whose items are still JSON. It serialises exactly as a [`Turn`].
+#[derive(Clone, Debug, Serialize)]
+pub struct StoredTurn {
+    pub id: TurnId,
+    pub items: Vec<Box<RawValue>>,
+    pub status: TurnStatus,
+    pub error: Option<TurnError>,
+    /// Whether its end was recorded. A turn without an end was cut off and is shown as interrupted.
+    #[serde(skip)]
+    pub ended: bool,
+}
+
+impl StoredTurn {
+    pub(crate) fn begun(id: TurnId) -> Self {
+        Self { id, items: Vec::new(), status: TurnStatus::Interrupted, error: None, ended: false }
+    }
+
+    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) {
+        self.status = match status {
+            TurnStatus::InProgress => TurnStatus::Interrupted,
+            ended => ended,
+        };
+        self.error = error;
+        self.ended = true;
+    }
+
+    /// The turn with its items decoded. An item that this version cannot decode is kept as it is.
+    pub fn decode(&self) -> Turn {
+        let items = self.items.iter().map(|json| decode_item(json)).collect();
+        Turn { id: self.id.clone(), items, status: self.status.clone(), error: self.error.clone() }
+    }
+}
+
+fn decode_item(json: &RawValue) -> ThreadItem {
+    serde_json::from_str(json.get()).unwrap_or_else(|_| {
+        ThreadItem::Unrecognized(serde_json::from_str(json.get()).unwrap_or_default())
+    })
+}
+
+impl StoredThread {
+    /// The id under which the thread is stored.
+    pub fn id(&self) -> &ThreadId {
+        &self.meta.id
+    }
+
+    /// As the protocol shows it while nobody has it loaded, without its turns.
+    pub fn summary(&self) -> Thread {
+        Thread {
+            id: self.meta.id.clone(),
+            session_id: None,
+            preview: self.preview.clone().unwrap_or_default(),
+            ephemeral: false,
+            model_provider: self.meta.model_provider.clone(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            status: ThreadStatus::NotLoaded,
+            path: Some(self.path.to_string_lossy().into_owned()),
+            cwd: self.meta.cwd.clone(),
+            cli_version: self.meta.cli_version.clone(),
+            source: self.meta.source.clone(),
+            agent_nickname: self.meta.agent_nickname.clone(),
+            name: self.name.clone(),
+            agent_role: self.meta.agent_role.clone(),
+            git_info: self.git.clone(),
+            turns: Vec::new(),
+        }
+    }
+
+    /// The turns with every item decoded. Takes some microseconds an item; [`ThreadJson`] does without.
+    pub fn turns(&self) -> Vec<Turn> {
+        self.turns.iter().map(StoredTurn::decode).collect()
+    }
+}
+
+/// Serialises as a `Thread` with these turns: what `thread/read` and `thread/resume` send, without
+/// decoding and encoding every item on the way.
+pub struct ThreadJson<'a> {
+    thread: &'a Thread,
+    turns: &'a [StoredTurn],
+}
+
+impl<'a> ThreadJson<'a> {
+    /// The thread's own turns are not looked at.
+    pub fn new(thread: &'a Thread, turns: &'a [StoredTurn]) -> Self {
+        Self { thread, turns }
+    }
+}
+
+impl Serialize for ThreadJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let head = Thread { turns: Vec::new(), ..self.thread.clone() };
+        let head = serde_json::to_value(head).map_err(S::Error::custom)?;
+        let head = head.as_object().ok_or_else(|| S::Error::custom("a thread is an object"))?;
+        let mut members = to.serialize_map(Some(head.len()))?;
+        for (name, value) in head.iter().filter(|(name, _)| *name != "turns") {
+            members.serialize_entry(name, value)?;
+        }
+        members.serialize_entry("turns", self.turns)?;
+        members.end()
+    }
+}
+
+/// What was wrong with a file and did not keep the thread from loading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Warnings {
+    /// How many there are, also beyond those listed.
+    pub total: usize,
+    /// The first ones.
+    pub list: Vec<Warning>,
+}
+
+/// A problem and the line it is on, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub line: u64,
+    pub problem: Problem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Not a record, or a damaged one. It is skipped.
+    Unreadable,
+    /// A record of a newer version. It is skipped and stays in the file.
+    UnknownKind,
+    /// Its ordinal is not above the one before. It counts all the same.
+    OutOfOrder,
+    /// A large string of it is gone from the blobs.
+    MissingBlob,
+}
+
+impl Warnings {
+    pub(crate) fn add(&mut self, line: u64, problem: Problem) {
+        self.total += 1;
+        if self.list.len() < MAX_WARNINGS {
+            self.list.push(Warning { line, problem });
+        }
+    }
+}
+
+/// What the model is told next time: the items since the last compaction, and its replacement.
+pub(crate) fn decode_history(steps: &[Step<'_>], warnings: &mut Warnings) -> Vec<ResponseItem> {
+    let compacted = steps.iter().rposition(|step| matches!(step.change, Change::Replace(_)));
+    let steps = steps.get(compacted.unwrap_or(0)..).unwrap_or_default();
+    let (first, second) = steps.split_at(if steps.len() < WORTH_SPLITTING { 0 } else { steps.len() / 2 });
+    let splits = !first.is_empty() && thread::available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN);
+    let decoded = if splits {
+        thread::scope(|scope| {
+            let second = scope.spawn(|| decode_steps(second));
+            let mut all = decode_steps(first);
+            all.extend(second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            all
+        })
+    } else {
+        decode_steps(steps)
+    };
+    let mut history = Vec::with_capacity(decoded.len());
+    for result in decoded {
+        match result {
+            Ok(items) => history.extend(items),
+            Err(line) => warnings.add(line, Problem::Unreadable),
+        }
+    }
+    complete_calls(history)
+}
+
+/// The items of each step, or its line number.
+fn decode_steps(steps: &[Step<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
+    let decode = |step: &Step<'_>| match &step.change {
+        Change::Add(json) => history::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
+        Change::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
+    };
+    steps.iter().map(decode).collect()
+}

@@ -1,0 +1,220 @@
+//! A home in a temporary directory, and short ways to write turns and many threads into it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use codicil_protocol::{
+    ContentItem, FunctionCallOutputBody, ItemId, ResponseItem, SessionSource, ThreadId, ThreadItem,
+    ThreadTokenUsage, TokenUsageBreakdown, TurnId, TurnStatus, UserInput,
+};
+use codicil_store::{ListQuery, Meta, Page, Record, Store, ThreadLog, new_thread_id};
+use jiff::{Timestamp, tz::TimeZone};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// A home that is removed at the end, and a store on it.
+pub struct Home {
+    pub dir: TempDir,
+    pub store: Store,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        Self { dir, store }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Another process, as far as the store can tell.
+    pub fn another_store(&self) -> Store {
+        Store::open(self.path()).unwrap()
+    }
+
+    /// The store as the next process finds it.
+    pub async fn restart(&mut self) {
+        self.store.close().await.unwrap();
+        self.store = self.another_store();
+    }
+
+    pub async fn begin(&self) -> ThreadLog {
+        self.store.create(meta(&new_thread_id())).await.unwrap()
+    }
+
+    /// A thread with one completed turn.
+    pub async fn thread(&self, text: &str) -> ThreadLog {
+        let mut log = self.begin().await;
+        log.append(&turn("turn-1", text, "an answer")).await.unwrap();
+        log
+    }
+
+    /// The first messages on the first page.
+    pub async fn previews(&self) -> Vec<String> {
+        previews(&self.store.list(ListQuery::default()).await.unwrap())
+    }
+
+    /// Every file below the home, relative to it.
+    pub fn files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        walk(self.path(), &mut files);
+        let home = self.path();
+        let mut names: Vec<_> =
+            files.iter().map(|file| file.strip_prefix(home).unwrap().to_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        if entry.path().is_dir() {
+            walk(&entry.path(), files);
+        } else {
+            files.push(entry.path());
+        }
+    }
+}
+
+pub fn previews(page: &Page) -> Vec<String> {
+    page.threads.iter().map(|thread| thread.preview.clone()).collect()
+}
+
+pub fn meta(id: &ThreadId) -> Meta {
+    Meta::new(id.clone(), "/work/project", SessionSource::Vscode, "mock")
+}
+
+/// The id of a thread created at some millisecond.
+pub fn id_at(millisecond: u64) -> ThreadId {
+    let mut bytes = *Uuid::new_v4_like().as_bytes();
+    bytes[..6].copy_from_slice(&millisecond.to_be_bytes()[2..]);
+    bytes[6] = 0x70 | (bytes[6] & 0x0f);
+    ThreadId::from(Uuid::from_bytes(bytes).to_string())
+}
+
+trait NewV4 {
+    fn new_v4_like() -> Uuid;
+}
+
+impl NewV4 for Uuid {
+    /// Random bytes out of a version 7 id, whose end is random.
+    fn new_v4_like() -> Uuid {
+        let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&one.as_bytes()[8..]);
+        bytes[8..].copy_from_slice(&two.as_bytes()[8..]);
+        Uuid::from_bytes(bytes)
+    }
+}
+
+pub fn user(turn: &str, text: &str) -> ThreadItem {
+    let content = vec![UserInput::Text { text: text.to_owned(), text_elements: Vec::new() }];
+    ThreadItem::UserMessage { id: ItemId::from(format!("{turn}-user")), content }
+}
+
+pub fn agent(turn: &str, text: &str) -> ThreadItem {
+    let id = ItemId::from(format!("{turn}-agent"));
+    ThreadItem::AgentMessage { id, text: text.to_owned(), phase: None, memory_citation: None }
+}
+
+pub fn message(role: &str, text: &str) -> ResponseItem {
+    let text = text.to_owned();
+    let content = match role {
+        "assistant" => ContentItem::OutputText { text },
+        _ => ContentItem::InputText { text },
+    };
+    ResponseItem::Message {
+        role: role.to_owned(),
+        content: vec![content],
+        end_turn: None,
+        phase: None,
+        id: None,
+    }
+}
+
+pub fn call(id: &str) -> ResponseItem {
+    let (name, arguments) = ("shell".to_owned(), "{\"command\":\"ls\"}".to_owned());
+    ResponseItem::FunctionCall { name, namespace: None, arguments, call_id: id.to_owned(), id: None }
+}
+
+pub fn output(id: &str, text: &str) -> ResponseItem {
+    let output = FunctionCallOutputBody::Text(text.to_owned());
+    ResponseItem::FunctionCallOutput { call_id: id.to_owned(), output }
+}
+
+pub fn usage(tokens: i64) -> ThreadTokenUsage {
+    let breakdown = TokenUsageBreakdown {
+        total_tokens: tokens,
+        input_tokens: tokens,
+        cached_input_tokens: 0,
+        output_tokens: 0,
+        reasoning_output_tokens: 0,
+    };
+    ThreadTokenUsage { total: breakdown.clone(), last: breakdown, model_context_window: Some(100_000) }
+}
+
+/// How a turn begins.
+pub fn begun(turn: &str, text: &str) -> Vec<Record> {
+    let turn_id = TurnId::from(turn);
+    vec![
+        Record::Turn { turn_id: turn_id.clone() },
+        Record::Item { turn_id: turn_id.clone(), item: user(turn, text) },
+        Record::Context { turn_id: Some(turn_id), item: message("user", text) },
+    ]
+}
+
+pub fn ended(turn: &str, status: TurnStatus) -> Record {
+    Record::TurnEnd { turn_id: TurnId::from(turn), status, error: None }
+}
+
+/// The records of a whole turn.
+pub fn turn(turn: &str, text: &str, answer: &str) -> Vec<Record> {
+    let turn_id = TurnId::from(turn);
+    let mut records = begun(turn, text);
+    records.extend([
+        Record::Context { turn_id: Some(turn_id.clone()), item: message("assistant", answer) },
+        Record::Item { turn_id: turn_id.clone(), item: agent(turn, answer) },
+        Record::Usage { turn_id, usage: usage(100) },
+        ended(turn, TurnStatus::Completed),
+    ]);
+    records
+}
+
+/// Writes copies of a stored thread as other tools would: files with other ids, times and first messages,
+/// behind the store's back.
+pub struct Copies {
+    id: String,
+    text: String,
+}
+
+impl Copies {
+    pub async fn of(home: &Home, text: &str) -> Self {
+        let log = home.thread(text).await;
+        let copies = Self { id: log.id().to_string(), text: fs::read_to_string(log.path()).unwrap() };
+        fs::remove_file(log.path()).unwrap();
+        copies
+    }
+
+    /// A thread of that second, with `from` replaced by `to` in all it says.
+    pub fn put(&self, home: &Path, second: i64, from: &str, to: &str) -> (ThreadId, PathBuf) {
+        let id = id_at(u64::try_from(second).unwrap() * 1000);
+        let at = Timestamp::from_second(second).unwrap();
+        let local = at.to_zoned(TimeZone::system());
+        let stamp = format!("{at:.3}");
+        let mut text = self.text.replace(&self.id, &id).replace(from, to);
+        let mut start = 0;
+        while let Some(found) = text[start..].find("\"timestamp\":\"") {
+            start += found + "\"timestamp\":\"".len();
+            text.replace_range(start..start + stamp.len(), &stamp);
+        }
+        let dir = home.join("sessions").join(local.strftime("%Y/%m/%d").to_string());
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join(format!("rollout-{}-{id}.jsonl", local.strftime("%Y-%m-%dT%H-%M-%S")));
+        fs::write(&path, text).unwrap();
+        (id, path)
+    }
+}

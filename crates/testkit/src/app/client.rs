@@ -1,0 +1,255 @@
+//! One connection of a test: typed calls, and messages that wait to be read.
+
+use std::{marker::PhantomData, path::Path};
+
+use bytes::Bytes;
+use codicil_protocol::{
+    Frame, Method, Notice, ThreadLoadedList,
+    rpc::{ErrorObject, RequestId},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    PATIENCE,
+    home::Places,
+    inbox::{Answer, Inbox, Incoming},
+    transcript::Transcript,
+    wire::Wire,
+};
+
+/// A client of the server under test.
+///
+/// Notifications and requests of the server wait in the order in which they came until [`until`](Self::until),
+/// [`take`](Self::take), [`expect_request`](Self::expect_request) or [`rest`](Self::rest) reads them; what
+/// is unread at the end fails the test. Every wait panics, with the last messages, when nothing comes.
+pub struct Client {
+    wire: Wire,
+    next_id: i64,
+    pub(super) inbox: Inbox,
+    transcript: Transcript,
+    places: Places,
+    opted_out: Vec<String>,
+    checks_unread: bool,
+}
+
+/// A request that was sent and whose answer has not been read.
+#[must_use = "its answer is for `answer`"]
+pub struct Pending<M> {
+    id: RequestId,
+    method: PhantomData<M>,
+}
+
+/// A request of the server, to be answered by [`Client::reply`] or [`Client::refuse`].
+pub struct Asked<M: Method> {
+    pub id: RequestId,
+    pub params: M::Params,
+}
+
+impl Client {
+    pub(super) fn new(wire: Wire, places: Places, opted_out: Vec<String>) -> Self {
+        let transcript = Transcript::new(places.clone());
+        let inbox = Inbox::default();
+        Self { wire, next_id: 1, inbox, transcript, places, opted_out, checks_unread: true }
+    }
+
+    /// Where threads of this client work unless they are told otherwise.
+    pub fn workspace(&self) -> &Path {
+        &self.places.workspace
+    }
+
+    /// Calls a method that must succeed.
+    pub async fn call<M: Method>(&mut self, params: M::Params) -> M::Response {
+        match self.try_call::<M>(params).await {
+            Ok(response) => response,
+            Err(error) => panic!("{} failed with {}: {}", M::NAME, error.code, error.message),
+        }
+    }
+
+    /// Calls a method that may fail.
+    pub async fn try_call<M: Method>(&mut self, params: M::Params) -> Result<M::Response, ErrorObject> {
+        let pending = self.send::<M>(params).await;
+        self.answer(pending).await
+    }
+
+    /// Sends a request without waiting for its answer.
+    pub async fn send<M: Method>(&mut self, params: M::Params) -> Pending<M> {
+        let id = RequestId::Integer(self.next_id);
+        self.next_id += 1;
+        self.send_raw(Frame::request::<M>(&id, &params).bytes().clone()).await;
+        Pending { id, method: PhantomData }
+    }
+
+    /// Waits for the answer to a request.
+    pub async fn answer<M: Method>(&mut self, pending: Pending<M>) -> Result<M::Response, ErrorObject> {
+        let answer = self.answer_to(&pending.id, M::NAME).await;
+        answer.map(|result| decode(M::NAME, result))
+    }
+
+    /// Sends a message that has an id and returns the whole answer, untyped.
+    pub async fn exchange(&mut self, message: Value) -> Value {
+        let id: RequestId = serde_json::from_value(message["id"].clone()).expect("the message has an id");
+        self.send_raw(message.to_string()).await;
+        match self.answer_to(&id, "the message").await {
+            Ok(result) => json!({ "id": id, "result": result }),
+            Err(error) => json!({ "error": error, "id": id }),
+        }
+    }
+
+    /// Sends a notification.
+    pub async fn notify<N: Notice>(&mut self, params: N::Params) {
+        self.send_raw(Frame::notification::<N>(&params).bytes().clone()).await;
+    }
+
+    /// Sends a message as it is.
+    pub async fn send_raw(&mut self, message: impl Into<Bytes>) {
+        let message = message.into();
+        self.inbox.note("→", &String::from_utf8_lossy(message.get(..1000).unwrap_or(&message)));
+        assert!(self.wire.send(message).await, "the connection is over:\n{}", self.inbox.log());
+    }
+
+    /// Waits for a notification and reads everything up to it.
+    pub async fn until<N: Notice>(&mut self) -> N::Params {
+        self.until_where::<N>(|_| true).await
+    }
+
+    /// The same, for one that fits.
+    pub async fn until_where<N: Notice>(&mut self, fits: impl Fn(&N::Params) -> bool) -> N::Params {
+        loop {
+            let incoming = self.next_unread(N::NAME).await;
+            if incoming.method == N::NAME && incoming.id.is_none() {
+                let params = decode(N::NAME, incoming.params);
+                if fits(&params) {
+                    return params;
+                }
+            }
+        }
+    }
+
+    /// Waits for a notification and leaves everything else unread.
+    pub async fn take<N: Notice>(&mut self) -> N::Params {
+        loop {
+            if let Some(at) = self.inbox.unread.iter().position(|incoming| incoming.method == N::NAME)
+                && let Some(found) = self.inbox.unread.remove(at)
+            {
+                return decode(N::NAME, found.params);
+            }
+            self.receive(N::NAME).await;
+        }
+    }
+
+    /// Waits for the server's next request, which must be this one, and reads everything up to it.
+    pub async fn expect_request<M: Method>(&mut self) -> Asked<M> {
+        loop {
+            let incoming = self.next_unread(M::NAME).await;
+            if let Some(id) = incoming.id {
+                assert_eq!(incoming.method, M::NAME, "the server asks something else");
+                return Asked { id, params: decode(M::NAME, incoming.params) };
+            }
+        }
+    }
+
+    /// Answers a request of the server.
+    pub async fn reply<M: Method>(&mut self, asked: &Asked<M>, response: M::Response) {
+        self.inbox.asked.remove(&asked.id);
+        self.send_raw(Frame::response(&asked.id, &response).bytes().clone()).await;
+    }
+
+    /// Answers a request of the server with an error.
+    pub async fn refuse<M: Method>(&mut self, asked: &Asked<M>, code: i64, message: &str) {
+        self.inbox.asked.remove(&asked.id);
+        let error = ErrorObject { code, message: message.to_owned(), data: None };
+        self.send_raw(Frame::error(&asked.id, &error).bytes().clone()).await;
+    }
+
+    /// Reads everything that is left, as lines with ids and times replaced.
+    ///
+    /// "Everything" is what comes until each turn this client knows of has ended, or waits for this
+    /// client's answer, and then what the server says before it answers one more request.
+    pub async fn rest(&mut self) -> String {
+        while self.tracks_turns() && !self.inbox.running.is_empty() && self.inbox.asked.is_empty() {
+            self.receive("the end of the turn").await;
+        }
+        let last = self.send::<ThreadLoadedList>(Default::default()).await;
+        let _ = self.answer(last).await;
+        self.transcript.lines(self.inbox.unread.drain(..))
+    }
+
+    /// Waits until the server has ended the connection; what it said before stays to be read.
+    pub async fn ended(&mut self) {
+        let end = async {
+            while let Some(message) = self.wire.receive().await {
+                self.inbox.receive(&message);
+            }
+        };
+        if timeout(PATIENCE, end).await.is_err() {
+            panic!("the connection goes on:\n{}", self.inbox.log());
+        }
+    }
+
+    /// Ends the connection; the server sees the end of its input.
+    pub fn disconnect(&mut self) {
+        self.wire.disconnect();
+        self.ignore_rest();
+    }
+
+    /// Lets this client end with messages unread.
+    pub fn ignore_rest(&mut self) {
+        self.checks_unread = false;
+    }
+
+    pub(super) fn has_opted_out_of<N: Notice>(&self) -> bool {
+        self.opted_out.iter().any(|method| method == N::NAME)
+    }
+
+    fn tracks_turns(&self) -> bool {
+        !self.has_opted_out_of::<codicil_protocol::TurnCompleted>()
+    }
+
+    async fn answer_to(&mut self, id: &RequestId, method: &str) -> Answer {
+        loop {
+            if let Some(answer) = self.inbox.answers.remove(id) {
+                return answer;
+            }
+            self.receive(&format!("an answer to {method} (id {id})")).await;
+        }
+    }
+
+    async fn next_unread(&mut self, awaited: &str) -> Incoming {
+        loop {
+            if let Some(incoming) = self.inbox.unread.pop_front() {
+                return incoming;
+            }
+            self.receive(awaited).await;
+        }
+    }
+
+    async fn receive(&mut self, awaited: &str) {
+        match timeout(PATIENCE, self.wire.receive()).await {
+            Ok(Some(message)) => self.inbox.receive(&message),
+            Ok(None) => panic!("the connection ended before {awaited}:\n{}", self.inbox.log()),
+            Err(_) => panic!("waited {PATIENCE:?} for {awaited}:\n{}", self.inbox.log()),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !self.checks_unread || std::thread::panicking() {
+            return;
+        }
+        while let Some(message) = self.wire.try_receive() {
+            self.inbox.receive(&message);
+        }
+        let unread = self.transcript.lines(self.inbox.unread.drain(..));
+        assert!(unread.is_empty(), "messages were left unread:\n{unread}");
+        let ids: Vec<_> = self.inbox.answers.keys().map(ToString::to_string).collect();
+        assert!(ids.is_empty(), "answers were left unread: {}", ids.join(", "));
+    }
+}
+
+fn decode<T: DeserializeOwned>(method: &str, value: Value) -> T {
+    let text = value.to_string();
+    serde_json::from_value(value).unwrap_or_else(|error| panic!("{method} cannot be read: {error}\n{text}"))
+}

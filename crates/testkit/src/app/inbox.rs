@@ -1,0 +1,116 @@
+//! What a client has received: what nobody read yet, which turns run, which questions are open.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use codicil_protocol::{
+    NOTIFICATIONS, Notice, SERVER_REQUESTS, ServerNotification, ServerRequest, ServerRequestResolved,
+    TurnCompleted, TurnStarted,
+    rpc::{ErrorObject, Message, RequestId},
+};
+use serde_json::{Value, value::RawValue};
+
+/// How much of the past a failing test shows.
+const MAX_LOG_LINES: usize = 200;
+const MAX_LOG_LINE_CHARS: usize = 400;
+
+/// A notification or a request that the server sent.
+pub(super) struct Incoming {
+    pub method: String,
+    /// Of a request.
+    pub id: Option<RequestId>,
+    pub params: Value,
+}
+
+/// What the server said to a request.
+pub(super) type Answer = Result<Value, ErrorObject>;
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub unread: VecDeque<Incoming>,
+    pub answers: BTreeMap<RequestId, Answer>,
+    /// Turns that have begun and not ended, with their threads.
+    pub running: BTreeMap<String, String>,
+    /// Requests of the server that wait for an answer.
+    pub asked: BTreeSet<RequestId>,
+    log: VecDeque<String>,
+}
+
+impl Inbox {
+    /// Sorts a message in. A server that breaks the protocol fails the test here.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        let text = std::str::from_utf8(bytes).expect("the server writes UTF-8");
+        self.note("←", text);
+        match Message::parse(text).unwrap_or_else(|error| panic!("the server wrote {text}: {error}")) {
+            Message::Response { id, result } => self.answered(id, Ok(value(Some(result)))),
+            Message::Error { id, error } => self.answered(id, Err(error)),
+            Message::Notification { method, params } => {
+                check_notification(&method, params);
+                self.arrived(Incoming { method, id: None, params: value(params) });
+            }
+            Message::Request { id, method, params } => {
+                check_request(&method, params);
+                self.asked.insert(id.clone());
+                self.arrived(Incoming { method, id: Some(id), params: value(params) });
+            }
+        }
+    }
+
+    /// Keeps a line for [`log`](Self::log).
+    pub fn note(&mut self, arrow: &str, text: &str) {
+        if self.log.len() == MAX_LOG_LINES {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{arrow} {}", text.chars().take(MAX_LOG_LINE_CHARS).collect::<String>()));
+    }
+
+    /// The last messages in both directions, for a test that fails.
+    pub fn log(&self) -> String {
+        self.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    fn answered(&mut self, id: RequestId, answer: Answer) {
+        assert!(!self.answers.contains_key(&id), "request {id} was answered twice:\n{}", self.log());
+        self.answers.insert(id, answer);
+    }
+
+    fn arrived(&mut self, incoming: Incoming) {
+        let params = &incoming.params;
+        let text = |pointer: &str| params.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        match incoming.method.as_str() {
+            TurnStarted::NAME => {
+                self.running.extend(text("/turn/id").zip(text("/threadId")));
+            }
+            TurnCompleted::NAME => {
+                let _ = text("/turn/id").map(|turn| self.running.remove(&turn));
+            }
+            ServerRequestResolved::NAME => {
+                let id = params.get("requestId").cloned();
+                let id = id.and_then(|id| serde_json::from_value(id).ok());
+                self.asked.retain(|asked| Some(asked) != id.as_ref());
+            }
+            _ => {}
+        }
+        self.unread.push_back(incoming);
+    }
+}
+
+fn value(raw: Option<&RawValue>) -> Value {
+    raw.map(|raw| serde_json::from_str(raw.get()).expect("the envelope was JSON")).unwrap_or_default()
+}
+
+/// What the table names must have the shape that the table says.
+fn check_notification(method: &str, params: Option<&RawValue>) {
+    let listed = NOTIFICATIONS.iter().any(|known| known.name == method);
+    if listed && matches!(ServerNotification::decode(method, params), ServerNotification::Unknown(_)) {
+        panic!("{method} does not have its params: {}", params.map_or("none", RawValue::get));
+    }
+}
+
+fn check_request(method: &str, params: Option<&RawValue>) {
+    let listed = SERVER_REQUESTS.iter().any(|known| known.name == method);
+    assert!(listed, "the server asks {method}, which is not in its table");
+    if matches!(ServerRequest::decode(method, params), ServerRequest::Unknown(_)) {
+        panic!("{method} does not have its params: {}", params.map_or("none", RawValue::get));
+    }
+}
+

@@ -1,0 +1,176 @@
+//! The real binary, as a child of the test.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::PATIENCE;
+
+/// What is kept of standard error.
+const MAX_STDERR_BYTES: usize = 256 << 10;
+
+/// A `codicil` process with a home of its own; killed when dropped.
+pub struct Process {
+    child: Child,
+    stderr: Arc<Mutex<String>>,
+    stderr_lines: watch::Receiver<usize>,
+    reading: JoinHandle<()>,
+}
+
+impl Process {
+    /// Starts the binary with pipes for all three standard streams.
+    pub fn spawn(home: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        Self::spawn_with(home, arguments, |_| {})
+    }
+
+    /// The same, after a last change to the command.
+    pub fn spawn_with(
+        home: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut command = Command::new(binary());
+        command.args(arguments).env("CODICIL_HOME", home).env("HOME", home).env_remove("RUST_LOG");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        change(&mut command);
+        let mut child = command.spawn().expect("the binary starts");
+        let stderr = Arc::<Mutex<String>>::default();
+        let (count, stderr_lines) = watch::channel(0);
+        let reading = tokio::spawn(collect(child.stderr.take(), stderr.clone(), count));
+        Self { child, stderr, stderr_lines, reading }
+    }
+
+    /// The system's number for it.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("the process has not been waited for")
+    }
+
+    /// Its standard input; dropping it is the end of the input.
+    pub fn take_stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("standard input is taken once")
+    }
+
+    pub fn take_stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("standard output is taken once")
+    }
+
+    /// What it has written to standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for a line of standard error that contains a text, and panics when there is none.
+    pub async fn stderr_line(&mut self, part: &str) -> String {
+        let waiting = async {
+            loop {
+                let found = self.stderr().lines().find(|line| line.contains(part)).map(str::to_owned);
+                if found.is_some() || self.stderr_lines.changed().await.is_err() {
+                    return found;
+                }
+            }
+        };
+        let found = timeout(PATIENCE, waiting).await.ok().flatten();
+        found.unwrap_or_else(|| panic!("no line with {part:?} on standard error:\n{}", self.stderr()))
+    }
+
+    /// `IP:PORT` of a websocket listener, as announced on standard error.
+    pub async fn announced_address(&mut self) -> String {
+        let line = self.stderr_line("listening on: ws://").await;
+        line.rsplit("ws://").next().unwrap_or_default().to_owned()
+    }
+
+    /// Asks it to end, as a service manager does.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks it to end, as a terminal does.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Waits for its end, and panics when it goes on.
+    pub async fn wait(&mut self) -> ExitStatus {
+        match timeout(PATIENCE, self.child.wait()).await {
+            Ok(status) => status.expect("a child can be waited for"),
+            Err(_) => panic!("the process goes on; its standard error:\n{}", self.stderr()),
+        }
+    }
+
+    /// Waits for its end, and panics unless it ended well.
+    pub async fn expect_success(&mut self) {
+        let status = self.wait().await;
+        assert!(status.success(), "the process ended with {status}:\n{}", self.stderr());
+    }
+
+    /// Memory in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        status_kib(self.id(), "VmRSS:")
+    }
+
+    /// The most memory it ever used, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        status_kib(self.id(), "VmHWM:")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.id().cast_signed()).expect("a process id is not 0");
+        kill_process(pid, signal).expect("a child may be signalled");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+async fn collect(stderr: Option<ChildStderr>, text: Arc<Mutex<String>>, count: watch::Sender<usize>) {
+    let Some(stderr) = stderr else { return };
+    let mut lines = BufReader::new(stderr).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let mut text = text.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.len() < MAX_STDERR_BYTES {
+            text.push_str(&String::from_utf8_lossy(&line));
+            text.push('\n');
+        }
+        drop(text);
+        count.send_modify(|count| *count += 1);
+    }
+}
+
+/// Named by cargo for the tests of the binary's own package; elsewhere it is looked for where cargo puts it.
+fn binary() -> PathBuf {
+    if let Some(path) = env::var_os("CARGO_BIN_EXE_codicil") {
+        return path.into();
+    }
+    let test = env::current_exe().expect("a test knows its own path");
+    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join("codicil"));
+    let found = beside.into_iter().find(|path| path.is_file());
+    found.expect("the codicil binary is built by the tests of its own package (codicil-cli)")
+}
+
+fn status_kib(pid: u32, key: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("a line of memory use");
+    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+}

@@ -1,0 +1,68 @@
+//! Threads and turns in the words of a story.
+
+use codicil_protocol::{
+    Thread, ThreadRead, ThreadReadParams, ThreadResume, ThreadResumeParams, ThreadStart, ThreadStartParams,
+    ThreadStarted, Turn, TurnCompleted, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams,
+    UserInput,
+};
+use serde_json::json;
+
+use super::client::Client;
+
+impl Client {
+    /// Starts a thread in the workspace and reads its announcement.
+    pub async fn start_thread(&mut self) -> Thread {
+        self.start_thread_with(ThreadStartParams::default()).await
+    }
+
+    /// The same, with settings; the workspace is its directory unless they say otherwise.
+    pub async fn start_thread_with(&mut self, mut params: ThreadStartParams) -> Thread {
+        let workspace = self.workspace().to_string_lossy().into_owned();
+        params.cwd.get_or_insert(workspace);
+        let thread = self.call::<ThreadStart>(params).await.thread;
+        if !self.has_opted_out_of::<ThreadStarted>() {
+            self.take::<ThreadStarted>().await;
+        }
+        thread
+    }
+
+    /// Starts a turn with a line of text.
+    pub async fn start_turn(&mut self, thread: &Thread, text: &str) -> Turn {
+        let turn = self.call::<TurnStart>(turn_params(thread, text)).await.turn;
+        self.inbox.running.insert(turn.id.to_string(), thread.id.to_string());
+        turn
+    }
+
+    /// Starts a turn and reads everything up to its end.
+    pub async fn run_turn(&mut self, thread: &Thread, text: &str) -> Turn {
+        let turn = self.start_turn(thread, text).await;
+        self.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await.turn
+    }
+
+    /// Interrupts a turn that this client saw begin.
+    pub async fn interrupt(&mut self, turn: &Turn) {
+        let thread = self.inbox.running.get(&*turn.id).expect("the turn is running").as_str();
+        let params = TurnInterruptParams { thread_id: thread.into(), turn_id: turn.id.clone() };
+        self.call::<TurnInterrupt>(params).await;
+    }
+
+    /// Reads a thread with its turns, without loading it.
+    pub async fn read(&mut self, thread: &Thread) -> Thread {
+        let params = ThreadReadParams { thread_id: thread.id.clone(), include_turns: true };
+        self.call::<ThreadRead>(params).await.thread
+    }
+
+    /// Loads a stored thread, or joins a loaded one.
+    pub async fn resume(&mut self, thread: &Thread) -> Thread {
+        let params: ThreadResumeParams =
+            serde_json::from_value(json!({ "threadId": thread.id })).expect("nothing else is required");
+        self.call::<ThreadResume>(params).await.thread
+    }
+}
+
+/// A turn of one line of text, with everything else left to the thread.
+fn turn_params(thread: &Thread, text: &str) -> TurnStartParams {
+    let input = UserInput::Text { text: text.to_owned(), text_elements: Vec::new() };
+    serde_json::from_value(json!({ "threadId": thread.id, "input": [input] }))
+        .expect("nothing else is required")
+}

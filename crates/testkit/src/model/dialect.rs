@@ -1,0 +1,174 @@
+//! The three ways of saying the same thing, and what each of them has to provide.
+//!
+//! A dialect encodes one reply. It is told about items, their sections and their deltas in order, and
+//! keeps what it needs for the answer as a whole, which is sent when the client asked for no stream.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    anthropic::Anthropic,
+    chat::Chat,
+    ids::Ids,
+    responses::Responses,
+    steps::{Ending, Item, Section, Usage},
+};
+
+/// The time every answer claims to be made at: output is the same in every run.
+pub(super) const CREATED: u64 = 1_700_000_000;
+/// The model that answers when the request names none.
+pub(super) const MODEL: &str = "scripted";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Responses,
+    Chat,
+    Anthropic,
+}
+
+/// What of a request changes the form of its answer. Everything else is only recorded.
+#[derive(Default, Deserialize)]
+pub(super) struct Wishes {
+    pub(super) model: Option<String>,
+    pub(super) stream: Option<bool>,
+    pub(super) stream_options: Option<StreamOptions>,
+    pub(super) include: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct StreamOptions {
+    pub(super) include_usage: Option<bool>,
+}
+
+pub(super) trait Encoder: Send {
+    fn begin(&mut self, usage: Option<Usage>, out: &mut Sse);
+    fn open_item(&mut self, item: &Item, out: &mut Sse);
+    fn open_section(&mut self, section: Section, out: &mut Sse);
+    fn delta(&mut self, section: Section, text: &str, out: &mut Sse);
+    /// `text` is all that the section's deltas said.
+    fn close_section(&mut self, section: Section, text: String, out: &mut Sse);
+    fn close_item(&mut self, out: &mut Sse);
+    /// The last events of a stream that ends properly, be it with an error.
+    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse);
+    /// The answer to a request that wants no stream.
+    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value);
+}
+
+impl Dialect {
+    /// The dialect that is spoken at a path, whatever the path begins with.
+    pub(super) fn at(path: &str) -> Option<Self> {
+        let dialects = [
+            ("/responses", Self::Responses),
+            ("/chat/completions", Self::Chat),
+            ("/messages", Self::Anthropic),
+        ];
+        dialects.into_iter().find_map(|(end, dialect)| path.ends_with(end).then_some(dialect))
+    }
+
+    pub(super) fn encoder(self, wishes: &Wishes, ids: Arc<Ids>) -> Box<dyn Encoder> {
+        match self {
+            Self::Responses => Box::new(Responses::new(wishes, ids)),
+            Self::Chat => Box::new(Chat::new(wishes, ids)),
+            Self::Anthropic => Box::new(Anthropic::new(wishes, ids)),
+        }
+    }
+
+    pub(super) fn error(self, code: &str, message: &str) -> Value {
+        match self {
+            Self::Responses | Self::Chat => openai_error(code, message),
+            Self::Anthropic => anthropic_error(code, message),
+        }
+    }
+}
+
+pub(super) fn openai_error(code: &str, message: &str) -> Value {
+    json!({ "error": { "code": code, "message": message, "param": null, "type": code } })
+}
+
+pub(super) fn anthropic_error(code: &str, message: &str) -> Value {
+    json!({ "type": "error", "error": { "type": code, "message": message } })
+}
+
+/// Free text as the beginning, the middle or the end of `{"input":"…"}`, for dialects that know only
+/// function calls.
+pub(super) mod wrapped {
+    pub(in super::super) const BEGIN: &str = r#"{"input":""#;
+    pub(in super::super) const END: &str = r#""}"#;
+
+    pub(in super::super) fn middle(text: &str) -> String {
+        let quoted = serde_json::Value::from(text).to_string();
+        quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
+    }
+}
+
+/// Server-sent events on their way out.
+#[derive(Default)]
+pub(super) struct Sse(Vec<u8>);
+
+impl Sse {
+    pub(super) fn event(&mut self, name: &str, data: &impl Serialize) {
+        self.0.extend_from_slice(b"event: ");
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(b'\n');
+        self.data(data);
+    }
+
+    pub(super) fn data(&mut self, data: &impl Serialize) {
+        self.0.extend_from_slice(b"data: ");
+        serde_json::to_writer(&mut self.0, data).expect("plain data with string keys becomes JSON");
+        self.0.extend_from_slice(b"\n\n");
+    }
+
+    /// How a stream of Chat Completions says that it is over.
+    pub(super) fn done(&mut self) {
+        self.0.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    pub(super) fn raw(&mut self, event: &Value) {
+        match event.get("type").and_then(Value::as_str) {
+            Some(name) => self.event(name, event),
+            None => self.data(event),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        // The next chunk is likely to be as long as this one.
+        let room = Vec::with_capacity(self.0.len());
+        std::mem::replace(&mut self.0, room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_chooses_the_dialect() {
+        let check = |path: &str, expected| assert_eq!(Dialect::at(path), expected, "{path}");
+        check("/v1/responses", Some(Dialect::Responses));
+        check("/responses", Some(Dialect::Responses));
+        check("/v1/chat/completions", Some(Dialect::Chat));
+        check("/anthropic/v1/messages", Some(Dialect::Anthropic));
+        check("/v1/completions", None);
+        check("/v1/responses/compact", None);
+    }
+
+    #[test]
+    fn wrapped_text_is_an_object_whatever_it_holds() {
+        let text = format!(
+            "{}{}{}{}",
+            wrapped::BEGIN,
+            wrapped::middle("a\"\n"),
+            wrapped::middle("ñ\\"),
+            wrapped::END
+        );
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json!({ "input": "a\"\nñ\\" }));
+    }
+}

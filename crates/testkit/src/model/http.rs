@@ -1,0 +1,234 @@
+//! The HTTP side: accepts connections, reads requests, chooses who answers.
+
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::{
+    dialect::{CREATED, Dialect, MODEL, Wishes, openai_error},
+    line::{Line, Scissors},
+    play::{Player, Playing},
+    reply::{self, PlainBody, Reply, Stream},
+    state::{Activity, Shared},
+};
+
+/// More connections than this wait to be accepted.
+const MAX_CONNECTIONS: usize = 4_096;
+/// A larger request is refused.
+const MAX_BODY: usize = 64 << 20;
+
+type Answer = Response<Either<Full<Bytes>, Playing>>;
+type Answered = Result<Answer, HungUp>;
+
+/// Makes the HTTP layer close the connection instead of answering.
+#[derive(Debug)]
+pub(super) struct HungUp;
+
+impl fmt::Display for HungUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hung up by the script")
+    }
+}
+
+impl std::error::Error for HungUp {}
+
+/// Serves until the task is aborted, which ends the connections with it.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((socket, _)) => {
+                    connections.spawn(connection(socket, shared.clone()));
+                }
+                // Out of file descriptors, most likely: the ones in use have to be closed first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(socket: TcpStream, shared: Arc<Shared>) {
+    // Deltas are small and must not wait for each other. Without the option they are only slower.
+    let _ = socket.set_nodelay(true);
+    let scissors = Scissors::default();
+    let line = Line::new(socket, scissors.clone());
+    let service = service_fn(|request| answer(request, shared.clone(), scissors.clone()));
+    // An error here is a client that went away, or a script that said so.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(line), service).await;
+}
+
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>, scissors: Scissors) -> Answered {
+    let activity = shared.activity();
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            shared.fault(format!("{} {}: body above {MAX_BODY} bytes", parts.method, parts.uri.path()));
+            return Ok(error_answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
+        }
+        // The client went away while it was sending.
+        Err(_) => return Err(HungUp),
+    };
+    match Dialect::at(parts.uri.path()) {
+        Some(dialect) if parts.method == Method::POST => {
+            Exchange { dialect, shared, scissors, activity }.answer(&parts, body).await
+        }
+        _ => {
+            shared.others.add(&parts, body);
+            Ok(other(&parts))
+        }
+    }
+}
+
+/// What is not a request to the model.
+fn other(parts: &Parts) -> Answer {
+    if parts.method == Method::GET && parts.uri.path().ends_with("/models") {
+        let model = json!({
+            "id": MODEL, "object": "model", "created": CREATED, "owned_by": "codicil",
+            "type": "model", "display_name": MODEL,
+        });
+        return json_answer(StatusCode::OK, &json!({ "object": "list", "data": [model], "has_more": false }));
+    }
+    let message = format!("nothing at {} {}", parts.method, parts.uri.path());
+    error_answer(StatusCode::NOT_FOUND, &message)
+}
+
+/// One request to the model and its answer.
+struct Exchange {
+    dialect: Dialect,
+    shared: Arc<Shared>,
+    scissors: Scissors,
+    activity: Activity,
+}
+
+impl Exchange {
+    async fn answer(self, parts: &Parts, body: Bytes) -> Answered {
+        let wishes = match read_wishes(parts, &body) {
+            Ok(wishes) => wishes,
+            Err((status, why)) => {
+                let request = self.shared.requests.add(parts, body);
+                return self.refuse(status, &format!("{request:?}: {why}"));
+            }
+        };
+        // The script may run closures of the test; one that panics should be heard of.
+        let admitted = catch_unwind(AssertUnwindSafe(|| self.shared.admit(parts, body)));
+        let (request, reply) = match admitted {
+            Ok(admitted) => admitted,
+            Err(panic) => {
+                let why = format!("the script panicked: {}", panic_text(panic.as_ref()));
+                return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
+            }
+        };
+        let Some(reply) = reply else {
+            let why = format!("script has no reply left for {request:?}");
+            return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
+        };
+        if self.dialect != Dialect::Responses && reply.is_for_responses_only() {
+            let why = format!("item() belongs to Responses and cannot answer {request:?}");
+            return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
+        }
+        self.perform(reply, &wishes).await
+    }
+
+    /// Answers what the script cannot, and remembers it: the test went another way than its author thought.
+    fn refuse(&self, status: StatusCode, why: &str) -> Answered {
+        self.shared.fault(why);
+        Ok(json_answer(status, &self.dialect.error("script_error", why)))
+    }
+
+    async fn perform(self, reply: Reply, wishes: &Wishes) -> Answered {
+        if let Some(gate) = &reply.hold {
+            self.shared.gates.pass(gate).await;
+        }
+        let mut response = match reply.answer {
+            reply::Answer::HangUp => return Err(HungUp),
+            reply::Answer::Plain { status, body } => self.plain(status, body),
+            reply::Answer::Stream(stream) => self.play(stream, wishes).await?,
+        };
+        // A header of the script takes the place of the server's own, and may come more than once.
+        for (name, _) in &reply.headers {
+            response.headers_mut().remove(name);
+        }
+        for (name, value) in reply.headers {
+            response.headers_mut().append(name, value);
+        }
+        Ok(response)
+    }
+
+    fn plain(&self, status: StatusCode, body: PlainBody) -> Answer {
+        match body {
+            PlainBody::Json(json) => json_answer(status, &json),
+            PlainBody::Text(text) => plain_answer(status, "text/plain; charset=utf-8", text.into()),
+            PlainBody::Error => {
+                let message = format!("the script answers {status}");
+                json_answer(status, &self.dialect.error("scripted_status", &message))
+            }
+        }
+    }
+
+    async fn play(self, stream: Arc<Stream>, wishes: &Wishes) -> Answered {
+        let encoder = self.dialect.encoder(wishes, self.shared.ids.clone());
+        let player = Player::new(self.shared, encoder);
+        if wishes.stream != Some(true) {
+            let (status, json) = player.into_whole(&stream).await.ok_or(HungUp)?;
+            return Ok(json_answer(status, &json));
+        }
+        let body = player.into_body(stream, self.scissors, self.activity);
+        let mut response = Response::new(Either::Right(body));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        Ok(response)
+    }
+}
+
+fn read_wishes(parts: &Parts, body: &Bytes) -> Result<Wishes, (StatusCode, String)> {
+    if let Some(encoding) = parts.headers.get(CONTENT_ENCODING) {
+        let why = format!("bodies with content-encoding {encoding:?} are not read");
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let read = serde_json::from_slice(body);
+    read.map_err(|error| (StatusCode::BAD_REQUEST, format!("not a request to a model: {error}")))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default()
+}
+
+fn error_answer(status: StatusCode, message: &str) -> Answer {
+    json_answer(status, &openai_error("invalid_request_error", message))
+}
+
+fn json_answer(status: StatusCode, json: &Value) -> Answer {
+    plain_answer(status, "application/json", json.to_string().into())
+}
+
+fn plain_answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+    let mut response = Response::new(Either::Left(Full::new(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,165 @@
+//! One answer of the model: when it applies, its status and headers, and what it is made of.
+//!
+//! The words for a streamed answer (`say`, `call`, `gate` …) are in `steps.rs`.
+
+use std::{fmt, sync::Arc};
+
+use hyper::{
+    StatusCode,
+    header::{HeaderName, HeaderValue},
+};
+use serde_json::Value;
+
+use super::{
+    recorded::Recorded,
+    steps::{Ending, Item, Step, Usage},
+};
+
+/// What the model answers to one request.
+///
+/// A new reply is a stream that completes by itself after its steps and reports 100 input and 10 output
+/// tokens. [`Reply::status`] is a plain HTTP answer instead. Words that make no sense together (a
+/// message in a plain answer, a step after `hang`) panic where the reply is written.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub(super) when: Option<Condition>,
+    pub(super) hold: Option<String>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) answer: Answer,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// Shared, since a long stream may be repeated for many requests.
+    Stream(Arc<Stream>),
+    Plain {
+        status: StatusCode,
+        body: PlainBody,
+    },
+    HangUp,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) steps: Vec<Step>,
+    pub(super) usage: Option<Usage>,
+    pub(super) ending: Ending,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum PlainBody {
+    /// An error in the form of the dialect that was asked for.
+    Error,
+    Json(Value),
+    Text(String),
+}
+
+#[derive(Clone)]
+pub(super) struct Condition(Arc<dyn Fn(&Recorded) -> bool + Send + Sync>);
+
+impl Condition {
+    pub(super) fn holds(&self, request: &Recorded) -> bool {
+        (self.0)(request)
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condition")
+    }
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        let stream = Stream { steps: Vec::new(), usage: Some(Usage::default()), ending: Ending::default() };
+        Self::of(Answer::Stream(Arc::new(stream)))
+    }
+}
+
+impl Reply {
+    /// A stream; as it is, one that completes at once without saying anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A plain HTTP answer; its body is an error in the form of the dialect unless one is given.
+    pub fn status(code: u16) -> Self {
+        let status = StatusCode::from_u16(code).unwrap_or_else(|_| panic!("not an HTTP status: {code}"));
+        Self::of(Answer::Plain { status, body: PlainBody::Error })
+    }
+
+    /// No answer: the connection is closed when the request has been read.
+    pub fn hang_up() -> Self {
+        Self::of(Answer::HangUp)
+    }
+
+    /// The JSON that a plain answer carries.
+    pub fn body(self, json: Value) -> Self {
+        self.plain_body(PlainBody::Json(json))
+    }
+
+    /// Text instead of JSON, as from a proxy in between.
+    pub fn body_text(self, text: impl Into<String>) -> Self {
+        self.plain_body(PlainBody::Text(text.into()))
+    }
+
+    /// Adds a header to the answer, whether plain or a stream.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name = HeaderName::try_from(name).unwrap_or_else(|_| panic!("not a header name: {name:?}"));
+        let value = HeaderValue::try_from(value).unwrap_or_else(|_| panic!("not a header value: {value:?}"));
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Keeps this reply for a request that fits; others pass it by and take the next one that suits them.
+    pub fn when(mut self, fits: impl Fn(&Recorded) -> bool + Send + Sync + 'static) -> Self {
+        self.when = Some(Condition(Arc::new(fits)));
+        self
+    }
+
+    /// Keeps back all of the answer, also its status line, until the gate of this name is released.
+    pub fn hold(mut self, gate: impl Into<String>) -> Self {
+        self.hold = Some(gate.into());
+        self
+    }
+
+    fn of(answer: Answer) -> Self {
+        Self { when: None, hold: None, headers: Vec::new(), answer }
+    }
+
+    fn plain_body(mut self, new: PlainBody) -> Self {
+        let Answer::Plain { body, .. } = &mut self.answer else {
+            panic!("body() belongs to Reply::status(…)");
+        };
+        *body = new;
+        self
+    }
+
+    /// The stream to add a step to.
+    pub(super) fn stream(&mut self) -> &mut Stream {
+        let Answer::Stream(stream) = &mut self.answer else {
+            panic!("a plain answer has no steps: begin with Reply::new()");
+        };
+        let stream = Arc::make_mut(stream);
+        assert!(
+            stream.ending == Ending::Completed,
+            "nothing can follow the end of a reply: {:?}",
+            stream.ending
+        );
+        stream
+    }
+
+    /// Whether a further step would belong to the next reply.
+    pub(super) fn has_ended(&self) -> bool {
+        match &self.answer {
+            Answer::Stream(stream) => stream.ending != Ending::Completed,
+            Answer::Plain { .. } | Answer::HangUp => true,
+        }
+    }
+
+    /// Whether it holds an output item that only the Responses dialect can carry.
+    pub(super) fn is_for_responses_only(&self) -> bool {
+        let Answer::Stream(stream) = &self.answer else { return false };
+        stream.steps.iter().any(|step| matches!(step, Step::Open(Item::Other(_))))
+    }
+}

@@ -1,0 +1,326 @@
+//! The OpenAI Responses dialect.
+//!
+//! Every event that typed clients wait for is sent, also those that Codicil itself can do without
+//! (`content_part.added`, `output_text.done`, `sequence_number` …). The item in work is kept as JSON and
+//! grows with its sections, so that `output_item.done` and the final response say the same.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    dialect::{CREATED, Encoder, MODEL, Sse, Wishes},
+    ids::Ids,
+    steps::{Ending, Item, Section, Usage},
+};
+
+pub(super) struct Responses {
+    ids: Arc<Ids>,
+    id: String,
+    model: String,
+    /// Whether the client asked for reasoning that it can send back.
+    encrypted_reasoning: bool,
+    sequence: u64,
+    item: Map<String, Value>,
+    item_id: String,
+    /// The items that are done.
+    output: Vec<Value>,
+}
+
+/// Built without a detour over `Value`: a stream may have tens of thousands of them.
+#[derive(Serialize)]
+struct Delta<'a> {
+    r#type: &'static str,
+    item_id: &'a str,
+    output_index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary_index: Option<usize>,
+    delta: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<[(); 0]>,
+    sequence_number: u64,
+}
+
+impl Responses {
+    pub(super) fn new(wishes: &Wishes, ids: Arc<Ids>) -> Self {
+        let include = wishes.include.iter().flatten();
+        Self {
+            id: ids.next("resp"),
+            model: wishes.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+            encrypted_reasoning: include.into_iter().any(|field| field == "reasoning.encrypted_content"),
+            sequence: 0,
+            item: Map::new(),
+            item_id: String::new(),
+            output: Vec::new(),
+            ids,
+        }
+    }
+
+    /// Sends an event: `fields` with its type and number added.
+    fn send(&mut self, kind: &str, mut fields: Value, out: &mut Sse) {
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("type".to_owned(), kind.into());
+            fields.insert("sequence_number".to_owned(), self.next_sequence().into());
+        }
+        out.event(kind, &fields);
+    }
+
+    /// Sends an event about the item in work.
+    fn send_of_item(&mut self, kind: &str, mut fields: Value, out: &mut Sse) {
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("item_id".to_owned(), self.item_id.as_str().into());
+            fields.insert("output_index".to_owned(), self.output.len().into());
+        }
+        self.send(kind, fields, out);
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence - 1
+    }
+
+    fn response(&self, status: &str, usage: Option<Usage>) -> Value {
+        json!({
+            "id": self.id, "object": "response", "created_at": CREATED, "status": status, "model": self.model,
+            "output": self.output, "usage": usage.map(usage_json), "error": null, "incomplete_details": null,
+            "instructions": null, "metadata": {}, "parallel_tool_calls": true, "temperature": null,
+            "tool_choice": "auto", "tools": [], "top_p": null,
+        })
+    }
+
+    /// The response as it is at its end, and the event that says so.
+    fn ended(&self, ending: &Ending, usage: Option<Usage>) -> (&'static str, Value) {
+        match ending {
+            Ending::Completed | Ending::Cut | Ending::Hang => {
+                ("response.completed", self.response("completed", usage))
+            }
+            Ending::Incomplete(reason) => {
+                let mut response = self.response("incomplete", usage);
+                put(&mut response, "incomplete_details", json!({ "reason": reason }));
+                ("response.incomplete", response)
+            }
+            Ending::Failed { code, message } => {
+                let mut response = self.response("failed", None);
+                put(&mut response, "error", json!({ "code": code, "message": message }));
+                ("response.failed", response)
+            }
+        }
+    }
+
+    fn new_item(&self, item: &Item) -> (String, Value) {
+        let call_id = |given: &Option<String>| given.clone().unwrap_or_else(|| self.ids.next("call"));
+        match item {
+            Item::Message { phase } => {
+                let id = self.ids.next("msg");
+                let mut json = json!({ "type": "message", "id": id, "role": "assistant", "content": [] });
+                if let Some(phase) = phase {
+                    put(&mut json, "phase", phase.as_str().into());
+                }
+                (id, json)
+            }
+            Item::Reasoning => {
+                let id = self.ids.next("rs");
+                let json = json!({ "type": "reasoning", "id": id, "summary": [], "encrypted_content": null });
+                (id, json)
+            }
+            Item::Call { name, call_id: given } => {
+                let (id, call_id) = (self.ids.next("fc"), call_id(given));
+                let json = json!({
+                    "type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": "",
+                });
+                (id, json)
+            }
+            Item::CustomCall { name, call_id: given } => {
+                let (id, call_id) = (self.ids.next("ctc"), call_id(given));
+                let json = json!({
+                    "type": "custom_tool_call", "id": id, "call_id": call_id, "name": name, "input": "",
+                });
+                (id, json)
+            }
+            Item::WebSearch { query } => {
+                let id = self.ids.next("ws");
+                let action = json!({ "type": "search", "query": query });
+                let json = json!({ "type": "web_search_call", "id": id, "action": action });
+                (id, json)
+            }
+            Item::Other(json) => {
+                let id = json.get("id").and_then(Value::as_str).unwrap_or_default();
+                (id.to_owned(), json.clone())
+            }
+        }
+    }
+}
+
+impl Encoder for Responses {
+    fn begin(&mut self, _: Option<Usage>, out: &mut Sse) {
+        let response = self.response("in_progress", None);
+        self.send("response.created", json!({ "response": response }), out);
+    }
+
+    fn open_item(&mut self, item: &Item, out: &mut Sse) {
+        let (id, mut json) = self.new_item(item);
+        if !matches!(item, Item::Other(_) | Item::Reasoning) {
+            put(&mut json, "status", "in_progress".into());
+        }
+        self.item_id = id;
+        self.item = json.as_object().cloned().unwrap_or_default();
+        self.send(
+            "response.output_item.added",
+            json!({ "output_index": self.output.len(), "item": json }),
+            out,
+        );
+        if matches!(item, Item::WebSearch { .. }) {
+            self.send_of_item("response.web_search_call.in_progress", json!({}), out);
+            self.send_of_item("response.web_search_call.searching", json!({}), out);
+        }
+    }
+
+    fn open_section(&mut self, section: Section, out: &mut Sse) {
+        match section {
+            Section::Text => {
+                let fields = json!({ "content_index": 0, "part": part(section, "") });
+                self.send_of_item("response.content_part.added", fields, out);
+            }
+            Section::Summary(index) => {
+                let fields = json!({ "summary_index": index, "part": part(section, "") });
+                self.send_of_item("response.reasoning_summary_part.added", fields, out);
+            }
+            Section::Raw | Section::Arguments | Section::Input => {}
+        }
+    }
+
+    fn delta(&mut self, section: Section, text: &str, out: &mut Sse) {
+        let sequence_number = self.next_sequence();
+        let (kind, _) = events(section);
+        let (content_index, summary_index) = match section {
+            Section::Text | Section::Raw => (Some(0), None),
+            Section::Summary(index) => (None, Some(index)),
+            Section::Arguments | Section::Input => (None, None),
+        };
+        let delta = Delta {
+            r#type: kind,
+            item_id: &self.item_id,
+            output_index: self.output.len(),
+            content_index,
+            summary_index,
+            delta: text,
+            logprobs: (section == Section::Text).then_some([]),
+            sequence_number,
+        };
+        out.event(kind, &delta);
+    }
+
+    fn close_section(&mut self, section: Section, text: String, out: &mut Sse) {
+        let (_, done) = events(section);
+        let (list, whole) = (part(section, &text), Value::from(text));
+        match section {
+            Section::Text => {
+                push(&mut self.item, "content", list.clone());
+                self.send_of_item(done, json!({ "content_index": 0, "text": whole, "logprobs": [] }), out);
+                let fields = json!({ "content_index": 0, "part": list });
+                self.send_of_item("response.content_part.done", fields, out);
+            }
+            Section::Summary(index) => {
+                push(&mut self.item, "summary", list.clone());
+                self.send_of_item(done, json!({ "summary_index": index, "text": whole }), out);
+                let fields = json!({ "summary_index": index, "part": list });
+                self.send_of_item("response.reasoning_summary_part.done", fields, out);
+            }
+            Section::Raw => {
+                push(&mut self.item, "content", list);
+                self.send_of_item(done, json!({ "content_index": 0, "text": whole }), out);
+            }
+            Section::Arguments => {
+                self.item.insert("arguments".to_owned(), whole.clone());
+                self.send_of_item(done, json!({ "arguments": whole, "name": self.item.get("name") }), out);
+            }
+            Section::Input => {
+                self.item.insert("input".to_owned(), whole.clone());
+                self.send_of_item(done, json!({ "input": whole }), out);
+            }
+        }
+    }
+
+    fn close_item(&mut self, out: &mut Sse) {
+        match self.item.get("type").and_then(Value::as_str) {
+            Some("reasoning") if self.encrypted_reasoning => {
+                self.item.insert("encrypted_content".to_owned(), self.ids.next("encrypted").into());
+            }
+            Some("web_search_call") => {
+                self.send_of_item("response.web_search_call.completed", json!({}), out)
+            }
+            _ => {}
+        }
+        if self.item.get("status").is_some_and(|status| status == "in_progress") {
+            self.item.insert("status".to_owned(), "completed".into());
+        }
+        let item = Value::Object(std::mem::take(&mut self.item));
+        self.send(
+            "response.output_item.done",
+            json!({ "output_index": self.output.len(), "item": item }),
+            out,
+        );
+        self.output.push(item);
+    }
+
+    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse) {
+        let (event, response) = self.ended(ending, usage);
+        self.send(event, json!({ "response": response }), out);
+    }
+
+    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value) {
+        (StatusCode::OK, self.ended(ending, usage).1)
+    }
+}
+
+/// The names of a section's events: one for each delta, one for its end.
+fn events(section: Section) -> (&'static str, &'static str) {
+    match section {
+        Section::Text => ("response.output_text.delta", "response.output_text.done"),
+        Section::Summary(_) => {
+            ("response.reasoning_summary_text.delta", "response.reasoning_summary_text.done")
+        }
+        Section::Raw => ("response.reasoning_text.delta", "response.reasoning_text.done"),
+        Section::Arguments => {
+            ("response.function_call_arguments.delta", "response.function_call_arguments.done")
+        }
+        Section::Input => ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"),
+    }
+}
+
+/// A section as an entry of its item's list.
+fn part(section: Section, text: &str) -> Value {
+    match section {
+        Section::Text => json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] }),
+        Section::Summary(_) => json!({ "type": "summary_text", "text": text }),
+        Section::Raw => json!({ "type": "reasoning_text", "text": text }),
+        Section::Arguments | Section::Input => Value::Null,
+    }
+}
+
+fn usage_json(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "input_tokens_details": { "cached_tokens": usage.cached },
+        "output_tokens": usage.output,
+        "output_tokens_details": { "reasoning_tokens": usage.reasoning },
+        "total_tokens": usage.input + usage.output,
+    })
+}
+
+fn put(object: &mut Value, key: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+fn push(item: &mut Map<String, Value>, list: &str, entry: Value) {
+    let list = item.entry(list).or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut() {
+        list.push(entry);
+    }
+}
