@@ -10,7 +10,7 @@ use codicil_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     #[error("invalid thread id: {0}")]
-    MalformedId(#[from] uuid::Error),
+    MalformedId(String),
     #[error("thread not found: {0}")]
     NotFound(ThreadId),
     #[error("thread not loaded: {0}")]

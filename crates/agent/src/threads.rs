@@ -8,9 +8,10 @@ use std::{
 
 use codicil_config::{EffectiveConfig, Query};
 use codicil_protocol::{
-    GitInfo, SessionSource, Thread, ThreadClosed, ThreadClosedNotification, ThreadForkParams, ThreadId,
-    ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams, ThreadStartParams,
-    ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
+    DeprecationNoticeNotification, GitInfo, SessionSource, Thread, ThreadClosed, ThreadClosedNotification,
+    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
+    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
@@ -42,6 +43,8 @@ pub struct Opened {
     pub settings: Settings,
     /// Stored turns, for requests that answer with them.
     pub turns: Vec<StoredTurn>,
+    /// What in its configuration will go away.
+    pub deprecations: Vec<DeprecationNoticeNotification>,
 }
 
 /// A thread and, if asked for, its turns.
@@ -75,9 +78,12 @@ impl Threads {
     }
 
     /// The ids of loaded threads, in order, after `cursor`.
-    pub fn loaded(&self, cursor: Option<&str>) -> Vec<ThreadId> {
+    pub fn loaded(&self, cursor: Option<&str>) -> Result<Vec<ThreadId>, ThreadError> {
+        if let Some(cursor) = cursor.filter(|cursor| Uuid::parse_str(cursor).is_err()) {
+            return Err(StoreError::InvalidCursor(cursor.to_owned()).into());
+        }
         let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
-        self.lock().keys().filter(after).cloned().collect()
+        Ok(self.lock().keys().filter(after).cloned().collect())
     }
 
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
@@ -136,11 +142,14 @@ impl Threads {
             .find(|item| is_from_user(item) && !codicil_context::is_context_message(item))
             .map(codicil_context::message_text);
         state.remember(history);
-        Ok(self.open(state, Vec::new()))
+        let opened = self.open(state, Vec::new());
+        self.say_status(&opened.thread.id, ThreadStatus::Idle);
+        Ok(opened)
     }
 
     /// A loaded thread as it is; what the request would change does not count.
     async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
+        handle.joined();
         let Snapshot { thread, settings, active_turn } = handle.snapshot().await?;
         if let (Some(requested), Some(active)) = (path, &thread.path)
             && requested != active
@@ -152,7 +161,7 @@ impl Threads {
             true => Vec::new(),
             false => self.turns_of(&thread.id, active_turn.as_deref()).await?,
         };
-        Ok(Opened { thread, settings, turns })
+        Ok(Opened { thread, settings, turns, deprecations: Vec::new() })
     }
 
     async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
@@ -203,16 +212,12 @@ impl Threads {
             Some(true) => None,
             _ => Some(self.0.world.store.fork(&source, ForkPoint::End, meta.clone()).await?),
         };
-        let is_stored = log.is_some();
         let mut state = ThreadState::new(&meta, log, config, settings);
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
         state.name = None;
         (state.created_at, state.updated_at) = (created_at, created_at);
-        if !is_stored {
-            state.preview = None;
-        }
         Ok(self.open(state, turns))
     }
 
@@ -386,7 +391,8 @@ impl Threads {
     }
 
     fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Opened {
-        let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns };
+        let deprecations = state.config.deprecations.clone();
+        let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
         let (handle, mailbox) = ThreadHandle::new(state.id.clone());
         self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, mailbox).run());
         self.lock().insert(opened.thread.id.clone(), handle);
@@ -459,9 +465,18 @@ fn own_session(mut thread: Thread) -> Thread {
     thread
 }
 
+/// Ids are UUIDs. The sentences are the reference server's.
 fn check_id(id: &ThreadId) -> Result<(), ThreadError> {
-    Uuid::parse_str(id)?;
-    Ok(())
+    let Err(error) = Uuid::parse_str(id) else { return Ok(()) };
+    let stray = id.char_indices().find(|(_, letter)| !letter.is_ascii_hexdigit() && *letter != '-');
+    Err(ThreadError::MalformedId(match stray {
+        Some((at, letter)) => format!(
+            "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], \
+             found `{letter}` at {}",
+            at + 1
+        ),
+        None => error.to_string(),
+    }))
 }
 
 fn not_stored(error: StoreError) -> ThreadError {

@@ -129,6 +129,21 @@ mod tests {
     }
 
     #[test]
+    fn of_the_system_files_the_first_that_exists_counts_and_the_last_gives_the_name() {
+        let missing = PathBuf::from("/no/such/place/config.toml");
+        let here = env::current_exe().unwrap();
+        let files = |config: &[&PathBuf]| SystemFiles {
+            config: config.iter().map(|path| (*path).clone()).collect(),
+            requirements: vec![missing.clone()],
+        };
+        assert_eq!(files(&[&here, &missing]).config_file(), Some(here.as_path()));
+        assert_eq!(files(&[&missing]).config_file(), Some(missing.as_path()));
+        assert_eq!(files(&[]).config_file(), None);
+        assert_eq!(files(&[]).requirements_file(), None);
+        assert_eq!(SystemFiles::default().config.last().unwrap(), Path::new("/etc/codex/config.toml"));
+    }
+
+    #[test]
     fn a_machine_without_any_home_is_told_so() {
         assert_eq!(Home::from_variables(|_| None, None), Err(ConfigError::NoHome));
     }

@@ -89,6 +89,11 @@ impl Layer {
         self.disabled_reason.as_deref()
     }
 
+    /// The file it was read from.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+
     pub(crate) fn metadata(&self) -> ConfigLayerMetadata {
         ConfigLayerMetadata { name: self.source.clone(), version: self.version.clone() }
     }

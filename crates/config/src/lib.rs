@@ -9,7 +9,7 @@
 //! | defaults | built in; nobody has to write them down |
 //! | system | `/etc/codicil/config.toml`, else `/etc/codex/config.toml` |
 //! | user | `config.toml` in the [`Home`] |
-//! | project | `.codex/config.toml`, then `.codicil/config.toml`, from the root of the project down to the working directory; only when trusted |
+//! | project | `.codex/config.toml` and `.codicil/config.toml`, from its root down; only when trusted |
 //! | profile | `[profiles.NAME]`, chosen with `profile` |
 //! | session | `-c key=value`, `--enable`, `--disable`: [`Flags`] |
 //! | thread | the `config` of `thread/start`: [`Query::overrides`] |

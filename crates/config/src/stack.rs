@@ -52,13 +52,13 @@ impl Inner {
         let flags = self.checked_flags()?;
         let thread = self.thread_table(query, cwd.as_deref())?;
         let around = cwd.map(|cwd| self.project_layers(&cwd, &layers, &flags)).transpose()?;
-        let ProjectLayers { project, trust, found, warnings } = around.unwrap_or_default();
+        let ProjectLayers { project, trust, layers: found, warning } = around.unwrap_or_default();
         found.into_iter().for_each(|layer| layers.push(layer));
         let files = layers.merged();
         for table in [&flags, &thread].into_iter().filter(|table| !table.is_empty()) {
             layers.push(Layer::of_table(ConfigLayerSource::SessionFlags, table.clone()));
         }
-        Ok(Stack { layers, files, flags, thread, project, trust, warnings })
+        Ok(Stack { layers, files, flags, thread, project, trust, warnings: warning.into_iter().collect() })
     }
 
     /// There even when its file is not. No layer at all when no place for it is known.
@@ -106,27 +106,32 @@ impl Inner {
         let markers = foundation.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
         let project = Project::around(cwd, &markers);
         let trusts = TrustTable(&foundation.projects);
-        let mut found = Vec::new();
-        let mut ignored = Vec::new();
-        for (dot_folder, folder) in project.dot_folders(&self.sources.home) {
-            let path = dot_folder.join("config.toml");
-            if !path.exists() {
-                continue;
-            }
-            let trust = trusts.level(&project, folder);
-            let source =
-                source_of(&dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
-            if trust == Some(TrustLevel::Trusted) {
-                found.extend(self.file(&path)?.map(|file| Layer::of_file(source, &file)));
-            } else {
+        let places = project.dot_folders(&self.sources.home).filter(|(dot_folder, _)| has_config(dot_folder));
+        let layers = places.map(|(dot_folder, folder)| {
+            self.project_layer(&dot_folder, &project, trusts.level(&project, folder))
+        });
+        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let trust = trusts.level(&project, cwd);
+        let warning = ignored_warning(&layers);
+        Ok(ProjectLayers { project: Some(project), trust, layers, warning })
+    }
+
+    fn project_layer(
+        &self,
+        dot_folder: &Path,
+        project: &Project,
+        trust: Option<TrustLevel>,
+    ) -> Result<Layer, ConfigError> {
+        let path = config_in(dot_folder);
+        let source =
+            source_of(dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
+        match trust {
+            Some(TrustLevel::Trusted) => Ok(Layer::of_file(source, &self.file_or_empty(&path)?)),
+            _ => {
                 let file = self.ignored_file(&path);
-                found.push(Layer::of_file(source, &file).disabled(&self.why_ignored(&project, trust)));
-                ignored.push(path);
+                Ok(Layer::of_file(source, &file).disabled(&self.why_ignored(project, trust)))
             }
         }
-        let trust = trusts.level(&project, cwd);
-        let warnings = ignored_warning(&ignored, || self.why_ignored(&project, trust));
-        Ok(ProjectLayers { project: Some(project), trust, found, warnings: warnings.into_iter().collect() })
     }
 
     /// A file that does not count may also be broken; it is nobody's problem then.
@@ -140,7 +145,8 @@ impl Inner {
             _ => "has not been marked as trusted",
         };
         format!(
-            "The project {root} {state}. To use its configuration, set `trust_level = \"trusted\"` under `[projects.\"{root}\"]` in {}.",
+            "The project {root} {state}. To use its configuration, set `trust_level = \"trusted\"` \
+             under `[projects.\"{root}\"]` in {}.",
             self.sources.home.config_file().display(),
             root = project.root.display(),
         )
@@ -152,22 +158,33 @@ impl Inner {
 struct ProjectLayers {
     project: Option<Project>,
     trust: Option<TrustLevel>,
-    found: Vec<Layer>,
-    warnings: Vec<ConfigWarningNotification>,
+    layers: Vec<Layer>,
+    warning: Option<ConfigWarningNotification>,
+}
+
+fn config_in(dot_folder: &Path) -> PathBuf {
+    dot_folder.join("config.toml")
+}
+
+fn has_config(dot_folder: &Path) -> bool {
+    config_in(dot_folder).exists()
 }
 
 /// One warning, however many files a project has.
-fn ignored_warning(ignored: &[PathBuf], why: impl Fn() -> String) -> Option<ConfigWarningNotification> {
-    if ignored.is_empty() {
-        return None;
-    }
-    let files: Vec<_> = ignored.iter().map(|path| path.display().to_string()).collect();
+fn ignored_warning(layers: &[Layer]) -> Option<ConfigWarningNotification> {
+    let ignored: Vec<_> = layers.iter().filter(|layer| layer.disabled_reason().is_some()).collect();
+    let why = ignored.last()?.disabled_reason()?;
+    let files: Vec<_> = ignored.iter().filter_map(|layer| layer.path()).map(display).collect();
     Some(ConfigWarningNotification {
         summary: "The project's configuration is not used because the project is not trusted.".to_owned(),
-        details: Some(format!("{}\nNot used: {}", why(), files.join(", "))),
+        details: Some(format!("{why}\nNot used: {}", files.join(", "))),
         path: None,
         range: None,
     })
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Types only; for tables that come from no file.

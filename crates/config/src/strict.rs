@@ -3,27 +3,28 @@
 //! Known is what [`Settings`] reads and, below, what the reference server reads and Codicil has no use
 //! for: a file that serves both must not fail here.
 
-use serde::Deserialize;
 use serde_ignored::Path;
 use toml::Table;
 
 use crate::{KeyPath, settings::Settings};
 
-/// Root keys whose contents are not judged, each a table or a value that others give a meaning.
-const NOT_JUDGED: [&str; 34] = [
-    // Their owners check them: providers, hooks, permission profiles, agent roles.
+/// Root keys that other crates read and judge, or that hold names of the user's choice.
+const READ_ELSEWHERE: &[&str] = &[
     "agents",
+    "analytics",
+    "apps",
     "default_permissions",
+    "features",
     "hooks",
     "marketplaces",
     "memories",
     "model_providers",
     "permissions",
     "tool_suggest",
-    "apps",
-    "features",
-    "analytics",
-    // Of the reference's terminal interface and its services.
+];
+
+/// Root keys of the reference's terminal interface and of its services.
+const OF_THE_REFERENCE: &[&str] = &[
     "audio",
     "check_for_update_on_startup",
     "commit_attribution",
@@ -47,20 +48,16 @@ const NOT_JUDGED: [&str; 34] = [
     "suppress_unstable_features_warning",
     "tui",
     "windows",
+    "windows_wsl_setup_acknowledged",
+    "zsh_path",
 ];
-const NOT_JUDGED_EITHER: [&str; 2] = ["windows_wsl_setup_acknowledged", "zsh_path"];
 
-/// Keys of a profile that [`Settings`] does not read there.
-const IN_PROFILES: [&str; 9] = [
+/// Older keys that may also stand in a profile, where [`Settings`] does not read them.
+const IN_PROFILES: &[&str] = &[
     "experimental_compact_prompt_file",
     "experimental_instructions_file",
     "experimental_use_freeform_apply_patch",
     "experimental_use_unified_exec_tool",
-    "js_repl_node_module_dirs",
-    "js_repl_node_path",
-    "model_catalog_json",
-    "oss_provider",
-    "windows",
 ];
 
 /// The first key nobody reads, in the order of the keys.
@@ -75,12 +72,14 @@ pub(crate) fn unknown_key(table: &Table) -> Option<KeyPath> {
 
 fn judge(path: &Path<'_>) -> Option<KeyPath> {
     let keys = keys(path);
-    let known = match keys.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [root, ..] if NOT_JUDGED.contains(root) || NOT_JUDGED_EITHER.contains(root) => true,
-        ["profiles", _, key, ..] => {
-            IN_PROFILES.contains(key) || *key == "zsh_path" || NOT_JUDGED.contains(key)
+    let elsewhere =
+        |key: &String| READ_ELSEWHERE.contains(&key.as_str()) || OF_THE_REFERENCE.contains(&key.as_str());
+    let known = match keys.as_slice() {
+        [profiles, _, key, ..] if profiles == "profiles" => {
+            elsewhere(key) || IN_PROFILES.contains(&key.as_str())
         }
-        _ => false,
+        [root, ..] => elsewhere(root),
+        [] => true,
     };
     if known { None } else { KeyPath::from_keys(keys) }
 }
@@ -101,9 +100,6 @@ fn with(parent: &Path<'_>, key: String) -> Vec<String> {
     keys.push(key);
     keys
 }
-
-/// Compile-time reminder that the reader above is the one everybody uses.
-const _: fn(Table) -> Result<Settings, toml::de::Error> = Settings::deserialize;
 
 #[cfg(test)]
 mod tests {

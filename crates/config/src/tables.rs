@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fmt, ops::Deref};
 use codicil_protocol::WebSearchToolConfig;
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, Visitor, value::MapAccessDeserializer},
 };
+
+use crate::settings::closed;
 
 /// A value that is never shown in debug output.
 #[derive(Clone, Default, PartialEq, Deserialize)]
@@ -171,9 +173,8 @@ impl<'de> Deserialize<'de> for WebSearchTool {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<WebSearchTool, M::Error> {
-                let settings =
-                    WebSearchToolConfig::deserialize(serde::de::value::MapAccessDeserializer::new(map));
-                settings.map(WebSearchTool::Settings)
+                let settings = closed(MapAccessDeserializer::new(map))?;
+                Ok(WebSearchTool::Settings(settings.unwrap_or_default()))
             }
         }
 

@@ -94,7 +94,10 @@ impl DocSearch {
     /// The first file of a folder that can be read. A blank one counts, so that it can switch off another,
     /// but has nothing to tell.
     fn read_folder(&self, folder: &Path, left: &mut u64, warnings: &mut Vec<String>) -> Option<Doc> {
-        let names = NAMES.into_iter().chain(self.fallback_names.iter().map(String::as_str));
+        // Names only: a path would let a project's configuration pull in files from elsewhere.
+        let is_name = |name: &&str| Path::new(name).file_name() == Some(name.as_ref());
+        let fallbacks = self.fallback_names.iter().map(String::as_str).filter(is_name);
+        let names = NAMES.into_iter().chain(fallbacks);
         for path in names.map(|name| folder.join(name)).filter(|path| path.is_file()) {
             match read(&path, *left) {
                 Ok(doc) if doc.text.trim().is_empty() && !doc.is_cut => return None,
@@ -151,8 +154,9 @@ impl ProjectDocs {
     }
 }
 
-const EXPLANATION: &str = "Rules for working here, from the most general to the most specific. Where two disagree, the later \
-     one holds.";
+const EXPLANATION: &str = "\
+    Rules for working here, from the most general to the most specific. Where two disagree, the later one \
+    holds.";
 
 const CUT: &str = "\n[The rest of this file did not fit. Read it yourself if you need it.]";
 
@@ -234,7 +238,7 @@ mod tests {
             ("repo/a/b/AGENTS.md", "switched off"),
         ]);
         let mut search = tree.search();
-        search.fallback_names = vec!["RULES.md".to_owned(), "CLAUDE.md".to_owned()];
+        search.fallback_names = ["../AGENTS.md", "", "RULES.md", "CLAUDE.md"].map(str::to_owned).into();
         let found = search.run(&tree.path("repo/a/b"));
         assert_eq!(tree.show(&found), ["repo/AGENTS.override.md: mine", "repo/a/CLAUDE.md: fallback"]);
         assert!(found.warnings.is_empty());

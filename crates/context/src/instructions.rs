@@ -57,7 +57,7 @@ pub(crate) fn mode_text(mode: &CollaborationMode) -> Option<String> {
     let text = match (&mode.settings.developer_instructions, &mode.mode) {
         (Some(own), _) => own,
         (None, ModeKind::Plan) => PLAN_MODE,
-        (None, ModeKind::Default) => DEFAULT_MODE,
+        (None, ModeKind::Default | ModeKind::Code) => DEFAULT_MODE,
         (None, ModeKind::Unrecognized(_)) => "",
     };
     (!text.trim().is_empty()).then(|| tags::wrap(tags::COLLABORATION_MODE, text))

@@ -18,9 +18,10 @@ pub fn turn_aborted_message() -> ResponseItem {
     user_text_message(tags::wrap(tags::TURN_ABORTED, TURN_ABORTED))
 }
 
-const TURN_ABORTED: &str = "The person stopped the last turn before it was done. Commands and edits of that turn may have taken \
-     effect, in whole or in part, and processes may still run: look before you rely on either. What comes \
-     next is what counts now.";
+const TURN_ABORTED: &str = "\
+    The person stopped the last turn before it was done. Commands and edits of that turn may have taken \
+    effect, in whole or in part, and processes may still run: look before you rely on either. What comes \
+    next is what counts now.";
 
 /// A command that the person ran themselves, and what came of it. Long output is shortened.
 pub fn user_shell_command_message(

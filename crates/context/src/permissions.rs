@@ -152,33 +152,39 @@ fn granular(kinds: &[(&str, bool)], can_leave: bool) -> String {
 const NEVER: &str =
     "Approval: nobody can be asked. Do not set `sandbox_permissions`; such calls are refused.";
 
-const NO_ANSWER: &str = "Get as far as you can within these limits: find another way where one is barred, check your work all \
-     the same, and say in your answer what could not be done and what it would take.";
+const NO_ANSWER: &str = "\
+    Get as far as you can within these limits: find another way where one is barred, check your work all the \
+    same, and say in your answer what could not be done and what it would take.";
 
-const OPEN: &str = "Approval: commands run without a question, so there is nothing to ask for. Do not set \
-     `sandbox_permissions`.";
+const OPEN: &str = "\
+    Approval: commands run without a question, so there is nothing to ask for. Do not set \
+    `sandbox_permissions`.";
 
-const ON_FAILURE: &str = "Approval: commands run in the sandbox. When it stops one, the person is asked whether to run it \
-     again without, so do not ask in advance.";
+const ON_FAILURE: &str = "\
+    Approval: commands run in the sandbox. When it stops one, the person is asked whether to run it again \
+    without, so do not ask in advance.";
 
-const UNTRUSTED: &str = "Approval: commands known to only read run at once. The person sees every other one first and \
-     decides. So keep commands simple and self-explanatory, and do not hide several acts in one line.";
+const UNTRUSTED: &str = "\
+    Approval: commands known to only read run at once. The person sees every other one first and decides. So \
+    keep commands simple and self-explanatory, and do not hide several acts in one line.";
 
-const ON_REQUEST: &str = "Approval: commands run in the sandbox without a question. A command that has to leave it needs the \
-     person's consent, and you ask for that with the call itself.";
+const ON_REQUEST: &str = "\
+    Approval: commands run in the sandbox without a question. A command that has to leave it needs the \
+    person's consent, and you ask for that with the call itself.";
 
 const DECLINED: &str =
     "A refusal is an answer: do not repeat the command in another guise, go another way or stop.";
 
-const HOW_TO_ASK: &str = "To ask, call the command tool with `sandbox_permissions` set to `require_escalated` and \
-     `justification` set to one short question to the person, such as \"May I download the dependencies \
-     of this project?\". Do not ask in a message first.\n\
-     - Ask when the task needs a write elsewhere, the network or a display, or when a command you need \
-     failed and the sandbox is the likely cause.\n\
-     - Ask before anything destructive that was not requested.\n\
-     - Do not ask for what works inside, and do not bend the task to avoid asking.\n\
-     - `apply_patch` needs none of this: a patch that reaches beyond these limits is shown to the person \
-     as it is.\n\
-     - `prefix_rule` may name the beginning of a command that the person can allow for good, such as \
-     [\"cargo\", \"test\"]. Keep it narrow: never a shell or an interpreter alone, and none for \
-     destructive commands.";
+const HOW_TO_ASK: &str = "\
+    To ask, call the command tool with `sandbox_permissions` set to `require_escalated` and `justification` \
+    set to one short question to the person, such as \"May I download the dependencies of this project?\". \
+    Do not ask in a message first.\n\
+    - Ask when the task needs a write elsewhere, the network or a display, or when a command you need failed \
+    and the sandbox is the likely cause.\n\
+    - Ask before anything destructive that was not requested.\n\
+    - Do not ask for what works inside, and do not bend the task to avoid asking.\n\
+    - `apply_patch` needs none of this: a patch that reaches beyond these limits is shown to the person as \
+    it is.\n\
+    - `prefix_rule` may name the beginning of a command that the person can allow for good, such as \
+    [\"cargo\", \"test\"]. Keep it narrow: never a shell or an interpreter alone, and none for destructive \
+    commands.";

@@ -2,16 +2,18 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Body as _;
 use reqwest::Url;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{
-    Auth, Credentials, Environment, Event, EventStream, Limits, ModelError, Provider, ProviderConfig,
-    ProviderContext, Request, Secret, WireApi,
+    Credentials, Event, EventStream, Limits, ModelError, Provider, ProviderConfig, ProviderContext, Request,
+    WireApi,
     body::Body,
     clients::client_for,
+    endpoint::{configured_headers, endpoint},
+    keys::Keys,
     status,
     stream::{Deadlines, Decoder, HttpSource, Live},
 };
@@ -25,7 +27,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// What follows the base URL.
     const PATH: &'static str;
 
-    fn body(&self, request: &Request, effort: Effort) -> Body;
+    fn body(&self, request: &Request, extent: Extent) -> Body;
 
     fn headers(&self, request: &Request) -> HeaderMap;
 
@@ -43,7 +45,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
 /// How much of a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
+pub(crate) enum Extent {
     Full,
     /// Without what the provider refused: signed reasoning that no longer fits its conversation.
     Reduced,
@@ -63,16 +65,6 @@ struct Shared<D> {
     dialect: D,
 }
 
-/// Where the credentials of a provider come from.
-struct Keys {
-    token: Option<Secret>,
-    auth: Option<Arc<dyn Auth>>,
-    env_key: Option<String>,
-    instructions: Option<String>,
-    is_login_possible: bool,
-    environment: Environment,
-}
-
 impl<D: Dialect> HttpProvider<D> {
     pub fn new(
         id: &str,
@@ -80,20 +72,12 @@ impl<D: Dialect> HttpProvider<D> {
         context: &ProviderContext,
         dialect: D,
     ) -> Result<Self, ModelError> {
-        let keys = Keys {
-            token: config.experimental_bearer_token.clone(),
-            auth: context.auth.clone().filter(|_| config.requires_openai_auth),
-            env_key: config.env_key.clone(),
-            instructions: config.env_key_instructions.clone(),
-            is_login_possible: config.requires_openai_auth,
-            environment: context.environment.clone(),
-        };
         let shared = Shared {
             id: id.to_owned(),
             url: endpoint(id, config, &context.environment, D::PATH)?,
             headers: configured_headers(id, config, &context.environment)?,
             limits: config.limits(),
-            keys,
+            keys: Keys::new(config, context),
             dialect,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -123,7 +107,7 @@ impl<D: Dialect> Shared<D> {
     /// Makes the request until there is a stream to read or no reason to try again.
     async fn open(&self, request: Request) -> Result<Live, ModelError> {
         let mut credentials = self.keys.find(&self.id).await?;
-        let mut body = self.dialect.body(&request, Effort::Full);
+        let mut body = self.dialect.body(&request, Extent::Full);
         let mut retry = 0;
         let mut may_refresh = true;
         let mut may_reduce = true;
@@ -141,7 +125,7 @@ impl<D: Dialect> Shared<D> {
                 continue;
             }
             if self.dialect.is_worth_reducing(&error) && std::mem::take(&mut may_reduce) {
-                body = self.dialect.body(&request, Effort::Reduced);
+                body = self.dialect.body(&request, Extent::Reduced);
                 continue;
             }
             retry += 1;
@@ -214,50 +198,14 @@ impl<D: Dialect> Shared<D> {
         ModelError::Connect { url: self.shown_url(), cause }
     }
 
-    /// The address without its query, which may hold a key.
+    /// The address without its query and its user, which may hold a key.
     fn shown_url(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
+        // These fail for addresses that have no user anyway.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
         url.into()
-    }
-}
-
-impl Keys {
-    /// The credentials to begin with. A provider that names no source works without.
-    async fn find(&self, id: &str) -> Result<Option<Credentials>, ModelError> {
-        if let Some(token) = &self.token {
-            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
-        }
-        if let Some(auth) = &self.auth
-            && let Some(credentials) = auth.credentials().await?
-        {
-            return Ok(Some(credentials));
-        }
-        let key = self.env_key.as_ref().and_then(|name| self.environment.get(name));
-        match key {
-            Some(key) => Ok(Some(Credentials::api_key(key))),
-            None if self.env_key.is_none() && !self.is_login_possible => Ok(None),
-            None => Err(ModelError::Unauthorized(self.missing(id))),
-        }
-    }
-
-    async fn refresh(&self, refused: Option<&Credentials>) -> Result<Option<Credentials>, ModelError> {
-        match (&self.auth, refused) {
-            (Some(auth), Some(refused)) => auth.refresh(refused).await,
-            _ => Ok(None),
-        }
-    }
-
-    fn missing(&self, id: &str) -> String {
-        let variable = self.env_key.as_ref().map(|name| format!("set the environment variable {name}"));
-        let login = self.is_login_possible.then(|| "run `codicil login`".to_owned());
-        let remedies: Vec<String> = variable.into_iter().chain(login).collect();
-        let mut text = format!("no credentials for model provider `{id}`: {}", remedies.join(" or "));
-        if let Some(instructions) = &self.instructions {
-            text.push_str(". ");
-            text.push_str(instructions);
-        }
-        text
     }
 }
 
@@ -276,77 +224,10 @@ fn is_unauthorized(error: &ModelError) -> bool {
     matches!(error, ModelError::Status(failure) if failure.status == StatusCode::UNAUTHORIZED)
 }
 
-/// Bearer credentials, as OpenAI and most others want them.
-pub(crate) fn bearer(credentials: &Credentials, headers: &mut HeaderMap) {
-    if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.expose())) {
-        headers.insert(header::AUTHORIZATION, value);
-    }
-    if let Some(account) = credentials.account_id.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
-        headers.insert(HeaderName::from_static("chatgpt-account-id"), account);
-    }
-}
-
-/// A header that is left out of debug output.
-pub(crate) fn sensitive(value: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::try_from(value.trim()).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 /// The `user-agent` alone: other providers are not told about threads and turns.
 pub(crate) fn user_agent(request: &Request) -> HeaderMap {
     let agent = request.headers.get(header::USER_AGENT);
     agent.map(|agent| (header::USER_AGENT, agent.clone())).into_iter().collect()
-}
-
-fn endpoint(
-    id: &str,
-    config: &ProviderConfig,
-    environment: &Environment,
-    path: &str,
-) -> Result<Url, ModelError> {
-    let default = || {
-        let (url, variable) = config.default_base_url()?;
-        // The variables name the provider that the vendor runs; other providers set their own URL.
-        let is_vendors = ProviderConfig::builtin(id).is_some();
-        let replaced = environment.get(variable).filter(|_| is_vendors);
-        Some(replaced.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
-    };
-    let base = config.base_url.clone().or_else(default);
-    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
-    let text = format!("{}{path}", base.trim_end_matches('/'));
-    let mut url =
-        Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-            ModelError::Config(format!("model provider `{id}` has an invalid base_url: {base}"))
-        })?;
-    if let Some(params) = config.query_params.as_ref().filter(|params| !params.is_empty()) {
-        url.query_pairs_mut().extend_pairs(params);
-    }
-    Ok(url)
-}
-
-/// The vendors' variables are used with and without the version; the path needs it.
-fn with_version(url: &str) -> String {
-    let url = url.trim_end_matches('/');
-    if url.ends_with("/v1") { url.to_owned() } else { format!("{url}/v1") }
-}
-
-fn configured_headers(
-    id: &str,
-    config: &ProviderConfig,
-    environment: &Environment,
-) -> Result<HeaderMap, ModelError> {
-    let plain = config.http_headers.iter().flatten().map(|(name, value)| (name, Some(value.clone())));
-    let from_env =
-        config.env_http_headers.iter().flatten().map(|(name, variable)| (name, environment.get(variable)));
-    let mut headers = HeaderMap::new();
-    for (name, value) in plain.chain(from_env) {
-        let Some(value) = value else { continue };
-        let invalid = || ModelError::Config(format!("model provider `{id}` has an invalid header: {name}"));
-        let key = HeaderName::try_from(name).map_err(|_| invalid())?;
-        headers.insert(key, sensitive(&value).ok_or_else(invalid)?);
-    }
-    Ok(headers)
 }
 
 /// The beginning of an error's body, read with patience but not for ever.

@@ -30,7 +30,9 @@ mod retry;
 
 mod body;
 mod clients;
+mod endpoint;
 mod http;
+mod keys;
 mod pairs;
 mod sse;
 mod status;

@@ -65,12 +65,12 @@ fn mode(version: Option<&Version>) -> Option<FileMode> {
     version.map(|version| version.mode)
 }
 
-fn id<'a>(version: Option<&'a Version>) -> &'a str {
+fn id(version: Option<&Version>) -> &str {
     version.map_or(NO_BLOB, |version| &version.id)
 }
 
 /// What is not there reads as empty.
-fn text<'a>(version: Option<&'a Version>) -> Option<&'a [u8]> {
+fn text(version: Option<&Version>) -> Option<&[u8]> {
     match version {
         Some(version) => version.text.as_deref(),
         None => Some(&[]),

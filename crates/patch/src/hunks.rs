@@ -113,6 +113,48 @@ mod tests {
         check(old, "x\n2\n3\ny\n5\n6\n", 1, "@@ -1,5 +1,5 @@\n-1\n+x\n 2\n 3\n-4\n+y\n 5\n");
     }
 
+    /// Follows the hunks from the old content to the new one.
+    fn follow(old: &str, hunks: &str) -> String {
+        let mut rest = old.split_inclusive('\n');
+        let mut out = String::new();
+        let mut at = 0;
+        let mut lines = hunks.split_inclusive('\n').peekable();
+        while let Some(line) = lines.next() {
+            let (mark, text) = line.split_at(1);
+            let ends_bare = lines.next_if(|next| next.starts_with('\\')).is_some();
+            let text = if ends_bare { text.trim_end_matches('\n') } else { text };
+            match mark {
+                "@" => {
+                    let range = text.split(['-', ' ']).nth(2).unwrap();
+                    let (start, length) = range.split_once(',').unwrap_or((range, "1"));
+                    let start: usize = start.parse().unwrap();
+                    let start = if length == "0" { start } else { start - 1 };
+                    out.extend(rest.by_ref().take(start - at));
+                    at = start;
+                }
+                "+" => out.push_str(text),
+                " " | "-" => {
+                    assert_eq!(rest.next(), Some(text));
+                    at += 1;
+                    out.push_str(if mark == " " { text } else { "" });
+                }
+                _ => panic!("not a hunk: {line:?}"),
+            }
+        }
+        out.extend(rest);
+        out
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hunks_lead_from_the_old_content_to_the_new(
+            old in "([ab]{0,2}\n){0,12}[ab]?", new in "([ab]{0,2}\n){0,12}[ab]?", context in 0usize..4,
+        ) {
+            let hunks = unified(old.as_bytes(), new.as_bytes(), context);
+            proptest::prop_assert_eq!(follow(&old, &hunks), new, "{}", hunks);
+        }
+    }
+
     #[test]
     fn kept_bytes_are_those_of_common_lines() {
         assert_eq!(kept_bytes(b"ab\ncd\n", b"ab\nx\n"), 3);

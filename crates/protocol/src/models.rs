@@ -202,6 +202,9 @@ pub enum ModeKind {
     /// The agent asks and proposes a plan before it changes anything.
     Plan,
     Default,
+    /// An older name of the default mode; read, never sent.
+    #[schemars(skip)]
+    Code,
 }
 
 /// What a collaboration mode sets.

@@ -69,6 +69,13 @@ impl Client {
             self.outbox.push(frame);
         }
     }
+
+    /// Sends a question. Nobody can opt out of those: somebody waits for the answer.
+    fn ask(&self, frame: &Frame) {
+        if self.session().is_some() {
+            self.outbox.push(frame);
+        }
+    }
 }
 
 /// The registry of clients. Cheap to clone; every clone is the same registry.
@@ -121,7 +128,7 @@ impl Clients {
         }
         subscribers.push(client.clone());
         // Still under the lock: a question asked meanwhile must reach the client once, not twice.
-        self.0.questions.of_thread(thread).iter().for_each(|frame| client.notify(frame));
+        self.0.questions.of_thread(thread).iter().for_each(|frame| client.ask(frame));
     }
 
     /// False when the client was not subscribed.
@@ -184,7 +191,7 @@ impl Audience for Clients {
         let rooms = self.read();
         let subscribers = rooms.subscribers.get(thread)?;
         let (id, frame, answer) = self.0.questions.ask(thread, encode);
-        subscribers.iter().for_each(|client| client.notify(&frame));
+        subscribers.iter().for_each(|client| client.ask(&frame));
         let withdraw = Withdraw { id: id.clone(), clients: self.clone() };
         Some(Question { id, answer, withdraw: Box::new(withdraw) })
     }
@@ -201,3 +208,6 @@ impl Drop for Withdraw {
         self.clients.0.questions.withdraw(&self.id);
     }
 }
+
+#[cfg(test)]
+mod tests;

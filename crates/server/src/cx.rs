@@ -6,6 +6,7 @@ use std::{
 };
 
 use codicil_agent::{Announced, Origin, Threads};
+use codicil_config::ConfigStore;
 
 use crate::{
     clients::{Client, Clients},
@@ -34,9 +35,18 @@ impl Cx {
         self.shared.home()
     }
 
+    /// Where threads work that name no directory.
+    pub fn cwd(&self) -> &Path {
+        &self.shared.setup.cwd
+    }
+
     /// The version of the protocol that clients are told they talk to.
     pub fn announced_version(&self) -> &str {
         &self.shared.setup.announced_version
+    }
+
+    pub fn config(&self) -> &ConfigStore {
+        &self.shared.setup.config
     }
 
     pub fn clients(&self) -> &Clients {

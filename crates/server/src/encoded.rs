@@ -9,7 +9,7 @@ pub struct OpenedJson(pub Opened);
 
 impl Serialize for OpenedJson {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Opened { thread, settings, turns } = &self.0;
+        let Opened { thread, settings, turns, .. } = &self.0;
         let mut members = to.serialize_struct("ThreadResumeResponse", 9)?;
         members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
         members.serialize_field("model", &settings.model)?;

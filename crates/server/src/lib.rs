@@ -5,11 +5,15 @@
 //! [`outbox`]. What is true of every request is done once, in [`route`]; what is true of every client
 //! (subscriptions, questions) once, in [`clients`].
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
 mod clients;
 mod connection;
 mod cx;
 mod encoded;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod handlers;
 mod limits;
 mod outbox;

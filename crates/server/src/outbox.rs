@@ -62,7 +62,8 @@ impl Outbox {
             return;
         }
         let total = waiting.total();
-        if total + frame.bytes().len() > MAX_WAITING_BYTES {
+        // Without the new frame: a single large answer does not mean that nobody reads.
+        if total > MAX_WAITING_BYTES {
             waiting.close(Closed::TooSlow);
             drop(waiting);
             self.wake_all();

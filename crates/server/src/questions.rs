@@ -66,7 +66,7 @@ impl Questions {
     pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
         let pending = self.lock();
         let mut open: Vec<_> = pending.iter().filter(|(_, question)| question.thread == *thread).collect();
-        open.sort_by(|(a, _), (b, _)| a.cmp(b));
+        open.sort_by_key(|(id, _)| *id);
         open.into_iter().map(|(_, question)| question.frame.clone()).collect()
     }
 

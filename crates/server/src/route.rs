@@ -20,6 +20,9 @@ use crate::{
     error::RpcError,
 };
 
+/// The most that a refusal says about what was sent.
+const MAX_REASON_BYTES: usize = 4 << 10;
+
 /// An answer in the making. Ready at once where there is nothing to wait for.
 pub enum Reply {
     Ready(Answer),
@@ -70,7 +73,7 @@ impl Router {
             None => {
                 let mut known: Vec<_> = self.routes.keys().copied().collect();
                 known.sort_unstable();
-                refuse(&id, &RpcError::malformed(unknown_variant(method, &known)))
+                refuse(&id, &RpcError::malformed(unknown_variant(brief(method), &known)))
             }
         }
     }
@@ -108,19 +111,23 @@ fn serve<M: Method, T: Serialize + 'static>(
         Err(error) => return refuse(&id, &error),
     };
     let span = debug_span!("request", method = M::NAME, %id);
-    let work = AssertUnwindSafe(handler.handle(cx.clone(), params)).catch_unwind();
-    let mut work = async move {
-        let frame = match work.await {
-            Ok(Ok(response)) => Frame::response(&id, &response),
-            Ok(Err(error)) => {
+    let (work, answered) = (handler.handle(cx.clone(), params), id.clone());
+    // Writing the answer is part of it: a path that is not UTF-8 has no JSON form.
+    let frame = AssertUnwindSafe(async move {
+        match work.await {
+            Ok(response) => Frame::response(&id, &response),
+            Err(error) => {
                 tracing::debug!(code = error.object().code, message = %error.object().message, "refused");
                 Frame::error(&id, error.object())
             }
-            Err(_panic) => {
-                tracing::error!("the handler panicked; the panic itself is logged above");
-                Frame::error(&id, RpcError::internal("internal error").object())
-            }
-        };
+        }
+    })
+    .catch_unwind();
+    let mut work = async move {
+        let frame = frame.await.unwrap_or_else(|_panic| {
+            tracing::error!("the handler panicked; the panic itself is logged above");
+            Frame::error(&answered, RpcError::internal("internal error").object())
+        });
         Answer { frame, afterwards: cx.take_afterwards() }
     }
     .instrument(span)
@@ -133,10 +140,10 @@ fn serve<M: Method, T: Serialize + 'static>(
 }
 
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    let params: M::Params = decode_params(params).map_err(RpcError::malformed)?;
+    let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(brief(&reason)))?;
     let findings = inspect(&params);
     if let Some(reason) = findings.unknown_value() {
-        return Err(RpcError::malformed(reason));
+        return Err(RpcError::malformed(brief(reason)));
     }
     if M::NAME == Initialize::NAME {
         return Ok(params);
@@ -154,6 +161,12 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
 
 fn inspect(params: &impl Inspect) -> Findings {
     Findings::of(params)
+}
+
+/// The beginning of a reason. Reasons repeat what was sent, and an answer of that size could be more than
+/// its reader has room for.
+fn brief(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or(text)
 }
 
 fn refuse(id: &RequestId, error: &RpcError) -> Reply {

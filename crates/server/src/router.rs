@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{connection, models, policy, threads, turns},
+    handlers::{config, connection, models, policy, threads, turns},
     route::Router,
 };
 
@@ -47,6 +47,14 @@ pub fn router() -> Router {
         .on::<TurnSteer>(turns::steer)
         .on::<TurnInterrupt>(turns::interrupt)
         .on::<ReviewStart>(turns::review_start)
+        .on::<ModelList>(models::list)
+        .on::<ExperimentalFeatureList>(models::experimental_feature_list)
+        .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
+        .on::<ConfigRead>(config::read)
+        .on::<ConfigValueWrite>(config::value_write)
+        .on::<ConfigBatchWrite>(config::batch_write)
+        .on::<ConfigRequirementsRead>(config::requirements_read)
+        .on::<CollaborationModeList>(models::collaboration_mode_list)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list);
     unbuilt(built)
@@ -78,10 +86,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
         .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
         .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
-        .on::<ModelList>(not_built::<ModelList>)
-        .on::<ExperimentalFeatureList>(not_built::<ExperimentalFeatureList>)
-        .on::<ExperimentalFeatureEnablementSet>(not_built::<ExperimentalFeatureEnablementSet>)
-        .on::<CollaborationModeList>(not_built::<CollaborationModeList>)
         .on::<McpServerOauthLogin>(not_built::<McpServerOauthLogin>)
         .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
         .on::<McpServerStatusList>(not_built::<McpServerStatusList>)
@@ -95,12 +99,8 @@ fn unbuilt(router: Router) -> Router {
         .on::<CommandExecWrite>(not_built::<CommandExecWrite>)
         .on::<CommandExecTerminate>(not_built::<CommandExecTerminate>)
         .on::<CommandExecResize>(not_built::<CommandExecResize>)
-        .on::<ConfigRead>(not_built::<ConfigRead>)
         .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
         .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
-        .on::<ConfigValueWrite>(not_built::<ConfigValueWrite>)
-        .on::<ConfigBatchWrite>(not_built::<ConfigBatchWrite>)
-        .on::<ConfigRequirementsRead>(not_built::<ConfigRequirementsRead>)
         .on::<AccountRead>(not_built::<AccountRead>)
         .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
         .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)

@@ -176,9 +176,10 @@ mod tests {
     }
 
     fn walk(dir: &Path) -> usize {
-        fs::read_dir(dir).unwrap().flatten().fold(0, |sum, entry| {
-            sum + if entry.path().is_dir() { walk(&entry.path()) } else { 1 }
-        })
+        fs::read_dir(dir)
+            .unwrap()
+            .flatten()
+            .fold(0, |sum, entry| sum + if entry.path().is_dir() { walk(&entry.path()) } else { 1 })
     }
 
     #[test]

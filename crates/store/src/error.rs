@@ -27,7 +27,7 @@ pub enum StoreError {
     /// A file with the right name that was not written by this program, or lost its first line.
     #[error("{} is not a stored thread: {reason}", .path.display())]
     NotAThread { path: PathBuf, reason: &'static str },
-    #[error("cannot {action} {}: {source}{}", .path.display(), Advice(*.action, .source))]
+    #[error("cannot {action} {}: {source}{}", .path.display(), Advice(.action, .source))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("the index {} failed: {source}; `codicil reindex` rebuilds it", .path.display())]
     Index { path: PathBuf, source: rusqlite::Error },

@@ -82,7 +82,11 @@ impl<'a> Copy<'a> {
         add(&now, false, &json(&Record::Meta(meta.clone()))?);
         self.lines.iter().for_each(|head| add(head.timestamp, head.blobs, head.record));
         for turn_id in self.unfinished.iter().cloned() {
-            add(&now, false, &json(&Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None })?);
+            add(
+                &now,
+                false,
+                &json(&Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None })?,
+            );
         }
         Ok(ordinal)
     }
@@ -111,7 +115,7 @@ fn survivors<'a>(lines: &'a Lines<'_>) -> (Vec<Survivor<'a>>, Places<'a>) {
             Kind::Settings | Kind::Git | Kind::Extra => kept.push((None, head)),
             _ => match turn_of(head) {
                 None => kept.push((None, head)),
-                Some(id) => kept.extend(places.of(&id).map(|at| (Some(at), head))),
+                Some(id) => kept.extend(places.of(id).map(|at| (Some(at), head))),
             },
         }
     }

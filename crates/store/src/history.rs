@@ -80,9 +80,13 @@ enum Role<'a> {
 fn role(item: &ResponseItem) -> Role<'_> {
     match item {
         ResponseItem::FunctionCall { call_id, .. }
-        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => Role::Call(Family::Function, call_id),
+        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => {
+            Role::Call(Family::Function, call_id)
+        }
         ResponseItem::CustomToolCall { call_id, .. } => Role::Call(Family::Custom, call_id),
-        ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => Role::Call(Family::ToolSearch, call_id),
+        ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => {
+            Role::Call(Family::ToolSearch, call_id)
+        }
         ResponseItem::FunctionCallOutput { call_id, .. } => Role::Output(Family::Function, call_id),
         ResponseItem::CustomToolCallOutput { call_id, .. } => Role::Output(Family::Custom, call_id),
         ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => {

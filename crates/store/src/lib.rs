@@ -12,17 +12,17 @@ mod error;
 mod record;
 mod store;
 
-mod log;
-mod thread;
-mod list;
 mod fork;
 mod history;
+mod list;
+mod log;
+mod thread;
 
+mod blobs;
 mod line;
 mod lines;
 mod replay;
 mod tail;
-mod blobs;
 
 mod index;
 mod scan;

@@ -1,6 +1,7 @@
 //! The lines of a thread's file, ready to be replayed: whole, in order, large strings put back.
 
 use memchr::memchr_iter;
+use serde::de::IgnoredAny;
 
 use crate::{
     blobs,
@@ -31,7 +32,8 @@ impl<'a> Lines<'a> {
     pub fn of(file: &'a [u8]) -> Self {
         let mut lines = Self { lines: Vec::with_capacity(file.len() / 512), warnings: Warnings::default() };
         for (number, bytes) in (1..).zip(split(file)) {
-            match std::str::from_utf8(bytes).ok().and_then(read) {
+            let text = std::str::from_utf8(bytes).ok().filter(|text| !is_torn(file, text));
+            match text.and_then(read) {
                 Some(text) => lines.lines.push(Line { number, text }),
                 None if bytes.is_empty() => {}
                 None => lines.warnings.add(number, Problem::Unreadable),
@@ -43,7 +45,9 @@ impl<'a> Lines<'a> {
     /// Puts large strings back, on the lines whose kind is wanted.
     pub fn with_blobs(mut self, layout: &Layout, wanted: impl Fn(Kind) -> bool) -> Self {
         for line in &mut self.lines {
-            let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else { continue };
+            let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else {
+                continue;
+            };
             let mut missing = Vec::new();
             let whole = blobs::move_in(layout, line.text.whole(), &mut missing);
             debug_assert_eq!(head.kind, Head::read(&whole).map_or(Kind::Unknown, |head| head.kind));
@@ -86,7 +90,13 @@ fn read(text: &str) -> Option<Text<'_>> {
     }
 }
 
-/// What is between the newlines. A last line without one counts if it is whole.
+/// Whether this is a last line that was cut off. One that lacks nothing but its newline was not.
+fn is_torn(file: &[u8], text: &str) -> bool {
+    let is_last = file.as_ptr_range().end == text.as_bytes().as_ptr_range().end;
+    is_last && serde_json::from_str::<IgnoredAny>(text).is_err()
+}
+
+/// What is between the newlines.
 fn split(file: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;
     memchr_iter(b'\n', file).chain([file.len()]).map(move |end| {

@@ -129,7 +129,15 @@ mod tests {
 
     #[test]
     fn other_cursors_are_refused_by_name() {
-        for text in ["", "x", "|", "2026-11-15T20:00:00Z", "2026-11-15T20:00:00Z|", "today|a", "2026-11-15T20:00:00Z|a b"] {
+        for text in [
+            "",
+            "x",
+            "|",
+            "2026-11-15T20:00:00Z",
+            "2026-11-15T20:00:00Z|",
+            "today|a",
+            "2026-11-15T20:00:00Z|a b",
+        ] {
             let error = Cursor::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("invalid cursor: {text}"));
         }

@@ -19,22 +19,49 @@ pub enum Record {
     /// The sticky settings from here on.
     Settings(Settings),
     /// A turn was accepted.
-    Turn { turn_id: TurnId },
+    Turn {
+        turn_id: TurnId,
+    },
     /// An item as clients saw it complete, with the id that was streamed.
-    Item { turn_id: TurnId, item: ThreadItem },
+    Item {
+        turn_id: TurnId,
+        item: ThreadItem,
+    },
     /// Something that entered the model's history. Outside a turn it survives every rollback.
-    Context { turn_id: Option<TurnId>, item: ResponseItem },
-    Usage { turn_id: TurnId, usage: ThreadTokenUsage },
-    TurnEnd { turn_id: TurnId, status: TurnStatus, error: Option<TurnError> },
+    Context {
+        turn_id: Option<TurnId>,
+        item: ResponseItem,
+    },
+    Usage {
+        turn_id: TurnId,
+        usage: ThreadTokenUsage,
+    },
+    TurnEnd {
+        turn_id: TurnId,
+        status: TurnStatus,
+        error: Option<TurnError>,
+    },
     /// The last turns are gone, from the list of turns and from the model's history.
-    Rollback { turns: u32 },
+    Rollback {
+        turns: u32,
+    },
     /// The model's history so far is replaced. Rolling back the turn undoes it.
-    Compaction { turn_id: TurnId, replacement: Vec<ResponseItem> },
-    Name { name: String },
+    Compaction {
+        turn_id: TurnId,
+        replacement: Vec<ResponseItem>,
+    },
+    Name {
+        name: String,
+    },
     /// What is known of the repository; `None` forgets it.
-    Git { git: Option<GitInfo> },
+    Git {
+        git: Option<GitInfo>,
+    },
     /// Room for what later versions add without a new kind of record.
-    Extra { kind: String, data: Value },
+    Extra {
+        kind: String,
+        data: Value,
+    },
 }
 
 /// How a thread began. When it began is in its id, else in its file's name.

@@ -3,10 +3,7 @@
 //! Nothing is decoded that the result does not need: items stay JSON, and what a rollback or a compaction
 //! removed from the history is never looked at. Records that cannot be used are skipped and counted.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-};
+use std::{borrow::Cow, collections::HashMap};
 
 use codicil_protocol::{GitInfo, ThreadTokenUsage, TurnError, TurnId, TurnStatus};
 use serde::Deserialize;
@@ -124,7 +121,7 @@ impl<'a> Replay<'a> {
 
     /// The turn of an id, begun now if it is new. `None` if it was rolled back.
     fn turn(&mut self, id: Cow<'a, str>) -> Option<usize> {
-        let at = self.places.of(&id)?;
+        let at = self.places.of(id.clone())?;
         if at == self.turns.len() {
             self.turns.push(StoredTurn::begun(TurnId::from(&*id)));
             self.item_ids.push(Vec::new());
@@ -221,9 +218,9 @@ pub struct Places<'a> {
 
 impl<'a> Places<'a> {
     /// The position of a turn; a new id gets the next one, an id that was rolled back none.
-    pub fn of(&mut self, id: &Cow<'a, str>) -> Option<usize> {
+    pub fn of(&mut self, id: Cow<'a, str>) -> Option<usize> {
         if let Some((recent, at)) = &self.recent
-            && recent == id
+            && *recent == id
         {
             return Some(*at);
         }
@@ -231,7 +228,7 @@ impl<'a> Places<'a> {
             self.next += 1;
             Some(self.next - 1)
         });
-        self.recent = at.map(|at| (id.clone(), at));
+        self.recent = at.map(|at| (id, at));
         at
     }
 

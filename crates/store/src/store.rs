@@ -131,9 +131,8 @@ impl Store {
     pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: Meta) -> Result<ThreadLog> {
         let source = source.clone();
         meta.forked_from = Some(source.clone());
-        let file = self.run(Lane::Load, move |inner| {
-            fork::fork(inner, &inner.locate(&source)?, &point, &meta)
-        });
+        let file =
+            self.run(Lane::Load, move |inner| fork::fork(inner, &inner.locate(&source)?, &point, &meta));
         Ok(ThreadLog::new(self.inner.clone(), file.await?))
     }
 

@@ -4,12 +4,7 @@
 //! never confirmed to anybody, so it is cut off before the next append. Everything else in the file is
 //! left as it is.
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
-};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 use memchr::{memchr, memrchr};
 use serde::de::IgnoredAny;

@@ -6,7 +6,10 @@ use codicil_protocol::{
     GitInfo, ResponseItem, Thread, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
     TurnId, TurnStatus,
 };
-use serde::{Serialize, Serializer, ser::{Error, SerializeMap}};
+use serde::{
+    Serialize, Serializer,
+    ser::{Error, SerializeMap},
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -84,9 +87,8 @@ impl StoredTurn {
 }
 
 fn decode_item(json: &RawValue) -> ThreadItem {
-    serde_json::from_str(json.get()).unwrap_or_else(|_| {
-        ThreadItem::Unrecognized(serde_json::from_str(json.get()).unwrap_or_default())
-    })
+    serde_json::from_str(json.get())
+        .unwrap_or_else(|_| ThreadItem::Unrecognized(serde_json::from_str(json.get()).unwrap_or_default()))
 }
 
 impl StoredThread {
@@ -194,7 +196,8 @@ pub(crate) fn decode_history(steps: &[Step<'_>], warnings: &mut Warnings) -> Vec
     let compacted = steps.iter().rposition(|step| matches!(step.change, Change::Replace(_)));
     let steps = steps.get(compacted.unwrap_or(0)..).unwrap_or_default();
     let (first, second) = steps.split_at(if steps.len() < WORTH_SPLITTING { 0 } else { steps.len() / 2 });
-    let splits = !first.is_empty() && thread::available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN);
+    let splits =
+        !first.is_empty() && thread::available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN);
     let decoded = if splits {
         thread::scope(|scope| {
             let second = scope.spawn(|| decode_steps(second));

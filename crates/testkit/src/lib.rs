@@ -9,6 +9,8 @@
 
 mod app;
 mod model;
+mod mutation;
 
 pub use app::{App, AppBuilder, Asked, Client, Pending, Process, Transport};
 pub use model::{ModelServer, Recorded, Reply, Script};
+pub use mutation::{Mutations, usable_id};

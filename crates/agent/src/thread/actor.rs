@@ -77,6 +77,7 @@ impl ThreadActor {
             Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
             Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            Command::Joined => self.state.usage_unsaid = true,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.name = Some(name)));

@@ -59,9 +59,6 @@ impl ThreadActor {
         let user_messages = codicil_context::user_messages(history);
         let replacement = codicil_context::compacted_history(user_messages, summary, fresh);
         let item = ThreadItem::ContextCompaction { id: item };
-        if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
-            active.open.remove(id);
-        }
         let mut records =
             vec![Record::Compaction { turn_id: turn.clone(), replacement: replacement.clone() }];
         records.extend(self.state.settings_record());
@@ -70,8 +67,9 @@ impl ThreadActor {
             return;
         }
         self.state.history = replacement.into_iter().collect();
-        // The next request is short again, whatever the last one was.
-        self.state.usage.last.total_tokens = 0;
+        // What counts now is the summary; the provider's count was of all that it stands for.
+        self.state.usage.last = self.estimate();
+        self.say_usage(turn);
         self.say_completed(turn, &item);
         let params = ContextCompactedNotification { thread_id: self.state.id.clone(), turn_id: turn.clone() };
         self.notify::<ThreadCompacted>(&params);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use codicil_protocol::{
-    CommandExecutionStatus, DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ThreadItem,
-    ThreadStatus, Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnStatus,
+    CodexErrorInfo, CommandExecutionStatus, DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus,
+    ThreadItem, ThreadStatus, Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnStatus,
 };
 use codicil_store::Record;
 
 use super::{
     actor::ThreadActor,
-    turns::{ActiveTurn, context_record},
+    turns::{ActiveTurn, OpenItem, context_record},
 };
 use crate::{error::TurnKind, step::Outcome};
 
@@ -53,13 +53,18 @@ impl ThreadActor {
         if active.kind == TurnKind::Review {
             self.finish_review(&mut active, status == TurnStatus::Interrupted).await;
         }
+        if error.as_ref().and_then(|error| error.codex_error_info.as_ref())
+            == Some(&CodexErrorInfo::ContextWindowExceeded)
+        {
+            self.note_full_window(&active.id);
+        }
         let left_open: Vec<_> = std::mem::take(&mut active.open).into_values().map(cut_off).collect();
         let records = self.last_records(&active, &left_open, &status, error.as_ref());
         if let Err(error) = self.store(records).await {
             tracing::error!(thread = %self.state.id, "the end of a turn could not be stored: {error}");
         }
-        for item in &left_open {
-            self.say_completed(&active.id, item);
+        for OpenItem { item, started_at_ms } in &left_open {
+            self.say_ended(&active.id, item, None, Some(*started_at_ms));
         }
         for reply in std::mem::take(&mut active.interrupts) {
             self.accept(reply, ()).await;
@@ -68,16 +73,31 @@ impl ThreadActor {
         self.sync_later();
     }
 
+    /// The provider refused for length without counting, so the window counts as full.
+    fn note_full_window(&mut self, turn: &codicil_protocol::TurnId) {
+        let window = self.context_window();
+        let full = codicil_protocol::TokenUsageBreakdown {
+            total_tokens: window.unwrap_or(0),
+            ..super::state::no_usage().last
+        };
+        self.state.usage = codicil_protocol::ThreadTokenUsage {
+            total: full.clone(),
+            last: full,
+            model_context_window: window,
+        };
+        self.say_usage(turn);
+    }
+
     fn last_records(
         &mut self,
         active: &ActiveTurn,
-        left_open: &[ThreadItem],
+        left_open: &[OpenItem],
         status: &TurnStatus,
         error: Option<&TurnError>,
     ) -> Vec<Record> {
         let turn_id = &active.id;
         let items =
-            left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
+            left_open.iter().map(|open| Record::Item { turn_id: turn_id.clone(), item: open.item.clone() });
         let mut records: Vec<_> = items.collect();
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
             // The model is told, or it would take the cut-off turn for a finished one.
@@ -121,8 +141,8 @@ impl ThreadActor {
 }
 
 /// An item whose work was cut off.
-fn cut_off(mut item: ThreadItem) -> ThreadItem {
-    match &mut item {
+fn cut_off(mut open: OpenItem) -> OpenItem {
+    match &mut open.item {
         ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,
         ThreadItem::FileChange { status, .. } => *status = PatchApplyStatus::Failed,
         ThreadItem::McpToolCall { status, .. } => *status = McpToolCallStatus::Failed,
@@ -132,5 +152,5 @@ fn cut_off(mut item: ThreadItem) -> ThreadItem {
         }
         _ => {}
     }
-    item
+    open
 }

@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Review(ReviewTarget, Origin, Reply<Announced<Turn>>),
     Rollback(u32, Reply<Announced<Thread>>),
     Snapshot(Reply<Snapshot>),
+    /// Somebody new listens.
+    Joined,
     SetName(String, Reply<()>),
     SetGit(Option<GitInfo>, Reply<()>),
     CountElicitation(Elicitation, Reply<u64>),
@@ -144,6 +146,11 @@ impl ThreadHandle {
 
     pub fn snapshot(&self) -> impl Future<Output = Result<Snapshot, ThreadError>> + use<> {
         self.ask(Command::Snapshot)
+    }
+
+    /// Somebody new listens. A thread that is too busy to hear of it loses nothing.
+    pub(crate) fn joined(&self) {
+        let _ = self.mailbox.try_send(Command::Joined);
     }
 
     pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {

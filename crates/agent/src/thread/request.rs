@@ -6,7 +6,7 @@ use codicil_store::Record;
 
 use super::{
     actor::ThreadActor,
-    turns::{context_record, user_message},
+    turns::{context_record, stored_form, user_message},
 };
 use crate::{
     error::TurnKind,
@@ -31,11 +31,18 @@ impl ThreadActor {
             (_, FollowUp::IfSteered) if steered.is_empty() => return Ask::End,
             _ => {}
         }
+        if !self.is_reviewing() && self.is_too_long() {
+            if let Some(active) = self.active.as_mut() {
+                active.steered = steered;
+            }
+            return Ask::Compact(Box::new(self.compaction_request(turn)));
+        }
+        self.say_first(turn).await;
         for input in steered {
             self.take_steered(turn, input).await;
         }
-        if !self.is_reviewing() && self.is_too_long() {
-            return Ask::Compact(Box::new(self.compaction_request(turn)));
+        if !self.is_reviewing() {
+            self.say_usage_again(turn);
         }
         let request = self.request(turn);
         Ask::Respond(Box::new(self.for_review(request)))
@@ -46,7 +53,7 @@ impl ThreadActor {
         let content: Vec<_> = self.user_content(&input).await.into_iter().collect();
         let item = user_message(input);
         let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
-        records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
+        records.push(Record::Item { turn_id: turn.clone(), item: stored_form(&item) });
         if self.keep(records).await {
             self.say_raw(turn, &content);
             self.say_item(turn, &item);

@@ -13,10 +13,11 @@ impl ThreadActor {
     pub(super) async fn on_rollback(&mut self, turns: u32, reply: Reply<Announced<Thread>>) {
         let rolled_back = self.roll_back(turns).await;
         match rolled_back {
-            Ok((thread, last_turn)) => {
+            Ok(thread) => {
                 self.accept(reply, thread).await;
-                if let Some(last_turn) = last_turn {
-                    self.say_usage(&last_turn);
+                if self.state.usage.total.total_tokens > 0 {
+                    // No turn has used this much; it is the history that has become shorter.
+                    self.say_usage(&TurnId::from(uuid::Uuid::now_v7().to_string()));
                 }
             }
             Err(error) => answer(reply, Err(error)),
@@ -24,7 +25,7 @@ impl ThreadActor {
     }
 
     /// Writes the rollback and takes the shorter history from the store, which knows what belongs to a turn.
-    async fn roll_back(&mut self, turns: u32) -> Result<(Thread, Option<TurnId>), ThreadError> {
+    async fn roll_back(&mut self, turns: u32) -> Result<Thread, ThreadError> {
         if turns == 0 {
             return Err(ThreadError::NoTurnsToDrop);
         }
@@ -34,7 +35,6 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(ThreadError::EphemeralRollback);
         }
-        let last_turn = self.world.store.read(&self.state.id).await?.turns.last().map(|turn| turn.id.clone());
         self.store(vec![Record::Rollback { turns }]).await?;
         let loaded = self.world.store.load(&self.state.id).await?;
         let kept = loaded.thread.turns();
@@ -43,12 +43,13 @@ impl ThreadActor {
             self.state.told = None;
         }
         self.state.usage.last = self.estimate();
-        let thread = Thread { turns: kept, ..self.state.view() };
-        Ok((thread, last_turn))
+        let (turn_id, usage) = (TurnId::from(uuid::Uuid::now_v7().to_string()), self.state.usage.clone());
+        self.store(vec![Record::Usage { turn_id, usage }]).await?;
+        Ok(Thread { turns: kept, ..self.state.view() })
     }
 
     /// About how much the history is; the provider's count was of a longer one.
-    fn estimate(&self) -> TokenUsageBreakdown {
+    pub(super) fn estimate(&self) -> TokenUsageBreakdown {
         let tokens: u64 =
             self.state.history.iter().map(|item| codicil_context::approx_tokens(item.item())).sum();
         TokenUsageBreakdown {

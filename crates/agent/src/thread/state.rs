@@ -6,8 +6,8 @@ use codicil_config::EffectiveConfig;
 use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
-    DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, UserInput,
+    GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem, ThreadStatus,
+    ThreadTokenUsage, TokenUsageBreakdown, UserInput,
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
@@ -28,10 +28,14 @@ pub(crate) struct ThreadState {
     /// How the model was asked to speak when the thread began.
     pub tone: Option<Personality>,
     pub usage: ThreadTokenUsage,
+    /// Whether somebody has joined who was not told the usage.
+    pub usage_unsaid: bool,
     pub status: ThreadStatus,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub preview: Option<String>,
+    /// Where the thread began; turns may work elsewhere.
+    pub cwd: String,
     pub source: SessionSource,
     pub cli_version: String,
     pub agent_nickname: Option<String>,
@@ -42,7 +46,6 @@ pub(crate) struct ThreadState {
     pub updated_at: i64,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
-    pub dynamic_tools: Vec<DynamicToolSpec>,
     pub raw_events: bool,
     pub elicitations: u64,
 }
@@ -74,20 +77,23 @@ impl ThreadState {
             history: History::new(),
             told: None,
             usage: no_usage(),
+            usage_unsaid: true,
             status: ThreadStatus::Idle,
             name: None,
             git: None,
             preview: None,
+            cwd: meta.cwd.clone(),
             source: meta.source.clone(),
             cli_version: meta.cli_version.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
-            session: meta.parent_thread_id.clone().unwrap_or_else(|| meta.id.clone()),
+            session: (meta.parent_thread_id.clone())
+                .or_else(|| meta.forked_from.clone())
+                .unwrap_or_else(|| meta.id.clone()),
             created_at: now,
             updated_at: now,
             base_instructions: meta.base_instructions.clone(),
             developer_instructions: meta.developer_instructions.clone(),
-            dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
             elicitations: 0,
         }
@@ -125,7 +131,7 @@ impl ThreadState {
             updated_at: self.updated_at,
             status: self.status.clone(),
             path: self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned()),
-            cwd: self.settings.cwd.to_string_lossy().into_owned(),
+            cwd: self.cwd.clone(),
             cli_version: self.cli_version.clone(),
             source: self.source.clone(),
             agent_nickname: self.agent_nickname.clone(),

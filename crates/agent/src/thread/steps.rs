@@ -8,7 +8,10 @@ use codicil_protocol::{
 };
 use codicil_store::Record;
 
-use super::{actor::ThreadActor, turns::context_record};
+use super::{
+    actor::ThreadActor,
+    turns::{OpenItem, context_record},
+};
 use crate::{error::ThreadError, step::Step};
 
 impl ThreadActor {
@@ -23,7 +26,12 @@ impl ThreadActor {
         match step {
             Step::Told(frame) => self.tell(&frame),
             Step::Started(item) => self.on_started(turn, item),
-            Step::Completed { item, context } => self.on_completed(turn, item, context).await,
+            Step::Completed { item, context } => {
+                self.on_ended(turn, item, context, ThreadActor::say_completed).await;
+            }
+            Step::CutOff { item, context } => {
+                self.on_ended(turn, item, context, ThreadActor::say_cut_off).await
+            }
             Step::Context(items) => self.on_context(turn, items).await,
             Step::Used(last) => self.on_usage(turn, last).await,
             Step::RateLimits(rate_limits) => {
@@ -42,21 +50,24 @@ impl ThreadActor {
     }
 
     fn on_started(&mut self, turn: &TurnId, item: ThreadItem) {
-        self.say_started(turn, &item);
+        let started_at_ms = self.say_started(turn, &item);
         if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
-            active.open.insert(id.clone(), item);
+            active.open.insert(id.clone(), OpenItem { item, started_at_ms });
         }
     }
 
-    async fn on_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
-        if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
-            active.open.remove(id);
-        }
+    async fn on_ended(
+        &mut self,
+        turn: &TurnId,
+        item: ThreadItem,
+        context: Vec<ResponseItem>,
+        say: fn(&mut Self, &TurnId, &ThreadItem),
+    ) {
         let mut records = self.context_records(turn, &context);
         records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
         if self.keep(records).await {
             self.say_raw(turn, &context);
-            self.say_completed(turn, &item);
+            say(self, turn, &item);
         }
         self.remember(context);
     }
@@ -104,6 +115,13 @@ impl ThreadActor {
         };
         self.state.usage = usage.clone();
         if self.keep(vec![Record::Usage { turn_id: turn.clone(), usage }]).await {
+            self.say_usage(turn);
+        }
+    }
+
+    /// For those who joined since it was said last.
+    pub(super) fn say_usage_again(&mut self, turn: &TurnId) {
+        if std::mem::take(&mut self.state.usage_unsaid) && self.state.usage.total.total_tokens > 0 {
             self.say_usage(turn);
         }
     }

@@ -37,10 +37,12 @@ pub(super) struct ActiveTurn {
     pub kind: TurnKind,
     pub origin: Origin,
     pub output_schema: Option<Arc<Value>>,
+    /// What the turn was started with, until the model is asked about it.
+    pub first: Option<FirstInput>,
     /// Input that arrived meanwhile, for the next request.
     pub steered: Vec<Vec<UserInput>>,
     /// Items that have begun and are not complete.
-    pub open: BTreeMap<ItemId, ThreadItem>,
+    pub open: BTreeMap<ItemId, OpenItem>,
     /// Those who wait for the turn to be stopped.
     pub interrupts: Vec<Reply<Announced<()>>>,
     /// What only a review has.
@@ -66,6 +68,22 @@ impl ActiveTurn {
     pub fn abort(&self) {
         self.task.abort();
     }
+}
+
+/// An item at work.
+pub(super) struct OpenItem {
+    pub item: ThreadItem,
+    pub started_at_ms: i64,
+}
+
+/// The input of a new turn.
+pub(super) struct FirstInput {
+    item: ThreadItem,
+    /// What the model is told besides.
+    surroundings: Vec<ResponseItem>,
+    /// The input as the model sees it.
+    content: Vec<ResponseItem>,
+    is_stored: bool,
 }
 
 /// Why a turn that broke inside says it failed; the log has the rest.
@@ -105,7 +123,7 @@ impl ThreadActor {
         let before = self.state.settings.clone();
         self.state.settings.apply(&mut params);
         let prepared = self.prepare_turn(&mut params).await;
-        let (turn, provider, user_message) = match prepared {
+        let (turn, provider, first) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.state.settings = before;
@@ -113,34 +131,55 @@ impl ThreadActor {
             }
         };
         let id = turn.id.clone();
-        let active = self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema);
+        let mut active =
+            self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema);
+        active.first = Some(first);
         self.active = Some(active);
         self.accept(reply, turn).await;
         self.announce_turn(&id);
-        self.say_item(&id, &user_message);
     }
 
     /// Works out what the model is told and writes everything down. Nothing is said yet.
     async fn prepare_turn(
         &mut self,
         params: &mut TurnStartParams,
-    ) -> Result<(Turn, Arc<dyn Provider>, ThreadItem), ThreadError> {
+    ) -> Result<(Turn, Arc<dyn Provider>, FirstInput), ThreadError> {
         let provider = self.provider()?;
         let id = TurnId::from(uuid::Uuid::now_v7().to_string());
         let input = std::mem::take(&mut params.input);
-        let mut context = self.context_messages().await;
-        context.extend(self.user_content(&input).await);
+        let surroundings = self.context_messages().await;
+        let content: Vec<_> = self.user_content(&input).await.into_iter().collect();
         let item = user_message(input);
         let mut records = vec![Record::Turn { turn_id: id.clone() }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
-        records.extend(context.iter().map(|item| context_record(&id, item)));
-        records.push(Record::Item { turn_id: id.clone(), item: item.clone() });
+        records.extend(surroundings.iter().map(|item| context_record(&id, item)));
+        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
+        // A history that is too long is summed up first, and without what is asked now.
+        let waits = self.is_too_long();
+        if !waits {
+            records.extend(content.iter().map(|item| context_record(&id, item)));
+        }
         self.store(records).await?;
         self.state.note_preview(&item);
-        self.say_raw(&id, &context);
-        self.state.remember(context);
-        Ok((in_progress(id), provider, item))
+        self.state.remember(surroundings.iter().cloned());
+        Ok((in_progress(id), provider, FirstInput { item, surroundings, content, is_stored: !waits }))
+    }
+
+    /// Says what the turn is about, once nothing has to be done before.
+    pub(super) async fn say_first(&mut self, turn: &TurnId) {
+        let Some(first) = self.active.as_mut().and_then(|active| active.first.take()) else { return };
+        let FirstInput { item, surroundings, content, is_stored } = first;
+        if !is_stored {
+            let records = content.iter().map(|item| context_record(turn, item)).collect();
+            if !self.keep(records).await {
+                return;
+            }
+        }
+        self.say_raw(turn, &surroundings);
+        self.say_raw(turn, &content);
+        self.state.remember(content);
+        self.say_item(turn, &item);
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn Provider>, ThreadError> {
@@ -174,6 +213,7 @@ impl ThreadActor {
             kind,
             origin,
             output_schema: output_schema.map(Arc::new),
+            first: None,
             steered: Vec::new(),
             open: BTreeMap::new(),
             interrupts: Vec::new(),
@@ -217,21 +257,46 @@ impl ThreadActor {
         self.say_completed(turn, item);
     }
 
-    pub(super) fn say_started(&self, turn: &TurnId, item: &ThreadItem) {
+    /// Returns the time that was said.
+    pub(super) fn say_started(&self, turn: &TurnId, item: &ThreadItem) -> i64 {
+        let started_at_ms = unix_now_ms();
         self.notify::<ItemStarted>(&ItemStartedNotification {
             item: item.clone(),
             thread_id: self.state.id.clone(),
             turn_id: turn.clone(),
-            started_at_ms: Some(unix_now_ms()),
+            started_at_ms: Some(started_at_ms),
         });
+        started_at_ms
     }
 
-    pub(super) fn say_completed(&self, turn: &TurnId, item: &ThreadItem) {
+    pub(super) fn say_completed(&mut self, turn: &TurnId, item: &ThreadItem) {
+        self.take_open(item);
+        self.say_ended(turn, item, Some(unix_now_ms()), None);
+    }
+
+    /// The item's end, without a time of completion.
+    pub(super) fn say_cut_off(&mut self, turn: &TurnId, item: &ThreadItem) {
+        let started_at_ms = self.take_open(item).map(|open| open.started_at_ms);
+        self.say_ended(turn, item, None, started_at_ms);
+    }
+
+    fn take_open(&mut self, item: &ThreadItem) -> Option<OpenItem> {
+        self.active.as_mut()?.open.remove(item.id()?)
+    }
+
+    pub(super) fn say_ended(
+        &self,
+        turn: &TurnId,
+        item: &ThreadItem,
+        completed_at_ms: Option<i64>,
+        started_at_ms: Option<i64>,
+    ) {
         self.notify::<ItemCompleted>(&ItemCompletedNotification {
             item: item.clone(),
             thread_id: self.state.id.clone(),
             turn_id: turn.clone(),
-            completed_at_ms: Some(unix_now_ms()),
+            completed_at_ms,
+            started_at_ms,
         });
     }
 
@@ -314,6 +379,31 @@ pub(super) fn in_progress(id: TurnId) -> Turn {
 
 pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
     ThreadItem::UserMessage { id: new_item_id(), content }
+}
+
+/// A user message as it is kept: its texts are one, and come before everything else.
+pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
+    let ThreadItem::UserMessage { id, content } = item else { return item.clone() };
+    let mut joined = String::new();
+    let mut elements = Vec::new();
+    let mut others = Vec::new();
+    for input in content {
+        match input {
+            UserInput::Text { text, text_elements } => {
+                let shift = joined.len() as u64;
+                elements.extend(text_elements.iter().cloned().map(|mut element| {
+                    element.byte_range.start += shift;
+                    element.byte_range.end += shift;
+                    element
+                }));
+                joined.push_str(text);
+            }
+            other => others.push(other.clone()),
+        }
+    }
+    let has_text = others.len() < content.len();
+    let text = has_text.then_some(UserInput::Text { text: joined, text_elements: elements });
+    ThreadItem::UserMessage { id: id.clone(), content: text.into_iter().chain(others).collect() }
 }
 
 pub(super) fn new_item_id() -> ItemId {

@@ -56,7 +56,7 @@ impl Reader {
         steps
     }
 
-    /// The response is over, as it should be or not: what has begun is completed with what there is of it.
+    /// The response is over, as it should be or not: what has begun ends with what there is of it.
     pub fn close(&mut self) -> Vec<Step> {
         let open = std::mem::take(&mut self.open);
         open.into_iter().map(|(id, open)| close_item(id, open)).collect()
@@ -103,7 +103,11 @@ impl Reader {
         }
     }
 
+    /// Does nothing for an item that has begun already.
     fn begin(&mut self, id: ItemId, item: &ResponseItem, steps: &mut Vec<Step>) {
+        if self.open.contains_key(&id) {
+            return;
+        }
         let (open, shown) = match item {
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let plan = self.show.plans.then(|| Plan {
@@ -133,9 +137,8 @@ impl Reader {
             // Tool calls begin when they are run.
             _ => return,
         };
-        if self.open.insert(id, open).is_none() {
-            steps.push(Step::Started(shown));
-        }
+        self.open.insert(id, open);
+        steps.push(Step::Started(shown));
     }
 
     fn on_text(&mut self, item_id: ItemId, delta: String, steps: &mut Vec<Step>) {
@@ -181,7 +184,11 @@ impl Reader {
                     None => whole,
                 };
                 let shown = agent_message(&id, shown, phase.clone());
-                steps.push(Step::Completed { item: shown, context: vec![item] });
+                steps.push(match self.show.deltas {
+                    true => Step::Completed { item: shown, context: vec![item] },
+                    // What a reviewer writes is raw material; the review's own items take its place.
+                    false => Step::CutOff { item: shown, context: vec![item] },
+                });
             }
             ResponseItem::Reasoning { summary, content, .. } => {
                 let shown = ThreadItem::Reasoning {
@@ -256,13 +263,13 @@ fn close_item(id: ItemId, open: Open) -> Step {
     match open {
         Open::Message { text, phase, .. } => {
             let context = if text.is_empty() { Vec::new() } else { vec![message(&text, phase.clone())] };
-            Step::Completed { item: agent_message(&id, text, phase), context }
+            Step::CutOff { item: agent_message(&id, text, phase), context }
         }
         // Reasoning without its end cannot be sent back: providers check it as a whole.
         Open::Reasoning { summary, content } => {
-            Step::Completed { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
+            Step::CutOff { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
         }
-        Open::WebSearch => Step::Completed { item: web_search::done(id, None), context: Vec::new() },
+        Open::WebSearch => Step::CutOff { item: web_search::done(id, None), context: Vec::new() },
         Open::ImageGeneration => {
             let item = ThreadItem::ImageGeneration {
                 id,
@@ -271,7 +278,7 @@ fn close_item(id: ItemId, open: Open) -> Step {
                 result: String::new(),
                 saved_path: None,
             };
-            Step::Completed { item, context: Vec::new() }
+            Step::CutOff { item, context: Vec::new() }
         }
     }
 }

@@ -50,9 +50,10 @@ pub fn review_prompt(target: &ReviewTarget, merge_base: Option<&str>) -> String 
     }
 }
 
-const UNCOMMITTED: &str = "Review everything in this work tree that is not committed: staged, unstaged and untracked. `git \
-     status --porcelain` lists it, `git diff HEAD` shows what changed in tracked files; read untracked \
-     files as they are.";
+const UNCOMMITTED: &str = "\
+    Review everything in this work tree that is not committed: staged, unstaged and untracked. `git status \
+    --porcelain` lists it, `git diff HEAD` shows what changed in tracked files; read untracked files as they \
+    are.";
 
 fn base_branch(branch: &str, merge_base: Option<&str>) -> String {
     let how = match merge_base {

@@ -15,7 +15,7 @@ use crate::{
     History, HistoryItem, Request,
     body::BodyBuilder,
     history::Dialect,
-    http::Effort,
+    http::Extent,
     pairs::{ABORTED, Exchange, Group, exchange, says_something},
 };
 
@@ -30,11 +30,11 @@ pub(crate) fn is_signed_reasoning(encrypted_content: &Option<String>) -> bool {
     encrypted_content.as_ref().is_some_and(|text| text.starts_with(SIGNED) || text.starts_with(REDACTED))
 }
 
-/// The history in two sides; with [`Effort::Reduced`] without thinking.
-pub(super) fn conversation(history: &History, effort: Effort) -> Exchange<'_> {
+/// The history in two sides; with [`Extent::Reduced`] without thinking.
+pub(super) fn conversation(history: &History, extent: Extent) -> Exchange<'_> {
     exchange(history, move |item| match item {
         ResponseItem::Reasoning { encrypted_content, .. } => {
-            effort == Effort::Full && is_signed_reasoning(encrypted_content)
+            extent == Extent::Full && is_signed_reasoning(encrypted_content)
         }
         item => says_something(item),
     })

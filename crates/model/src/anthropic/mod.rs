@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::{
     Catalogue, Credentials, ModelError, Request, WireApi,
     body::Body,
-    http::{Dialect, Effort, sensitive, user_agent},
+    http::{Dialect, Extent, user_agent},
+    keys::sensitive,
     stream::Decoder,
 };
 
@@ -32,8 +33,8 @@ impl Dialect for Anthropic {
     const WIRE_API: WireApi = WireApi::Anthropic;
     const PATH: &'static str = "/messages";
 
-    fn body(&self, request: &Request, effort: Effort) -> Body {
-        wire::body(request, self.catalogue.look_up(&request.model), effort)
+    fn body(&self, request: &Request, extent: Extent) -> Body {
+        wire::body(request, self.catalogue.look_up(&request.model), extent)
     }
 
     fn headers(&self, request: &Request) -> HeaderMap {
@@ -81,7 +82,7 @@ mod tests {
             words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
         ) {
             let request = Request { input: history(&words.join(" ")), ..Request::default() };
-            let body = Anthropic::new(Arc::default()).body(&request, Effort::Full).to_json();
+            let body = Anthropic::new(Arc::default()).body(&request, Extent::Full).to_json();
             let messages = body["messages"].as_array().unwrap();
             prop_assert_eq!(&messages[0]["role"], "user");
             prop_assert_eq!(&messages[messages.len() - 1]["role"], "user");

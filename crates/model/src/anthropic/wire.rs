@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{conversation, write_messages, write_system};
 use crate::{
-    ModelInfo, Reasoning, Request, Thinking, ToolSpec, body::Body, chat::custom_description, http::Effort,
+    ModelInfo, Reasoning, Request, Thinking, ToolSpec, body::Body, chat::custom_description, http::Extent,
     request::wire_name, tools::free_text_parameters,
 };
 
-pub(super) fn body(request: &Request, model: &ModelInfo, effort: Effort) -> Body {
-    let conversation = conversation(&request.input, effort);
+pub(super) fn body(request: &Request, model: &ModelInfo, extent: Extent) -> Body {
+    let conversation = conversation(&request.input, extent);
     let mut body = Body::builder();
     body.raw("{\"model\":").json(&request.model);
     body.member("max_tokens", &model.max_output_tokens);

@@ -9,7 +9,8 @@ use http::HeaderMap;
 use crate::{
     Credentials, Request, WireApi,
     body::Body,
-    http::{Dialect, Effort, bearer, user_agent},
+    http::{Dialect, Extent, user_agent},
+    keys::bearer,
     stream::Decoder,
 };
 
@@ -22,7 +23,7 @@ impl Dialect for Chat {
     const WIRE_API: WireApi = WireApi::Chat;
     const PATH: &'static str = "/chat/completions";
 
-    fn body(&self, request: &Request, _: Effort) -> Body {
+    fn body(&self, request: &Request, _: Extent) -> Body {
         wire::body(request)
     }
 
@@ -53,7 +54,7 @@ mod tests {
             words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
         ) {
             let request = Request { input: history(&words.join(" ")), ..Request::default() };
-            let body = Chat.body(&request, Effort::Full).to_json();
+            let body = Chat.body(&request, Extent::Full).to_json();
             let mut expected: Vec<String> = Vec::new();
             let mut last_role = String::new();
             for message in body["messages"].as_array().unwrap() {

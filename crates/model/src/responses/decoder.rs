@@ -33,7 +33,7 @@ impl Decoder for ResponsesDecoder {
             }
             b"response.output_item.added" => item(data, out, |id, item| Event::ItemAdded { id, item }),
             b"response.output_item.done" => item(data, out, |id, item| Event::ItemDone { id, item }),
-            b"response.completed" | b"response.done" => {
+            b"response.completed" => {
                 let response = read::<Ended>(data).response;
                 let usage = response.usage.map(TokenUsageBreakdown::from);
                 out.push(Event::Completed { response_id: response.id, usage });

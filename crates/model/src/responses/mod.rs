@@ -9,7 +9,8 @@ use http::HeaderMap;
 use crate::{
     Credentials, Request, WireApi,
     body::Body,
-    http::{Dialect, Effort, bearer},
+    http::{Dialect, Extent},
+    keys::bearer,
     stream::Decoder,
 };
 
@@ -22,7 +23,7 @@ impl Dialect for Responses {
     const WIRE_API: WireApi = WireApi::Responses;
     const PATH: &'static str = "/responses";
 
-    fn body(&self, request: &Request, _: Effort) -> Body {
+    fn body(&self, request: &Request, _: Extent) -> Body {
         wire::body(request)
     }
 

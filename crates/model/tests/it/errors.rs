@@ -172,11 +172,11 @@ async fn a_retry_is_announced_as_the_reference_does() {
 }
 
 #[tokio::test]
-async fn request_ids_are_named_and_queries_are_not() {
+async fn request_ids_are_named_and_secrets_are_not() {
     let server = Server::start([Answer::status(404, &[("x-request-id", "req_7")], "gone")]).await;
     let config = codicil_model::ProviderConfig {
         query_params: Some([("key".to_owned(), "secret".to_owned())].into()),
-        ..crate::support::config(&server.base_url)
+        ..crate::support::config(&server.base_url.replace("://", "://me:secret@"))
     };
     let error = error(&crate::support::configured(config), hello()).await;
     assert_eq!(

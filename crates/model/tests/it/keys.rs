@@ -139,3 +139,14 @@ async fn a_login_is_not_sent_to_other_providers() {
     events(&with("mock", &config(&server.base_url), &context), hello()).await;
     assert_eq!(server.requests()[0].header("authorization"), None);
 }
+
+#[tokio::test]
+async fn https_is_set_up_when_it_is_needed() {
+    let secure = ProviderConfig { request_max_retries: Some(0), ..config("https://127.0.0.1:9/v1") };
+    match error(&with("mine", &secure, &context(&[])), hello()).await {
+        ModelError::Connect { url, .. } => assert_eq!(url, "https://127.0.0.1:9/v1/responses"),
+        // A machine without certificates is told what it lacks.
+        ModelError::Config(text) => assert!(text.contains("ca-certificates"), "{text}"),
+        other => panic!("{other}"),
+    }
+}

@@ -2,16 +2,16 @@
 
 use codicil_agent::{Opened, Settings, Turns};
 use codicil_protocol::{
-    Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived, ThreadArchivedNotification,
-    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
-    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId, ThreadIncrementElicitationParams,
-    ThreadIncrementElicitationResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
-    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
-    ThreadNameUpdatedNotification, ThreadReadParams, ThreadResumeParams, ThreadRollbackParams,
-    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadStartParams,
-    ThreadStartResponse, ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams,
-    ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
-    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
+    ThreadArchivedNotification, ThreadCompactStartParams, ThreadCompactStartResponse,
+    ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId,
+    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadListParams,
+    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
+    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
+    ThreadResumeParams, ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams,
+    ThreadSetNameResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification,
+    ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse,
+    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
     ThreadUnsubscribeStatus,
 };
 
@@ -25,6 +25,10 @@ pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartRespo
     let opened = cx.threads().start(params).await?;
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     say_started(&cx, &opened);
+    for notice in &opened.deprecations {
+        let (client, frame) = (cx.client.clone(), Frame::notification::<DeprecationNotice>(notice));
+        cx.after_answer(move || client.notify(&frame));
+    }
     Ok(response(opened))
 }
 
@@ -55,7 +59,7 @@ pub async fn loaded_list(
     cx: Cx,
     params: ThreadLoadedListParams,
 ) -> Result<ThreadLoadedListResponse, RpcError> {
-    let mut data = cx.threads().loaded(params.cursor.as_deref());
+    let mut data = cx.threads().loaded(params.cursor.as_deref())?;
     let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
     let next_cursor = (data.len() > limit).then(|| data.get(limit - 1).map(ThreadId::to_string)).flatten();
     data.truncate(limit);
@@ -160,7 +164,9 @@ pub async fn decrement_elicitation(
 }
 
 fn say_started(cx: &Cx, opened: &Opened) {
-    broadcast_later::<ThreadStarted>(cx, ThreadStartedNotification { thread: opened.thread.clone() });
+    let turns = opened.turns.iter().map(codicil_store::StoredTurn::decode).collect();
+    let thread = codicil_protocol::Thread { turns, ..opened.thread.clone() };
+    broadcast_later::<ThreadStarted>(cx, ThreadStartedNotification { thread });
 }
 
 fn broadcast_later<N: Notice>(cx: &Cx, params: N::Params) {

@@ -5,17 +5,10 @@ use codicil_protocol::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    clients::Session,
-    server::{PROTOCOL_VERSION, Server, Setup},
-};
+use crate::{clients::Session, fixture};
 
 fn cx() -> Cx {
-    let server = Server::new(Setup {
-        home: "/nonexistent".into(),
-        announced_version: PROTOCOL_VERSION.to_owned(),
-        allow_unauthenticated: false,
-    });
+    let (server, _home) = fixture::server();
     let client = server.shared.clients.connect();
     let hello: InitializeParams =
         serde_json::from_value(json!({ "clientInfo": { "name": "test", "version": "1" } })).unwrap();
@@ -25,11 +18,11 @@ fn cx() -> Cx {
 
 async fn ask(router: &Router, method: &str, params: Value) -> Value {
     let params = serde_json::value::to_raw_value(&params).unwrap();
-    let frame = match router.call(cx(), RequestId::Integer(1), method, Some(&params)) {
-        Reply::Ready(frame) => frame,
+    let answer = match router.call(cx(), RequestId::Integer(1), method, Some(&params)) {
+        Reply::Ready(answer) => answer,
         Reply::Pending(work) => work.await,
     };
-    serde_json::from_slice(frame.bytes()).unwrap()
+    serde_json::from_slice(answer.frame.bytes()).unwrap()
 }
 
 async fn panics_at_once(_: Cx, _: ThreadLoadedListParams) -> Result<ThreadLoadedListResponse, RpcError> {

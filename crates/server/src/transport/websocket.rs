@@ -121,10 +121,8 @@ trait MapWhile: Stream + Sized {
 }
 
 impl<S: Stream> MapWhile for S {
-    fn map_while<T>(self, mut keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T> {
-        self.map(move |item| keep(item))
-            .take_while(|kept| std::future::ready(kept.is_some()))
-            .filter_map(std::future::ready)
+    fn map_while<T>(self, keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T> {
+        self.map(keep).take_while(|kept| std::future::ready(kept.is_some())).filter_map(std::future::ready)
     }
 }
 

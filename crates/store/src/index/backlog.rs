@@ -56,8 +56,11 @@ pub enum Rest {
 }
 
 impl Backlog {
-    /// Adds files. Returns how many threads to start for them.
-    pub fn add(&self, look: Look, found: Vec<Found>, workers: usize) -> usize {
+    /// Adds the files of a look.
+    pub fn add(&self, look: Look, found: Vec<Found>) {
+        if found.is_empty() {
+            return;
+        }
         let mut state = self.lock();
         if state.waiting.is_empty() && state.taken.is_empty() {
             state.total = 0;
@@ -67,9 +70,14 @@ impl Backlog {
         state.total += found.len();
         state.waiting.extend(found);
         state.waiting.sort_unstable_by(Found::by_creation);
-        let missing = if state.closed { 0 } else { workers.saturating_sub(state.workers) };
-        state.workers += missing;
-        missing
+    }
+
+    /// Reserves places for up to `count` threads that will take files, `most` being at work in all.
+    pub fn hire(&self, most: usize, count: usize) -> usize {
+        let mut state = self.lock();
+        let hired = if state.closed { 0 } else { most.saturating_sub(state.workers).min(count) };
+        state.workers += hired;
+        hired
     }
 
     /// The next files for a thread; `None` tells it to end.
@@ -78,7 +86,7 @@ impl Backlog {
         let left = state.waiting.len().saturating_sub(CHUNK);
         let chunk: Arc<[Found]> = state.waiting.split_off(left).into();
         if chunk.is_empty() || state.closed {
-            state.workers -= 1;
+            state.workers = state.workers.saturating_sub(1);
             self.moved.notify_all();
             return None;
         }
@@ -96,18 +104,21 @@ impl Backlog {
             return Rest::Some;
         }
         let looks = std::mem::take(&mut state.looks);
-        if state.failure.is_none() { Rest::None(looks) } else { Rest::Failed(looks) }
+        // Closing throws away what was waiting, so then it is not complete either.
+        if state.failure.is_none() && !state.closed { Rest::None(looks) } else { Rest::Failed(looks) }
     }
 
     /// The newest file that is not in the index yet, among those a list from `start` on would show.
-    pub fn newest(&self, archived: bool, start: Option<&Cursor>) -> Option<Cursor> {
+    pub fn newest(&self, archived: bool, start: Option<&Cursor>) -> Result<Option<Cursor>> {
         let state = self.lock();
-        let matches = |found: &&Found| {
-            found.archived == archived && start.is_none_or(|start| found.cursor() < *start)
-        };
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        let matches =
+            |found: &&Found| found.archived == archived && start.is_none_or(|start| found.cursor() < *start);
         let waiting = state.waiting.iter().rev().find(matches).map(Found::cursor);
         let taken = state.taken.iter().flat_map(|chunk| chunk.iter()).filter(matches).map(Found::cursor);
-        taken.max().max(waiting)
+        Ok(taken.max().max(waiting))
     }
 
     pub fn progress(&self) -> Progress {

@@ -59,7 +59,12 @@ impl Change {
 pub enum Note {
     New(Box<Summary>),
     /// Where the file is, should the index not know it, and what changed in it.
-    Changed { dir: String, file: String, archived: bool, change: Change },
+    Changed {
+        dir: String,
+        file: String,
+        archived: bool,
+        change: Change,
+    },
 }
 
 #[derive(Default)]
@@ -133,6 +138,10 @@ impl Changes {
         let lingering = |notes: &mut Notes| !notes.urgent && !notes.closed && !notes.notes.is_empty();
         let waited = self.arrived.wait_timeout_while(notes, LINGER, lingering);
         !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     pub fn close(&self) {

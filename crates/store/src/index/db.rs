@@ -70,21 +70,17 @@ impl Db {
     /// Opens the index of a home, making or remaking it where needed.
     pub fn open(layout: &Layout) -> Result<Self> {
         let path = layout.index();
-        let opened = prepare(layout, &path).and_then(|()| connect(&path));
-        let connection = match opened {
+        let connection = match prepare(layout, &path).and_then(|()| connect(&path)) {
             Ok(connection) => connection,
-            Err(Unusable::Damaged(error)) => {
-                tracing::warn!(path = %path.display(), %error, "the index is damaged and is made anew");
-                discard(&path)?;
-                connect(&path).map_err(|error| error.into_store_error(&path))?
-            }
-            Err(Unusable::NotWritable(error)) => {
-                tracing::warn!(path = %path.display(), %error, "no index can be kept there, using memory");
-                in_memory().map_err(|source| StoreError::Index { path: path.clone(), source })?
-            }
-            Err(error) => return Err(error.into_store_error(&path)),
+            Err(unusable) => replace(&path, unusable)?,
         };
         Ok(Self { connection, path })
+    }
+
+    /// What to go on with after an error: a new index in the place of a damaged one, one in memory when
+    /// the file cannot be written. The error itself when neither would help.
+    pub fn instead(path: &Path, error: rusqlite::Error) -> Result<Self> {
+        Ok(Self { connection: replace(path, Unusable::from(error))?, path: path.to_owned() })
     }
 
     /// Names the index in an error.
@@ -97,8 +93,7 @@ impl Db {
     pub fn transaction<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let failed = self.failed();
         let run = || {
-            let transaction =
-                self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
             transaction.commit()?;
             Ok(done)
@@ -109,6 +104,7 @@ impl Db {
 
 enum Unusable {
     Damaged(rusqlite::Error),
+    /// The reason, in words: it is only logged.
     NotWritable(String),
     Other(rusqlite::Error),
 }
@@ -117,11 +113,7 @@ impl Unusable {
     fn into_store_error(self, path: &Path) -> StoreError {
         match self {
             Self::Damaged(source) | Self::Other(source) => StoreError::Index { path: path.into(), source },
-            Self::NotWritable(text) => StoreError::Io {
-                action: "create",
-                path: path.into(),
-                source: io::Error::new(io::ErrorKind::PermissionDenied, text),
-            },
+            Self::NotWritable(text) => StoreError::Unindexed(text),
         }
     }
 }
@@ -130,11 +122,30 @@ impl From<rusqlite::Error> for Unusable {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error),
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                Self::NotWritable(error.to_string())
-            }
+            Some(
+                ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure,
+            ) => Self::NotWritable(error.to_string()),
             _ => Self::Other(error),
         }
+    }
+}
+
+fn replace(path: &Path, unusable: Unusable) -> Result<Connection> {
+    match unusable {
+        Unusable::Damaged(error) => {
+            tracing::warn!(path = %path.display(), %error, "the index is damaged and is made anew");
+            discard(path)?;
+            connect(path).map_err(|error| error.into_store_error(path))
+        }
+        Unusable::NotWritable(reason) => {
+            tracing::warn!(path = %path.display(), reason, "no index can be kept there, using memory");
+            in_memory().map_err(|source| StoreError::Index { path: path.to_owned(), source })
+        }
+        Unusable::Other(source) => Err(StoreError::Index { path: path.to_owned(), source }),
     }
 }
 
@@ -153,12 +164,16 @@ fn connect(path: &Path) -> Result<Connection, Unusable> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
-    // Losing the last moments in a power cut is fine here; being inconsistent would not be.
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     tune(&connection)?;
-    migrate(&connection)?;
+    if schema_version(&connection)? != SCHEMA_VERSION {
+        // Nothing is in it yet that a power cut could spoil.
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        create_schema(&connection)?;
+    }
+    // Losing the last moments in a power cut is fine here; being inconsistent would not be.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(connection)
 }
 
@@ -175,16 +190,14 @@ fn in_memory() -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+fn schema_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
 /// Two processes may meet an empty file at once; the transaction lets one of them fill it.
-fn migrate(connection: &Connection) -> rusqlite::Result<()> {
-    let version = |connection: &Connection| {
-        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-    };
-    if version(connection)? == SCHEMA_VERSION {
-        return Ok(());
-    }
+fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let migrated = match version(connection) {
+    let created = match schema_version(connection) {
         Ok(SCHEMA_VERSION) => Ok(()),
         Ok(_) => connection
             .execute_batch("DROP TABLE IF EXISTS threads; DROP TABLE IF EXISTS dirs;")
@@ -192,12 +205,12 @@ fn migrate(connection: &Connection) -> rusqlite::Result<()> {
             .and_then(|()| connection.pragma_update(None, "user_version", SCHEMA_VERSION)),
         Err(error) => Err(error),
     };
-    connection.execute_batch(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    migrated
+    connection.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    created
 }
 
 /// Removes an index that cannot be used and puts an empty file in its place.
-pub fn discard(path: &Path) -> Result<()> {
+fn discard(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

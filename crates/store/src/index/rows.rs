@@ -143,9 +143,8 @@ pub fn remove_file(connection: &Connection, dir: &str, file: &str) -> rusqlite::
 pub fn files_in(connection: &Connection, dir: &str) -> rusqlite::Result<Vec<(String, FileStamp)>> {
     let sql = "SELECT file, size, mtime FROM threads WHERE dir = (SELECT id FROM dirs WHERE path = ?1)";
     let mut select = connection.prepare_cached(sql)?;
-    let files = select.query_map([dir], |row| {
-        Ok((row.get(0)?, FileStamp { size: row.get(1)?, mtime: row.get(2)? }))
-    })?;
+    let files = select
+        .query_map([dir], |row| Ok((row.get(0)?, FileStamp { size: row.get(1)?, mtime: row.get(2)? })))?;
     files.collect()
 }
 

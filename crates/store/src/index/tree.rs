@@ -12,7 +12,10 @@ use std::{
     fs::{self, File},
     io,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{self, AtomicU64},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -57,12 +60,19 @@ impl Found {
 #[derive(Default)]
 pub struct Tree {
     dirs: BTreeMap<String, Dir>,
-    looks: u64,
 }
 
 /// Which look at the directories found something; others may be under way at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look(u64);
+
+impl Look {
+    /// Never one that a tree of this process has seen before, so that a late reader cannot confuse them.
+    fn next() -> Self {
+        static LOOKS: AtomicU64 = AtomicU64::new(0);
+        Self(LOOKS.fetch_add(1, atomic::Ordering::Relaxed))
+    }
+}
 
 #[derive(Clone, Copy, Default)]
 struct Dir {
@@ -76,7 +86,7 @@ enum State {
     #[default]
     Unknown,
     /// Its files are being read; `settled` says whether to trust `mtime` afterwards.
-    Reading { look: u64, settled: bool },
+    Reading { look: Look, settled: bool },
     /// The index is complete for it as of `mtime`.
     Clean,
 }
@@ -89,8 +99,10 @@ pub struct Active(Mutex<HashSet<String>>);
 impl Active {
     /// Call before the first change in a directory.
     pub fn enter(&self, layout: &Layout, dir: &str) {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.to_owned()) {
-            let touched = File::open(layout.absolute(dir)).and_then(|dir| dir.set_modified(SystemTime::now()));
+        if !self.holds(dir) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.to_owned());
+            let touched =
+                File::open(layout.absolute(dir)).and_then(|dir| dir.set_modified(SystemTime::now()));
             if let Err(error) = touched {
                 tracing::debug!(dir, %error, "cannot touch a directory of threads");
             }
@@ -107,13 +119,18 @@ impl Tree {
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let clean = rows::clean_dirs(connection)?.into_iter();
         let dirs = clean.map(|(path, mtime)| (path, Dir { mtime, state: State::Clean })).collect();
-        Ok(Self { dirs, looks: 0 })
+        Ok(Self { dirs })
     }
 
     /// Looks at every directory, takes out of the index what is gone, and returns what it has to read.
-    /// The caller reads these files and then calls [`Tree::finish`].
-    pub fn look(&mut self, layout: &Layout, connection: &Connection) -> rusqlite::Result<(Look, Vec<Found>)> {
-        self.looks += 1;
+    /// The caller reads these files and then calls [`Tree::finish`]. `None` when no directory changed.
+    pub fn look(
+        &mut self,
+        layout: &Layout,
+        connection: &Connection,
+    ) -> rusqlite::Result<Option<(Look, Vec<Found>)>> {
+        let look = Look::next();
+        let mut changed = false;
         let mut found = Vec::new();
         let mut todo: Vec<String> = [SESSIONS, ARCHIVED].map(str::to_owned).into();
         todo.extend(self.dirs.keys().filter(|dir| *dir != SESSIONS && *dir != ARCHIVED).cloned());
@@ -122,21 +139,21 @@ impl Tree {
             match fs::metadata(&path) {
                 Ok(now) if self.is_current(&dir, summary::nanoseconds(&now)) => {}
                 Ok(now) => {
-                    let subdirs = self.read(&dir, &path, &now, connection, &mut found)?;
+                    changed = true;
+                    let subdirs = self.read(&dir, &path, (look, &now), connection, &mut found)?;
                     todo.extend(subdirs.into_iter().filter(|subdir| !self.dirs.contains_key(subdir)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget(&dir, connection)?,
                 Err(error) => tracing::warn!(path = %path.display(), %error, "cannot look at threads"),
             }
         }
-        Ok((Look(self.looks), found))
+        Ok(changed.then_some((look, found)))
     }
 
     fn is_current(&self, dir: &str, mtime: i64) -> bool {
         self.dirs.get(dir).is_some_and(|known| match known.state {
             State::Unknown => false,
-            State::Reading { .. } => true,
-            State::Clean => known.mtime == mtime,
+            State::Reading { .. } | State::Clean => known.mtime == mtime,
         })
     }
 
@@ -152,10 +169,11 @@ impl Tree {
         &mut self,
         dir: &str,
         path: &Path,
-        now: &fs::Metadata,
+        now: (Look, &fs::Metadata),
         connection: &Connection,
         found: &mut Vec<Found>,
     ) -> rusqlite::Result<Vec<String>> {
+        let (look, now) = now;
         let mtime = summary::nanoseconds(now);
         let settled = is_settled(mtime);
         let entries = match fs::read_dir(path) {
@@ -186,7 +204,7 @@ impl Tree {
         for file in known.into_keys() {
             rows::remove_file(connection, dir, &file)?;
         }
-        self.dirs.insert(dir.to_owned(), Dir { mtime, state: State::Reading { look: self.looks, settled } });
+        self.dirs.insert(dir.to_owned(), Dir { mtime, state: State::Reading { look, settled } });
         Ok(subdirs)
     }
 
@@ -194,7 +212,7 @@ impl Tree {
     pub fn finish(&mut self, done: Look, connection: &Connection, active: &Active) -> rusqlite::Result<()> {
         for (path, dir) in &mut self.dirs {
             let State::Reading { look, settled } = dir.state else { continue };
-            if look != done.0 {
+            if look != done {
                 continue;
             }
             dir.state = if settled { State::Clean } else { State::Unknown };
@@ -208,7 +226,7 @@ impl Tree {
     /// Not everything found could be read: those directories are looked at again next time.
     pub fn abandon(&mut self, failed: Look) {
         for dir in self.dirs.values_mut() {
-            if matches!(dir.state, State::Reading { look, .. } if look == failed.0) {
+            if matches!(dir.state, State::Reading { look, .. } if look == failed) {
                 dir.state = State::Unknown;
             }
         }

@@ -3,4 +3,16 @@
 
 mod support;
 
+mod archive;
+mod blobs;
+mod damage;
+mod failures;
+mod fork;
+mod golden;
+mod history;
+mod list;
+mod many;
+mod outside;
+mod processes;
+mod records;
 mod timings;

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use codicil_protocol::{
@@ -80,6 +81,20 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+const CHILD: &str = "CODICIL_STORE_TEST_HOME";
+
+/// One ignored test of this binary as a process of its own, on the given home.
+pub fn child(test: &str, home: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).env(CHILD, home);
+    command
+}
+
+/// The home of a test that [`child`] runs; `None` when somebody runs all ignored tests.
+pub fn is_child() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
 pub fn previews(page: &Page) -> Vec<String> {
     page.threads.iter().map(|thread| thread.preview.clone()).collect()
 }
@@ -88,27 +103,11 @@ pub fn meta(id: &ThreadId) -> Meta {
     Meta::new(id.clone(), "/work/project", SessionSource::Vscode, "mock")
 }
 
-/// The id of a thread created at some millisecond.
+/// The id of a thread created at some millisecond: a new one with its time replaced.
 pub fn id_at(millisecond: u64) -> ThreadId {
-    let mut bytes = *Uuid::new_v4_like().as_bytes();
+    let mut bytes = *Uuid::now_v7().as_bytes();
     bytes[..6].copy_from_slice(&millisecond.to_be_bytes()[2..]);
-    bytes[6] = 0x70 | (bytes[6] & 0x0f);
     ThreadId::from(Uuid::from_bytes(bytes).to_string())
-}
-
-trait NewV4 {
-    fn new_v4_like() -> Uuid;
-}
-
-impl NewV4 for Uuid {
-    /// Random bytes out of a version 7 id, whose end is random.
-    fn new_v4_like() -> Uuid {
-        let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&one.as_bytes()[8..]);
-        bytes[8..].copy_from_slice(&two.as_bytes()[8..]);
-        Uuid::from_bytes(bytes)
-    }
 }
 
 pub fn user(turn: &str, text: &str) -> ThreadItem {

@@ -1,6 +1,6 @@
 //! One connection of a test: typed calls, and messages that wait to be read.
 
-use std::{marker::PhantomData, path::Path};
+use std::{marker::PhantomData, ops::ControlFlow, path::Path};
 
 use bytes::Bytes;
 use codicil_protocol::{
@@ -89,7 +89,8 @@ impl Client {
 
     /// Sends a message that has an id and returns the whole answer, untyped.
     pub async fn exchange(&mut self, message: Value) -> Value {
-        let id: RequestId = serde_json::from_value(message["id"].clone()).expect("the message has an id");
+        let id = message.get("id").cloned().unwrap_or_default();
+        let id: RequestId = serde_json::from_value(id).expect("the message has an id");
         self.send_raw(message.to_string()).await;
         match self.answer_to(&id, "the message").await {
             Ok(result) => json!({ "id": id, "result": result }),
@@ -107,6 +108,35 @@ impl Client {
         let message = message.into();
         self.inbox.note("→", &String::from_utf8_lossy(message.get(..1000).unwrap_or(&message)));
         assert!(self.wire.send(message).await, "the connection is over:\n{}", self.inbox.log());
+    }
+
+    /// Sends messages one after the other and hands on whatever arrives meanwhile and afterwards, as it
+    /// comes, until `take` has seen enough.
+    pub async fn flood(
+        &mut self,
+        messages: impl IntoIterator<Item = Bytes>,
+        mut take: impl FnMut(Value) -> ControlFlow<()>,
+    ) {
+        let mut messages = messages.into_iter();
+        let mut next = messages.next();
+        loop {
+            let (to_server, from_server) = self.wire.ends();
+            // Reading comes first: a server whose answers are not read may stop reading itself.
+            let arrived = tokio::select! {
+                biased;
+                arrived = timeout(PATIENCE, from_server.recv()) => arrived,
+                room = to_server.reserve(), if next.is_some() => {
+                    room.expect("the connection goes on").send(next.take().unwrap_or_default());
+                    next = messages.next();
+                    continue;
+                }
+            };
+            let message = arrived.expect("the server goes on answering").expect("the connection goes on");
+            let message = serde_json::from_slice(&message).expect("the server writes JSON");
+            if take(message).is_break() {
+                return;
+            }
+        }
     }
 
     /// Waits for a notification and reads everything up to it.

@@ -1,6 +1,8 @@
 //! What serves: this process or the real binary, and how a client reaches it.
 
+use codicil_config::{ConfigStore, Sources, SystemFiles};
 use codicil_server::{PROTOCOL_VERSION, Server, Setup};
+use codicil_store::Store;
 
 use super::{builder::Transport, home::Home, process::Process, wire::Wire};
 
@@ -15,11 +17,7 @@ impl Host {
     pub async fn start(transport: Transport, home: &Home) -> (Self, Wire) {
         match transport {
             Transport::InMemory => {
-                let server = Server::new(Setup {
-                    home: home.path().to_owned(),
-                    announced_version: PROTOCOL_VERSION.to_owned(),
-                    allow_unauthenticated: false,
-                });
+                let server = Server::new(setup(home));
                 let wire = Wire::in_memory(&server);
                 (Self::InProcess(server), wire)
             }
@@ -64,6 +62,19 @@ impl Host {
             Self::InProcess(_) => None,
             Self::Stdio(process) | Self::WebSocket { process, .. } => Some(process),
         }
+    }
+}
+
+/// As the binary would do it, but deaf to the machine's own configuration.
+fn setup(home: &Home) -> Setup {
+    let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
+    let folder = codicil_config::Home::new(home.path()).expect("the home is absolute");
+    Setup {
+        config: ConfigStore::new(Sources { system, ..Sources::of(folder) }),
+        store: Store::open(home.path()).expect("the home is a directory"),
+        cwd: home.places().workspace,
+        announced_version: PROTOCOL_VERSION.to_owned(),
+        allow_unauthenticated: false,
     }
 }
 

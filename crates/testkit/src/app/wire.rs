@@ -90,6 +90,11 @@ impl Wire {
         self.from_server.recv().await
     }
 
+    /// Both ends at once, for those who send and receive at the same time.
+    pub fn ends(&mut self) -> (&mpsc::Sender<Bytes>, &mut mpsc::Receiver<Bytes>) {
+        (self.to_server.as_ref().expect("the connection is open"), &mut self.from_server)
+    }
+
     /// What has arrived and was not asked for.
     pub fn try_receive(&mut self) -> Option<Bytes> {
         self.from_server.try_recv().ok()

@@ -1,0 +1,57 @@
+//! How a process ended, and the number that is told about it.
+
+use rustix::process::WaitIdStatus;
+
+/// How a process ended. A command that fails is a result, not an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It ended by itself with this code.
+    Code(i32),
+    /// A signal ended it; after [`crate::ProcessHandle::terminate`] this is `Signal(9)`.
+    Signal(i32),
+    /// It was ended because [`crate::Spec::timeout`] was over.
+    TimedOut,
+    /// Another part of the program waited for the process first and took its status.
+    Unknown,
+}
+
+impl Exit {
+    /// The exit code a shell would tell: 128 + n for signal n (137 for `SIGKILL`), 124 after a timeout.
+    pub fn code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128_i32.saturating_add(signal),
+            Exit::TimedOut => 124,
+            Exit::Unknown => -1,
+        }
+    }
+
+    /// True for an exit with code 0 and nothing else.
+    pub fn success(self) -> bool {
+        self == Exit::Code(0)
+    }
+
+    pub(crate) fn from_status(status: &WaitIdStatus) -> Exit {
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        let check = |exit: Exit, code: i32| assert_eq!(exit.code(), code, "{exit:?}");
+        check(Exit::Code(0), 0);
+        check(Exit::Code(7), 7);
+        check(Exit::Signal(9), 137);
+        check(Exit::Signal(15), 143);
+        check(Exit::TimedOut, 124);
+        check(Exit::Unknown, -1);
+    }
+}

@@ -1,0 +1,204 @@
+//! The process group of a child: the only thing this crate sends signals to, and only from here.
+//!
+//! A group id is safe to signal while its leader has not been reaped: the kernel gives the number to nobody else.
+//! So the leader stays a zombie until its owner is done with the group; [`Group::reap`] then closes it for good,
+//! and later kills do nothing.
+
+use std::sync::{Mutex, PoisonError};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
+
+use crate::{exit::Exit, spec::Reach};
+
+/// A group and session that this crate created by spawning its leader.
+pub(crate) struct Group {
+    leader: Pid,
+    reach: Reach,
+    reaped: Mutex<bool>,
+}
+
+impl Group {
+    /// Takes over a child that called `setsid` before it executed its program.
+    pub(crate) fn of_child(leader: Pid, reach: Reach) -> Group {
+        Group { leader, reach, reaped: Mutex::new(false) }
+    }
+
+    /// The id of the leader, which is also that of the group and of the session.
+    pub(crate) fn leader(&self) -> Pid {
+        self.leader
+    }
+
+    /// Kills every process of the group. Does nothing once the leader has been reaped.
+    pub(crate) fn kill(&self) {
+        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*reaped {
+            kill_group(self.leader);
+        }
+    }
+
+    /// Kills what [`Reach`] says. Only the task that also reaps may call this: looking through the session takes
+    /// a while, and its id must stay taken meanwhile.
+    pub(crate) fn kill_all(&self) {
+        self.kill();
+        let reaped = *self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.reach == Reach::Session && !reaped {
+            #[cfg(target_os = "linux")]
+            session::kill_groups(self.leader);
+        }
+    }
+
+    /// How the leader ended, if it did. It stays a zombie.
+    pub(crate) fn peek(&self) -> Option<Exit> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(self.leader), options) {
+            Ok(Some(status)) => Some(Exit::from_status(&status)),
+            Ok(None) | Err(Errno::INTR) => None,
+            // Somebody waited for every child of the program: the id is no longer ours to signal.
+            Err(_) => {
+                *self.reaped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                Some(Exit::Unknown)
+            }
+        }
+    }
+
+    /// Lets go of the leader, which has ended.
+    pub(crate) fn reap(&self) {
+        let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*reaped {
+            *reaped = true;
+            let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// The one call that sends a signal from the server. `kill(-1)` would reach every process of the machine and
+/// `kill(0)` the server's own group; hence the assertions.
+fn kill_group(group: Pid) {
+    assert!(group.as_raw_pid() > 1, "a group id must be greater than 1");
+    assert!(group.as_raw_pid() != own_group(), "the server's own group is never signalled");
+    // The group may be empty already, or belong to another user after a set-user-id program.
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+/// Through `libc`: where the leader of a group is outside of the process namespace its id reads as 0, which the type
+/// for ids in `rustix` cannot hold.
+fn own_group() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpgrp() }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) mod session {
+    //! The groups inside a session that this crate created, for [`Reach::Session`](crate::Reach).
+    //!
+    //! All members of a group are in one session, so a group with one member in ours is ours as a whole.
+
+    use std::mem::MaybeUninit;
+
+    use rustix::{
+        fs::{Mode, OFlags, RawDir, open},
+        process::Pid,
+    };
+
+    use super::kill_group;
+
+    /// How often the processes are looked through while new groups keep appearing.
+    const MAX_PASSES: usize = 100;
+
+    /// Kills every group of the session but the leader's own. A killed group cannot grow, so the look that finds
+    /// no new one is the last.
+    pub(super) fn kill_groups(session: Pid) {
+        let mut killed = vec![session];
+        for _ in 0..MAX_PASSES {
+            let before = killed.len();
+            each_group(|of_session, group| {
+                if of_session == session && !killed.contains(&group) {
+                    kill_group(group);
+                    killed.push(group);
+                }
+            });
+            if killed.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Calls `found` with session and group of every process. Neither allocates nor locks: the guard calls this
+    /// in a forked process.
+    pub(crate) fn each_group(mut found: impl FnMut(Pid, Pid)) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(proc) = open(c"/proc", flags, Mode::empty()) else { return };
+        let mut buffer = [MaybeUninit::uninit(); 8192];
+        let mut entries = RawDir::new(&proc, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            let Some(pid) = parse_pid(entry.file_name().to_bytes()) else { continue };
+            if let Some((session, group)) = place(pid) {
+                found(session, group);
+            }
+        }
+    }
+
+    /// Session and group of a process. Those of the kernel's threads, and of what is outside of the process namespace,
+    /// read as 0.
+    fn place(pid: Pid) -> Option<(Pid, Pid)> {
+        let pid = pid.as_raw_pid();
+        // SAFETY: takes and returns plain numbers.
+        let (group, session, again) = unsafe { (libc::getpgid(pid), libc::getsid(pid), libc::getpgid(pid)) };
+        // Asked twice: the answers then belong to one process, even if the number has changed hands. It may also have
+        // ended meanwhile, which reads as -1.
+        if group <= 0 || session <= 0 || group != again {
+            return None;
+        }
+        Pid::from_raw(session).zip(Pid::from_raw(group))
+    }
+
+    fn parse_pid(name: &[u8]) -> Option<Pid> {
+        let mut number: i32 = 0;
+        for &digit in name {
+            let digit = digit.is_ascii_digit().then(|| i32::from(digit & 0x0f))?;
+            number = number.checked_mul(10)?.checked_add(digit)?;
+        }
+        Pid::from_raw(number)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn only_numbers_are_processes() {
+            assert_eq!(parse_pid(b"4711"), Pid::from_raw(4711));
+            for name in ["", "0", "self", "12a", "99999999999"] {
+                assert_eq!(parse_pid(name.as_bytes()), None, "{name}");
+            }
+        }
+
+        #[test]
+        fn this_process_is_found() {
+            let own = place(rustix::process::getpid()).unwrap();
+            let mut seen = false;
+            each_group(|session, group| seen |= (session, group) == own);
+            assert!(seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "greater than 1")]
+    fn the_group_of_everybody_is_refused() {
+        kill_group(Pid::INIT);
+    }
+
+    #[test]
+    #[should_panic(expected = "own group")]
+    fn the_own_group_is_refused() {
+        kill_group(Pid::from_raw(own_group()).unwrap());
+    }
+}

@@ -1,0 +1,223 @@
+//! What a process writes, as a stream of chunks.
+//!
+//! Nothing is read ahead: the kernel's pipe is the only buffer, so a slow reader slows the process down and nobody
+//! else. Bytes are passed on as they are, in pieces as large as there are; nothing looks at lines.
+
+use std::{cell::RefCell, future::pending, io, os::fd::OwnedFd, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::exit::Exit;
+
+/// How long output is waited for after the process has ended, when something it started keeps a pipe open.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The largest chunk.
+const PIECE: usize = 256 * 1024;
+
+/// What is read of a stream after the grace, at most. More than a pipe or terminal holds, so all that the process
+/// itself wrote is there; and bounded, in case something it started never stops writing.
+const LAST_LOOK: usize = 1024 * 1024;
+
+/// A piece of output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub source: Source,
+    /// Never empty.
+    pub bytes: Bytes,
+}
+
+/// Where a chunk was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    Stdout,
+    Stderr,
+    /// Standard output and error of a process with a terminal, and the echo of its input.
+    Terminal,
+}
+
+/// The output of one process. Dropping it closes the server's ends of the pipes.
+pub struct Output {
+    /// Standard output or the terminal, and standard error, until they are closed.
+    readers: [Option<Reader>; 2],
+    /// Which of the two is looked at first; it alternates, so that neither starves the other.
+    second_first: bool,
+    exit: watch::Receiver<Option<Exit>>,
+    phase: Phase,
+}
+
+enum Phase {
+    Running,
+    /// The process has ended; what it wrote is still being read.
+    Draining {
+        until: Instant,
+    },
+    /// The grace is over: only what is there already.
+    LastLook,
+}
+
+enum Event {
+    Read(usize, io::Result<Bytes>),
+    Exited,
+    GraceOver,
+}
+
+impl Output {
+    pub(crate) fn pipes(
+        stdout: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
+        exit: watch::Receiver<Option<Exit>>,
+    ) -> io::Result<Output> {
+        let reader = |end: Option<OwnedFd>, source| {
+            end.map(|end| Ok(Reader::new(Arc::new(register(end, Interest::READABLE)?), source))).transpose()
+        };
+        let readers: [io::Result<_>; 2] = [reader(stdout, Source::Stdout), reader(stderr, Source::Stderr)];
+        let [stdout, stderr] = readers;
+        Ok(Output { readers: [stdout?, stderr?], second_first: false, exit, phase: Phase::Running })
+    }
+
+    pub(crate) fn terminal(controller: Arc<AsyncFd<OwnedFd>>, exit: watch::Receiver<Option<Exit>>) -> Output {
+        let reader = Reader::new(controller, Source::Terminal);
+        Output { readers: [Some(reader), None], second_first: false, exit, phase: Phase::Running }
+    }
+
+    /// The next piece, in order within each source. `None` when the process has ended and everything it wrote has
+    /// been read. Safe to drop while waiting: nothing is lost.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        loop {
+            if matches!(self.phase, Phase::Draining { until } if until <= Instant::now()) {
+                self.phase = Phase::LastLook;
+            }
+            if matches!(self.phase, Phase::LastLook) {
+                return self.readers.iter_mut().find_map(last_look);
+            }
+            if self.readers.iter().all(Option::is_none) {
+                exited(&mut self.exit).await;
+                return None;
+            }
+            match self.event().await {
+                Event::Read(from, bytes) => {
+                    if let Some(chunk) = self.on_read(from, bytes) {
+                        return Some(chunk);
+                    }
+                }
+                Event::Exited => self.phase = Phase::Draining { until: Instant::now() + GRACE },
+                Event::GraceOver => self.phase = Phase::LastLook,
+            }
+        }
+    }
+
+    async fn event(&mut self) -> Event {
+        let [one, two] = &mut self.readers;
+        let ((i, first), (j, second)) =
+            if self.second_first { ((1, two), (0, one)) } else { ((0, one), (1, two)) };
+        let (running, until) = match self.phase {
+            Phase::Draining { until } => (false, until),
+            _ => (true, Instant::now()),
+        };
+        tokio::select! {
+            biased;
+            bytes = read(first) => Event::Read(i, bytes),
+            bytes = read(second) => Event::Read(j, bytes),
+            () = exited(&mut self.exit), if running => Event::Exited,
+            () = sleep_until(until), if !running => Event::GraceOver,
+        }
+    }
+
+    fn on_read(&mut self, from: usize, bytes: io::Result<Bytes>) -> Option<Chunk> {
+        let reader = self.readers.get_mut(from)?;
+        let chunk = match bytes {
+            Ok(bytes) if !bytes.is_empty() => Some(Chunk { source: reader.as_ref()?.source, bytes }),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(%error, "the output of a process cannot be read further");
+                None
+            }
+        };
+        match chunk {
+            Some(_) => self.second_first = from == 0,
+            None => *reader = None,
+        }
+        chunk
+    }
+}
+
+/// Makes a descriptor non-blocking and known to the runtime of the caller.
+pub(crate) fn register(end: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&end, true)?;
+    // SAFETY: an `OwnedFd` is open and stays the same descriptor as long as it lives, and it moves in here.
+    Ok(unsafe { AsyncFd::register_with_interest(end, interest) }?)
+}
+
+async fn exited(exit: &mut watch::Receiver<Option<Exit>>) {
+    // An error means that the keeper is gone, and then the process is too.
+    let _ = exit.wait_for(Option::is_some).await;
+}
+
+async fn read(reader: &mut Option<Reader>) -> io::Result<Bytes> {
+    match reader {
+        Some(reader) => reader.read().await,
+        None => pending().await,
+    }
+}
+
+/// What is there without waiting, within the bound.
+fn last_look(place: &mut Option<Reader>) -> Option<Chunk> {
+    let reader = place.as_mut()?;
+    let bytes = take(reader.end.get_ref()).ok().filter(|bytes| !bytes.is_empty() && reader.left > 0);
+    let Some(mut bytes) = bytes else {
+        *place = None;
+        return None;
+    };
+    bytes.truncate(reader.left);
+    reader.left -= bytes.len();
+    Some(Chunk { source: reader.source, bytes })
+}
+
+struct Reader {
+    end: Arc<AsyncFd<OwnedFd>>,
+    source: Source,
+    /// How much of [`LAST_LOOK`] is left.
+    left: usize,
+}
+
+impl Reader {
+    fn new(end: Arc<AsyncFd<OwnedFd>>, source: Source) -> Reader {
+        Reader { end, source, left: LAST_LOOK }
+    }
+
+    /// Waits for output; empty at its end.
+    async fn read(&mut self) -> io::Result<Bytes> {
+        self.end.async_io(Interest::READABLE, take).await
+    }
+}
+
+thread_local! {
+    /// Shared by all processes that are read on this thread, so that an idle process holds no buffer.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(PIECE));
+}
+
+/// Takes what is there, up to a piece, in as many reads as that needs: a program that writes short lines is woken
+/// and told of as rarely as one that writes long blocks.
+fn take(end: &OwnedFd) -> io::Result<Bytes> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        while scratch.len() < PIECE {
+            match rustix::io::read(end, rustix::buffer::spare_capacity(scratch)) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                // A terminal says so when its last user has closed it.
+                Err(Errno::IO) => break,
+                Err(error) if scratch.is_empty() => return Err(error.into()),
+                Err(_) => break,
+            }
+        }
+        Ok(Bytes::copy_from_slice(scratch))
+    })
+}

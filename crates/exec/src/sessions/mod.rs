@@ -1,0 +1,234 @@
+//! Commands that outlive the call that started them: `exec_command` starts one and waits a little, `write_stdin` types
+//! into it and waits again.
+//!
+//! Everything a session writes goes two ways: into a bounded buffer, from which each [`Report`] takes what is new, and,
+//! if asked for, as [`SessionEvent`]s to a channel of the caller's. The channel's bound is the session's: when it is
+//! full the command waits. Dropping the last [`Sessions`] ends every session.
+
+mod pump;
+mod table;
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
+
+use self::{
+    pump::{Pump, Session},
+    table::{Seat, Table, Visit},
+};
+use crate::{
+    exit::Exit, head_tail::HeadTail, output::Chunk, process::Process, spawner::SpawnError, spec::Spec,
+};
+
+/// How long a command that closed its input has to prove that it was ending.
+const ENDING: Duration = Duration::from_millis(250);
+
+/// Names a session. Counted from 1 and never used again within one [`Sessions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whose sessions they are: limits count for each owner, and nobody reaches another's sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl<S: Into<Arc<str>>> From<S> for Owner {
+    fn from(name: S) -> Self {
+        Owner(name.into())
+    }
+}
+
+/// The ceilings.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions of one owner, including those that have ended and were not asked about since.
+    pub per_owner: usize,
+    /// Bytes of unread output that one session keeps, head and tail.
+    pub buffer: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { per_owner: 64, buffer: 1024 * 1024 }
+    }
+}
+
+/// What a call that waited has to tell.
+#[derive(Debug)]
+pub struct Report {
+    pub id: SessionId,
+    /// The output since the last report.
+    pub output: HeadTail,
+    /// Set when the session is over; its id is then unknown.
+    pub exit: Option<Exit>,
+    /// How long this call has waited.
+    pub waited: Duration,
+}
+
+/// What happens in a session, whether or not somebody waits for it.
+#[derive(Debug)]
+pub enum SessionEvent {
+    Output {
+        id: SessionId,
+        chunk: Chunk,
+    },
+    /// The last event of a session.
+    Ended {
+        id: SessionId,
+        exit: Exit,
+        ending: Ending,
+        ran: Duration,
+    },
+}
+
+/// Why a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The command ended.
+    ByItself,
+    /// By [`Sessions::end`] or [`Sessions::end_all`].
+    Asked,
+    /// It was the one to go when its owner had too many.
+    Evicted,
+}
+
+/// Why a session could not be started or used.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("no session with id {0}")]
+    Unknown(SessionId),
+    #[error("stdin of session {0} is closed")]
+    InputClosed(SessionId),
+    #[error("failed to write to session {0}: {1}")]
+    Write(SessionId, io::Error),
+    #[error("all {0} sessions are in use")]
+    TooMany(usize),
+}
+
+/// The sessions of all owners. Clones are the same sessions.
+#[derive(Clone, Default)]
+pub struct Sessions {
+    table: Arc<Mutex<Table>>,
+}
+
+impl Sessions {
+    pub fn new(limits: Limits) -> Sessions {
+        Sessions { table: Arc::new(Mutex::new(Table::new(limits))) }
+    }
+
+    /// Starts a command and returns at once. Its output goes to `events` too, if given. When the owner has too many
+    /// sessions, the least recently used one makes room: of those that have ended, else of those nobody waits for.
+    pub async fn open(
+        &self,
+        owner: &Owner,
+        spec: Spec,
+        events: Option<mpsc::Sender<SessionEvent>>,
+    ) -> Result<SessionId, SessionError> {
+        // Room is made before the command runs: once it ran, it cannot be refused.
+        let seat = Seat::take(&self.table, owner)?;
+        let process = Process::spawn(spec).await?;
+        Ok(seat.fill(|id, buffer| Pump::new(id, process, buffer, events)))
+    }
+
+    /// [`Sessions::open`], then [`Sessions::wait`].
+    pub async fn start(
+        &self,
+        owner: &Owner,
+        spec: Spec,
+        events: Option<mpsc::Sender<SessionEvent>>,
+        time: Duration,
+    ) -> Result<Report, SessionError> {
+        let id = self.open(owner, spec, events).await?;
+        self.wait(owner, id, time).await
+    }
+
+    /// Waits until the session is over or the time is, and reports what is new.
+    pub async fn wait(&self, owner: &Owner, id: SessionId, time: Duration) -> Result<Report, SessionError> {
+        self.write(owner, id, Bytes::new(), time).await
+    }
+
+    /// Types into a session, then waits as [`Sessions::wait`] does. Input that the command does not take in that time
+    /// is still given to it later.
+    pub async fn write(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        input: impl Into<Bytes>,
+        time: Duration,
+    ) -> Result<Report, SessionError> {
+        let since = Instant::now();
+        let visit = Visit::begin(&self.table, owner, id)?;
+        let (session, input) = (visit.session(), input.into());
+        if !input.is_empty()
+            && let Ok(Err(error)) = timeout(time, session.write(input)).await
+        {
+            refused(session, error).await?;
+        }
+        let left = time.saturating_sub(since.elapsed());
+        let _ = timeout(left, session.ended()).await;
+        Ok(visit.report(since.elapsed()))
+    }
+
+    /// Ends a session. True if the owner has it and it still ran.
+    pub async fn end(&self, owner: &Owner, id: SessionId) -> bool {
+        let removed = lock(&self.table).remove(owner, id);
+        match removed {
+            Some(session) => stop(&session).await,
+            None => false,
+        }
+    }
+
+    /// Ends all sessions of an owner and returns how many of them still ran.
+    pub async fn end_all(&self, owner: &Owner) -> usize {
+        let sessions = lock(&self.table).remove_all(owner);
+        // All at once first, then the waits.
+        sessions.iter().for_each(|session| session.stop(Ending::Asked));
+        let mut count = 0;
+        for session in &sessions {
+            count += usize::from(stop(session).await);
+        }
+        count
+    }
+
+    /// The sessions of an owner that still run, oldest first.
+    pub fn running(&self, owner: &Owner) -> Vec<SessionId> {
+        lock(&self.table).running(owner)
+    }
+}
+
+/// A command that could not be written to because it was ending is a report, not an error.
+async fn refused(session: &Session, error: SessionError) -> Result<(), SessionError> {
+    let patience = match error {
+        // The pipe is closed a moment before the end is known.
+        SessionError::Write(..) => ENDING,
+        _ => Duration::ZERO,
+    };
+    timeout(patience, session.process.exit()).await.map(drop).map_err(|_| error)
+}
+
+/// Kills the command and waits for its end. True if it did not end by itself.
+async fn stop(session: &Session) -> bool {
+    session.stop(Ending::Asked);
+    session.process.exit().await;
+    session.ending() != Ending::ByItself
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,193 @@
+//! One session: what others see of it, and the task that moves its input and output.
+
+use std::{
+    future::pending,
+    io,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use super::{Ending, SessionError, SessionEvent, SessionId};
+use crate::{
+    exit::Exit,
+    head_tail::HeadTail,
+    input::Stdin,
+    output::Chunk,
+    process::{Process, ProcessHandle},
+};
+
+/// How many writes may wait for a command that does not read.
+const MAX_WRITES: usize = 16;
+
+/// What the table and the pump of a session share.
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) process: ProcessHandle,
+    unread: Mutex<HeadTail>,
+    /// Set after the last output is in `unread`.
+    exit: watch::Sender<Option<Exit>>,
+    ending: OnceLock<Ending>,
+    writes: mpsc::Sender<Write>,
+}
+
+struct Write {
+    bytes: Bytes,
+    done: oneshot::Sender<Result<(), SessionError>>,
+}
+
+impl Session {
+    /// Queues input and waits until the command has been given all of it.
+    pub(super) async fn write(&self, bytes: Bytes) -> Result<(), SessionError> {
+        let (done, written) = oneshot::channel();
+        // The pump is gone when the session has ended.
+        self.writes.send(Write { bytes, done }).await.map_err(|_| SessionError::InputClosed(self.id))?;
+        written.await.unwrap_or(Err(SessionError::InputClosed(self.id)))
+    }
+
+    pub(super) async fn ended(&self) {
+        let _ = self.exit.subscribe().wait_for(Option::is_some).await;
+    }
+
+    pub(super) fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    pub(super) fn take_unread(&self) -> HeadTail {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Kills the command, unless it has ended; the first reason is the one that is told.
+    pub(super) fn stop(&self, why: Ending) {
+        if self.process.try_exit().is_none() {
+            let _ = self.ending.set(why);
+        }
+        self.process.terminate();
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        self.ending.get().copied().unwrap_or(Ending::ByItself)
+    }
+}
+
+/// The task of a session, before it runs.
+pub(super) struct Pump {
+    pub(super) session: Arc<Session>,
+    process: Process,
+    writes: mpsc::Receiver<Write>,
+    writing: Option<Write>,
+    events: Option<mpsc::Sender<SessionEvent>>,
+    since: Instant,
+}
+
+enum Event {
+    Output(Chunk),
+    OutputEnded,
+    Write(Write),
+    Written(io::Result<usize>),
+}
+
+impl Pump {
+    pub(super) fn new(
+        id: SessionId,
+        process: Process,
+        buffer: usize,
+        events: Option<mpsc::Sender<SessionEvent>>,
+    ) -> Pump {
+        let (sender, writes) = mpsc::channel(MAX_WRITES);
+        let session = Arc::new(Session {
+            id,
+            process: process.handle(),
+            unread: Mutex::new(HeadTail::new(buffer)),
+            exit: watch::Sender::new(None),
+            ending: OnceLock::new(),
+            writes: sender,
+        });
+        Pump { session, process, writes, writing: None, events, since: Instant::now() }
+    }
+
+    /// Until the command has ended and everything it wrote has been passed on.
+    pub(super) async fn run(mut self) {
+        loop {
+            match self.next_event().await {
+                Event::Output(chunk) => self.on_output(chunk).await,
+                Event::Write(write) => self.on_write(write),
+                Event::Written(result) => self.on_written(result),
+                Event::OutputEnded => break,
+            }
+        }
+        self.finish().await;
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let Process { stdin, output, .. } = &mut self.process;
+        let idle = self.writing.is_none();
+        tokio::select! {
+            chunk = output.next() => chunk.map_or(Event::OutputEnded, Event::Output),
+            result = write_some(stdin, &self.writing) => Event::Written(result),
+            Some(write) = self.writes.recv(), if idle => Event::Write(write),
+        }
+    }
+
+    async fn on_output(&mut self, chunk: Chunk) {
+        self.session.unread.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk.bytes);
+        self.tell(SessionEvent::Output { id: self.session.id, chunk }).await;
+    }
+
+    fn on_write(&mut self, write: Write) {
+        if self.process.stdin.is_some() {
+            self.writing = Some(write);
+        } else {
+            let _ = write.done.send(Err(SessionError::InputClosed(self.session.id)));
+        }
+    }
+
+    fn on_written(&mut self, result: io::Result<usize>) {
+        let Some(mut write) = self.writing.take() else { return };
+        match result {
+            Ok(count) if count < write.bytes.len() => {
+                write.bytes.advance(count);
+                self.writing = Some(write);
+            }
+            // Whoever wrote may have stopped waiting.
+            Ok(_) => _ = write.done.send(Ok(())),
+            Err(error) => {
+                self.process.stdin = None;
+                let _ = write.done.send(Err(SessionError::Write(self.session.id, error)));
+            }
+        }
+    }
+
+    async fn finish(mut self) {
+        let exit = self.process.exit().await;
+        let (session, since) = (self.session.clone(), self.since);
+        let (id, ending, ran) = (session.id, session.ending(), since.elapsed());
+        let events = self.events.take();
+        // Lets go of the process first: an ended session has nothing left running.
+        drop(self);
+        session.exit.send_replace(Some(exit));
+        if let Some(events) = events {
+            let _ = events.send(SessionEvent::Ended { id, exit, ending, ran }).await;
+        }
+    }
+
+    async fn tell(&mut self, event: SessionEvent) {
+        if let Some(events) = &self.events
+            && events.send(event).await.is_err()
+        {
+            // Nobody listens any more; the session goes on.
+            self.events = None;
+        }
+    }
+}
+
+async fn write_some(stdin: &mut Option<Stdin>, writing: &Option<Write>) -> io::Result<usize> {
+    match (stdin, writing) {
+        (Some(stdin), Some(write)) => stdin.write_some(&write.bytes).await,
+        _ => pending().await,
+    }
+}

@@ -1,0 +1,176 @@
+//! Which sessions there are, and who makes room for whom. Touched under a lock for a few lines at a time.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::task::JoinSet;
+
+use super::{
+    Ending, Limits, Owner, Report, SessionError, SessionId, lock,
+    pump::{Pump, Session},
+};
+
+/// All sessions that somebody may still ask about.
+#[derive(Default)]
+pub(super) struct Table {
+    limits: Limits,
+    sessions: BTreeMap<SessionId, Entry>,
+    /// Places promised to commands that are being started.
+    starting: HashMap<Owner, usize>,
+    last_id: u32,
+    /// Counts uses, so that the least recent one can be found.
+    uses: u64,
+    /// The tasks of all sessions; dropping the table ends them, and with them their commands.
+    pumps: JoinSet<()>,
+}
+
+struct Entry {
+    owner: Owner,
+    session: Arc<Session>,
+    used: u64,
+    visits: usize,
+}
+
+impl Table {
+    pub(super) fn new(limits: Limits) -> Table {
+        Table { limits, ..Table::default() }
+    }
+
+    pub(super) fn remove(&mut self, owner: &Owner, id: SessionId) -> Option<Arc<Session>> {
+        self.sessions.get(&id).filter(|entry| entry.owner == *owner)?;
+        self.sessions.remove(&id).map(|entry| entry.session)
+    }
+
+    pub(super) fn remove_all(&mut self, owner: &Owner) -> Vec<Arc<Session>> {
+        self.sessions
+            .extract_if(.., |_, entry| entry.owner == *owner)
+            .map(|(_, entry)| entry.session)
+            .collect()
+    }
+
+    pub(super) fn running(&self, owner: &Owner) -> Vec<SessionId> {
+        let running = |entry: &Entry| entry.owner == *owner && entry.session.process.try_exit().is_none();
+        self.sessions.iter().filter(|(_, entry)| running(entry)).map(|(id, _)| *id).collect()
+    }
+
+    /// Makes sure that one more session fits.
+    fn make_room(&mut self, owner: &Owner) -> Result<(), SessionError> {
+        let starting = self.starting.get(owner).copied().unwrap_or_default();
+        let open = self.sessions.values().filter(|entry| entry.owner == *owner).count();
+        if open + starting < self.limits.per_owner {
+            return Ok(());
+        }
+        let victim = self.victim(owner).ok_or(SessionError::TooMany(self.limits.per_owner))?;
+        if let Some(entry) = self.sessions.remove(&victim) {
+            entry.session.stop(Ending::Evicted);
+        }
+        Ok(())
+    }
+
+    /// The one to go: the least recently used of those that have ended, else of those that nobody waits for.
+    fn victim(&self, owner: &Owner) -> Option<SessionId> {
+        self.sessions
+            .iter()
+            .filter(|(_, entry)| entry.owner == *owner && entry.visits == 0)
+            .min_by_key(|(_, entry)| (entry.session.exit().is_none(), entry.used))
+            .map(|(id, _)| *id)
+    }
+
+    fn insert(&mut self, owner: Owner, new: impl FnOnce(SessionId, usize) -> Pump) -> SessionId {
+        // Those that are done are forgotten here, so the set stays as large as the table.
+        while self.pumps.try_join_next().is_some() {}
+        self.last_id = self.last_id.wrapping_add(1).max(1);
+        let id = SessionId(self.last_id);
+        let pump = new(id, self.limits.buffer);
+        let session = pump.session.clone();
+        self.pumps.spawn(pump.run());
+        let used = self.use_now();
+        self.sessions.insert(id, Entry { owner, session, used, visits: 0 });
+        id
+    }
+
+    fn use_now(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
+    }
+}
+
+/// A place kept for a command that is being started, given back if it is not.
+pub(super) struct Seat<'a> {
+    table: &'a Mutex<Table>,
+    owner: Owner,
+}
+
+impl<'a> Seat<'a> {
+    pub(super) fn take(table: &'a Mutex<Table>, owner: &Owner) -> Result<Seat<'a>, SessionError> {
+        let mut locked = lock(table);
+        locked.make_room(owner)?;
+        *locked.starting.entry(owner.clone()).or_default() += 1;
+        Ok(Seat { table, owner: owner.clone() })
+    }
+
+    pub(super) fn fill(self, new: impl FnOnce(SessionId, usize) -> Pump) -> SessionId {
+        lock(self.table).insert(self.owner.clone(), new)
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut table = lock(self.table);
+        if let Some(count) = table.starting.get_mut(&self.owner) {
+            *count -= 1;
+            if *count == 0 {
+                table.starting.remove(&self.owner);
+            }
+        }
+    }
+}
+
+/// A call that uses a session. While it lasts, the session does not make room for others.
+pub(super) struct Visit<'a> {
+    table: &'a Mutex<Table>,
+    session: Arc<Session>,
+}
+
+impl<'a> Visit<'a> {
+    pub(super) fn begin(
+        table: &'a Mutex<Table>,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Visit<'a>, SessionError> {
+        let mut locked = lock(table);
+        let used = locked.use_now();
+        let entry = locked.sessions.get_mut(&id).filter(|entry| entry.owner == *owner);
+        let entry = entry.ok_or(SessionError::Unknown(id))?;
+        entry.used = used;
+        entry.visits += 1;
+        Ok(Visit { table, session: entry.session.clone() })
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What is new. A session whose end is told is forgotten.
+    pub(super) fn report(self, waited: Duration) -> Report {
+        // The end first: if it has come, all output is there.
+        let exit = self.session.exit();
+        let output = self.session.take_unread();
+        let id = self.session.id;
+        if exit.is_some() {
+            lock(self.table).sessions.remove(&id);
+        }
+        Report { id, output, exit, waited }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = lock(self.table).sessions.get_mut(&self.session.id) {
+            entry.visits -= 1;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Pseudo-terminals: opening a pair and setting its size.
+
+use std::{io, os::fd::OwnedFd};
+
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, unlockpt},
+    termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
+};
+
+use crate::spec::Size;
+
+/// Both ends of a new terminal.
+pub(crate) struct Terminal {
+    /// The server's end.
+    pub(crate) controller: OwnedFd,
+    /// The end for the program. It must be closed in the server once the program has it, else the controller
+    /// never sees the end of the output.
+    pub(crate) user: OwnedFd,
+}
+
+pub(crate) fn open(size: Size) -> io::Result<Terminal> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let controller = openpt(flags)?;
+    grantpt(&controller)?;
+    unlockpt(&controller)?;
+    let user = open_user(&controller, flags)?;
+    let mut modes = tcgetattr(&user)?;
+    // Else erasing a character in line mode erases one byte of it.
+    modes.input_modes |= InputModes::IUTF8;
+    tcsetattr(&user, OptionalActions::Now, &modes)?;
+    resize(&controller, size)?;
+    Ok(Terminal { controller, user })
+}
+
+/// Tells the terminal its size; the kernel tells the programs in it.
+pub(crate) fn resize(controller: &OwnedFd, size: Size) -> io::Result<()> {
+    let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(controller, size)?)
+}
+
+/// Through the controller, not by name: the name may mean another terminal where `/dev/pts` is another one.
+#[cfg(target_os = "linux")]
+fn open_user(controller: &OwnedFd, flags: OpenptFlags) -> io::Result<OwnedFd> {
+    Ok(rustix::pty::ioctl_tiocgptpeer(controller, flags)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_user(controller: &OwnedFd, _flags: OpenptFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+
+    let name = rustix::pty::ptsname(controller, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(name, flags, Mode::empty())?)
+}

@@ -1,0 +1,142 @@
+//! Processes end with their owner, whole.
+
+use std::{fs, process::Command, thread};
+
+use codicil_exec::{Exit, Process, Reach, Size, Spec};
+use tokio::{runtime::Builder, sync::oneshot};
+
+use crate::support::{
+    alive, environment, pids, read_until, sh, start, until_dead, until_no_mark, until_reaped, with_stdin,
+    within,
+};
+
+const TREE: &str =
+    "sleep 1000 & (sleep 1000 & echo $!; sleep 1000) & echo $$ $!; sleep 1000 | cat & echo up; wait";
+
+#[tokio::test]
+async fn dropping_a_process_ends_its_whole_group() {
+    for tty in [None, Some(Size::default())] {
+        let mut process = start(Spec { tty, ..sh(TREE) }).await;
+        let seen = pids(&read_until(&mut process.output, "up").await);
+        assert!(seen.iter().all(|pid| alive(*pid)), "{seen:?}");
+        let leader = process.id();
+
+        drop(process);
+        until_dead(&seen).await;
+        until_reaped(&[leader]).await;
+    }
+}
+
+#[tokio::test]
+async fn taking_the_streams_out_does_not_keep_it_alive() {
+    let process = start(with_stdin(sh("cat"))).await;
+    let (leader, handle) = (process.id(), process.handle());
+    let take = |process: Process| (process.stdin, process.output);
+    let (stdin, mut output) = take(process);
+
+    assert_eq!(within(output.next()).await, None);
+    assert_eq!(handle.try_exit(), Some(Exit::Signal(9)));
+    until_reaped(&[leader]).await;
+    drop(stdin);
+}
+
+#[tokio::test]
+async fn each_process_leads_its_own_session_and_group() {
+    let process = start(sh("sleep 1000")).await;
+    let leader = rustix::process::Pid::from_raw(process.id() as i32);
+
+    assert_eq!(rustix::process::getsid(leader).ok(), leader);
+    assert_eq!(rustix::process::getpgid(leader).ok(), leader);
+}
+
+#[tokio::test]
+async fn jobs_with_groups_of_their_own_end_when_the_session_is_meant() {
+    // Both make groups: `timeout` always, the shell for its jobs where it has a terminal.
+    let jobs = "set -m; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; echo $$ up; wait";
+    for tty in [None, Some(Size::default())] {
+        let mut process = start(Spec { reach: Reach::Session, tty, ..sh(jobs) }).await;
+        let seen = pids(&read_until(&mut process.output, "up").await);
+        assert_eq!(seen.len(), 3);
+
+        drop(process);
+        until_dead(&seen).await;
+    }
+}
+
+#[tokio::test]
+async fn jobs_end_with_their_session_on_terminate_too() {
+    let mut process =
+        start(Spec { reach: Reach::Session, ..sh("timeout 1000 sh -c 'echo $$ up; cat' & wait") }).await;
+    let seen = pids(&read_until(&mut process.output, "up").await);
+
+    process.terminate();
+    until_dead(&seen).await;
+}
+
+#[tokio::test]
+async fn only_the_own_group_is_signalled_unless_the_session_is_meant() {
+    // The job has a group of its own; it ends by its own will, when the fifo is opened.
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let line = format!("timeout 1000 sh -c 'echo $$ up; cat {}' & wait", fifo.display());
+    let mut process = start(sh(&line)).await;
+    let (seen, leader) = (pids(&read_until(&mut process.output, "up").await), process.id());
+
+    drop(process);
+    until_reaped(&[leader]).await;
+    assert!(alive(seen[0]));
+    tokio::task::spawn_blocking(move || fs::write(fifo, "")).await.unwrap().unwrap();
+    until_dead(&seen).await;
+}
+
+#[tokio::test]
+async fn a_spawn_that_nobody_waits_for_leaves_nothing() {
+    let mark = format!("abandoned-{}", std::process::id());
+    let mut env = environment();
+    env.insert("EXEC_TEST_MARK".into(), mark.clone().into());
+    for _ in 0..50 {
+        let spec = Spec { env: env.clone(), ..sh("sleep 1000") };
+        tokio::select! {
+            biased;
+            process = Process::spawn(spec) => drop(process),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    // Everything in line before this one has been dealt with when it is done.
+    start(sh("true")).await;
+    until_no_mark(&mark).await;
+}
+
+#[test]
+fn a_process_outlives_the_thread_and_runtime_that_asked_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let line = format!("read word < {}; exit $word", fifo.display());
+    let asking = thread::spawn(move || {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async { tokio::spawn(async move { start(sh(&line)).await }).await.unwrap() })
+    });
+    let process = asking.join().unwrap();
+
+    fs::write(fifo, "5\n").unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { assert_eq!(within(process.exit()).await, Exit::Code(5)) });
+}
+
+#[test]
+fn a_process_ends_with_its_runtime_when_a_task_owned_it() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (told, asked) = oneshot::channel();
+    runtime.spawn(async move {
+        let process = start(sh("sleep 1000")).await;
+        told.send(process.id()).unwrap();
+        process.exit().await
+    });
+    let leader = runtime.block_on(asked).unwrap();
+
+    drop(runtime);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(until_reaped(&[leader]));
+}

@@ -1,0 +1,29 @@
+//! The person's shell really runs command lines.
+
+use codicil_exec::{Exit, Shell, Spec, Start, display};
+
+use crate::support::{environment, run};
+
+#[tokio::test]
+async fn the_users_shell_runs_lines_with_and_without_the_profile() {
+    let shell = tokio::task::spawn_blocking(Shell::of_user).await.unwrap();
+    assert!(shell.path().is_absolute() && shell.path().exists(), "{shell:?}");
+
+    for start in [Start::Login, Start::Plain] {
+        let argv = shell.argv("echo one && exit 3", start);
+        let done = run(Spec::new(&argv, "/", environment())).await;
+        assert_eq!(done.exit, Exit::Code(3), "{}", display(&argv));
+        assert!(done.stdout.into_bytes().ends_with(b"one\n"));
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_can_be_run() {
+    for line in ["echo it's", "printf 'a\\nb'", "echo \"$0\" !x ^y", "echo $((1+1)) `echo z`; echo ä"] {
+        let argv = Shell::at("/bin/sh").argv(line, Start::Plain);
+        let direct = run(Spec::new(&argv, "/", environment())).await;
+        let shown = run(Spec::new(["/bin/sh", "-c", &display(&argv)], "/", environment())).await;
+        assert_eq!(direct.stdout.into_bytes(), shown.stdout.into_bytes(), "{line}");
+        assert_eq!(direct.exit, shown.exit, "{line}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Large outputs are fast, and slow readers hold the process back instead of filling memory.
+
+use std::time::{Duration, Instant};
+
+use codicil_exec::{Cap, Spec};
+
+use crate::support::{environment, start, within};
+
+const SIZE: usize = 64_000_000;
+
+#[tokio::test]
+async fn large_output_comes_at_150_megabytes_per_second_at_least() {
+    let mut best = Duration::MAX;
+    // The machine may be busy with something else; it is not, three times in a row.
+    for _ in 0..3 {
+        let began = Instant::now();
+        let mut process =
+            start(Spec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
+        let (mut bytes, mut chunks) = (0, 0);
+        while let Some(chunk) = within(process.output.next()).await {
+            bytes += chunk.bytes.len();
+            chunks += 1;
+        }
+        best = best.min(began.elapsed());
+        assert_eq!(bytes, SIZE);
+        assert!(chunks <= SIZE / 16_384, "{chunks} chunks");
+    }
+
+    let rate = SIZE as f64 / 1e6 / best.as_secs_f64();
+    println!("{rate:.0} MB/s");
+    assert!(rate >= 150.0, "{rate:.0} MB/s");
+}
+
+#[tokio::test]
+async fn capture_of_large_output_keeps_to_its_cap() {
+    let spec = Spec::new(["seq", "1", "2000000"], "/", environment());
+    let done = within(start(spec).await.capture(Cap::HeadTail(1000))).await;
+
+    assert_eq!(done.stdout.len(), 1000);
+    assert_eq!(done.stdout.total(), 14_888_896);
+    assert_eq!(done.stdout.omitted(), 14_887_896);
+    assert!(done.stdout.head().starts_with(b"1\n2\n3\n"));
+    assert!(done.stdout.tail().ends_with(b"1999999\n2000000\n"));
+}
+
+#[tokio::test]
+async fn an_unread_process_is_held_back() {
+    let mut process = start(Spec::new(["yes"], "/", environment())).await;
+    within(process.output.next()).await.unwrap();
+
+    // It sleeps in the kernel, waiting for room in the pipe.
+    let waiting = async {
+        loop {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+            if stat.contains(") S ") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(waiting).await;
+}
+
+#[tokio::test]
+async fn zz_latency() {
+    for tty in [None, Some(codicil_exec::Size::default())] {
+        let mut v = vec![];
+        for _ in 0..300 {
+            let b = Instant::now();
+            let s = Spec { tty, ..Spec::new(["/bin/true"], "/", environment()) };
+            start(s).await.capture(Cap::Unlimited).await;
+            v.push(b.elapsed());
+        }
+        v.sort();
+        println!("{tty:?} p50 {:?} p90 {:?}", v[150], v[270]);
+    }
+}

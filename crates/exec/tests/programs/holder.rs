@@ -1,0 +1,94 @@
+//! A program that holds processes through this crate, for the tests to kill. Not for anything else.
+//!
+//! `hold MARK` starts some trees of processes, says `ready` and waits. `storm MARK` starts them for ever and says a
+//! line for each. `crowd` runs 200 commands at once and says what is left of them. `once CODE` runs one command and
+//! says its exit code. What carries MARK in its environment was started here.
+
+use std::{env, error::Error, fs, io::Write};
+
+use codicil_exec::{Cap, Environment, Input, Process, Reach, Size, Spec};
+use tokio::task::JoinSet;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Children, grandchildren in the background, and a pipeline.
+const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000 | cat & echo up; wait";
+
+/// Groups of their own inside the session.
+const JOBS: &str = "timeout 1000 sleep 1000 & timeout 1000 sh -c 'sleep 1000 | cat' & echo up; wait";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Outcome {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["hold", mark] => hold(mark).await,
+        ["storm", mark] => storm(mark).await,
+        ["crowd"] => crowd().await,
+        ["once", code] => once(code).await,
+        _ => Err("hold MARK | storm MARK | crowd | once CODE".into()),
+    }
+}
+
+fn spec(line: &str, mark: &str) -> Spec {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let env = Environment::from([("PATH".into(), path), ("EXEC_TEST_MARK".into(), mark.into())]);
+    Spec::new(["sh", "-c", line], "/", env)
+}
+
+fn say(line: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+async fn hold(mark: &str) -> Outcome {
+    let piped = Spec { stdin: Input::Piped, ..spec(TREE, mark) };
+    let in_terminal = Spec { tty: Some(Size::default()), ..spec(TREE, mark) };
+    let jobs = Spec { reach: Reach::Session, ..spec(JOBS, mark) };
+    let mut held = Vec::new();
+    for spec in [spec(TREE, mark), piped, in_terminal, jobs] {
+        let mut process = Process::spawn(spec).await?;
+        process.output.next().await.ok_or("it did not come up")?;
+        held.push(process);
+    }
+    say("ready")?;
+    std::future::pending().await
+}
+
+async fn storm(mark: &str) -> Outcome {
+    let mut held = Vec::new();
+    loop {
+        held.push(Process::spawn(spec(TREE, mark)).await?);
+        // Some end while others start.
+        if held.len() > 10 {
+            held.remove(0);
+        }
+        say("started")?;
+    }
+}
+
+async fn crowd() -> Outcome {
+    // The first spawn opens what stays open.
+    Process::spawn(spec("true", "")).await?.capture(Cap::Unlimited).await;
+    let open = || fs::read_dir("/proc/self/fd").map(Iterator::count);
+    let before = open()?;
+    let mut tasks = JoinSet::new();
+    for i in 0..200 {
+        tasks.spawn(async move {
+            let process =
+                Process::spawn(spec(&format!("echo {i}; echo {i} >&2; exit {i}"), "")).await.ok()?;
+            let done = process.capture(Cap::HeadTail(1024)).await;
+            let expected = format!("{i}\n").into_bytes();
+            let right = done.exit.code() == i && done.stdout.into_bytes() == expected;
+            Some(right && done.stderr.into_bytes() == expected)
+        });
+    }
+    let right = tasks.join_all().await.into_iter().filter(|right| *right == Some(true)).count();
+    say(&format!("right {right} descriptors {}", open()?.saturating_sub(before)))?;
+    std::future::pending().await
+}
+
+async fn once(code: &str) -> Outcome {
+    let done = Process::spawn(spec(&format!("exit {code}"), "")).await?.capture(Cap::Unlimited).await;
+    say(&done.exit.code().to_string())
+}

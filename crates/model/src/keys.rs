@@ -1,0 +1,86 @@
+//! Where the credentials of a provider come from, and the headers that carry them.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::{Auth, Credentials, Environment, ModelError, ProviderConfig, ProviderContext, Secret};
+
+/// The sources of a provider's credentials, in the order in which they are asked: a token in the config,
+/// the account that is signed in, a variable.
+pub(crate) struct Keys {
+    token: Option<Secret>,
+    auth: Option<Arc<dyn Auth>>,
+    env_key: Option<String>,
+    instructions: Option<String>,
+    is_login_possible: bool,
+    environment: Environment,
+}
+
+impl Keys {
+    pub fn new(config: &ProviderConfig, context: &ProviderContext) -> Self {
+        Self {
+            token: config.experimental_bearer_token.clone(),
+            auth: context.auth.clone().filter(|_| config.requires_openai_auth),
+            env_key: config.env_key.clone(),
+            instructions: config.env_key_instructions.clone(),
+            is_login_possible: config.requires_openai_auth,
+            environment: context.environment.clone(),
+        }
+    }
+
+    /// The credentials to begin with. A provider that names no source works without.
+    pub async fn find(&self, id: &str) -> Result<Option<Credentials>, ModelError> {
+        if let Some(token) = &self.token {
+            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
+        }
+        if let Some(auth) = &self.auth
+            && let Some(credentials) = auth.credentials().await?
+        {
+            return Ok(Some(credentials));
+        }
+        let key = self.env_key.as_ref().and_then(|name| self.environment.get(name));
+        match key {
+            Some(key) => Ok(Some(Credentials::api_key(key))),
+            None if self.env_key.is_none() && !self.is_login_possible => Ok(None),
+            None => Err(ModelError::Unauthorized(self.missing(id))),
+        }
+    }
+
+    /// What to try after the provider refused.
+    pub async fn refresh(&self, refused: Option<&Credentials>) -> Result<Option<Credentials>, ModelError> {
+        match (&self.auth, refused) {
+            (Some(auth), Some(refused)) => auth.refresh(refused).await,
+            _ => Ok(None),
+        }
+    }
+
+    fn missing(&self, id: &str) -> String {
+        let variable = self.env_key.as_ref().map(|name| format!("set the environment variable {name}"));
+        let login = self.is_login_possible.then(|| "run `codicil login`".to_owned());
+        let remedies: Vec<String> = variable.into_iter().chain(login).collect();
+        let mut text = format!("no credentials for model provider `{id}`: {}", remedies.join(" or "));
+        if let Some(instructions) = &self.instructions {
+            text.push_str(". ");
+            text.push_str(instructions);
+        }
+        text
+    }
+}
+
+/// Bearer credentials, as OpenAI and most others want them.
+pub(crate) fn bearer(credentials: &Credentials, headers: &mut HeaderMap) {
+    if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.expose())) {
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    if let Some(account) = credentials.account_id.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
+        headers.insert(HeaderName::from_static("chatgpt-account-id"), account);
+    }
+}
+
+/// A header that is left out of debug output.
+pub(crate) fn sensitive(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(value.trim()).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}

@@ -1,0 +1,41 @@
+//! Any text as a patch against any file: it is refused or planned, and what is planned can be shown.
+#![no_main]
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use codicil_patch::{Entry, Files, Follow, Patch, Plan, find_in_command};
+use libfuzzer_sys::fuzz_target;
+
+/// One file, called `f`.
+struct OneFile<'a>(&'a [u8]);
+
+impl Files for OneFile<'_> {
+    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
+        Ok((path == Path::new("/f")).then(|| Entry::regular(self.0)))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(path == Path::new("/f"))
+    }
+
+    fn resolve(&self, path: &Path, _: Follow) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+}
+
+fuzz_target!(|input: (&str, &[u8])| {
+    let (text, file) = input;
+    let _ = find_in_command(&["bash".to_owned(), "-lc".to_owned(), text.to_owned()]);
+    // Most inputs would fail on the frame; give them one as well.
+    let framed = format!("*** Begin Patch\n*** Update File: f\n{text}\n*** End Patch");
+    for text in [text, &framed] {
+        if let Ok(patch) = Patch::parse(text)
+            && let Ok(plan) = Plan::new(&patch, Path::new("/"), &OneFile(file))
+        {
+            let _ = (plan.summary(), plan.file_changes());
+        }
+    }
+});

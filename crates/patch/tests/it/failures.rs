@@ -1,0 +1,131 @@
+//! A patch that cannot be applied leaves everything as it was, wherever it fails.
+
+use std::{
+    cell::Cell,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use codicil_patch::{ApplyError, Disk, Durability, Entry, Files, Follow, WriteFiles, apply};
+
+use crate::support::Workspace;
+
+/// The real disk, until the chosen writing step, which fails; later ones work again.
+struct Faulty {
+    steps_left: Cell<Option<usize>>,
+}
+
+impl Faulty {
+    fn step<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self.steps_left.get() {
+            Some(0) => {
+                self.steps_left.set(None);
+                Err(io::Error::other("no more"))
+            }
+            left => {
+                self.steps_left.set(left.map(|left| left - 1));
+                work()
+            }
+        }
+    }
+}
+
+impl Files for Faulty {
+    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
+        Disk.look(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Disk.exists(path)
+    }
+
+    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
+        Disk.resolve(path, follow)
+    }
+}
+
+impl WriteFiles for Faulty {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.step(|| Disk.create_directory(path))
+    }
+
+    /// Like a full disk: half of the file is written.
+    fn create(&self, path: &Path, content: &[u8], like: Option<&Path>) -> io::Result<()> {
+        self.step(|| Disk.create(path, content, like))
+            .inspect_err(|_| fs::write(path, &content[..content.len() / 2]).unwrap())
+    }
+
+    fn duplicate(&self, path: &Path, copy: &Path) -> io::Result<()> {
+        self.step(|| Disk.duplicate(path, copy))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|| Disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        // Temporary files are cleaned away in any case; only the patch's own removals are steps.
+        let is_temporary = path.to_string_lossy().ends_with(".tmp");
+        if is_temporary { Disk.remove(path) } else { self.step(|| Disk.remove(path)) }
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path)
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        Disk.sync(path)
+    }
+}
+
+const BODY: &str = "*** Add File: new/deep/n\n+n\n*** Update File: a\n-a\n+A\n*** Update File: b\n*** Move to: \
+                    moved/b\n-b\n+B\n*** Delete File: c\n*** Delete File: d";
+
+#[test]
+fn a_failure_at_any_step_changes_nothing() {
+    let mut failed = 0;
+    loop {
+        let workspace = Workspace::new(&[("a", "a\n"), ("b", "b\n"), ("c", "c\n"), ("d", "d\n")]);
+        let before = workspace.tree();
+        let plan = workspace.plan(BODY).unwrap();
+        let files = Faulty { steps_left: Cell::new(Some(failed)) };
+        match apply(&plan, &files, Durability::Cached) {
+            Ok(()) => break,
+            Err(ApplyError::Io { .. }) => assert_eq!(workspace.tree(), before, "after step {failed}"),
+            Err(error) => panic!("step {failed}: {error}"),
+        }
+        failed += 1;
+    }
+    // Three directories, three temporary files, one backup, three renames, three removals.
+    assert_eq!(failed, 13);
+}
+
+#[test]
+fn a_file_that_changed_since_planning_is_not_overwritten() {
+    let workspace = Workspace::new(&[("a", "a\n"), ("b", "b\n")]);
+    let plan = workspace.plan("*** Update File: b\n-b\n+B\n*** Update File: a\n-a\n+A").unwrap();
+    workspace.write("a", "mine\n");
+    let error = apply(&plan, &Disk, Durability::Cached).unwrap_err();
+    assert!(matches!(error, ApplyError::Changed(path) if path == "a"));
+    assert_eq!([workspace.read("a"), workspace.read("b")], ["mine\n", "b\n"]);
+}
+
+#[test]
+fn a_file_that_appeared_since_planning_is_not_overwritten() {
+    let workspace = Workspace::new(&[]);
+    let plan = workspace.plan("*** Add File: a\n+a").unwrap();
+    workspace.write("a", "mine\n");
+    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::Changed(_))));
+    assert_eq!(workspace.read("a"), "mine\n");
+}
+
+#[test]
+fn a_directory_swapped_for_a_link_is_noticed() {
+    let workspace = Workspace::new(&[("in/a", "a\n"), ("out/a", "a\n")]);
+    let plan = workspace.plan("*** Update File: in/a\n-a\n+A").unwrap();
+    let path = |name| workspace.path().join(name);
+    fs::rename(path("in"), path("kept")).unwrap();
+    std::os::unix::fs::symlink("out", path("in")).unwrap();
+    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::Changed(_))));
+    assert_eq!([workspace.read("out/a"), workspace.read("kept/a")], ["a\n", "a\n"]);
+}

@@ -1,0 +1,146 @@
+use codicil_protocol::{
+    FileChangeApproval, Method, Notice, ThreadArchived, ThreadArchivedNotification, ThreadUnarchived,
+    ThreadUnarchivedNotification, rpc::ErrorObject,
+};
+use futures_util::FutureExt;
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::*;
+
+fn initialized(clients: &Clients, opted_out: &[&str]) -> Arc<Client> {
+    let client = clients.connect();
+    let hello = json!({
+        "clientInfo": { "name": "test", "version": "1" },
+        "capabilities": { "optOutNotificationMethods": opted_out },
+    });
+    assert!(client.initialize(Session::new(serde_json::from_value(hello).unwrap())));
+    client
+}
+
+fn archived() -> Frame {
+    Frame::notification::<ThreadArchived>(&ThreadArchivedNotification { thread_id: "t".into() })
+}
+
+fn unarchived() -> Frame {
+    Frame::notification::<ThreadUnarchived>(&ThreadUnarchivedNotification { thread_id: "t".into() })
+}
+
+fn approval(id: &RequestId) -> Frame {
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i" });
+    Frame::request::<FileChangeApproval>(id, &serde_json::from_value(params).unwrap())
+}
+
+fn heard(client: &Client) -> Vec<Value> {
+    let batch = client.outbox.take().now_or_never().flatten().unwrap_or_default();
+    batch.iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
+}
+
+fn methods(client: &Client) -> Vec<String> {
+    heard(client).iter().map(|message| message["method"].as_str().unwrap().to_owned()).collect()
+}
+
+fn yes() -> Answer {
+    Ok(to_raw_value(&json!({ "decision": "accept" })).unwrap())
+}
+
+#[test]
+fn opting_out_is_exact() {
+    let check = |opted_out: &[&str], expected: &[&str]| {
+        let clients = Clients::default();
+        let client = initialized(&clients, opted_out);
+        clients.tell_all(&archived());
+        clients.tell_all(&unarchived());
+        assert_eq!(methods(&client), expected, "{opted_out:?}");
+    };
+    let both = [ThreadArchived::NAME, ThreadUnarchived::NAME];
+    check(&[], &both);
+    check(&["thread/archived"], &["thread/unarchived"]);
+    check(&["thread/archived", "thread/unarchived"], &[]);
+    check(&["Thread/Archived", "thread/*", "thread/", "thread/archived ", "no/such/method"], &both);
+}
+
+#[test]
+fn a_question_cannot_be_opted_out_of() {
+    let clients = Clients::default();
+    let (early, late) = (
+        initialized(&clients, &[FileChangeApproval::NAME]),
+        initialized(&clients, &[FileChangeApproval::NAME]),
+    );
+    clients.subscribe(&early, &"t".into());
+    let question = clients.ask(&"t".into(), &approval).unwrap();
+    clients.subscribe(&late, &"t".into());
+    assert_eq!(methods(&early), [FileChangeApproval::NAME]);
+    assert_eq!(methods(&late), [FileChangeApproval::NAME]);
+    drop(question);
+}
+
+#[test]
+fn nothing_but_answers_is_sent_before_initialize() {
+    let clients = Clients::default();
+    let client = clients.connect();
+    clients.subscribe(&client, &"t".into());
+    clients.tell_all(&archived());
+    clients.tell(&"t".into(), &archived());
+    assert_eq!(methods(&client), [""; 0]);
+    assert!(client.session().is_none());
+}
+
+#[test]
+fn only_subscribers_hear_of_a_thread() {
+    let clients = Clients::default();
+    let (one, two) = (initialized(&clients, &[]), initialized(&clients, &[]));
+    clients.subscribe(&one, &"t".into());
+    clients.subscribe(&one, &"t".into());
+    clients.subscribe(&two, &"other".into());
+    clients.tell(&"t".into(), &archived());
+    assert_eq!((heard(&one).len(), heard(&two).len()), (1, 0), "once, and nobody else");
+
+    assert!(clients.unsubscribe(one.id, &"t".into()));
+    assert!(!clients.unsubscribe(one.id, &"t".into()));
+    clients.tell(&"t".into(), &archived());
+    assert_eq!(heard(&one).len(), 0);
+    assert!(!clients.has_subscribers(&"t".into()));
+    assert_eq!(clients.disconnect(two.id), ["other".into()]);
+    assert_eq!(clients.count(), 1);
+}
+
+#[test]
+fn the_first_answer_of_a_subscriber_counts() {
+    let clients = Clients::default();
+    let (one, two, stranger) =
+        (initialized(&clients, &[]), initialized(&clients, &[]), initialized(&clients, &[]));
+    assert!(clients.ask(&"t".into(), &approval).is_none(), "nobody is there to ask");
+    clients.subscribe(&one, &"t".into());
+    clients.subscribe(&two, &"t".into());
+    clients.subscribe(&stranger, &"other".into());
+
+    let mut question = clients.ask(&"t".into(), &approval).unwrap();
+    assert_eq!(heard(&one), heard(&two), "the same question, under the same id");
+    assert_eq!(heard(&stranger).len(), 0);
+    clients.answer(stranger.id, &question.id, yes());
+    assert!((&mut question.answer).now_or_never().is_none(), "it was not asked");
+    clients.answer(two.id, &RequestId::Integer(99), yes());
+    assert!((&mut question.answer).now_or_never().is_none(), "that is another question");
+
+    let no = ErrorObject { code: -1, message: "no".into(), data: None };
+    clients.answer(two.id, &question.id, yes());
+    clients.answer(one.id, &question.id, Err(no));
+    let answer = (&mut question.answer).now_or_never().unwrap().unwrap().unwrap();
+    assert_eq!(answer.get(), r#"{"decision":"accept"}"#);
+}
+
+#[test]
+fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
+    let clients = Clients::default();
+    let (early, late) = (initialized(&clients, &[]), initialized(&clients, &[]));
+    clients.subscribe(&early, &"t".into());
+    let questions: Vec<_> = (0..12).map(|_| clients.ask(&"t".into(), &approval).unwrap()).collect();
+    let ids: Vec<_> = questions.iter().map(|question| json!(question.id)).collect();
+    assert_eq!(ids, (ids[0].as_i64().unwrap()..).take(12).map(Value::from).collect::<Vec<_>>(), "counted");
+    let mut questions = questions.into_iter();
+    drop(questions.next());
+
+    clients.subscribe(&late, &"t".into());
+    let seen: Vec<_> = heard(&late).iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(seen, ids[1..], "oldest first");
+}

@@ -1,0 +1,91 @@
+//! Ids, methods and the shape of answers.
+
+use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS};
+use codicil_testkit::App;
+use serde_json::{Value, json};
+
+fn empty_list(id: Value) -> Value {
+    json!({ "id": id, "result": { "data": [], "nextCursor": null } })
+}
+
+#[tokio::test]
+async fn ids_come_back_as_they_were_sent() {
+    let mut app = App::builder().start().await;
+    for id in [
+        json!("a string id"),
+        json!(""),
+        json!("5"),
+        json!("\"quoted\" \u{1F600}\n"),
+        json!(0),
+        json!(5),
+        json!(-7),
+        json!(9_007_199_254_740_993_i64),
+        json!(i64::MAX),
+        json!(i64::MIN),
+    ] {
+        let request = json!({ "id": id, "method": "thread/loaded/list", "params": {} });
+        assert_eq!(app.exchange(request).await, empty_list(id));
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_id_cannot_be_used_is_not_answered() {
+    let mut app = App::builder().start().await;
+    for id in ["null", "1.5", "true", "[]", "{}", "1e3", "9223372036854775808"] {
+        app.send_raw(format!(r#"{{"id":{id},"method":"thread/loaded/list","params":{{}}}}"#)).await;
+    }
+    let request = json!({ "id": "last", "method": "thread/loaded/list" });
+    assert_eq!(app.exchange(request).await, empty_list(json!("last")));
+}
+
+#[tokio::test]
+async fn the_jsonrpc_member_is_tolerated_and_not_sent() {
+    let mut app = App::builder().start().await;
+    for version in [json!("2.0"), json!("1.0"), json!(2), Value::Null] {
+        let request = json!({ "jsonrpc": version, "id": 1, "method": "thread/loaded/list", "trace": {} });
+        assert_eq!(app.exchange(request).await, empty_list(json!(1)));
+    }
+}
+
+#[tokio::test]
+async fn members_may_come_in_any_order() {
+    let mut app = App::builder().experimental().start().await;
+    app.send_raw(r#" {"params":{"value":"v"},"method":"mock/experimentalMethod","id":70} "#).await;
+    let next = json!({ "id": 71, "method": "thread/loaded/list" });
+    assert_eq!(app.exchange(next).await, empty_list(json!(71)));
+    let early = json!({ "id": 70, "method": "mock/experimentalMethod", "params": { "value": "w" } });
+    assert_eq!(app.exchange(early).await["result"]["echoed"], "v", "the first answer to 70");
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn an_unknown_method_is_answered_with_the_list_of_all() {
+    let mut app = App::builder().start().await;
+    for method in ["bogus/method", "thread/start/now", "", "Thread/Start", "thread/started", "initialized"] {
+        let answer = app.exchange(json!({ "id": 1, "method": method, "params": {} })).await;
+        assert_eq!(answer["error"]["code"], -32600);
+        let message = answer["error"]["message"].as_str().unwrap();
+        let begin = format!("Invalid request: unknown variant `{method}`, expected one of `");
+        assert!(message.starts_with(&begin), "{message}");
+        for known in CLIENT_REQUESTS.iter().chain(LATER_REQUESTS) {
+            assert!(message.contains(&format!("`{}`", known.name)), "{} is missing", known.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn notifications_and_answers_to_nothing_are_ignored() {
+    let mut app = App::builder().start().await;
+    for message in [
+        json!({ "method": "bogus/notification", "params": { "a": 1 } }),
+        json!({ "method": "bogus/notification" }),
+        json!({ "method": "thread/start", "params": {} }),
+        json!({ "id": 0, "result": {} }),
+        json!({ "id": 0, "result": null }),
+        json!({ "id": "x", "error": { "code": -1, "message": "no" } }),
+    ] {
+        app.send_raw(message.to_string()).await;
+    }
+    let request = json!({ "id": 1, "method": "thread/loaded/list" });
+    assert_eq!(app.exchange(request).await, empty_list(json!(1)), "no thread was started");
+}

@@ -1,0 +1,126 @@
+//! What needs `capabilities.experimentalApi`: methods, fields and values.
+
+use codicil_protocol::{CLIENT_REQUESTS, Stability};
+use codicil_testkit::App;
+use serde_json::{Value, json};
+
+use crate::NO_THREAD;
+
+/// A request and, when it is gated, the descriptor that the refusal names.
+fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
+    let granular = json!({ "granular": { "sandbox_approval": true, "rules": true, "mcp_elicitations": true } });
+    let tool = json!({ "name": "a", "description": "b", "inputSchema": { "type": "object" } });
+    let mode = json!({ "mode": "plan", "settings": { "model": "m" } });
+    let tokens = json!({ "type": "chatgptAuthTokens", "accessToken": "x", "chatgptAccountId": "a" });
+    let item = json!({ "type": "message", "role": "user", "content": [] });
+    let thread = |mut params: Value| {
+        params["threadId"] = json!(NO_THREAD);
+        params
+    };
+    let turn = |mut params: Value| {
+        params["input"] = json!([]);
+        thread(params)
+    };
+    vec![
+        ("thread/start", json!({ "mockExperimentalField": "x" }), Some("thread/start.mockExperimentalField")),
+        ("thread/start", json!({ "mockExperimentalField": null }), None),
+        ("thread/start", json!({ "experimentalRawEvents": true }), Some("thread/start.experimentalRawEvents")),
+        ("thread/start", json!({ "experimentalRawEvents": false }), None),
+        ("thread/start", json!({ "persistExtendedHistory": true }), Some("thread/start.persistFullHistory")),
+        ("thread/start", json!({ "persistExtendedHistory": false }), None),
+        ("thread/start", json!({ "dynamicTools": [tool] }), Some("thread/start.dynamicTools")),
+        ("thread/start", json!({ "dynamicTools": [] }), None),
+        ("thread/start", json!({ "dynamicTools": null }), None),
+        ("thread/start", json!({ "approvalPolicy": granular }), Some("askForApproval.granular")),
+        ("thread/resume", thread(json!({ "approvalPolicy": granular })), Some("askForApproval.granular")),
+        ("thread/fork", thread(json!({ "approvalPolicy": granular })), Some("askForApproval.granular")),
+        ("turn/start", turn(json!({ "approvalPolicy": granular })), Some("askForApproval.granular")),
+        ("turn/start", turn(json!({ "collaborationMode": mode })), Some("turn/start.collaborationMode")),
+        ("turn/start", turn(json!({ "collaborationMode": null })), None),
+        ("thread/resume", thread(json!({ "path": "/x" })), Some("thread/resume.path")),
+        ("thread/resume", thread(json!({ "path": null })), None),
+        ("thread/resume", thread(json!({ "history": [item] })), Some("thread/resume.history")),
+        ("thread/resume", thread(json!({ "history": [] })), None),
+        (
+            "thread/resume",
+            thread(json!({ "persistExtendedHistory": true })),
+            Some("thread/resume.persistFullHistory"),
+        ),
+        ("thread/fork", thread(json!({ "path": "/x" })), Some("thread/fork.path")),
+        (
+            "thread/fork",
+            thread(json!({ "persistExtendedHistory": true })),
+            Some("thread/fork.persistFullHistory"),
+        ),
+        ("account/login/start", tokens, Some("account/login/start.chatgptAuthTokens")),
+    ]
+}
+
+/// The descriptor in a refusal by the gate.
+fn gated(answer: &Value) -> Option<&str> {
+    let message = answer["error"]["message"].as_str()?;
+    let descriptor = message.strip_suffix(" requires experimentalApi capability")?;
+    assert_eq!(answer["error"]["code"], -32600);
+    Some(descriptor)
+}
+
+#[tokio::test]
+async fn fields_and_values_are_refused_by_name() {
+    let mut app = App::builder().start().await;
+    for (method, params, expected) in requests() {
+        let answer = app.exchange(json!({ "id": "g", "method": method, "params": params })).await;
+        assert_eq!(gated(&answer), expected, "{method} {params}");
+    }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn fields_and_values_are_taken_from_who_asked_for_them() {
+    let mut app = App::builder().experimental().start().await;
+    for (method, params, _) in requests() {
+        let answer = app.exchange(json!({ "id": "g", "method": method, "params": params })).await;
+        assert_eq!(gated(&answer), None, "{method} {params}");
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(!message.starts_with("Invalid request:"), "{method} {params}: {message}");
+    }
+    app.ignore_rest();
+}
+
+/// Params that every experimental method can read.
+fn any_params() -> Value {
+    json!({
+        "threadId": NO_THREAD, "prompt": "x", "text": "x", "sessionId": "s", "roots": [], "query": "x",
+        "audio": { "data": "", "sampleRate": 1, "numChannels": 1 },
+    })
+}
+
+#[tokio::test]
+async fn experimental_methods_are_refused_by_name() {
+    let (mut stable, mut experimental) =
+        (App::builder().start().await, App::builder().experimental().start().await);
+    let methods = CLIENT_REQUESTS.iter().filter(|method| method.stability == Stability::Experimental);
+    let mut count = 0;
+    for method in methods {
+        let request = json!({ "id": "g", "method": method.name, "params": any_params() });
+        assert_eq!(gated(&stable.exchange(request.clone()).await), Some(method.name));
+        assert_eq!(gated(&experimental.exchange(request).await), None, "{}", method.name);
+        count += 1;
+    }
+    assert_eq!(count, 12);
+    stable.ignore_rest();
+    experimental.ignore_rest();
+}
+
+#[tokio::test]
+async fn the_mock_method_echoes() {
+    let mut app = App::builder().experimental().start().await;
+    for (params, echoed) in [
+        (json!({}), Value::Null),
+        (json!({ "value": null }), Value::Null),
+        (json!({ "value": "ping" }), json!("ping")),
+        (json!({ "value": "\"ünï\"\n\u{0}" }), json!("\"ünï\"\n\u{0}")),
+    ] {
+        let request = json!({ "id": 7, "method": "mock/experimentalMethod", "params": params });
+        assert_eq!(app.exchange(request).await, json!({ "id": 7, "result": { "echoed": echoed } }));
+    }
+}

@@ -1,0 +1,16 @@
+//! What a client of the server can see, over a connection within the process.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod envelope;
+mod gate;
+mod handshake;
+mod malformed;
+mod mutation;
+mod order;
+mod params;
+mod turns;
+mod unix;
+
+/// An id that has the right form and belongs to no thread.
+const NO_THREAD: &str = "0199a213-81c0-7800-8aa1-bbab2a035a53";

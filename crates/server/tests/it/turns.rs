@@ -1,0 +1,36 @@
+//! The driver and a whole turn: what every other test relies on.
+
+use codicil_protocol::{AgentMessageDelta, TurnStatus};
+use codicil_testkit::{App, Script};
+
+#[tokio::test]
+async fn an_interrupted_turn_is_stored_as_interrupted() {
+    let mut app = App::start(Script::new().say("Let me look").hang()).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "Tidy the repo").await;
+    app.until::<AgentMessageDelta>().await;
+
+    app.interrupt(&turn).await;
+
+    let rest = app.rest().await;
+    assert!(rest.contains("← item/completed agentMessage <Let me look>"), "{rest}");
+    assert!(rest.ends_with("← turn/completed interrupted"), "{rest}");
+    let stored = app.restart().await.read(&thread).await;
+    assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
+}
+
+#[tokio::test]
+async fn two_clients_see_the_same_turn() {
+    let mut app = App::start(Script::new().say("Hello")).await;
+    let mut other = app.another_client().await;
+    let thread = app.start_thread().await;
+    other.resume(&thread).await;
+    other.rest().await;
+    app.rest().await;
+
+    app.run_turn(&thread, "Hi").await;
+
+    let seen = other.rest().await;
+    assert!(seen.contains("← item/completed agentMessage <Hello>"), "{seen}");
+    assert!(seen.ends_with("← turn/completed completed"), "{seen}");
+}

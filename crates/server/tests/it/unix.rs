@@ -1,0 +1,169 @@
+//! The unix socket: lines or a websocket, for its owner only.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
+use codicil_server::{Listen, ListenError, PROTOCOL_VERSION, Server, Setup, WsAuth};
+use codicil_store::Store;
+use futures_util::{SinkExt, StreamExt};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+    task::JoinHandle,
+};
+use tokio_tungstenite::{client_async, tungstenite::Message};
+
+const HELLO: &str = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
+
+struct Listener {
+    server: Server,
+    path: PathBuf,
+    serving: JoinHandle<Result<(), ListenError>>,
+    folder: TempDir,
+}
+
+impl Listener {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        Self::start_at(folder, path).await
+    }
+
+    async fn start_at(folder: TempDir, path: PathBuf) -> Self {
+        let server = server(folder.path());
+        let serving = tokio::spawn({
+            let (server, listen) = (server.clone(), Listen::Unix(path.clone()));
+            async move { server.serve(listen, WsAuth::None).await }
+        });
+        let mut listener = Self { server, path, serving, folder };
+        listener.until_ready().await;
+        listener
+    }
+
+    /// Until somebody is served; ends with the server, should that fail.
+    async fn until_ready(&mut self) {
+        let connected = async {
+            while UnixStream::connect(&self.path).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = connected => {}
+            ended = &mut self.serving => panic!("the listener ended: {ended:?}"),
+        }
+    }
+
+    async fn stop(self) -> TempDir {
+        self.server.stop().await;
+        self.serving.await.unwrap().unwrap();
+        self.folder
+    }
+}
+
+fn server(home: &Path) -> Server {
+    let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
+    Server::new(Setup {
+        config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(home).unwrap()) }),
+        store: Store::open(home).unwrap(),
+        cwd: home.to_owned(),
+        announced_version: PROTOCOL_VERSION.to_owned(),
+        allow_unauthenticated: false,
+    })
+}
+
+#[tokio::test]
+async fn lines_are_served_to_several_clients() {
+    let listener = Listener::start().await;
+    for _ in 0..3 {
+        let mut stream = BufReader::new(UnixStream::connect(&listener.path).await.unwrap());
+        let request = "{\"id\":1,\"method\":\"thread/loaded/list\"}";
+        // The last line has no end, and is read all the same.
+        stream.write_all(format!("{HELLO}\n\nnot json\n{request}").as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].starts_with(r#"{"id":0,"result":{"userAgent":"x/"#), "{text}");
+        assert_eq!(lines[1], r#"{"id":1,"result":{"data":[],"nextCursor":null}}"#);
+    }
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_websocket_is_served_to_who_asks_for_one() {
+    let listener = Listener::start().await;
+    let stream = UnixStream::connect(&listener.path).await.unwrap();
+    let (mut socket, _) = client_async("ws://localhost/", stream).await.unwrap();
+    socket.send(Message::text(HELLO)).await.unwrap();
+    let answer = socket.next().await.unwrap().unwrap();
+    assert!(answer.to_text().unwrap().starts_with(r#"{"id":0,"result":"#), "{answer}");
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn probes_are_answered() {
+    let listener = Listener::start().await;
+    let mut stream = BufReader::new(UnixStream::connect(&listener.path).await.unwrap());
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut status = String::new();
+    stream.read_line(&mut status).await.unwrap();
+    assert_eq!(status.trim(), "HTTP/1.1 200 OK");
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn the_file_is_its_owners_and_goes_with_the_server() {
+    let listener = Listener::start().await;
+    let metadata = fs::metadata(&listener.path).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let path = listener.path.clone();
+    let _folder = listener.stop().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_listens_on_any_more_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "left behind by a server that was killed");
+    Listener::start_at(folder, path).await.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_listens_is_left_alone() {
+    let listener = Listener::start().await;
+    let second = server(listener.folder.path());
+    let error = second.serve(Listen::Unix(listener.path.clone()), WsAuth::None).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("another server is listening on {}", listener.path.display()));
+    UnixStream::connect(&listener.path).await.expect("the first goes on");
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_socket_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    fs::write(&path, "precious").unwrap();
+    let listen = Listen::Unix(path.clone());
+    let error = server(folder.path()).serve(listen, WsAuth::None).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot listen on unix://"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn tokens_are_for_websockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "s3cret").unwrap();
+    let auth = WsAuth::capability(&token).unwrap();
+    let error = server(folder.path()).serve(Listen::Unix("/x".into()), auth).await.unwrap_err();
+    assert_eq!(error.to_string(), "--ws-auth is for websocket listeners, not for unix:///x");
+}

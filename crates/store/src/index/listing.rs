@@ -1,0 +1,89 @@
+//! Answering lists: as soon as nothing that is still unread can change the answer, and from rows that agree
+//! with their files.
+
+use std::sync::Arc;
+
+use crate::{
+    error::{Result, StoreError},
+    index::{
+        Index,
+        query::{Rows, Select},
+        tree::Found,
+    },
+    layout::FileName,
+    list::{ListQuery, Page},
+    summary::{FileStamp, Summary},
+};
+
+/// How often a page is asked for again because something changed under it.
+const MAX_REPAIRS: usize = 3;
+
+impl Index {
+    /// One page of the list.
+    pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<Page> {
+        let select = Select::new(query)?;
+        self.reconcile()?;
+        let mut repairs = 0;
+        loop {
+            let replaced = self.lock().replaced;
+            let rows = self.covered(&select)?;
+            if repairs < MAX_REPAIRS && self.repair(&rows, replaced)? {
+                repairs += 1;
+                continue;
+            }
+            let next_cursor = rows.next.and_then(|cursor| cursor.text());
+            let threads = rows.rows.into_iter().map(|row| row.into_thread(&self.layout)).collect();
+            return Ok(Page { threads, next_cursor });
+        }
+    }
+
+    /// Runs a query as soon as no file that is still unread can change its answer.
+    fn covered(&self, select: &Select) -> Result<Rows> {
+        loop {
+            let seen = self.backlog.progress();
+            let start = select.start.as_ref().filter(|_| select.by_creation);
+            let (unread, rows) = self.with(|open| {
+                let unread = self.backlog.newest(select.archived, start)?;
+                Ok((unread, select.run(&open.db.connection).map_err(open.db.failed())?))
+            })?;
+            let Some(unread) = unread else { return self.complete(rows) };
+            let last = rows.rows.last().map(|row| (row.created_at, &row.id));
+            if select.by_creation && rows.next.is_some() && last > Some((unread.at, &unread.id)) {
+                return Ok(rows);
+            }
+            self.backlog.wait(seen)?;
+        }
+    }
+
+    fn complete(&self, rows: Rows) -> Result<Rows> {
+        match self.backlog.take_failure() {
+            None => Ok(rows),
+            Some(reason) => Err(StoreError::Unindexed(reason)),
+        }
+    }
+
+    /// Rows whose files look different now are read again, and everything is if the index was replaced by
+    /// an empty one meanwhile. Says whether there was such a need.
+    fn repair(self: &Arc<Self>, rows: &Rows, replaced: usize) -> Result<bool> {
+        if self.lock().replaced != replaced {
+            return self.reconcile().map(|()| true);
+        }
+        let stale: Vec<Found> = rows.rows.iter().filter_map(|row| self.stale(row)).collect();
+        if !stale.is_empty() {
+            self.ingest(&stale)?;
+        }
+        Ok(!stale.is_empty())
+    }
+
+    /// What to read again if a file looks different from what its row says.
+    pub fn stale(&self, row: &Summary) -> Option<Found> {
+        let stamp = FileStamp::read(&self.layout.absolute(&row.dir).join(&row.file));
+        (stamp != Some(row.stamp)).then(|| Found {
+            dir: row.dir.clone(),
+            file: row.file.clone(),
+            name: FileName { id: row.id.clone(), created_at: row.created_at },
+            archived: row.archived,
+            replaces: Some(row.stamp),
+        })
+    }
+}

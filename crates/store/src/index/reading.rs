@@ -1,0 +1,172 @@
+//! Reading files into the index: a few at once on the spot, many by threads in the background.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+};
+
+use rusqlite::Connection;
+
+use crate::{
+    error::{Result, StoreError},
+    index::{
+        Index, Open,
+        backlog::{Progress, Rest},
+        rows,
+        tree::{Found, Look, Tree},
+    },
+    scan::Scanner,
+    summary::Summary,
+};
+
+/// Up to this many files are read on the spot; more are left to the background.
+const ON_THE_SPOT: usize = 32;
+/// How many threads read in the background, at most.
+const MAX_READERS: usize = 4;
+
+impl Index {
+    /// Brings the index up to date with the directories, or starts to. What is not read yet when this
+    /// returns is in the backlog.
+    pub fn reconcile(self: &Arc<Self>) -> Result<()> {
+        self.look(|_| Ok(()))
+    }
+
+    /// Builds everything anew, telling how far it is. Returns how many threads there are.
+    pub fn rebuild(self: &Arc<Self>, mut progress: impl FnMut(Progress)) -> Result<usize> {
+        self.look(|open| {
+            open.tree = Tree::default();
+            open.db.transaction(rows::clear)
+        })?;
+        loop {
+            let seen = self.backlog.progress();
+            progress(seen);
+            if seen.is_done() {
+                break;
+            }
+            self.backlog.wait(seen)?;
+        }
+        if let Some(reason) = self.backlog.take_failure() {
+            return Err(StoreError::Unindexed(reason));
+        }
+        self.with(|open| rows::count(&open.db.connection).map_err(open.db.failed()))
+    }
+
+    fn look(self: &Arc<Self>, mut prepare: impl FnMut(&mut Open) -> Result<()>) -> Result<()> {
+        // Found and put into the backlog under one lock: a list that comes now finds it there.
+        let found = self.with(|open| {
+            prepare(open)?;
+            let Open { db, tree } = open;
+            let Some((look, found)) = tree.look(&self.layout, &db.connection).map_err(db.failed())? else {
+                return Ok(0);
+            };
+            if found.is_empty() {
+                db.transaction(|connection| tree.finish(look, connection, &self.active))?;
+            }
+            let count = found.len();
+            self.backlog.add(look, found);
+            Ok(count)
+        })?;
+        match found {
+            0 => {}
+            1..=ON_THE_SPOT if self.backlog.progress().total <= ON_THE_SPOT => {
+                self.backlog.hire(usize::MAX, 1);
+                self.read_backlog();
+            }
+            _ => self.start_readers(),
+        }
+        Ok(())
+    }
+
+    fn start_readers(self: &Arc<Self>) {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = self.threads();
+        threads.readers.retain(|reader| !reader.is_finished());
+        for _ in 0..self.backlog.hire(cores.min(MAX_READERS), MAX_READERS) {
+            let index = self.clone();
+            match thread::Builder::new().name("codicil-ingest".into()).spawn(move || index.read_backlog()) {
+                Ok(reader) => threads.readers.push(reader),
+                // No thread to be had: slower, but it gets done.
+                Err(_) => self.read_backlog(),
+            }
+        }
+    }
+
+    fn read_backlog(&self) {
+        while let Some(chunk) = self.backlog.take() {
+            let ingested = catch_unwind(AssertUnwindSafe(|| self.ingest(&chunk)));
+            let failure = match ingested {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("reading threads failed unexpectedly".to_owned()),
+            };
+            let finished = match self.backlog.done(&chunk, failure) {
+                Rest::Some => continue,
+                Rest::None(looks) => self.finish(&looks),
+                Rest::Failed(looks) => self.abandon(&looks),
+            };
+            if let Err(error) = finished {
+                tracing::warn!(%error, "cannot complete the index of threads");
+            }
+        }
+    }
+
+    fn finish(&self, looks: &[Look]) -> Result<()> {
+        self.with(|Open { db, tree }| {
+            db.transaction(|connection| {
+                looks.iter().try_for_each(|look| tree.finish(*look, connection, &self.active))
+            })
+        })
+    }
+
+    fn abandon(&self, looks: &[Look]) -> Result<()> {
+        self.with(|open| {
+            looks.iter().for_each(|look| open.tree.abandon(*look));
+            Ok(())
+        })
+    }
+
+    /// Reads files into the index.
+    pub fn ingest(&self, files: &[Found]) -> Result<()> {
+        let mut scanner = Scanner::new(&self.layout);
+        let scanned: Vec<_> = files
+            .iter()
+            .map(|found| (found, scanner.scan(&found.dir, &found.file, &found.name, found.archived)))
+            .collect();
+        self.with(|open| {
+            open.db.transaction(|connection| {
+                scanned.iter().try_for_each(|(found, row)| match row {
+                    Ok(row) => self.keep(connection, found, row),
+                    Err(error) => skip(connection, found, error),
+                })
+            })
+        })
+    }
+
+    /// Puts a row into the index, unless what is there is newer or comes from a better place.
+    fn keep(&self, connection: &Connection, found: &Found, row: &Summary) -> rusqlite::Result<()> {
+        let replaces = match rows::get(connection, &row.id)? {
+            None => return rows::insert(connection, row),
+            Some(known) if (&known.dir, &known.file) == (&row.dir, &row.file) => {
+                found.replaces == Some(known.stamp) || row.stamp.mtime > known.stamp.mtime
+            }
+            Some(known) if self.layout.absolute(&known.dir).join(&known.file).exists() => {
+                known.archived && !row.archived
+            }
+            Some(_) => true,
+        };
+        if replaces { rows::put(connection, row) } else { Ok(()) }
+    }
+}
+
+/// A file that cannot be read is left out, and one that is gone taken out.
+fn skip(connection: &Connection, found: &Found, error: &StoreError) -> rusqlite::Result<()> {
+    match error {
+        StoreError::Io { .. } if error.io_kind() != Some(io::ErrorKind::NotFound) => {
+            tracing::warn!(%error, "a thread is left out of the index");
+        }
+        _ => tracing::debug!(%error, "a file is left out of the index"),
+    }
+    rows::remove_file(connection, &found.dir, &found.file)
+}

@@ -1,0 +1,194 @@
+//! Torn, damaged, foreign and odd files.
+
+use std::{fs, io::Write};
+
+use codicil_protocol::ThreadId;
+use codicil_store::{Problem, Record, StoreError};
+use proptest::{prelude::*, test_runner::TestRunner};
+
+use crate::support::{Home, call, message, output, turn};
+
+/// A file with every awkward thing in it: several batches, an unfinished call, letters of several bytes.
+async fn example(home: &Home) -> (ThreadId, Vec<u8>) {
+    let mut log = home.thread("erste Frage äöü \u{1F600}").await;
+    log.append(&turn("t2", "second \"question\"", "line\nline")).await.unwrap();
+    let context = |item| Record::Context { turn_id: Some("t2".into()), item };
+    log.append(&[context(call("c1")), context(output("c1", "ok")), context(message("user", "ß"))])
+        .await
+        .unwrap();
+    (log.id().clone(), fs::read(log.path()).unwrap())
+}
+
+#[test]
+fn any_beginning_of_a_file_loads_and_can_be_appended_to() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let home = Home::new();
+    let (id, whole) = runtime.block_on(example(&home));
+    let path = runtime.block_on(home.store.find(&id)).unwrap().path;
+    let newlines: Vec<_> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
+    let edges = newlines.iter().flat_map(|at| [*at - 1, *at, at + 1]).collect::<Vec<_>>();
+    let cuts = prop_oneof![0..=whole.len(), proptest::sample::select(edges)];
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
+    let checked = runner.run(&cuts, |cut| {
+        fs::write(&path, &whole[..cut]).unwrap();
+        // A record that lacks nothing but its newline is whole.
+        let records = newlines.iter().filter(|newline| **newline <= cut).count();
+        runtime.block_on(check_cut(&home, &id, records as u64));
+        Ok(())
+    });
+    checked.unwrap();
+}
+
+async fn check_cut(home: &Home, id: &ThreadId, records: u64) {
+    let store = home.another_store();
+    if records == 0 {
+        // Nobody was ever told of a thread whose first line is not complete.
+        assert!(matches!(store.load(id).await, Err(StoreError::NotAThread { .. })));
+        assert!(matches!(store.open_log(id).await, Err(StoreError::NotAThread { .. })));
+        return;
+    }
+    let loaded = store.load(id).await.unwrap();
+    assert_eq!(loaded.thread.next_ordinal, records);
+    let mut log = store.open_log(id).await.unwrap();
+    log.append(&turn("after", "and on", "it goes")).await.unwrap();
+    let after = store.load(id).await.unwrap();
+    assert_eq!(after.thread.next_ordinal, records + 7);
+    assert_eq!(after.thread.warnings.total, 0, "{:?}", after.thread.warnings);
+    assert_eq!(after.thread.turns.len(), loaded.thread.turns.len() + 1);
+    assert!(after.history.starts_with(&loaded.history));
+    assert_eq!(after.history.len(), loaded.history.len() + 2);
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_cut_by_the_next_append() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    let whole = fs::read(log.path()).unwrap();
+    let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
+    file.write_all(b"{\"v\":1,\"ordinal\":8,\"timestamp\":\"2026-11-15T20:").unwrap();
+    assert_eq!(home.store.read(log.id()).await.unwrap().warnings.list[0].problem, Problem::Unreadable);
+    // The log that wrote the file notices as well as one that opens it.
+    log.append(&turn("t2", "two", "done")).await.unwrap();
+    assert!(fs::read(log.path()).unwrap().starts_with(&whole));
+    let thread = home.store.read(log.id()).await.unwrap();
+    assert_eq!((thread.turns.len(), thread.warnings.total, thread.next_ordinal), (2, 0, 15));
+}
+
+#[tokio::test]
+async fn garbage_at_the_end_is_cut_on_opening() {
+    for garbage in ["{\"v\":1}\n", "\0\0\0\0\0\0\0\0\n\0\0", "half a line\nand another", "\n\n"] {
+        let home = Home::new();
+        let log = home.thread("one").await;
+        let whole = fs::read(log.path()).unwrap();
+        fs::write(log.path(), [whole.as_slice(), garbage.as_bytes()].concat()).unwrap();
+        home.another_store().open_log(log.id()).await.unwrap();
+        assert_eq!(fs::read(log.path()).unwrap(), whole, "{garbage:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_last_line_is_found_whole() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    // Many strings that each stay below the size of a blob.
+    let parts: Vec<_> = (0..40).map(|_| message("user", &"x".repeat(30_000))).collect();
+    log.append(&[Record::Compaction { turn_id: "t".into(), replacement: parts.clone() }]).await.unwrap();
+    let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
+    file.write_all(&b"torn ".repeat(100_000)).unwrap();
+    let mut again = home.another_store().open_log(log.id()).await.unwrap();
+    again.append(&[Record::Name { name: "n".to_owned() }]).await.unwrap();
+    let loaded = home.store.load(log.id()).await.unwrap();
+    assert_eq!((loaded.thread.next_ordinal, loaded.thread.warnings.total), (3, 0));
+    assert_eq!(loaded.history, parts);
+}
+
+#[tokio::test]
+async fn a_damaged_line_in_the_middle_costs_that_line_only() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    log.append(&turn("t2", "two", "done")).await.unwrap();
+    let text = fs::read_to_string(log.path()).unwrap();
+    let mut lines: Vec<Vec<u8>> = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+    lines[3] = b"\xff\xfe not even text".to_vec(); // context of the first user message
+    let middle = lines[5].len() / 2;
+    lines[5][middle] = b'"'; // the first answer, torn inside
+    fs::write(log.path(), [lines.join(&b'\n'), b"\n".to_vec()].concat()).unwrap();
+
+    let loaded = home.store.load(log.id()).await.unwrap();
+    let problems: Vec<_> =
+        loaded.thread.warnings.list.iter().map(|warning| (warning.line, warning.problem)).collect();
+    assert_eq!(problems, [(4, Problem::Unreadable), (6, Problem::Unreadable)]);
+    assert_eq!(loaded.thread.warnings.total, 2);
+    assert_eq!(loaded.thread.turns.len(), 2);
+    assert_eq!(loaded.thread.turns[0].items.len(), 1);
+    assert_eq!(loaded.history.len(), 3);
+    log.append(&turn("t3", "three", "done")).await.unwrap();
+    assert_eq!(home.store.read(log.id()).await.unwrap().turns.len(), 3);
+}
+
+#[tokio::test]
+async fn records_of_the_future_are_skipped_and_kept() {
+    let home = Home::new();
+    let log = home.thread("one").await;
+    let future = "{\"v\":2,\"ordinal\":8,\"timestamp\":\"2031-01-01T00:00:00.000Z\",\"type\":\"hologram\",\"x\":[1]}\n";
+    let text = fs::read_to_string(log.path()).unwrap() + future;
+    fs::write(log.path(), &text).unwrap();
+    let mut again = home.another_store().open_log(log.id()).await.unwrap();
+    again.append(&turn("t2", "two", "done")).await.unwrap();
+    let thread = home.store.read(log.id()).await.unwrap();
+    assert_eq!((thread.turns.len(), thread.next_ordinal), (2, 16));
+    assert_eq!(thread.warnings.list[0].problem, Problem::UnknownKind);
+    assert!(fs::read_to_string(log.path()).unwrap().contains(future));
+}
+
+#[tokio::test]
+async fn ordinals_that_repeat_are_tolerated_and_noted() {
+    let home = Home::new();
+    let log = home.thread("one").await;
+    let text = fs::read_to_string(log.path()).unwrap();
+    let again: String = text.lines().skip(1).map(|line| line.replace("turn-1", "copied") + "\n").collect();
+    fs::write(log.path(), text + &again).unwrap();
+    let thread = home.store.read(log.id()).await.unwrap();
+    assert_eq!(thread.turns.len(), 2);
+    assert!(thread.warnings.list.iter().all(|warning| warning.problem == Problem::OutOfOrder));
+    assert_eq!(thread.warnings.total, 7);
+}
+
+#[tokio::test]
+async fn lines_in_another_order_are_understood() {
+    let home = Home::new();
+    let log = home.thread("one").await;
+    let text = fs::read_to_string(log.path()).unwrap();
+    let pretty: String = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap().to_string() + "\n")
+        .collect();
+    assert!(!pretty.starts_with("{\"v\""));
+    let before = home.store.load(log.id()).await.unwrap();
+    fs::write(log.path(), pretty).unwrap();
+    let after = home.another_store().load(log.id()).await.unwrap();
+    assert_eq!(after.thread.turns(), before.thread.turns());
+    assert_eq!(after.history, before.history);
+    assert_eq!(home.previews().await, ["one"]);
+    home.another_store().open_log(log.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_codex_is_named_as_such_and_never_touched() {
+    let home = Home::new();
+    let log = home.thread("ours").await;
+    let codex = "{\"timestamp\":\"2026-11-15T20:00:00.123Z\",\"type\":\"session_meta\",\"payload\":{}}\ntorn";
+    fs::write(log.path(), codex).unwrap();
+    let store = home.another_store();
+    let expected = format!(
+        "{} is not a stored thread: it was written by codex; `codicil import` takes it over",
+        log.path().display()
+    );
+    assert_eq!(store.load(log.id()).await.unwrap_err().to_string(), expected);
+    assert_eq!(store.open_log(log.id()).await.err().unwrap().to_string(), expected);
+    assert_eq!(store.set_name(log.id(), "x").await.unwrap_err().to_string(), expected);
+    assert_eq!(store.read_summary(log.id()).await.unwrap_err().to_string(), expected);
+    assert_eq!(fs::read_to_string(log.path()).unwrap(), codex);
+    assert!(home.previews().await.is_empty());
+}

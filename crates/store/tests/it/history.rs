@@ -1,0 +1,121 @@
+//! What the model is told after rollbacks, compactions and crashes.
+
+use codicil_protocol::{ResponseItem, TurnId, TurnStatus};
+use codicil_store::{ABORTED, Record, ThreadLog};
+
+use crate::support::{Home, agent, begun, call, ended, message, output, turn, user};
+
+async fn history(home: &Home, log: &ThreadLog) -> Vec<ResponseItem> {
+    home.another_store().load(log.id()).await.unwrap().history
+}
+
+async fn turn_ids(home: &Home, log: &ThreadLog) -> Vec<String> {
+    let thread = home.another_store().read(log.id()).await.unwrap();
+    thread.turns.iter().map(|turn| turn.id.to_string()).collect()
+}
+
+fn context(turn: Option<&str>, item: ResponseItem) -> Record {
+    Record::Context { turn_id: turn.map(TurnId::from), item }
+}
+
+fn compaction(turn: &str, summary: &str) -> Record {
+    Record::Compaction { turn_id: TurnId::from(turn), replacement: vec![message("user", summary)] }
+}
+
+#[tokio::test]
+async fn a_rollback_drops_turns_and_what_they_told_the_model() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    log.append(&[context(None, message("developer", "rules"))]).await.unwrap();
+    for number in 1..=3 {
+        log.append(&turn(&format!("t{number}"), &format!("q{number}"), &format!("a{number}"))).await.unwrap();
+    }
+    log.append(&[Record::Rollback { turns: 2 }]).await.unwrap();
+    let expected = [message("developer", "rules"), message("user", "q1"), message("assistant", "a1")];
+    assert_eq!(history(&home, &log).await, expected);
+    assert_eq!(turn_ids(&home, &log).await, ["t1"]);
+
+    log.append(&turn("t4", "q4", "a4")).await.unwrap();
+    assert_eq!(turn_ids(&home, &log).await, ["t1", "t4"]);
+    assert_eq!(history(&home, &log).await.len(), 5);
+
+    log.append(&[Record::Rollback { turns: 99 }]).await.unwrap();
+    assert_eq!(history(&home, &log).await, [message("developer", "rules")]);
+    assert!(turn_ids(&home, &log).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_still_arrives_for_a_dropped_turn_is_left_out() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    log.append(&turn("t2", "two", "done")).await.unwrap();
+    log.append(&[Record::Rollback { turns: 1 }]).await.unwrap();
+    let turn_id = TurnId::from("t2");
+    let late = Record::Item { turn_id: turn_id.clone(), item: agent("late", "too late") };
+    log.append(&[late, context(Some("t2"), message("assistant", "too late"))]).await.unwrap();
+    log.append(&[ended("t2", TurnStatus::Completed)]).await.unwrap();
+    assert_eq!(turn_ids(&home, &log).await, ["turn-1"]);
+    assert_eq!(history(&home, &log).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_compaction_replaces_what_was_before_it() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    log.append(&begun("t2", "two")).await.unwrap();
+    log.append(&[compaction("t2", "summary")]).await.unwrap();
+    log.append(&[context(Some("t2"), message("assistant", "a2")), ended("t2", TurnStatus::Completed)])
+        .await
+        .unwrap();
+    assert_eq!(history(&home, &log).await, [message("user", "summary"), message("assistant", "a2")]);
+    assert_eq!(turn_ids(&home, &log).await, ["turn-1", "t2"]);
+}
+
+#[tokio::test]
+async fn rolling_back_a_compaction_brings_the_history_back() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    let before = history(&home, &log).await;
+    log.append(&begun("t2", "two")).await.unwrap();
+    log.append(&[compaction("t2", "summary"), ended("t2", TurnStatus::Completed)]).await.unwrap();
+    log.append(&[Record::Rollback { turns: 1 }]).await.unwrap();
+    assert_eq!(history(&home, &log).await, before);
+}
+
+#[tokio::test]
+async fn an_unfinished_turn_is_interrupted_and_its_calls_are_answered() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    log.append(&begun("t2", "two")).await.unwrap();
+    let calls = [call("c1"), call("c2"), output("c2", "fine")];
+    log.append(&calls.map(|item| context(Some("t2"), item))).await.unwrap();
+    let loaded = home.another_store().load(log.id()).await.unwrap();
+    let last = &loaded.thread.turns()[1];
+    assert_eq!((&last.status, &last.error), (&TurnStatus::Interrupted, &None));
+    assert_eq!(last.items, [user("t2", "two")]);
+    assert!(!loaded.thread.turns[1].ended);
+    let expected = [call("c1"), output("c1", ABORTED), call("c2"), output("c2", "fine")];
+    assert_eq!(loaded.history[3..], expected);
+}
+
+#[tokio::test]
+async fn outputs_whose_call_was_compacted_away_are_dropped() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    log.append(&begun("t1", "one")).await.unwrap();
+    log.append(&[context(Some("t1"), call("c1")), compaction("t1", "summary")]).await.unwrap();
+    log.append(&[context(Some("t1"), output("c1", "late")), ended("t1", TurnStatus::Completed)])
+        .await
+        .unwrap();
+    assert_eq!(history(&home, &log).await, [message("user", "summary")]);
+}
+
+#[tokio::test]
+async fn a_long_history_keeps_its_order() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    let items: Vec<_> = (0..2000).map(|n| message("user", &n.to_string())).collect();
+    let records: Vec<_> = items.iter().map(|item| context(None, item.clone())).collect();
+    log.append(&records).await.unwrap();
+    assert_eq!(history(&home, &log).await, items);
+}
