@@ -45,6 +45,8 @@ pub enum ThreadError {
     TurnRunning,
     #[error("input must not be empty")]
     EmptyInput,
+    #[error("command must not be empty")]
+    EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
     InputTooLong { max: usize, actual: usize },
     #[error("no active turn to steer")]
@@ -84,6 +86,8 @@ pub enum TurnKind {
     Regular,
     Review,
     Compact,
+    /// A command that a person ran themselves.
+    Shell,
 }
 
 impl TurnKind {
@@ -92,6 +96,7 @@ impl TurnKind {
             Self::Regular => "regular",
             Self::Review => "review",
             Self::Compact => "compact",
+            Self::Shell => "shell",
         }
     }
 }

@@ -78,6 +78,17 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Steps(mpsc::Sender<Vec<Step>>);
 
+/// The same end, for the thread itself: it does not keep the turn from being over.
+#[derive(Debug)]
+pub struct WeakSteps(mpsc::WeakSender<Vec<Step>>);
+
+impl WeakSteps {
+    /// `None` when the turn is over.
+    pub fn upgrade(&self) -> Option<Steps> {
+        self.0.upgrade().map(Steps)
+    }
+}
+
 impl Steps {
     /// A turn that is this many batches ahead of its thread waits for it.
     const CAPACITY: usize = 32;
@@ -85,6 +96,10 @@ impl Steps {
     pub fn channel() -> (Self, mpsc::Receiver<Vec<Step>>) {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         (Self(sender), receiver)
+    }
+
+    pub fn downgrade(&self) -> WeakSteps {
+        WeakSteps(self.0.downgrade())
     }
 
     /// A thread that is gone is not told any more; its turns are being cancelled then.

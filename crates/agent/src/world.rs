@@ -7,8 +7,10 @@ use std::{
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
+use codicil_exec::Shell;
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_store::Store;
+use tokio::sync::OnceCell;
 
 use crate::{audience::Audience, error::ThreadError};
 
@@ -22,6 +24,7 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, (ProviderConfig, Arc<dyn Provider>)>>,
 }
 
@@ -34,7 +37,25 @@ impl World {
         cwd: PathBuf,
         version: String,
     ) -> Self {
-        Self { config, store, audience, models, cwd, version, providers: Mutex::default() }
+        Self {
+            config,
+            store,
+            audience,
+            models,
+            cwd,
+            version,
+            shell: OnceCell::new(),
+            providers: Mutex::default(),
+        }
+    }
+
+    /// The person's shell. Looked up once, where blocking is allowed.
+    pub async fn shell(&self) -> Shell {
+        let look_up = async || tokio::task::spawn_blocking(Shell::of_user).await;
+        match self.shell.get_or_try_init(look_up).await {
+            Ok(shell) => shell.clone(),
+            Err(_) => Shell::at("/bin/sh"),
+        }
     }
 
     pub fn catalogue(&self) -> &Catalogue {

@@ -17,10 +17,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-use rustix::{
-    pipe::{PipeFlags, pipe_with},
-    process::{Pid, Signal, kill_process_group},
-};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{spawner::MAX_LIVE, spec::Reach};
 
@@ -41,7 +38,7 @@ pub(crate) struct Guard {
 impl Guard {
     /// Forks the guard.
     pub(crate) fn start() -> io::Result<Guard> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (read, write) = io::pipe()?;
         // SAFETY: the child calls `watch` alone, which makes only async-signal-safe calls and ends the process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
@@ -49,7 +46,7 @@ impl Guard {
                 watch(read.as_raw_fd());
                 unreachable!("the guard leaves by itself")
             }
-            _ => Ok(Guard { pipe: write }),
+            _ => Ok(Guard { pipe: write.into() }),
         }
     }
 

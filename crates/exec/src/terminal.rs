@@ -19,11 +19,10 @@ pub(crate) struct Terminal {
 }
 
 pub(crate) fn open(size: Size) -> io::Result<Terminal> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let controller = openpt(flags)?;
+    let controller = open_controller()?;
     grantpt(&controller)?;
     unlockpt(&controller)?;
-    let user = open_user(&controller, flags)?;
+    let user = open_user(&controller)?;
     let mut modes = tcgetattr(&user)?;
     // Else erasing a character in line mode erases one byte of it.
     modes.input_modes |= InputModes::IUTF8;
@@ -38,14 +37,29 @@ pub(crate) fn resize(controller: &OwnedFd, size: Size) -> io::Result<()> {
     Ok(tcsetwinsize(controller, size)?)
 }
 
+#[cfg(target_os = "linux")]
+const FLAGS: OpenptFlags = OpenptFlags::RDWR.union(OpenptFlags::NOCTTY).union(OpenptFlags::CLOEXEC);
+
+#[cfg(target_os = "linux")]
+fn open_controller() -> io::Result<OwnedFd> {
+    Ok(openpt(FLAGS)?)
+}
+
 /// Through the controller, not by name: the name may mean another terminal where `/dev/pts` is another one.
 #[cfg(target_os = "linux")]
-fn open_user(controller: &OwnedFd, flags: OpenptFlags) -> io::Result<OwnedFd> {
-    Ok(rustix::pty::ioctl_tiocgptpeer(controller, flags)?)
+fn open_user(controller: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::pty::ioctl_tiocgptpeer(controller, FLAGS)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_user(controller: &OwnedFd, _flags: OpenptFlags) -> io::Result<OwnedFd> {
+fn open_controller() -> io::Result<OwnedFd> {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    rustix::io::fcntl_setfd(&controller, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(controller)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_user(controller: &OwnedFd) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
 
     let name = rustix::pty::ptsname(controller, Vec::new())?;

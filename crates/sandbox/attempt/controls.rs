@@ -94,11 +94,6 @@ pub const ATTEMPTS: &[Attempt] = &[
         UnixDatagram::unbound()?.send_to(b"x", s.inside().join("datagram"))?;
         receiver.recv(&mut [0; 1]).map(drop)
     }),
-    ("death-of-the-parent", Allowed, |_| {
-        let mut signal = 0;
-        // SAFETY: a pointer to an int.
-        check(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) }).map(drop)
-    }),
 ];
 
 fn scratch(directory: &Path) -> Outcome {

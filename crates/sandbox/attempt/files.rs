@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::{
-        fd::{AsRawFd, FromRawFd},
+        fd::FromRawFd,
         unix::{
             fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
             net::UnixListener,
@@ -16,7 +16,7 @@ use std::{
 
 use crate::{
     confine::LEFT_OPEN,
-    scene::{Outcome, Scene, c, call, check},
+    scene::{Outcome, c, call, check},
     table::{Attempt, Class::*},
 };
 
@@ -64,10 +64,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         call(libc::SYS_renameat2, &[at, ours.as_ptr() as usize, at, theirs.as_ptr() as usize, exchange])
             .map(drop)
     }),
-    ("rename-workspace", Denied, |s| {
-        // Into its own parent, which is not writable.
-        fs::rename(s.workspace().with_file_name("movable"), s.workspace().with_file_name("moved"))
-    }),
+    ("rename-workspace", Forbidden, |s| fs::rename(s.workspace(), s.workspace().with_file_name("moved"))),
     ("remove-outside", Denied, |s| fs::remove_file(s.outside().join("file"))),
     ("make-directory-outside", Denied, |s| fs::create_dir(s.outside().join("new"))),
     ("remove-directory-outside", Denied, |s| fs::remove_dir(s.outside().join("folder"))),
@@ -76,10 +73,7 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("mknod-file-outside", Denied, |s| mknod(&s.outside().join("new"), libc::S_IFREG)),
     ("socket-outside", Denied, |s| UnixListener::bind(s.outside().join("new")).map(drop)),
     ("unnamed-file-outside", Denied, |s| {
-        let options = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(s.outside());
-        let from = format!("/proc/self/fd/{}", options.as_ref().map_or(-1, AsRawFd::as_raw_fd));
-        options?;
-        fs::metadata(from).map(drop).or(Ok(()))
+        OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(s.outside()).map(drop)
     }),
     ("write-through-proc-root", Denied, |s| write_below(Path::new("/proc/self/root"), &s.outside())),
     ("write-through-server-root", Denied, |s| {

@@ -31,7 +31,9 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("git-after-moving-the-repository", Denied, |s| {
         let moved = s.inside().join("moved");
         fs::rename(s.repository(), &moved)?;
-        write(&moved.join(".git/config"))
+        let written = write(&moved.join(".git/config"));
+        fs::rename(&moved, s.repository())?;
+        written
     }),
     ("git-mode", Denied, |s| {
         fs::set_permissions(s.repository().join(".git/config"), Permissions::from_mode(0o777))

@@ -22,7 +22,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         let descriptor = call(libc::SYS_pidfd_open, &[s.victim() as usize])?;
         call(libc::SYS_pidfd_send_signal, &[descriptor as usize, libc::SIGCONT as usize]).map(drop)
     }),
-    ("memory-through-proc", Denied, |s| {
+    ("memory-through-proc", Forbidden, |s| {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", s.victim())).map(drop)
     }),
     ("environment-of-another", Denied, |s| fs::read(format!("/proc/{}/environ", s.victim())).map(drop)),

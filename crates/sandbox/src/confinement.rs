@@ -130,14 +130,11 @@ impl Confinement {
     }
 
     /// Protected names that did not exist when this was made and exist now. Whoever made them, git and agents will
-    /// obey what is in them; the user should be told.
+    /// obey what is in them; the user should be told. Searches the writable roots again.
     pub fn appeared(&self) -> Vec<PathBuf> {
         match &self.means {
             #[cfg(target_os = "linux")]
-            Enforcement::Linux { plan, .. } => {
-                let absent = plan.metadata.absent.iter();
-                absent.filter(|path| std::fs::symlink_metadata(path).is_ok()).cloned().collect()
-            }
+            Enforcement::Linux { plan, .. } => plan.metadata.appeared(&plan.access.roots),
             _ => Vec::new(),
         }
     }

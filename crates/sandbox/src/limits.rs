@@ -38,7 +38,7 @@ impl Limits {
 /// Runs in the child: nothing but system calls.
 pub(crate) fn set(limits: &[(Resource, Rlimit)]) -> rustix::io::Result<()> {
     for (resource, limit) in limits {
-        setrlimit(*resource, limit.clone())?;
+        setrlimit(*resource, *limit)?;
     }
     Ok(())
 }

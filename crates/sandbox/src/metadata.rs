@@ -31,8 +31,6 @@ const LARGEST_POINTER: u64 = 8 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Metadata {
     pub paths: Vec<PathBuf>,
-    /// Protected names at the top of a root that do not exist.
-    pub absent: Vec<PathBuf>,
     /// Protected names that are links, which themselves cannot be protected.
     pub links: Vec<PathBuf>,
     /// There were more folders than are searched.
@@ -51,6 +49,15 @@ pub(crate) fn find(roots: &[Root]) -> Metadata {
     search.finish()
 }
 
+impl Metadata {
+    /// What is there now and was not when this was found.
+    pub(crate) fn appeared(&self, roots: &[Root]) -> Vec<PathBuf> {
+        let now = find(roots);
+        let before = |path: &PathBuf| self.paths.contains(path) || self.links.contains(path);
+        now.paths.into_iter().chain(now.links).filter(|path| !before(path)).collect()
+    }
+}
+
 struct Search<'a> {
     roots: &'a [Root],
     found: Metadata,
@@ -63,8 +70,6 @@ impl Search<'_> {
         for path in NAMES.map(|name| root.join(name)) {
             if fs::symlink_metadata(&path).is_ok() {
                 self.protect(&path);
-            } else {
-                self.found.absent.push(path);
             }
         }
     }
@@ -198,8 +203,6 @@ mod tests {
         let tree = Tree::new(&["w/.git/hooks", "w/.agents", "w/sub/deep/.git", "w/node_modules/x/.git"]);
         tree.check(&[("w", Role::Workspace)], &["w/.agents", "w/.git", "w/sub/deep/.git"]);
         tree.check(&[("w", Role::Scratch)], &["w/.agents", "w/.git"]);
-        let absent = tree.find(&[("w", Role::Workspace)]).absent;
-        assert_eq!(absent, [tree.path("w/.codex"), tree.path("w/.codicil")]);
     }
 
     #[test]
@@ -222,6 +225,17 @@ mod tests {
         symlink("real", tree.path("w/.git")).unwrap();
         tree.check(&[("w", Role::Workspace)], &["w/real"]);
         assert_eq!(tree.find(&[("w", Role::Workspace)]).links, [tree.path("w/.git")]);
+    }
+
+    #[test]
+    fn what_appears_later_is_told() {
+        let tree = Tree::new(&["w/.git", "w/sub"]);
+        let roots = [Root { path: tree.path("w"), role: Role::Workspace }];
+        let before = find(&roots);
+        assert!(before.appeared(&roots).is_empty());
+        fs::create_dir(tree.path("w/sub/.git")).unwrap();
+        fs::write(tree.path("w/.codex"), "").unwrap();
+        assert_eq!(before.appeared(&roots), [tree.path("w/.codex"), tree.path("w/sub/.git")]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::RollbackDuringTurn
             | ThreadError::TurnRunning
             | ThreadError::EmptyInput
+            | ThreadError::EmptyCommand
             | ThreadError::NothingToSteer
             | ThreadError::EmptyExpectedTurn
             | ThreadError::OtherTurn { .. }

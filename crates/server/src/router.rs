@@ -38,6 +38,8 @@ pub fn router() -> Router {
         .on::<ThreadMetadataUpdate>(threads::metadata_update)
         .on::<ThreadUnarchive>(threads::unarchive)
         .on::<ThreadCompactStart>(threads::compact_start)
+        .on::<ThreadShellCommand>(threads::shell_command)
+        .on::<ThreadBackgroundTerminalsClean>(threads::background_terminals_clean)
         .on::<ThreadRollback>(threads::rollback)
         .on::<ThreadList>(threads::list)
         .on::<ThreadLoadedList>(threads::loaded_list)
@@ -64,8 +66,6 @@ pub fn router() -> Router {
 /// say so.
 fn unbuilt(router: Router) -> Router {
     router
-        .on::<ThreadShellCommand>(not_built::<ThreadShellCommand>)
-        .on::<ThreadBackgroundTerminalsClean>(not_built::<ThreadBackgroundTerminalsClean>)
         .on::<SkillsList>(not_built::<SkillsList>)
         .on::<PluginList>(not_built::<PluginList>)
         .on::<PluginRead>(not_built::<PluginRead>)

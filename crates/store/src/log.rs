@@ -30,7 +30,6 @@ use crate::{
 };
 
 /// The place where a thread's records are appended. Small, and without an open file while idle.
-#[derive(Clone)]
 pub struct ThreadLog {
     inner: Arc<Inner>,
     file: Arc<LogFile>,
@@ -84,10 +83,10 @@ impl ThreadLog {
         self.inner.pool.run(Lane::Append, move || file.append(&inner, batch)).await
     }
 
-    /// Makes everything appended so far survive a power cut.
-    pub async fn sync(&mut self) -> Result<()> {
-        let file = self.file.clone();
-        self.inner.pool.run(Lane::Sync, move || file.sync()).await
+    /// Makes everything appended so far survive a power cut. Appending may go on meanwhile.
+    pub fn sync(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (inner, file) = (self.inner.clone(), self.file.clone());
+        async move { inner.pool.run(Lane::Sync, move || file.sync()).await }
     }
 }
 
@@ -223,13 +222,16 @@ impl LogFile {
     fn open_again(&self, inner: &Inner, state: &mut State) -> Result<File> {
         match open_for_append(&state.place.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                state.place = inner.locate(&self.id)?;
                 state.tail = None;
-                open_for_append(&state.place.path)
+                inner.at_its_place(&self.id, |place| {
+                    let file =
+                        open_for_append(&place.path).map_err(StoreError::io("append to", &place.path))?;
+                    state.place = place;
+                    Ok(file)
+                })
             }
-            result => result,
+            result => result.map_err(StoreError::io("append to", &state.place.path)),
         }
-        .map_err(StoreError::io("append to", &state.place.path))
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The store of one home: every way in which threads are created, written, read, listed and moved.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -27,6 +27,9 @@ use crate::{
     thread::{LoadedThread, StoredThread, decode_history},
 };
 
+/// How often a file may move away while it is being opened.
+const MAX_MOVES: usize = 4;
+
 /// Threads on disk. Cheap to clone; all clones share one index and one pool of threads.
 #[derive(Clone)]
 pub struct Store {
@@ -51,7 +54,7 @@ impl Store {
     pub fn open(home: impl Into<PathBuf>) -> Result<Self> {
         let home = std::path::absolute(home.into()).map_err(StoreError::io("find", Path::new(".")))?;
         if fs::metadata(&home).is_ok_and(|found| !found.is_dir()) {
-            return Err(StoreError::io("use", &home)(std::io::ErrorKind::NotADirectory.into()));
+            return Err(StoreError::io("use", &home)(io::ErrorKind::NotADirectory.into()));
         }
         let layout = Layout::new(home);
         let index = Arc::new(Index::new(layout.clone()));
@@ -71,7 +74,9 @@ impl Store {
     /// Opens a stored thread for appending, repairing the end of its file where a crash tore it.
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
         let id = id.clone();
-        let file = self.run(Lane::Append, move |inner| LogFile::open(&id, inner.locate(&id)?)).await?;
+        let file =
+            self.run(Lane::Append, move |inner| inner.at_its_place(&id, |place| LogFile::open(&id, place)));
+        let file = file.await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
@@ -127,7 +132,8 @@ impl Store {
         self.run(Lane::Load, move |inner| inner.unarchive(&id)).await
     }
 
-    /// Begins a thread with the records of another one. `meta.forked_from` is set to the source.
+    /// Begins a thread with the records of another one. `meta.forked_from` is set to the source. Like
+    /// every new record, the copies survive a power cut after the log's next sync.
     pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: Meta) -> Result<ThreadLog> {
         let source = source.clone();
         meta.forked_from = Some(source.clone());
@@ -195,22 +201,41 @@ impl Inner {
         }
     }
 
+    /// Does something with a thread's file, again if the file is moved while it is being opened.
+    pub(crate) fn at_its_place<T>(
+        &self,
+        id: &ThreadId,
+        mut work: impl FnMut(Location) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..MAX_MOVES {
+            match work(self.locate(id)?) {
+                Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => continue,
+                result => return result,
+            }
+        }
+        work(self.locate(id)?)
+    }
+
     fn read(&self, id: &ThreadId) -> Result<StoredThread> {
-        let place = self.locate(id)?;
-        let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+        let (place, bytes) = self.bytes(id)?;
         let without_history = |kind| !matches!(kind, Kind::Context | Kind::Compaction);
         let lines = Lines::of(&bytes).with_blobs(&self.layout, without_history);
-        let replay = Replay::run(&lines, Want::Turns);
-        stored(id, place, &bytes, replay)
+        stored(id, place, &bytes, Replay::run(&lines, Want::Turns))
     }
 
     fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
-        let place = self.locate(id)?;
-        let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+        let (place, bytes) = self.bytes(id)?;
         let lines = Lines::of(&bytes).with_blobs(&self.layout, |_| true);
         let mut replay = Replay::run(&lines, Want::TurnsAndHistory);
         let history = decode_history(&replay.steps, &mut replay.warnings);
         Ok(LoadedThread { thread: stored(id, place, &bytes, replay)?, history })
+    }
+
+    fn bytes(&self, id: &ThreadId) -> Result<(Location, Vec<u8>)> {
+        self.at_its_place(id, |place| {
+            let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+            Ok((place, bytes))
+        })
     }
 
     fn summary(&self, id: &ThreadId) -> Result<Summary> {
@@ -220,7 +245,7 @@ impl Inner {
         if let Some(row) = self.index.get(id).ok().flatten().filter(same_file) {
             return Ok(row);
         }
-        let row = self.scan(id, &place)?;
+        let row = self.at_its_place(id, |place| self.scan(id, &place))?;
         // The answer does not depend on the index; the next list repairs it.
         let _ = self.index.put(&row);
         Ok(row)

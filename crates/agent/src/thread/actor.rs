@@ -76,6 +76,7 @@ impl ThreadActor {
             Command::Compact(origin, reply) => self.on_compact(origin, reply).await,
             Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
+            Command::Shell(command, reply) => self.on_shell(command, reply).await,
             Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
             Command::Joined => self.state.usage_unsaid = true,
             Command::SetName(name, reply) => {

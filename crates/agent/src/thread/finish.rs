@@ -130,11 +130,12 @@ impl ThreadActor {
 
     /// What was said is in the kernel's hands and survives this process; now it shall survive the machine.
     fn sync_later(&self) {
-        let Some(mut log) = self.state.log.clone() else { return };
+        let Some(log) = &self.state.log else { return };
+        let (thread, sync) = (self.state.id.clone(), log.sync());
         // Ends by itself; closing the store waits for it.
         tokio::spawn(async move {
-            if let Err(error) = log.sync().await {
-                tracing::error!(thread = %log.id(), "a turn could not be made durable: {error}");
+            if let Err(error) = sync.await {
+                tracing::error!(%thread, "a turn could not be made durable: {error}");
             }
         });
     }

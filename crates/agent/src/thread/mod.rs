@@ -6,6 +6,7 @@ mod finish;
 mod request;
 mod review;
 mod rollback;
+mod shell;
 mod state;
 mod steps;
 mod turns;
@@ -74,6 +75,7 @@ pub(crate) enum Command {
     Compact(Origin, Reply<Announced<()>>),
     Review(ReviewTarget, Origin, Reply<Announced<Turn>>),
     Rollback(u32, Reply<Announced<Thread>>),
+    Shell(String, Reply<Announced<()>>),
     Snapshot(Reply<Snapshot>),
     /// Somebody new listens.
     Joined,
@@ -142,6 +144,14 @@ impl ThreadHandle {
         turns: u32,
     ) -> impl Future<Output = Result<Announced<Thread>, ThreadError>> + use<> {
         self.ask(move |reply| Command::Rollback(turns, reply))
+    }
+
+    /// Runs a person's own command, outside the sandbox.
+    pub fn shell_command(
+        &self,
+        command: String,
+    ) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
+        self.ask(|reply| Command::Shell(command, reply))
     }
 
     pub fn snapshot(&self) -> impl Future<Output = Result<Snapshot, ThreadError>> + use<> {

@@ -28,8 +28,8 @@ impl ThreadActor {
         match (active.kind, follow_up) {
             (TurnKind::Compact, _) if active.compacted => return Ask::End,
             (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
-            (_, FollowUp::IfSteered) if steered.is_empty() => return Ask::End,
-            _ => {}
+            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more => return Ask::End,
+            _ => active.wants_more = false,
         }
         if !self.is_reviewing() && self.is_too_long() {
             if let Some(active) = self.active.as_mut() {

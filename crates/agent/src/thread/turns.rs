@@ -24,7 +24,7 @@ use super::{
 use crate::{
     error::{ThreadError, TurnKind},
     git,
-    step::{Outcome, Step, Steps},
+    step::{Outcome, Step, Steps, WeakSteps},
     turn::{Show, TurnTask},
 };
 
@@ -49,14 +49,47 @@ pub(super) struct ActiveTurn {
     pub review: Option<Review>,
     /// Whether a compaction turn has done its work.
     pub compacted: bool,
+    /// Whether something happened beside the turn that the model has not seen.
+    pub wants_more: bool,
     /// Why the turn fails although the model did not.
     pub failure: Option<TurnError>,
     pub cancel: CancellationToken,
+    pub reports: WeakSteps,
     steps: mpsc::Receiver<Vec<Step>>,
     task: JoinHandle<Outcome>,
 }
 
 impl ActiveTurn {
+    /// Starts the turn's task, which ends with it.
+    pub fn new<R>(id: TurnId, kind: TurnKind, run: impl FnOnce(Steps, CancellationToken) -> R) -> Self
+    where
+        R: Future<Output = Outcome> + Send + 'static,
+    {
+        let (sender, steps) = Steps::channel();
+        let cancel = CancellationToken::new();
+        let reports = sender.downgrade();
+        // Owned by the active turn, which cancels it and waits for its end.
+        let task = tokio::spawn(run(sender, cancel.clone()));
+        Self {
+            id,
+            kind,
+            origin: Origin::default(),
+            output_schema: None,
+            first: None,
+            steered: Vec::new(),
+            open: BTreeMap::new(),
+            interrupts: Vec::new(),
+            review: None,
+            compacted: false,
+            wants_more: false,
+            failure: None,
+            cancel,
+            reports,
+            steps,
+            task,
+        }
+    }
+
     /// The next steps, or how the turn ended. Everything it reported comes before its end.
     pub async fn next_event(&mut self) -> Result<Vec<Step>, Outcome> {
         match self.steps.recv().await {
@@ -196,34 +229,9 @@ impl ThreadActor {
         origin: Origin,
         output_schema: Option<Value>,
     ) -> ActiveTurn {
-        let (sender, steps) = Steps::channel();
-        let cancel = CancellationToken::new();
-        let task = TurnTask {
-            thread: self.state.id.clone(),
-            turn: id.clone(),
-            provider,
-            steps: sender,
-            cancel: cancel.clone(),
-            show: self.show(kind),
-        };
-        // Owned by the active turn, which cancels it and waits for its end.
-        let task = tokio::spawn(task.run());
-        ActiveTurn {
-            id,
-            kind,
-            origin,
-            output_schema: output_schema.map(Arc::new),
-            first: None,
-            steered: Vec::new(),
-            open: BTreeMap::new(),
-            interrupts: Vec::new(),
-            review: None,
-            compacted: false,
-            failure: None,
-            cancel,
-            steps,
-            task,
-        }
+        let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
+        let run = |steps, cancel| TurnTask { thread, turn, provider, steps, cancel, show }.run();
+        ActiveTurn { origin, output_schema: output_schema.map(Arc::new), ..ActiveTurn::new(id, kind, run) }
     }
 
     fn show(&self, kind: TurnKind) -> Show {
@@ -348,6 +356,7 @@ impl ActiveTurn {
             }
             TurnKind::Review => NonSteerableTurnKind::Review,
             TurnKind::Compact => NonSteerableTurnKind::Compact,
+            TurnKind::Shell => return Err(ThreadError::TurnRunning),
         };
         let error = TurnError {
             message: format!("cannot steer a {} turn", self.kind.name()),

@@ -1,6 +1,7 @@
 //! A running turn: ask the model, show what it says, run the tools it calls, until it is done.
 
 mod compact;
+mod shell;
 mod stream;
 mod tools;
 mod web_search;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::step::{Ask, FollowUp, Outcome, Step, Steps};
 
+pub use shell::ShellTask;
 use stream::{Reader, Response};
 
 /// What a turn needs of its thread, as it was when the turn began.

@@ -60,18 +60,3 @@ async fn an_unread_process_is_held_back() {
     };
     within(waiting).await;
 }
-
-#[tokio::test]
-async fn zz_latency() {
-    for tty in [None, Some(codicil_exec::Size::default())] {
-        let mut v = vec![];
-        for _ in 0..300 {
-            let b = Instant::now();
-            let s = Spec { tty, ..Spec::new(["/bin/true"], "/", environment()) };
-            start(s).await.capture(Cap::Unlimited).await;
-            v.push(b.elapsed());
-        }
-        v.sort();
-        println!("{tty:?} p50 {:?} p90 {:?}", v[150], v[270]);
-    }
-}

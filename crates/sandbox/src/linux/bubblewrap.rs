@@ -16,7 +16,7 @@ use crate::access::Reads;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bubblewrap {
     pub path: PathBuf,
-    /// Whether it needs to be told to use a user namespace: root does not by itself.
+    /// Whether it can use a user namespace, which as root it does only when told to.
     pub user_namespace: bool,
 }
 
@@ -39,7 +39,8 @@ impl Bubblewrap {
         line.word_if(options.dies_with_parent, "--die-with-parent");
         line.words(&["--add-seccomp-fd", &options.filter.to_string()]);
         line.readable(&plan.access.reads);
-        line.words(&["--dev", "/dev", "--proc", "/proc"]);
+        // The kernel's settings belong to root by name, whatever its capabilities.
+        line.words(&["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]);
         for (path, mount) in plan.mounts() {
             line.mount(path, mount);
         }
@@ -131,7 +132,8 @@ mod tests {
         assert_eq!(
             line(Reads::Everywhere, false),
             "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL --unshare-net \
-             --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --bind W W --ro-bind W/.git W/.git --"
+             --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --remount-ro /proc --bind W W \
+             --ro-bind W/.git W/.git --"
         );
         assert!(!line(Reads::Everywhere, true).contains("--unshare-net"));
     }

@@ -67,7 +67,7 @@ impl Plan {
         };
         let mut gaps = Vec::new();
         gaps.extend((!all_sockets).then_some(Gap::Sockets));
-        gaps.extend((!metadata.absent.is_empty()).then_some(Gap::NewMetadata));
+        gaps.extend((!access.roots.is_empty()).then_some(Gap::NewMetadata));
         gaps.extend((!metadata.links.is_empty()).then_some(Gap::LinkedMetadata));
         gaps.extend(metadata.truncated.then_some(Gap::DeepRepositories));
         Self { access, metadata, sockets, gaps }

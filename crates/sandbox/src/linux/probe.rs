@@ -181,9 +181,10 @@ fn smallest_plan() -> Plan {
 
 fn bubblewrap() -> Result<Bubblewrap, String> {
     let path = find_program("bwrap").ok_or("there is no bwrap program in PATH")?;
-    // Root uses a user namespace only when told to, and in a container may need one.
-    let plain = try_bubblewrap(Bubblewrap { path: path.clone(), user_namespace: false });
-    plain.or_else(|reason| try_bubblewrap(Bubblewrap { path, user_namespace: true }).map_err(|_| reason))
+    // In a user namespace of its own, root keeps no capability at all. Where an administrator forbids them, a
+    // privileged bwrap can do without.
+    let own = try_bubblewrap(Bubblewrap { path: path.clone(), user_namespace: true });
+    own.or_else(|reason| try_bubblewrap(Bubblewrap { path, user_namespace: false }).map_err(|_| reason))
 }
 
 /// Runs it with the options that every command gets, on itself: that is a program which must be there.

@@ -3,16 +3,17 @@
 use codicil_agent::{Opened, Settings, Turns};
 use codicil_protocol::{
     DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
-    ThreadArchivedNotification, ThreadCompactStartParams, ThreadCompactStartResponse,
-    ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId,
-    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadListParams,
-    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
-    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
-    ThreadResumeParams, ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams,
-    ThreadSetNameResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification,
-    ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse,
-    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
-    ThreadUnsubscribeStatus,
+    ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
+    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
+    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId, ThreadIncrementElicitationParams,
+    ThreadIncrementElicitationResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
+    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadNameUpdatedNotification, ThreadReadParams, ThreadResumeParams, ThreadRollbackParams,
+    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadShellCommandParams,
+    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
+    ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams,
+    ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams,
+    ThreadUnsubscribeResponse, ThreadUnsubscribeStatus,
 };
 
 use crate::{
@@ -143,6 +144,24 @@ pub async fn compact_start(
 pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
     let announced = cx.threads().get(&params.thread_id)?.rollback(params.num_turns).await?;
     Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
+}
+
+pub async fn shell_command(
+    cx: Cx,
+    params: ThreadShellCommandParams,
+) -> Result<ThreadShellCommandResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.shell_command(params.command).await?;
+    cx.announce(announced);
+    Ok(ThreadShellCommandResponse {})
+}
+
+/// Nothing outlives its turn yet, so there is nothing to end.
+pub async fn background_terminals_clean(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsCleanParams,
+) -> Result<ThreadBackgroundTerminalsCleanResponse, RpcError> {
+    cx.threads().get(&params.thread_id)?;
+    Ok(ThreadBackgroundTerminalsCleanResponse {})
 }
 
 pub async fn increment_elicitation(

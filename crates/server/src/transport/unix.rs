@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -73,6 +73,10 @@ async fn bind(path: &Path) -> Result<UnixListener, ListenError> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).await.is_ok() {
                 return Err(ListenError::InUse(path.to_owned()));
+            }
+            // Anything but a socket is somebody's file.
+            if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+                return Err(failed(error));
             }
             std::fs::remove_file(path).map_err(failed)?;
             UnixListener::bind(path)

@@ -15,6 +15,8 @@ use crate::summary::{FileStamp, Summary};
 
 /// How long a mere change of time may wait to be written with others.
 const LINGER: Duration = Duration::from_millis(1500);
+/// This many notes do not wait any longer.
+const MANY_NOTES: usize = 256;
 /// More notes than this are not kept; the files are looked at again instead.
 const MAX_NOTES: usize = 4096;
 
@@ -111,6 +113,7 @@ impl Changes {
     }
 
     fn bound(&self, mut notes: MutexGuard<'_, Notes>) {
+        notes.urgent |= notes.notes.len() > MANY_NOTES;
         if notes.notes.len() > MAX_NOTES {
             notes.notes.clear();
             notes.lost = true;

@@ -4,7 +4,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use rusqlite::Connection;
@@ -58,14 +58,15 @@ impl Index {
         let found = self.with(|open| {
             prepare(open)?;
             let Open { db, tree } = open;
-            let Some((look, found)) = tree.look(&self.layout, &db.connection).map_err(db.failed())? else {
-                return Ok(0);
-            };
-            if found.is_empty() {
-                db.transaction(|connection| tree.finish(look, connection, &self.active))?;
+            let seen = tree.look(&self.layout, &db.connection).map_err(db.failed())?;
+            if !seen.gone.is_empty() {
+                db.transaction(|connection| seen.gone.iter().try_for_each(|gone| gone.take_out(connection)))?;
             }
-            let count = found.len();
-            self.backlog.add(look, found);
+            if seen.found.is_empty() {
+                self.settle(open, &[seen.look])?;
+            }
+            let count = seen.found.len();
+            self.backlog.add(seen.look, seen.found);
             Ok(count)
         })?;
         match found {
@@ -81,16 +82,20 @@ impl Index {
 
     fn start_readers(self: &Arc<Self>) {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let mut threads = self.threads();
-        threads.readers.retain(|reader| !reader.is_finished());
         for _ in 0..self.backlog.hire(cores.min(MAX_READERS), MAX_READERS) {
             let index = self.clone();
             match thread::Builder::new().name("codicil-ingest".into()).spawn(move || index.read_backlog()) {
-                Ok(reader) => threads.readers.push(reader),
+                Ok(reader) => self.keep_reader(reader),
                 // No thread to be had: slower, but it gets done.
                 Err(_) => self.read_backlog(),
             }
         }
+    }
+
+    fn keep_reader(&self, reader: JoinHandle<()>) {
+        let mut threads = self.threads();
+        threads.readers.retain(|reader| !reader.is_finished());
+        threads.readers.push(reader);
     }
 
     fn read_backlog(&self) {
@@ -103,7 +108,7 @@ impl Index {
             };
             let finished = match self.backlog.done(&chunk, failure) {
                 Rest::Some => continue,
-                Rest::None(looks) => self.finish(&looks),
+                Rest::None(looks) => self.with(|open| self.settle(open, &looks)),
                 Rest::Failed(looks) => self.abandon(&looks),
             };
             if let Err(error) = finished {
@@ -112,11 +117,14 @@ impl Index {
         }
     }
 
-    fn finish(&self, looks: &[Look]) -> Result<()> {
-        self.with(|Open { db, tree }| {
-            db.transaction(|connection| {
-                looks.iter().try_for_each(|look| tree.finish(*look, connection, &self.active))
-            })
+    /// Notes that the index is complete for the directories of these looks.
+    fn settle(&self, Open { db, tree }: &mut Open, looks: &[Look]) -> Result<()> {
+        let clean: Vec<_> = looks.iter().flat_map(|look| tree.finish(*look, &self.active)).collect();
+        if clean.is_empty() {
+            return Ok(());
+        }
+        db.transaction(|connection| {
+            clean.iter().try_for_each(|(dir, mtime)| rows::set_dir(connection, dir, *mtime))
         })
     }
 

@@ -155,8 +155,8 @@ pub fn clean_dirs(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)
     dirs.collect()
 }
 
-/// Says that the index is complete for a directory as it was at `mtime`; `None` that it may not be.
-pub fn set_dir(connection: &Connection, path: &str, mtime: Option<i64>) -> rusqlite::Result<()> {
+/// Says that the index is complete for a directory as it was at `mtime`.
+pub fn set_dir(connection: &Connection, path: &str, mtime: i64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO dirs (path, mtime) VALUES (?1, ?2)
         ON CONFLICT (path) DO UPDATE SET mtime = ?2 WHERE mtime IS NOT ?2";
     connection.prepare_cached(sql)?.execute(params![path, mtime])?;

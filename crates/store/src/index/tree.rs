@@ -11,7 +11,6 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::{self, File},
     io,
-    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{self, AtomicU64},
@@ -53,6 +52,30 @@ impl Found {
 
     pub fn by_creation(&self, other: &Self) -> Ordering {
         (self.name.created_at, &self.name.id).cmp(&(other.name.created_at, &other.name.id))
+    }
+}
+
+/// What a look at the directories brought.
+pub struct Seen {
+    pub look: Look,
+    /// Whether any directory had to be read.
+    pub changed: bool,
+    pub found: Vec<Found>,
+    pub gone: Vec<Gone>,
+}
+
+/// Something that the index knows and the disk does not.
+pub enum Gone {
+    Dir(String),
+    File { dir: String, file: String },
+}
+
+impl Gone {
+    pub fn take_out(&self, connection: &Connection) -> rusqlite::Result<()> {
+        match self {
+            Self::Dir(dir) => rows::remove_dir(connection, dir),
+            Self::File { dir, file } => rows::remove_file(connection, dir, file),
+        }
     }
 }
 
@@ -122,105 +145,73 @@ impl Tree {
         Ok(Self { dirs })
     }
 
-    /// Looks at every directory, takes out of the index what is gone, and returns what it has to read.
-    /// The caller reads these files and then calls [`Tree::finish`]. `None` when no directory changed.
-    pub fn look(
-        &mut self,
-        layout: &Layout,
-        connection: &Connection,
-    ) -> rusqlite::Result<Option<(Look, Vec<Found>)>> {
-        let look = Look::next();
-        let mut changed = false;
-        let mut found = Vec::new();
+    /// Looks at every directory. The caller takes out of the index what is gone, reads what was found and
+    /// then calls [`Tree::finish`].
+    pub fn look(&mut self, layout: &Layout, connection: &Connection) -> rusqlite::Result<Seen> {
+        let mut seen = Seen { look: Look::next(), changed: false, found: Vec::new(), gone: Vec::new() };
         let mut todo: Vec<String> = [SESSIONS, ARCHIVED].map(str::to_owned).into();
         todo.extend(self.dirs.keys().filter(|dir| *dir != SESSIONS && *dir != ARCHIVED).cloned());
         while let Some(dir) = todo.pop() {
             let path = layout.absolute(&dir);
-            match fs::metadata(&path) {
-                Ok(now) if self.is_current(&dir, summary::nanoseconds(&now)) => {}
-                Ok(now) => {
-                    changed = true;
-                    let subdirs = self.read(&dir, &path, (look, &now), connection, &mut found)?;
-                    todo.extend(subdirs.into_iter().filter(|subdir| !self.dirs.contains_key(subdir)));
+            match fs::metadata(&path).map(|found| summary::nanoseconds(&found)) {
+                Ok(mtime) if self.is_current(&dir, mtime) => {}
+                Ok(mtime) => {
+                    let settled = is_settled(mtime);
+                    match fs::read_dir(&path) {
+                        Ok(entries) => todo.extend(self.new_dirs(seen.read(&dir, entries, connection)?)),
+                        Err(error) => {
+                            self.cannot_look(dir, &error);
+                            continue;
+                        }
+                    }
+                    let state = State::Reading { look: seen.look, settled };
+                    self.dirs.insert(dir, Dir { mtime, state });
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget(&dir, connection)?,
-                Err(error) => tracing::warn!(path = %path.display(), %error, "cannot look at threads"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    seen.gone.extend(self.dirs.remove(&dir).map(|_| Gone::Dir(dir)));
+                }
+                Err(error) => self.cannot_look(dir, &error),
             }
         }
-        Ok(changed.then_some((look, found)))
+        Ok(seen)
     }
 
+    /// A directory that was read within moments of its change may have changed again.
     fn is_current(&self, dir: &str, mtime: i64) -> bool {
         self.dirs.get(dir).is_some_and(|known| match known.state {
-            State::Unknown => false,
-            State::Reading { .. } | State::Clean => known.mtime == mtime,
+            State::Unknown | State::Reading { settled: false, .. } => false,
+            State::Reading { settled: true, .. } | State::Clean => known.mtime == mtime,
         })
     }
 
-    fn forget(&mut self, dir: &str, connection: &Connection) -> rusqlite::Result<()> {
-        match self.dirs.remove(dir) {
-            Some(_) => rows::remove_dir(connection, dir),
-            None => Ok(()),
+    fn new_dirs(&self, subdirs: Vec<String>) -> impl Iterator<Item = String> {
+        subdirs.into_iter().filter(|subdir| !self.dirs.contains_key(subdir))
+    }
+
+    /// It is tried again each time: a change of permissions does not show in the time. What the index
+    /// knows from better times stays.
+    fn cannot_look(&mut self, dir: String, error: &io::Error) {
+        if self.dirs.insert(dir.clone(), Dir::default()).is_none() {
+            tracing::warn!(dir, %error, "cannot look for threads");
         }
     }
 
-    /// Compares a directory with the index. Returns the directories in it.
-    fn read(
-        &mut self,
-        dir: &str,
-        path: &Path,
-        now: (Look, &fs::Metadata),
-        connection: &Connection,
-        found: &mut Vec<Found>,
-    ) -> rusqlite::Result<Vec<String>> {
-        let (look, now) = now;
-        let mtime = summary::nanoseconds(now);
-        let settled = is_settled(mtime);
-        let entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(error) => {
-                // It is tried again each time: a change of permissions does not show in the time.
-                if self.dirs.insert(dir.to_owned(), Dir::default()).is_none() {
-                    tracing::warn!(path = %path.display(), %error, "cannot list threads");
-                }
-                return Ok(Vec::new());
-            }
-        };
-        let mut known: HashMap<_, _> = rows::files_in(connection, dir)?.into_iter().collect();
-        let mut subdirs = Vec::new();
-        for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if let Some(parsed) = FileName::parse(&name) {
-                let replaces = known.remove(&name);
-                if replaces.is_some() && FileStamp::read(&entry.path()) == replaces {
-                    continue;
-                }
-                let archived = dir == ARCHIVED;
-                found.push(Found { dir: dir.to_owned(), file: name, name: parsed, archived, replaces });
-            } else if may_hold_dirs(dir) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                subdirs.push(format!("{dir}/{name}"));
-            }
-        }
-        for file in known.into_keys() {
-            rows::remove_file(connection, dir, &file)?;
-        }
-        self.dirs.insert(dir.to_owned(), Dir { mtime, state: State::Reading { look, settled } });
-        Ok(subdirs)
-    }
-
-    /// Everything found has been read: the index is complete for those directories.
-    pub fn finish(&mut self, done: Look, connection: &Connection, active: &Active) -> rusqlite::Result<()> {
+    /// Everything found has been read: the index is complete for those directories. Returns what may be
+    /// said on disk about them.
+    pub fn finish(&mut self, done: Look, active: &Active) -> Vec<(String, i64)> {
+        let mut clean = Vec::new();
         for (path, dir) in &mut self.dirs {
-            let State::Reading { look, settled } = dir.state else { continue };
-            if look != done {
-                continue;
-            }
-            dir.state = if settled { State::Clean } else { State::Unknown };
-            if settled && !active.holds(path) {
-                rows::set_dir(connection, path, Some(dir.mtime))?;
+            match dir.state {
+                State::Reading { look, settled: true } if look == done => {
+                    dir.state = State::Clean;
+                    clean.push((path.clone(), dir.mtime));
+                }
+                State::Reading { look, settled: false } if look == done => dir.state = State::Unknown,
+                _ => {}
             }
         }
-        Ok(())
+        clean.retain(|(path, _)| !active.holds(path));
+        clean
     }
 
     /// Not everything found could be read: those directories are looked at again next time.
@@ -230,6 +221,34 @@ impl Tree {
                 dir.state = State::Unknown;
             }
         }
+    }
+}
+
+impl Seen {
+    /// Compares a directory with the index. Returns the directories in it.
+    fn read(
+        &mut self,
+        dir: &str,
+        entries: fs::ReadDir,
+        connection: &Connection,
+    ) -> rusqlite::Result<Vec<String>> {
+        self.changed = true;
+        let mut known: HashMap<_, _> = rows::files_in(connection, dir)?.into_iter().collect();
+        let mut subdirs = Vec::new();
+        for entry in entries.flatten() {
+            let Ok(file) = entry.file_name().into_string() else { continue };
+            if let Some(name) = FileName::parse(&file) {
+                let replaces = known.remove(&file);
+                if replaces.is_none() || FileStamp::read(&entry.path()) != replaces {
+                    let archived = dir == ARCHIVED;
+                    self.found.push(Found { dir: dir.to_owned(), file, name, archived, replaces });
+                }
+            } else if may_hold_dirs(dir) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                subdirs.push(format!("{dir}/{file}"));
+            }
+        }
+        self.gone.extend(known.into_keys().map(|file| Gone::File { dir: dir.to_owned(), file }));
+        Ok(subdirs)
     }
 }
 

@@ -90,8 +90,12 @@ impl Client {
     /// Sends a message that has an id and returns the whole answer, untyped.
     pub async fn exchange(&mut self, message: Value) -> Value {
         let id = message.get("id").cloned().unwrap_or_default();
-        let id: RequestId = serde_json::from_value(id).expect("the message has an id");
-        self.send_raw(message.to_string()).await;
+        self.exchange_raw(serde_json::from_value(id).expect("the message has an id"), message.to_string()).await
+    }
+
+    /// The same, for a message in the test's own spelling.
+    pub async fn exchange_raw(&mut self, id: RequestId, message: impl Into<Bytes>) -> Value {
+        self.send_raw(message).await;
         match self.answer_to(&id, "the message").await {
             Ok(result) => json!({ "id": id, "result": result }),
             Err(error) => json!({ "error": error, "id": id }),
