@@ -25,8 +25,11 @@ pub struct World {
     /// What stored threads say wrote them.
     pub version: String,
     shell: OnceCell<Shell>,
-    providers: Mutex<HashMap<String, (ProviderConfig, Arc<dyn Provider>)>>,
+    providers: Mutex<HashMap<String, Connected>>,
 }
+
+/// A provider and the configuration it was made from.
+type Connected = (ProviderConfig, Arc<dyn Provider>);
 
 impl World {
     pub fn new(

@@ -85,8 +85,8 @@ impl ThreadActor {
         let Some(review) = self.active.as_mut().and_then(|active| active.review.as_mut()) else {
             return self.state.remember(items);
         };
-        let said = items.iter().filter(|item| matches!(item, ResponseItem::Message { .. }));
-        if let Some(said) = said.last() {
+        let said = items.iter().rfind(|item| matches!(item, ResponseItem::Message { .. }));
+        if let Some(said) = said {
             review.answer = Some(codicil_context::message_text(said));
         }
         review.history.extend(items);

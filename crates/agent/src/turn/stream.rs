@@ -351,11 +351,12 @@ fn summary_text(part: &ReasoningItemReasoningSummary) -> String {
     }
 }
 
-/// The part with this index; providers count without gaps, and a ceiling keeps a wrong one harmless.
+/// The part with this index. Providers count without gaps; one that does not gets its text joined.
 fn part(parts: &mut Vec<String>, index: i64) -> &mut String {
-    let index = usize::try_from(index).unwrap_or(0).min(parts.len());
-    if index == parts.len() {
+    let index = usize::try_from(index).unwrap_or(0);
+    if index >= parts.len() {
         parts.push(String::new());
     }
-    &mut parts[index]
+    let last = parts.len() - 1;
+    parts.get_mut(index.min(last)).expect("there is a last part")
 }
