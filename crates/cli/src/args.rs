@@ -22,6 +22,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the app-server protocol, over standard input and output unless told otherwise.
     AppServer(AppServer),
+    /// Make the index of stored threads anew from their files.
+    Reindex,
     /// Print a completion script for a shell.
     Completion {
         #[arg(value_enum, default_value = "bash")]

@@ -5,6 +5,7 @@ mod args;
 mod ending;
 mod export;
 mod logging;
+mod reindex;
 mod version;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::AppServer(args) => app_server::run(cli.overrides, args),
+        Command::Reindex => reindex::run(),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
             Ok(())

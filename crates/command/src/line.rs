@@ -16,24 +16,23 @@ pub struct CommandLine {
     script: Option<String>,
     plain: Option<Vec<PlainCommand>>,
     mentioned: Vec<PlainCommand>,
+    unread: bool,
 }
 
 impl CommandLine {
     /// Takes program and arguments. For `bash -lc SCRIPT` and its kind the script is what counts.
     pub fn new(argv: Vec<String>) -> Self {
         let script = script_of(&argv).map(str::to_owned);
-        let Reading { plain, mentioned } = match &script {
+        let Reading { plain, mentioned, unread } = match &script {
             Some(script) => syntax::read(script),
             None => {
-                let command = PlainCommand::from_words(argv.clone());
-                Reading {
-                    plain: command.clone().map(|command| vec![command]),
-                    mentioned: command.into_iter().collect(),
-                }
+                let mentioned = Vec::from_iter(PlainCommand::from_words(argv.clone()));
+                let plain = Some(mentioned.clone()).filter(|commands| !commands.is_empty());
+                Reading { plain, mentioned, unread: false }
             }
         };
         let mentioned = mentions::unwrap(mentioned);
-        Self { argv, script, plain, mentioned }
+        Self { argv, script, plain, mentioned, unread }
     }
 
     pub fn argv(&self) -> &[String] {
@@ -62,6 +61,11 @@ impl CommandLine {
     /// concluding that nothing else does. Words that the shell computes stand as they are written.
     pub fn mentioned(&self) -> &[PlainCommand] {
         &self.mentioned
+    }
+
+    /// Whether the line was too long to be looked into, so that nothing is known about it.
+    pub fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// Whether all of it is known to only read.

@@ -9,6 +9,9 @@ use crate::{
 /// Commands within commands within commands are followed this far.
 const DEEPEST: usize = 4;
 
+/// Nor are more commands than this looked at: `find -exec find -exec …` multiplies.
+const MOST: usize = 256;
+
 /// A program whose arguments are a command.
 struct Wrapper {
     name: &'static str,
@@ -57,7 +60,8 @@ pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Vec<PlainCommand> {
     let mut all = Vec::new();
     let mut level = commands;
     for _ in 0..DEEPEST {
-        let inner = level.iter().flat_map(inner).collect();
+        let room = MOST.saturating_sub(all.len() + level.len());
+        let inner = level.iter().flat_map(inner).take(room).collect();
         all.append(&mut level);
         level = inner;
     }
@@ -102,13 +106,14 @@ fn wrapped(wrapper: &Wrapper, command: &PlainCommand) -> Option<PlainCommand> {
 }
 
 fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {
+    const MOST: usize = 16;
     let is_action = |word: &str| matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir");
     let starts = arguments.iter().enumerate().filter(|(_, word)| is_action(word)).map(|(at, _)| at + 1);
     let command = |start: usize| {
         let words = arguments.get(start..)?.iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
         PlainCommand::from_words(words.cloned().collect())
     };
-    starts.filter_map(command).collect()
+    starts.take(MOST).filter_map(command).collect()
 }
 
 #[cfg(test)]

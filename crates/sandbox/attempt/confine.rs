@@ -2,9 +2,12 @@
 
 use std::{
     fs::OpenOptions,
-    os::fd::{AsRawFd, IntoRawFd},
+    os::{
+        fd::{AsRawFd, IntoRawFd},
+        unix::process::{CommandExt, ExitStatusExt},
+    },
     path::PathBuf,
-    process::ExitCode,
+    process::{Command, ExitCode},
 };
 
 use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
@@ -31,6 +34,7 @@ struct Options {
     grants: Grants,
     limits: Limits,
     dying: bool,
+    death_before: bool,
 }
 
 pub fn run(arguments: &[String]) -> ExitCode {
@@ -43,11 +47,15 @@ pub fn run(arguments: &[String]) -> ExitCode {
         Err(error) => panic!("{error}"),
     };
     leave_something_open();
-    let mut command = confinement.command(&program[0]).unwrap();
+    let mut command = Command::new(&program[0]);
+    if options.death_before {
+        // SAFETY: one system call with plain numbers.
+        unsafe { command.pre_exec(|| Ok(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
+    }
+    confinement.apply(&mut command).unwrap();
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
     match command.status() {
         Ok(status) => {
-            use std::os::unix::process::ExitStatusExt;
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
             ExitCode::from(u8::try_from(code).unwrap())
         }
@@ -69,6 +77,7 @@ fn parse(words: &[String]) -> Options {
             "--exclude-tmp" => options.exclude_tmp = true,
             "--exclude-tmpdir" => options.exclude_tmpdir = true,
             "--dying" => options.dying = true,
+            "--death-before" => options.death_before = true,
             "--cwd" => options.cwd = value().into(),
             "--root" => options.roots.push(value().into()),
             "--readable" => options.readable.get_or_insert_default().push(value().into()),

@@ -16,7 +16,7 @@ use std::{
 
 use crate::{
     confine::LEFT_OPEN,
-    scene::{Outcome, c, call, check},
+    scene::{Outcome, c, call, check, path},
     table::{Attempt, Class::*},
 };
 
@@ -74,6 +74,10 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("socket-outside", Denied, |s| UnixListener::bind(s.outside().join("new")).map(drop)),
     ("unnamed-file-outside", Denied, |s| {
         OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(s.outside()).map(drop)
+    }),
+    ("pipe-outside", Denied, |_| {
+        let options = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path("SCENE_PIPE"));
+        options?.write_all(b"x")
     }),
     ("write-through-proc-root", Denied, |s| write_below(Path::new("/proc/self/root"), &s.outside())),
     ("write-through-server-root", Denied, |s| {

@@ -11,6 +11,10 @@ pub enum Gap {
     Sockets,
     /// Programs outside that listen on a socket in the abstract namespace.
     AbstractSockets,
+    /// Named pipes that programs outside read from.
+    Pipes,
+    /// System V memory, queues and semaphores of the user's other processes.
+    Ipc,
     /// Signals to the user's other processes.
     Signals,
     /// Reading from the user's other terminals.
@@ -29,6 +33,8 @@ impl fmt::Display for Gap {
             Self::FileAttributes => "modes, owners and times of files outside can be changed by their owner",
             Self::Sockets => "sockets of other programs can be connected to",
             Self::AbstractSockets => "abstract sockets of other programs can be connected to",
+            Self::Pipes => "named pipes of other programs can be written to",
+            Self::Ipc => "System V memory, queues and semaphores of the same user can be used",
             Self::Signals => "other processes of the same user can be signalled",
             Self::Terminals => "other terminals of the same user can be read",
             Self::NewMetadata => "protected names can be created where there are none",

@@ -33,6 +33,10 @@ impl Rules {
                 Verdict::Prompt { justification: justification.clone() }
             }
             _ if self.allows_all(line) => Verdict::Allowed,
+            _ if line.is_unread() && self.restricts() => {
+                let justification = "it is too long to be checked against the rules".to_owned();
+                Verdict::Prompt { justification: Some(justification) }
+            }
             _ => Verdict::Unmatched,
         }
     }
@@ -48,6 +52,10 @@ impl Rules {
         };
         let matching = self.commands.iter().filter(is_mentioned);
         matching.max_by_key(|rule| (rule.decision, rule.pattern.len()))
+    }
+
+    fn restricts(&self) -> bool {
+        self.commands.iter().any(|rule| rule.decision > RuleDecision::Allow)
     }
 
     fn allows_all(&self, line: &CommandLine) -> bool {

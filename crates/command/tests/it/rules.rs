@@ -128,6 +128,14 @@ fn a_rule_for_a_whole_script_allows_that_script_only() {
 }
 
 #[test]
+fn a_line_too_long_to_be_read_is_asked_about_when_something_is_forbidden() {
+    let long = bash(&format!("git push # {}", "x".repeat(10_000)));
+    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").judge(&long), Verdict::Unmatched);
+    let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
+    assert!(matches!(rules.judge(&long), Verdict::Prompt { justification: Some(_) }));
+}
+
+#[test]
 fn directories_are_read_in_order_and_broken_files_reported() {
     let home = TempDir::new().unwrap();
     let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();

@@ -52,7 +52,7 @@ pub(super) fn version() -> Result<i32, String> {
 pub(super) fn gaps(version: i32, files: Files, network: bool) -> Vec<Gap> {
     let mut gaps = Vec::new();
     if files == Files::LandlockOnly {
-        gaps.extend([Gap::FileAttributes, Gap::Terminals]);
+        gaps.extend([Gap::FileAttributes, Gap::Terminals, Gap::Ipc]);
         gaps.extend((network && version < UNIX_SOCKETS).then_some(Gap::Sockets));
     }
     if version < SCOPES {
@@ -152,10 +152,10 @@ mod tests {
         check(7, Files::Mounted, true, &[]);
         check(5, Files::Mounted, false, &[Signals]);
         check(5, Files::Mounted, true, &[Signals, AbstractSockets]);
-        check(7, Files::LandlockOnly, false, &[FileAttributes, Terminals]);
-        check(7, Files::LandlockOnly, true, &[FileAttributes, Terminals, Sockets]);
-        check(3, Files::LandlockOnly, false, &[FileAttributes, Terminals, Signals]);
-        check(9, Files::LandlockOnly, true, &[FileAttributes, Terminals]);
+        check(7, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc]);
+        check(7, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc, Sockets]);
+        check(3, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc, Signals]);
+        check(9, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
     }
 
     #[test]

@@ -127,7 +127,9 @@ impl Means {
     /// What it does not stop, whatever the plan.
     pub(crate) fn gaps(&self, network: bool) -> Vec<Gap> {
         match self {
-            Self::Bubblewrap(_) => network.then_some(Gap::AbstractSockets).into_iter().collect(),
+            Self::Bubblewrap(_) => {
+                [Gap::Pipes].into_iter().chain(network.then_some(Gap::AbstractSockets)).collect()
+            }
             Self::Landlock { version, .. } => landlock::gaps(*version, self.files(), network),
         }
     }

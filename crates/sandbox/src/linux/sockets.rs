@@ -16,8 +16,8 @@ use crate::access::{Role, Root};
 /// More than a busy desktop has. It bounds the length of a command line and the time to start a command.
 const MOST: usize = 512;
 
-/// Daemons that give away the machine. They may listen in another network namespace.
-const KNOWN: [&str; 8] = [
+/// Daemons that give away the machine. They may listen in another network namespace, or on a named pipe.
+const KNOWN: [&str; 10] = [
     "/run/docker.sock",
     "/run/podman/podman.sock",
     "/run/containerd/containerd.sock",
@@ -26,6 +26,8 @@ const KNOWN: [&str; 8] = [
     "/run/systemd/private",
     "/run/libvirt/libvirt-sock",
     "/run/snapd.socket",
+    "/run/initctl",
+    "/run/systemd/initctl/fifo",
 ];
 
 /// What the environment says about the user's agents and daemons.
@@ -40,11 +42,15 @@ pub(super) fn find(roots: &[Root]) -> (Vec<PathBuf>, bool) {
     // The same socket may go by several names, such as below /run and /var/run.
     let sockets: BTreeSet<PathBuf> = candidates
         .filter_map(|path| path.canonicalize().ok())
-        .filter(|path| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()))
+        .filter(|path| fs::metadata(path).is_ok_and(|found| is_ear(found.file_type())))
         .filter(|path| !is_ours(roots, path))
         .collect();
     let complete = sockets.len() <= MOST;
     (sockets.into_iter().take(MOST).collect(), complete)
+}
+
+fn is_ear(kind: fs::FileType) -> bool {
+    kind.is_socket() || kind.is_fifo()
 }
 
 /// Scratch directories do not count: strangers' sockets lie there too.

@@ -9,7 +9,7 @@ use std::{
     os::{
         linux::net::SocketAddrExt,
         unix::{
-            fs::{MetadataExt, PermissionsExt, chown},
+            fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
             net::{SocketAddr, UnixDatagram, UnixListener},
         },
     },
@@ -32,8 +32,11 @@ impl Place {
         let directory = tempfile::Builder::new().prefix("codicil-sandbox-").tempdir_in("/var/tmp").unwrap();
         let place = Self { user, directory };
         fs::set_permissions(place.path(""), PermissionsExt::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_sandbox-attempt"), place.helper()).unwrap();
-        fs::set_permissions(place.helper(), PermissionsExt::from_mode(0o755)).unwrap();
+        // A link is faster than a copy, but may lead to another disk.
+        let helper = env!("CARGO_BIN_EXE_sandbox-attempt");
+        fs::hard_link(helper, place.helper())
+            .or_else(|_| fs::copy(helper, place.helper()).map(drop))
+            .unwrap();
         for directory in ["workspace", "tmpdir", "outside"] {
             fs::create_dir(place.path(directory)).unwrap();
         }
@@ -84,10 +87,12 @@ impl Place {
         self.write(&format!("{name}/tree/.git"), "gitdir: ../store\n");
     }
 
-    /// Gives everything to the user.
+    /// Gives everything but the helper to the user.
     pub fn own(&self) {
         if let Some(id) = self.user.id() {
-            walk(&self.path(""), &mut |path| chown(path, Some(id), Some(id)).unwrap());
+            for name in ["workspace", "tmpdir", "outside"] {
+                walk(&self.path(name), &mut |path| lchown(path, Some(id), Some(id)).unwrap());
+            }
         }
     }
 
@@ -126,6 +131,7 @@ pub struct Neighbours {
     victim: Child,
     variables: Vec<(&'static str, String)>,
     _scratch: TempDir,
+    _pipe: fs::File,
     _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram, UnixListener),
 }
 
@@ -152,6 +158,10 @@ impl Neighbours {
         for path in [&socket, &datagram, &in_tmp] {
             fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
         }
+        let pipe = scratch.path().with_extension("pipe");
+        let pipe = place.path("outside").join(pipe.file_name().unwrap());
+        assert!(Command::new("mkfifo").args(["-m", "777"]).arg(&pipe).status().unwrap().success());
+        let reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let variables = vec![
             ("SCENE_OUTSIDE", text(&place.path("outside"))),
@@ -162,8 +172,9 @@ impl Neighbours {
             ("SCENE_TMP_SOCKET", text(&in_tmp)),
             ("SCENE_DATAGRAM", text(&datagram)),
             ("SCENE_ABSTRACT", name),
+            ("SCENE_PIPE", text(&pipe)),
         ];
-        Self { victim, variables, _scratch: scratch, _listeners: listeners }
+        Self { victim, variables, _scratch: scratch, _pipe: reader, _listeners: listeners }
     }
 
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {

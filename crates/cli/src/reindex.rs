@@ -1,0 +1,32 @@
+//! `codicil reindex`: makes the index of stored threads anew from their files.
+
+use std::io::{IsTerminal, Write};
+
+use codicil_config::Home;
+use codicil_store::{Progress, Store};
+
+pub fn run() -> anyhow::Result<()> {
+    let store = Store::open(Home::from_env()?.path().to_path_buf())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let shows_progress = std::io::stderr().is_terminal();
+        let threads = store
+            .reindex(move |progress| {
+                if shows_progress {
+                    show(&progress)
+                }
+            })
+            .await?;
+        store.close().await?;
+        if shows_progress {
+            eprintln!();
+        }
+        println!("{threads} threads indexed");
+        Ok(())
+    })
+}
+
+/// One line that is written over; a lost line is no reason to stop.
+fn show(progress: &Progress) {
+    let _ = write!(std::io::stderr(), "\r{} of {} files", progress.done, progress.total);
+}

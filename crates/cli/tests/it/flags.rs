@@ -1,0 +1,129 @@
+//! The command line.
+
+use std::fs;
+
+use codicil_testkit::Process;
+
+use crate::{codicil, text};
+
+#[test]
+fn the_version_is_what_clients_look_for() {
+    let output = codicil(&["--version"]);
+    assert!(output.status.success());
+    let version = text(&output.stdout);
+    assert!(version.contains("codex-cli 0.118.0"), "{version}");
+    assert!(version.contains(&format!("codicil {}", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert_eq!(version.lines().count(), 1);
+}
+
+#[test]
+fn completions_are_printed() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = codicil(&["completion", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = text(&output.stdout);
+        assert!(script.contains("app-server") && script.contains("codicil"), "{shell}: {script:.200}");
+    }
+}
+
+#[test]
+fn help_names_the_flags() {
+    let help = text(&codicil(&["app-server", "--help"]).stdout);
+    for flag in [
+        "--config <KEY=VALUE>",
+        "--enable <FEATURE>",
+        "--disable <FEATURE>",
+        "--strict-config",
+        "--listen <URL>",
+        "--stdio",
+        "--ws-auth <MODE>",
+        "--ws-token-file <PATH>",
+        "--ws-shared-secret-file <PATH>",
+        "--ws-issuer <ISSUER>",
+        "--ws-audience <AUDIENCE>",
+        "--ws-max-clock-skew-seconds <SECONDS>",
+        "--ws-allow-unauthenticated",
+        "generate-ts",
+        "generate-json-schema",
+    ] {
+        assert!(help.contains(flag), "{flag} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (token, short) = (file("token", "s3cret\n"), file("short", "too short"));
+    let (empty, long) = (file("empty", "\n"), file("long", &"x".repeat(32)));
+    let missing = folder.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    let capability = ["--ws-auth", "capability-token"];
+    let signed = ["--ws-auth", "signed-bearer-token"];
+    let ws = ["--listen", "ws://127.0.0.1:0"];
+    let check = |flags: &[&[&str]], reason: &str| {
+        let arguments: Vec<_> = [["app-server"].as_slice()].iter().chain(flags).copied().flatten().copied();
+        let arguments: Vec<_> = arguments.collect();
+        let output = codicil(&arguments);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && output.status.code().is_some(), "{arguments:?}: {:?}", output.status);
+        assert!(said.contains(reason), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "standard output is for the protocol");
+    };
+    let address = "is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`";
+    check(&[&["--listen", "ws://localhost:80"]], address);
+    check(&[&["--listen", "http://127.0.0.1:80"]], address);
+    check(&[&["--listen", "ws://127.0.0.1"]], address);
+    check(&[&["--listen", "unix://"]], address);
+    check(&[&["--stdio", "--listen", "stdio://"]], "cannot be used with");
+    check(
+        &[&["--listen", "ws://0.0.0.0:0"]],
+        "refusing to listen on 0.0.0.0:0 without authentication: anyone who reaches this address could run \
+         commands as you. Use --ws-auth, listen on 127.0.0.1, or pass --ws-allow-unauthenticated",
+    );
+    check(&[&["--listen", "ws://[::]:0"]], "refusing to listen on [::]:0 without authentication");
+    check(&[&ws, &["--ws-auth", "magic"]], "invalid value 'magic' for '--ws-auth <MODE>'");
+    check(&[&ws, &["--ws-token-file", &token]], "--ws-token-file needs --ws-auth");
+    check(&[&ws, &["--ws-issuer", "i"]], "--ws-issuer needs --ws-auth");
+    check(&[&ws, &capability], "--ws-auth capability-token needs --ws-token-file");
+    check(&[&ws, &capability, &["--ws-token-file", missing]], "cannot read the token file");
+    check(&[&ws, &capability, &["--ws-token-file", &empty]], "is empty");
+    check(
+        &[&ws, &capability, &["--ws-token-file", &token, "--ws-audience", "a"]],
+        "--ws-audience is for --ws-auth signed-bearer-token",
+    );
+    check(&[&ws, &signed], "--ws-auth signed-bearer-token needs --ws-shared-secret-file");
+    check(
+        &[&ws, &signed, &["--ws-shared-secret-file", &long, "--ws-token-file", &token]],
+        "--ws-token-file is for --ws-auth capability-token",
+    );
+    check(
+        &[&ws, &signed, &["--ws-shared-secret-file", &short]],
+        "is too short: it needs at least 32 bytes",
+    );
+    check(
+        &[&ws, &signed, &["--ws-shared-secret-file", &long, "--ws-max-clock-skew-seconds", "-1"]],
+        "--ws-max-clock-skew-seconds",
+    );
+    check(
+        &[&capability, &["--ws-token-file", &token]],
+        "--ws-auth is for websocket listeners, not for stdio://",
+    );
+    check(&[&["--no-such-flag"]], "unexpected argument '--no-such-flag'");
+}
+
+#[tokio::test]
+async fn a_listener_for_everyone_says_that_it_is_one() {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = ["app-server", "--listen", "ws://0.0.0.0:0", "--ws-allow-unauthenticated"];
+    let mut process = Process::spawn(home.path(), arguments);
+    process.announced_address().await;
+    let warning = process.stderr_line("there is no authentication").await;
+    assert!(warning.contains("WARN"), "{warning}");
+    process.terminate();
+    process.expect_success().await;
+}

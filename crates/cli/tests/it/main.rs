@@ -1,0 +1,28 @@
+//! The real binary: its transports, its flags, its end.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod auth;
+mod ending;
+mod export;
+mod flags;
+mod flood;
+mod mutation;
+mod stdio;
+mod stories;
+mod unix;
+mod websocket;
+
+use std::process::{Command, Output, Stdio};
+
+/// Runs the binary to its end, without input.
+fn codicil(arguments: &[&str]) -> Output {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
+    command.args(arguments).env("CODICIL_HOME", home.path()).env_remove("RUST_LOG").stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

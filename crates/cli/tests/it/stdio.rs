@@ -1,0 +1,91 @@
+//! Standard input and output: one message a line, whatever else arrives.
+
+use codicil_testkit::{App, Process, Transport};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn started() -> App {
+    App::builder().experimental().over(Transport::Stdio).start().await
+}
+
+async fn still_answers(app: &mut App) {
+    let answer = app.exchange(json!({ "id": "alive", "method": "thread/loaded/list" })).await;
+    assert_eq!(answer, json!({ "id": "alive", "result": { "data": [], "nextCursor": null } }));
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_skipped_and_logged() {
+    let mut app = started().await;
+    let lines: [&'static [u8]; 8] =
+        [b"\xff\xfe\xc3", b"{", b"", b"\r", b"[]", b"\0", b"{\"id\":1,\"method\":\"\xff\"}", b"not json"];
+    for line in lines {
+        app.send_raw(line).await;
+    }
+    app.send_raw("[".repeat(100_000)).await;
+    still_answers(&mut app).await;
+    app.process().stderr_line("skipped a message that is not UTF-8").await;
+    app.process().stderr_line("skipped a message: not a JSON-RPC message").await;
+}
+
+#[tokio::test]
+async fn windows_line_ends_are_read() {
+    let mut app = started().await;
+    app.send_raw("{\"method\":\"initialized\"}\r").await;
+    let message = "{\"id\":1,\"method\":\"thread/loaded/list\"}\r";
+    let answer = app.exchange_raw(codicil_protocol::rpc::RequestId::Integer(1), message).await;
+    assert!(answer.get("result").is_some());
+}
+
+#[tokio::test]
+async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_held() {
+    let home = tempfile::tempdir().unwrap();
+    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let part = vec![b'x'; 1 << 20];
+    for _ in 0..100 {
+        stdin.write_all(&part).await.unwrap();
+    }
+    stdin.write_all(b"\n{\"id\":1,\"method\":\"thread/loaded/list\"}\n").await.unwrap();
+    let mut answer = [0; 26];
+    stdout.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, br#"{"error":{"code":-32600,"m"#);
+    process.stderr_line("skipped a line of more than 64 MiB").await;
+    let peak = process.peak_kib() >> 10;
+    assert!(peak < 200, "{peak} MiB at the most");
+    drop(stdin);
+    process.expect_success().await;
+}
+
+#[tokio::test]
+async fn a_large_message_is_answered_in_full() {
+    let mut app = started().await;
+    let value = "é\"".repeat(1 << 20);
+    let request = json!({ "id": 1, "method": "mock/experimentalMethod", "params": { "value": value } });
+    assert_eq!(app.exchange(request).await["result"]["echoed"], value);
+}
+
+#[tokio::test]
+async fn nothing_but_the_protocol_is_on_standard_output() {
+    let home = tempfile::tempdir().unwrap();
+    let mut process = Process::spawn_with(home.path(), ["app-server"], |command| {
+        command.env("RUST_LOG", "trace").env("LOG_FORMAT", "json");
+    });
+    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let hello = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
+    let requests = ["not json", hello, r#"{"id":1,"method":"thread/start"}"#, r#"{"id":2,"method":"no"}"#];
+    stdin.write_all(format!("{}\n", requests.join("\n")).as_bytes()).await.unwrap();
+    drop(stdin);
+    let mut output = String::new();
+    stdout.read_to_string(&mut output).await.unwrap();
+    process.expect_success().await;
+
+    let messages: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(messages.len() >= 3, "{output}");
+    assert!(messages.iter().all(|message| message.get("id").is_some() || message.get("method").is_some()));
+    let log = process.stderr();
+    assert!(log.lines().count() > 1, "{log}");
+    for line in log.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(entry["level"].is_string(), "{line}");
+    }
+}

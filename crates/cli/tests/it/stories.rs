@@ -1,0 +1,44 @@
+//! A turn through the real binary, over each of its transports.
+
+use codicil_protocol::{AgentMessageDelta, ThreadStarted, TurnStatus};
+use codicil_testkit::{App, Script, Transport};
+
+async fn a_turn_is_streamed_and_stored(transport: Transport) {
+    let script = Script::new().say_deltas(["Hel", "lo"]);
+    let mut app = App::builder().script(script).over(transport).start().await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "Hi").await;
+    app.until::<AgentMessageDelta>().await;
+    let rest = app.rest().await;
+    assert!(rest.contains("← item/completed agentMessage <Hello>"), "{rest}");
+    assert!(rest.ends_with("← turn/completed completed"), "{rest}");
+
+    let stored = app.restart().await.read(&thread).await;
+    assert_eq!(stored.turns.len(), 1);
+    assert_eq!((&stored.turns[0].id, &stored.turns[0].status), (&turn.id, &TurnStatus::Completed));
+}
+
+#[tokio::test]
+async fn over_stdio() {
+    a_turn_is_streamed_and_stored(Transport::Stdio).await;
+}
+
+#[tokio::test]
+async fn over_a_websocket() {
+    a_turn_is_streamed_and_stored(Transport::WebSocket).await;
+}
+
+#[tokio::test]
+async fn websocket_clients_share_a_thread() {
+    let mut app = App::builder().script(Script::new().say("Hello")).over(Transport::WebSocket).start().await;
+    let mut other = app.another_client().await;
+    let thread = app.start_thread().await;
+    assert_eq!(other.until::<ThreadStarted>().await.thread.id, thread.id);
+    other.resume(&thread).await;
+    other.rest().await;
+    app.run_turn(&thread, "Hi").await;
+    let seen = other.rest().await;
+    assert!(seen.contains("← item/completed agentMessage <Hello>"), "{seen}");
+    assert!(seen.ends_with("← turn/completed completed"), "{seen}");
+    app.rest().await;
+}
