@@ -79,22 +79,14 @@ impl<'a> Copy<'a> {
             line::write(batch, ordinal, stamp, blobs, record);
             ordinal += 1;
         };
-        add(&now, false, &json(&Record::Meta(meta.clone()))?);
+        add(&now, false, &serde_json::to_string(&Record::Meta(meta.clone()))?);
         self.lines.iter().for_each(|head| add(head.timestamp, head.blobs, head.record));
         for turn_id in self.unfinished.iter().cloned() {
-            add(
-                &now,
-                false,
-                &json(&Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None })?,
-            );
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
+            add(&now, false, &serde_json::to_string(&end)?);
         }
         Ok(ordinal)
     }
-}
-
-/// A record's JSON without its opening brace.
-fn json(record: &Record) -> Result<String> {
-    Ok(serde_json::to_string(record)?.split_off(1))
 }
 
 type Survivor<'a> = (Option<usize>, Head<'a>);

@@ -153,9 +153,9 @@ pub fn reorder(line: &str) -> Option<String> {
     String::from_utf8(line).ok().filter(|line| Head::read(line).is_some())
 }
 
-/// Adds a line to a batch. `record` is a JSON object without its opening brace.
+/// Adds a line to a batch. `record` is a JSON object, with or without its opening brace.
 pub fn write(batch: &mut Vec<u8>, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
-    write_version(batch, VERSION, ordinal, timestamp, blobs, record);
+    write_version(batch, VERSION, ordinal, timestamp, blobs, record.strip_prefix('{').unwrap_or(record));
 }
 
 fn write_version(batch: &mut Vec<u8>, v: u32, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {

@@ -51,7 +51,7 @@ struct State {
     dirs: Vec<PathBuf>,
 }
 
-/// Records on their way to the file.
+/// Records on their way to the file, as JSON.
 struct Batch {
     records: Vec<String>,
     at: Timestamp,
@@ -99,8 +99,7 @@ impl Batch {
         };
         for record in records {
             batch.note(record, wants_preview);
-            let json = serde_json::to_string(record)?;
-            batch.records.push(json.strip_prefix('{').unwrap_or(&json).to_owned());
+            batch.records.push(serde_json::to_string(record)?);
         }
         Ok(batch)
     }
@@ -127,9 +126,9 @@ impl LogFile {
     /// Begins a new thread's file with its first record.
     pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta) -> Result<Self> {
         let log = Self::write_new(inner, &meta.id, |batch| {
-            let json = serde_json::to_string(&Record::Meta(meta.clone()))?;
-            let record = json.strip_prefix('{').unwrap_or(&json);
-            line::write(batch, 0, &clock::stamp(Timestamp::now()), false, record);
+            // Whole, whatever its size: a thread's first line has to stand by itself.
+            let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
+            line::write(batch, 0, &clock::stamp(Timestamp::now()), false, &record);
             Ok(1)
         })?;
         inner.index.created(log.new_row(inner, meta)?);

@@ -66,8 +66,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
     let signed = ["--ws-auth", "signed-bearer-token"];
     let ws = ["--listen", "ws://127.0.0.1:0"];
     let check = |flags: &[&[&str]], reason: &str| {
-        let arguments: Vec<_> = [["app-server"].as_slice()].iter().chain(flags).copied().flatten().copied();
-        let arguments: Vec<_> = arguments.collect();
+        let arguments = [&["app-server"], flags.concat().as_slice()].concat();
         let output = codicil(&arguments);
         let said = text(&output.stderr);
         assert!(!output.status.success() && output.status.code().is_some(), "{arguments:?}: {:?}", output.status);

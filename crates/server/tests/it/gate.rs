@@ -8,7 +8,8 @@ use crate::NO_THREAD;
 
 /// A request and, when it is gated, the descriptor that the refusal names.
 fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
-    let granular = json!({ "granular": { "sandbox_approval": true, "rules": true, "mcp_elicitations": true } });
+    let granular =
+        json!({ "granular": { "sandbox_approval": true, "rules": true, "mcp_elicitations": true } });
     let tool = json!({ "name": "a", "description": "b", "inputSchema": { "type": "object" } });
     let mode = json!({ "mode": "plan", "settings": { "model": "m" } });
     let tokens = json!({ "type": "chatgptAuthTokens", "accessToken": "x", "chatgptAccountId": "a" });
@@ -24,7 +25,11 @@ fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
     vec![
         ("thread/start", json!({ "mockExperimentalField": "x" }), Some("thread/start.mockExperimentalField")),
         ("thread/start", json!({ "mockExperimentalField": null }), None),
-        ("thread/start", json!({ "experimentalRawEvents": true }), Some("thread/start.experimentalRawEvents")),
+        (
+            "thread/start",
+            json!({ "experimentalRawEvents": true }),
+            Some("thread/start.experimentalRawEvents"),
+        ),
         ("thread/start", json!({ "experimentalRawEvents": false }), None),
         ("thread/start", json!({ "persistExtendedHistory": true }), Some("thread/start.persistFullHistory")),
         ("thread/start", json!({ "persistExtendedHistory": false }), None),

@@ -100,7 +100,8 @@ async fn capabilities_may_be_null_and_hold_more_than_is_known() {
         let mut app = App::builder().uninitialized().start().await;
         let params = json!({ "clientInfo": { "name": "x", "version": "1" }, "capabilities": capabilities });
         app.exchange(json!({ "id": 1, "method": "initialize", "params": params })).await;
-        let answer = app.exchange(json!({ "id": 2, "method": "mock/experimentalMethod", "params": {} })).await;
+        let answer =
+            app.exchange(json!({ "id": 2, "method": "mock/experimentalMethod", "params": {} })).await;
         let gate = "mock/experimentalMethod requires experimentalApi capability";
         assert_eq!(answer, refused(2, gate), "{capabilities}");
     }

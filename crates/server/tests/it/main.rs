@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod envelope;
+mod failures;
 mod gate;
 mod handshake;
 mod malformed;
 mod mutation;
 mod order;
 mod params;
+mod threads;
 mod turns;
 mod unix;
 

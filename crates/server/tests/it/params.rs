@@ -54,11 +54,7 @@ async fn wrong_params_are_refused_with_the_reason() {
             "unknown variant `sometimes`, expected one of `untrusted`, `on-failure`, `on-request`, `never`, \
              `granular`",
         ),
-        (
-            "thread/start",
-            json!({ "ephemeral": "yes" }),
-            "invalid type: string \"yes\", expected a boolean",
-        ),
+        ("thread/start", json!({ "ephemeral": "yes" }), "invalid type: string \"yes\", expected a boolean"),
         ("thread/read", json!({}), "missing field `threadId`"),
         ("thread/read", Value::Null, "missing field `params`"),
         ("thread/list", json!({ "limit": -1 }), "invalid value: integer `-1`, expected u32"),

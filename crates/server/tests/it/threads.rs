@@ -1,0 +1,195 @@
+//! Threads that survive: restarts, forks, rollbacks, damaged files, several clients.
+
+use std::fs;
+
+use codicil_protocol::{
+    ContextCompactedNotification, ThreadClosed, ThreadCompactStart, ThreadCompacted, ThreadFork,
+    ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadNameSet, ThreadRollback,
+    ThreadShellCommand, ThreadUnsubscribe, ThreadUnsubscribeStatus, TurnCompleted, TurnStatus, TurnSteer,
+};
+use codicil_testkit::{App, Script};
+use serde_json::{Value, from_value, json};
+
+/// The texts of a request that are a person's or a model's, without what the server tells besides.
+fn conversation(app: &App, request: usize) -> Vec<String> {
+    let requests = app.model().requests();
+    let parts =
+        requests[request].input().iter().flat_map(|item| item["content"].as_array().into_iter().flatten());
+    let texts = parts.filter_map(|part| part["text"].as_str()).filter(|text| !text.starts_with('<'));
+    texts.map(str::to_owned).collect()
+}
+
+fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    from_value(value).unwrap()
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_after_a_restart() {
+    let mut app = App::start(Script::new().say("four").then().say("six")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "two plus two").await;
+    let before = app.read(&thread).await;
+
+    app.restart().await;
+    let resumed = app.resume(&thread).await;
+    app.run_turn(&thread, "plus two").await;
+
+    assert_eq!(resumed.turns, before.turns, "stored turns keep what was streamed, ids included");
+    assert_eq!(conversation(&app, 1), ["two plus two", "four", "plus two"]);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_fork_goes_its_own_way() {
+    let mut app =
+        App::start(Script::new().say("one").then().say("of the fork").then().say("of the base")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "first").await;
+    let forked: ThreadForkParams = params(json!({ "threadId": thread.id }));
+    let fork = app.call::<ThreadFork>(forked).await.thread;
+
+    app.run_turn(&fork, "fork?").await;
+    app.run_turn(&thread, "base?").await;
+
+    assert_eq!(conversation(&app, 1), ["first", "one", "fork?"]);
+    assert_eq!(conversation(&app, 2), ["first", "one", "base?"]);
+    assert_eq!(app.read(&fork).await.turns.len(), 2);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn rolled_back_turns_are_gone_for_good() {
+    let mut app = App::start(Script::new().say("a").then().say("b").then().say("c")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.run_turn(&thread, "two").await;
+
+    let rolled_back = json!({ "threadId": thread.id, "numTurns": 1 });
+    let left = app.call::<ThreadRollback>(params(rolled_back)).await.thread;
+    assert_eq!(left.turns.len(), 1);
+    app.restart().await;
+    assert_eq!(app.resume(&thread).await.turns, left.turns);
+    app.run_turn(&thread, "three").await;
+
+    assert_eq!(conversation(&app, 2), ["one", "a", "three"]);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_loses_only_what_is_damaged() {
+    let mut app = App::start(Script::new().say("kept").then().say("still here")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "keep me").await;
+    let path = thread.path.clone().unwrap();
+    let mut file = fs::read_to_string(&path).unwrap();
+    file.insert_str(file.find('\n').unwrap() + 1, "this is not a record\n");
+    file.push_str(r#"{"v":1,"ordinal":99,"timest"#);
+    app.restart().await;
+    fs::write(&path, file).unwrap();
+
+    let resumed = app.resume(&thread).await;
+    app.run_turn(&thread, "and now?").await;
+
+    assert_eq!(resumed.turns[0].items.len(), 2);
+    assert_eq!(conversation(&app, 1), ["keep me", "kept", "and now?"]);
+    assert_eq!(app.read(&thread).await.turns.len(), 2);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn steered_input_reaches_the_model_in_the_same_turn() {
+    let script = Script::new().say("part").gate("go").say("rest").then().say("after");
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "first").await;
+    app.model().reached("go").await;
+
+    let input = json!([{ "type": "text", "text": "more" }]);
+    let steer = json!({ "threadId": thread.id, "input": input, "expectedTurnId": turn.id });
+    assert_eq!(app.call::<TurnSteer>(params(steer)).await.turn_id, turn.id);
+    app.model().release("go");
+    app.rest().await;
+
+    assert_eq!(conversation(&app, 1), ["first", "part", "rest", "more"]);
+    let stored = app.read(&thread).await;
+    assert_eq!((stored.turns.len(), stored.turns[0].items.len()), (1, 5));
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_the_history() {
+    let script = Script::new().say("a long answer").then().say("THE SUMMARY").then().say("next");
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "a question").await;
+
+    app.call::<ThreadCompactStart>(params(json!({ "threadId": thread.id }))).await;
+    let ContextCompactedNotification { turn_id, .. } = app.until::<ThreadCompacted>().await;
+    let completed = app.until::<TurnCompleted>().await.turn;
+    app.run_turn(&thread, "what next?").await;
+
+    assert_eq!((completed.id, completed.status), (turn_id, TurnStatus::Completed));
+    let seen = conversation(&app, 2).join("\n");
+    assert!(
+        seen.contains("THE SUMMARY") && seen.contains("a question") && seen.contains("what next?"),
+        "{seen}"
+    );
+    assert!(!seen.contains("a long answer"), "{seen}");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn the_last_subscriber_takes_the_thread_with_it_and_its_turn_ends() {
+    let mut app = App::start(Script::new().say("Let me").unfinished().gate("never").hang()).await;
+    let mut other = app.another_client().await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "go").await;
+    app.model().reached("never").await;
+
+    let leave = json!({ "threadId": thread.id });
+    let left = app.call::<ThreadUnsubscribe>(params(leave)).await;
+    assert_eq!(left.status, ThreadUnsubscribeStatus::Unsubscribed);
+    assert_eq!(other.until::<ThreadClosed>().await.thread_id, thread.id);
+
+    let stored = other.read(&thread).await;
+    assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
+    assert!(matches!(&stored.turns[0].items[1], ThreadItem::AgentMessage { text, .. } if text == "Let me"));
+    other.ignore_rest();
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_name_is_found_and_survives() {
+    let mut app = App::start(Script::new().say("ok")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "what shall we call it").await;
+    app.call::<ThreadNameSet>(params(json!({ "threadId": thread.id, "name": "  Tidy up " }))).await;
+    app.rest().await;
+
+    app.restart().await;
+    let search = ThreadListParams { search_term: Some("Tidy".into()), ..ThreadListParams::default() };
+    let found = app.call::<ThreadList>(search).await.data;
+
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].name.as_deref(), Some("Tidy up"));
+}
+
+#[tokio::test]
+async fn a_persons_own_command_is_known_to_the_model() {
+    let mut app = App::start(Script::new().say("I saw it")).await;
+    let thread = app.start_thread().await;
+    let command = json!({ "threadId": thread.id, "command": "printf 'h\u{e4}llo\\n'; exit 3" });
+    app.call::<ThreadShellCommand>(params(command)).await;
+    let completed = app.until::<TurnCompleted>().await.turn;
+    app.run_turn(&thread, "what did I run?").await;
+
+    assert_eq!(completed.status, TurnStatus::Completed);
+    let requests = app.model().requests();
+    let input = serde_json::to_string(requests[0].input()).unwrap();
+    assert!(input.contains("h\u{e4}llo") && input.contains("exit 3"), "{input}");
+    let stored = app.read(&thread).await;
+    let ThreadItem::CommandExecution { exit_code, aggregated_output, .. } = &stored.turns[0].items[0] else {
+        panic!("{stored:?}");
+    };
+    assert_eq!((*exit_code, aggregated_output.as_deref()), (Some(3), Some("h\u{e4}llo\n")));
+    app.rest().await;
+}
