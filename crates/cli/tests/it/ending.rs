@@ -103,7 +103,8 @@ async fn a_turn_that_runs_does_not_keep_it() {
         let thread = app.start_thread().await;
         app.run_turn(&thread, "first").await;
         app.start_turn(&thread, "second").await;
-        app.until_where::<ItemCompleted>(|completed| format!("{:?}", completed.item).contains("second")).await;
+        app.until_where::<ItemCompleted>(|completed| format!("{:?}", completed.item).contains("second"))
+            .await;
 
         let start = Instant::now();
         if by_signal {

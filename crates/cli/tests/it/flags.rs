@@ -69,7 +69,11 @@ fn what_cannot_be_is_refused_with_a_reason() {
         let arguments = [&["app-server"], flags.concat().as_slice()].concat();
         let output = codicil(&arguments);
         let said = text(&output.stderr);
-        assert!(!output.status.success() && output.status.code().is_some(), "{arguments:?}: {:?}", output.status);
+        assert!(
+            !output.status.success() && output.status.code().is_some(),
+            "{arguments:?}: {:?}",
+            output.status
+        );
         assert!(said.contains(reason), "{arguments:?}: {said}");
         assert!(output.stdout.is_empty(), "standard output is for the protocol");
     };
@@ -100,10 +104,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         &[&ws, &signed, &["--ws-shared-secret-file", &long, "--ws-token-file", &token]],
         "--ws-token-file is for --ws-auth capability-token",
     );
-    check(
-        &[&ws, &signed, &["--ws-shared-secret-file", &short]],
-        "is too short: it needs at least 32 bytes",
-    );
+    check(&[&ws, &signed, &["--ws-shared-secret-file", &short]], "is too short: it needs at least 32 bytes");
     check(
         &[&ws, &signed, &["--ws-shared-secret-file", &long, "--ws-max-clock-skew-seconds", "-1"]],
         "--ws-max-clock-skew-seconds",

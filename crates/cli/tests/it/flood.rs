@@ -20,7 +20,8 @@ async fn twenty_thousand_requests_without_reading_are_all_answered() {
     answers.next_line().await.unwrap().unwrap();
     let before = process.resident_kib();
 
-    let requests = (0..COUNT).map(|id| format!("{{\"id\":{id},\"method\":\"thread/loaded/list\",\"params\":{{}}}}\n"));
+    let requests =
+        (0..COUNT).map(|id| format!("{{\"id\":{id},\"method\":\"thread/loaded/list\",\"params\":{{}}}}\n"));
     stdin.write_all(requests.collect::<String>().as_bytes()).await.unwrap();
 
     let mut seen = HashSet::new();

@@ -7,6 +7,7 @@ mod ending;
 mod export;
 mod flags;
 mod flood;
+mod killed;
 mod mutation;
 mod stdio;
 mod stories;

@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::ControlFlow, path::Path};
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, Method, Notice, ThreadLoadedList,
+    Frame, Method, Notice, ServerNotification, ThreadLoadedList,
     rpc::{ErrorObject, RequestId},
 };
 use serde::de::DeserializeOwned;
@@ -90,7 +90,8 @@ impl Client {
     /// Sends a message that has an id and returns the whole answer, untyped.
     pub async fn exchange(&mut self, message: Value) -> Value {
         let id = message.get("id").cloned().unwrap_or_default();
-        self.exchange_raw(serde_json::from_value(id).expect("the message has an id"), message.to_string()).await
+        self.exchange_raw(serde_json::from_value(id).expect("the message has an id"), message.to_string())
+            .await
     }
 
     /// The same, for a message in the test's own spelling.
@@ -170,6 +171,23 @@ impl Client {
                 return decode(N::NAME, found.params);
             }
             self.receive(N::NAME).await;
+        }
+    }
+
+    /// The next notification, whatever it is; `None` when the connection is over.
+    pub async fn next_notification(&mut self) -> Option<ServerNotification> {
+        loop {
+            match self.inbox.unread.pop_front() {
+                Some(incoming) if incoming.id.is_none() => {
+                    let params = serde_json::value::to_raw_value(&incoming.params).expect("it came as JSON");
+                    return Some(ServerNotification::decode(&incoming.method, Some(&params)));
+                }
+                Some(_) => {}
+                None => {
+                    let message = timeout(PATIENCE, self.wire.receive()).await.expect("something happens")?;
+                    self.inbox.receive(&message);
+                }
+            }
         }
     }
 

@@ -27,8 +27,7 @@ impl Host {
                 (Self::Stdio(process), wire)
             }
             Transport::WebSocket => {
-                let mut process =
-                    Process::spawn(home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
+                let mut process = Process::spawn(home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
                 let address = process.announced_address().await;
                 let wire = Wire::websocket(&address).await;
                 (Self::WebSocket { process, address }, wire)

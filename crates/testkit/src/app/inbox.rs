@@ -113,4 +113,3 @@ fn check_request(method: &str, params: Option<&RawValue>) {
         panic!("{method} does not have its params: {}", params.map_or("none", RawValue::get));
     }
 }
-

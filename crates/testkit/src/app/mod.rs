@@ -81,6 +81,17 @@ impl App {
     pub async fn restart(&mut self) -> &mut Self {
         self.client.disconnect();
         self.host.stop().await;
+        self.begin_again().await
+    }
+
+    /// Starts a server that was killed again, in the same home.
+    pub async fn revive(&mut self) -> &mut Self {
+        self.client.disconnect();
+        self.process().wait().await;
+        self.begin_again().await
+    }
+
+    async fn begin_again(&mut self) -> &mut Self {
         let (host, wire) = Host::start(self.options.transport, &self.home).await;
         self.host = host;
         self.client = self.options.greet(wire, &self.home).await;

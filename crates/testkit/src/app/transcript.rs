@@ -105,9 +105,10 @@ fn item(item: &Value) -> String {
             at("exitCode").map(|code| format!("exit {code}")).unwrap_or_default(),
         ]),
         "fileChange" => words(
-            at("status").map(plain).into_iter().chain(
-                list("changes").iter().map(|change| change.get("path").map(text).unwrap_or_default()),
-            ),
+            at("status")
+                .map(plain)
+                .into_iter()
+                .chain(list("changes").iter().map(|change| change.get("path").map(text).unwrap_or_default())),
         ),
         _ => scalars(item),
     };

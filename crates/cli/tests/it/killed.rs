@@ -1,0 +1,65 @@
+//! A server that is killed at any instant has lost nothing of what it said.
+
+use std::collections::BTreeMap;
+
+use codicil_protocol::{
+    ItemCompletedNotification, ItemId, ServerNotification, ThreadItem, TurnId, TurnStatus,
+};
+use codicil_testkit::{App, Reply, Script, Transport};
+
+/// What clients were told to be done.
+#[derive(Default)]
+struct Told {
+    items: BTreeMap<ItemId, ThreadItem>,
+    turns: BTreeMap<TurnId, TurnStatus>,
+}
+
+impl Told {
+    fn note(&mut self, notification: ServerNotification) {
+        match notification {
+            ServerNotification::ItemCompleted(ItemCompletedNotification { item, .. }) => {
+                self.items.insert(item.id().unwrap().clone(), item);
+            }
+            ServerNotification::TurnCompleted(completed) => {
+                self.turns.insert(completed.turn.id, completed.turn.status);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_survives_a_kill_at_any_instant() {
+    let reply = || Reply::new().say("one").say("two").say("three").say("four");
+    let script = Script::new().repeat(reply());
+    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let thread = app.start_thread().await;
+    let mut told = Told::default();
+    for round in 0..40 {
+        app.start_turn(&thread, &format!("question {round}")).await;
+        // Each round is killed after another number of messages, so that every place has its turn.
+        for _ in 0..round % 16 {
+            let Some(notification) = app.next_notification().await else { break };
+            told.note(notification);
+        }
+        app.process().kill();
+        while let Some(notification) = app.next_notification().await {
+            told.note(notification);
+        }
+        app.revive().await;
+
+        let stored = app.resume(&thread).await;
+        let items: BTreeMap<_, _> =
+            stored.turns.iter().flat_map(|turn| &turn.items).map(|item| (item.id().unwrap(), item)).collect();
+        for (id, item) in &told.items {
+            assert_eq!(items.get(id), Some(&item), "round {round}");
+        }
+        for (id, status) in &told.turns {
+            let turn = stored.turns.iter().find(|turn| turn.id == *id);
+            assert_eq!(turn.map(|turn| &turn.status), Some(status), "round {round}");
+        }
+        assert_eq!(stored.turns.len(), round + 1, "a turn that was accepted is there, however it ended");
+    }
+    assert!(told.items.len() > 40, "the rounds saw something happen");
+    app.ignore_rest();
+}
