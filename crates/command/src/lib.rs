@@ -15,6 +15,7 @@
 
 mod line;
 mod mentions;
+mod plain;
 mod quote;
 mod syntax;
 mod word;

@@ -1,5 +1,5 @@
-//! What a child does between fork and exec: it becomes the leader of its own session, ends with the server, and
-//! starts with the signals a program expects.
+//! What a child does between fork and exec: it becomes the leader of its own session, ends with the server,
+//! and starts with the signals a program expects.
 //!
 //! The server has many threads, so the code here may not allocate, lock or panic.
 
@@ -66,7 +66,8 @@ fn own_session() -> i32 {
     unsafe { libc::getsid(0) }
 }
 
-/// What the server ignores, a command must not inherit: `nohup` for the server is not `nohup` for its commands.
+/// What the server ignores, a command must not inherit: `nohup` for the server is not `nohup` for its
+/// commands.
 fn default_signals() {
     for signal in 1..32 {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {

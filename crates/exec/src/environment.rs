@@ -13,8 +13,8 @@ const CORE: [&str; 12] = [
     "USERNAME",
 ];
 
-/// The `shell_environment_policy` of the configuration as plain data. Patterns are globs (`*`, `?`), compared without
-/// regard to case.
+/// The `shell_environment_policy` of the configuration as plain data. Patterns are globs (`*`, `?`), compared
+/// without regard to case.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentPolicy {
     pub inherit: Inherit,
@@ -39,8 +39,8 @@ pub enum Inherit {
 }
 
 impl EnvironmentPolicy {
-    /// The environment of a command. In this order: inherit, drop the default excludes, drop `exclude`, add `set`,
-    /// keep `include_only`.
+    /// The environment of a command. In this order: inherit, drop the default excludes, drop `exclude`, add
+    /// `set`, keep `include_only`.
     pub fn apply(&self, server: &Environment) -> Environment {
         let mut env: Environment = server
             .iter()
@@ -71,8 +71,8 @@ fn fits(name: &OsStr, patterns: &[impl AsRef<str>]) -> bool {
     patterns.iter().any(|pattern| matches(pattern.as_ref(), &name))
 }
 
-/// What `exec_command` adds, so that tools neither page nor colour nor translate: their reader is a model. `TERM` is
-/// kept, and says that the terminal can do nothing when there is none.
+/// What `exec_command` adds, so that tools neither page nor colour nor translate: their reader is a model.
+/// `TERM` is kept, and says that the terminal can do nothing when there is none.
 pub fn add_tool_defaults(env: &mut Environment) {
     const ADDED: [(&str, &str); 9] = [
         ("NO_COLOR", "1"),

@@ -1,8 +1,8 @@
-//! The process group of a child: the only thing this crate sends signals to, and only from here.
+//! The process group of a child: the only thing the server sends signals to, and only from here.
 //!
-//! A group id is safe to signal while its leader has not been reaped: the kernel gives the number to nobody else.
-//! So the leader stays a zombie until its owner is done with the group; [`Group::reap`] then closes it for good,
-//! and later kills do nothing.
+//! A group id is safe to signal while its leader has not been reaped: the kernel gives the number to nobody
+//! else. So the leader stays a zombie until its owner is done with the group; [`Group::reap`] then closes it
+//! for good, and later kills do nothing.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -39,8 +39,8 @@ impl Group {
         }
     }
 
-    /// Kills what [`Reach`] says. Only the task that also reaps may call this: looking through the session takes
-    /// a while, and its id must stay taken meanwhile.
+    /// Kills what [`Reach`] says. Only the task that also reaps may call this: looking through the session
+    /// takes a while, and its id must stay taken meanwhile.
     pub(crate) fn kill_all(&self) {
         self.kill();
         let reaped = *self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +83,8 @@ fn kill_group(group: Pid) {
     let _ = kill_process_group(group, Signal::KILL);
 }
 
-/// Through `libc`: where the leader of a group is outside of the process namespace its id reads as 0, which the type
-/// for ids in `rustix` cannot hold.
+/// Through `libc`: where the leader of a group is outside of the process namespace its id reads as 0, which
+/// the type for ids in `rustix` cannot hold.
 fn own_group() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::getpgrp() }
@@ -108,8 +108,8 @@ pub(crate) mod session {
     /// How often the processes are looked through while new groups keep appearing.
     const MAX_PASSES: usize = 100;
 
-    /// Kills every group of the session but the leader's own. A killed group cannot grow, so the look that finds
-    /// no new one is the last.
+    /// Kills every group of the session but the leader's own. A killed group cannot grow, so the look that
+    /// finds no new one is the last.
     pub(super) fn kill_groups(session: Pid) {
         let mut killed = vec![session];
         for _ in 0..MAX_PASSES {
@@ -126,8 +126,8 @@ pub(crate) mod session {
         }
     }
 
-    /// Calls `found` with session and group of every process. Neither allocates nor locks: the guard calls this
-    /// in a forked process.
+    /// Calls `found` with session and group of every process. Neither allocates nor locks: the guard calls
+    /// this in a forked process.
     pub(crate) fn each_group(mut found: impl FnMut(Pid, Pid)) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(proc) = open(c"/proc", flags, Mode::empty()) else { return };
@@ -141,14 +141,14 @@ pub(crate) mod session {
         }
     }
 
-    /// Session and group of a process. Those of the kernel's threads, and of what is outside of the process namespace,
-    /// read as 0.
+    /// Session and group of a process. Those of the kernel's threads, and of what is outside of the process
+    /// namespace, read as 0.
     fn place(pid: Pid) -> Option<(Pid, Pid)> {
         let pid = pid.as_raw_pid();
         // SAFETY: takes and returns plain numbers.
         let (group, session, again) = unsafe { (libc::getpgid(pid), libc::getsid(pid), libc::getpgid(pid)) };
-        // Asked twice: the answers then belong to one process, even if the number has changed hands. It may also have
-        // ended meanwhile, which reads as -1.
+        // Asked twice: the answers then belong to one process, even if the number has changed hands. It may
+        // also have ended meanwhile, which reads as -1.
         if group <= 0 || session <= 0 || group != again {
             return None;
         }

@@ -1,13 +1,14 @@
 //! A process beside the server that kills what is left of its commands when the server is killed.
 //!
-//! The parent-death signal ends only the process that was spawned, not what that one started. The guard holds the
-//! reading end of a pipe whose writing end only the server has. When the pipe closes, for whatever reason, the
-//! server is gone, and the guard kills every group it has been told of and ends. It is forked once, with the first
-//! command, and shares the server's memory pages; it has closed everything else.
+//! The parent-death signal ends only the process that was spawned, not what that one started. The guard holds
+//! the reading end of a pipe whose writing end only the server has. When the pipe closes, for whatever
+//! reason, the server is gone, and the guard kills every group it has been told of and ends. It is forked
+//! once, with the first command, and shares the server's memory pages; it has closed everything else.
 //!
-//! A child announces itself before it executes its program, so no moment is left uncovered. As the spawner works
-//! one spawn at a time, at most one group is announced and not yet confirmed. When the server is done with a group
-//! it says so *before* it reaps the leader, so the guard never holds an id that others could have.
+//! A child announces itself before it executes its program, so no moment is left uncovered. As the spawner
+//! works one spawn at a time, at most one group is announced and not yet confirmed. When the server is done
+//! with a group it says so *before* it reaps the leader: while the server lives, the guard holds no id that
+//! others could have.
 //!
 //! Everything below [`watch`] runs in a process forked from one with many threads: no allocation, no lock, no
 //! panic, only calls that are safe in a signal handler.
@@ -15,6 +16,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::Once,
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -39,7 +41,8 @@ impl Guard {
     /// Forks the guard.
     pub(crate) fn start() -> io::Result<Guard> {
         let (read, write) = io::pipe()?;
-        // SAFETY: the child calls `watch` alone, which makes only async-signal-safe calls and ends the process.
+        // SAFETY: the child calls `watch` alone, which makes only async-signal-safe calls and ends the
+        // process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -77,22 +80,25 @@ impl Guard {
     fn say(&self, what: i32, id: i32) {
         if let Err(error) = rustix::io::retry_on_intr(|| rustix::io::write(&self.pipe, &message(what, id))) {
             // Somebody killed the guard. The parent-death signal still covers the leaders.
-            tracing::warn!(%error, "the process guard does not answer");
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| tracing::warn!(%error, "the process guard does not answer"));
         }
     }
 }
 
-/// Called by the child between fork and exec. A guard that is gone is no reason to fail.
+/// Called by the child between fork and exec, once. A guard that is gone is no reason to fail.
 pub(crate) fn announce(guard: RawFd) {
     let message = message(ANNOUNCED, rustix::process::getpid().as_raw_pid());
-    // SAFETY: plain system calls on a descriptor that stays open until exec. The signal of a broken pipe is
-    // ignored for the moment of writing; its default is what the program starts with.
+    // SAFETY: plain system calls on a descriptor that nobody else in this process uses. The signal of a
+    // broken pipe is ignored for the moment of writing; its default is what the program starts with. The
+    // descriptor is closed, so that a later step that forks and does not exec cannot hold the pipe open.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         while libc::write(guard, message.as_ptr().cast(), message.len()) == -1
             && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
         {}
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::close(guard);
     }
 }
 
@@ -105,8 +111,8 @@ fn parts(&[a, b, c, d, e, f, g, h]: &Message) -> (i32, i32) {
     (i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]))
 }
 
-/// Ends the process at once, without the server's exit handlers. In a destructor, so that not even a panic could make
-/// the guard go on as a second server.
+/// Ends the process at once, without the server's exit handlers. In a destructor, so that not even a panic
+/// could make the guard go on as a second server.
 struct Leave;
 
 impl Drop for Leave {
@@ -139,11 +145,13 @@ fn watch(pipe: RawFd) {
 }
 
 /// Leaves the server's session, directory and open files, and everything that could end or disturb the guard
-/// before the server: whoever signals the server's group, or waits for its output to close, must not notice it.
+/// before the server: whoever signals the server's group, or waits for its output to close, must not notice
+/// it.
 fn step_aside(pipe: RawFd) {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir(c"/");
-    // SAFETY: plain system calls on local values; closing what the server has open affects this process alone.
+    // SAFETY: plain system calls on local values; closing what the server has open affects this process
+    // alone.
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);

@@ -88,8 +88,8 @@ impl HeadTail {
         bytes
     }
 
-    /// What was kept as text, with `note` of the number of bytes left out between head and tail. What is not UTF-8
-    /// is replaced; a character that the cut went through is left out and counted.
+    /// What was kept as text, with `note` of the number of bytes left out between head and tail. What is not
+    /// UTF-8 is replaced; a character that the cut went through is left out and counted.
     pub fn to_text(&self, note: impl FnOnce(u64) -> String) -> String {
         if self.omitted() == 0 {
             return String::from_utf8_lossy(&[&self.head, self.tail().as_ref()].concat()).into_owned();

@@ -5,7 +5,8 @@ use std::{io, os::fd::OwnedFd, sync::Arc};
 use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// The writing end of a process's input. Dropping it closes a pipe; a terminal stays open until [`Stdin::close`].
+/// The writing end of a process's input. Dropping it closes a pipe; a terminal stays open until
+/// [`Stdin::close`].
 pub struct Stdin {
     end: Arc<AsyncFd<OwnedFd>>,
     terminal: bool,
@@ -22,8 +23,8 @@ impl Stdin {
         Stdin { end: controller, terminal: true, in_line: false }
     }
 
-    /// Writes everything, waiting while the process does not read. When dropped before it is done, some of it may
-    /// have been written; [`Stdin::write_some`] tells how much.
+    /// Writes everything, waiting while the process does not read. When dropped before it is done, some of it
+    /// may have been written; [`Stdin::write_some`] tells how much.
     pub async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = self.write_some(bytes).await?;
@@ -42,8 +43,8 @@ impl Stdin {
         Ok(count)
     }
 
-    /// Ends the input. At a terminal that reads lines this is the end-of-file key, pressed twice after an unfinished
-    /// line: the first only hands over that line. A terminal in raw mode has no end of input.
+    /// Ends the input. At a terminal that reads lines this is the end-of-file key, pressed twice after an
+    /// unfinished line: the first only hands over that line. A terminal in raw mode has no end of input.
     pub async fn close(mut self) -> io::Result<()> {
         if !self.terminal {
             return Ok(());

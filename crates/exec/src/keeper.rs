@@ -1,8 +1,8 @@
 //! Who watches over each child from its spawn until it has been reaped.
 //!
-//! One thread with a small runtime of its own runs a task per child. It belongs to no runtime of the server's: a
-//! child must be ended and reaped also when the runtime that asked for it is already gone. The thread lives as
-//! long as the process; a task ends with its child.
+//! One thread with a small runtime of its own runs a task per child. It belongs to no runtime of the
+//! server's: a child must be ended and reaped also when the runtime that asked for it is already gone. The
+//! thread lives as long as the process; a task ends with its child.
 
 use std::{
     future::pending,

@@ -16,9 +16,11 @@
 //! 3. That signal reaches the leader alone. A small process beside the server, the guard, kills the rest of each
 //!    group when it sees the server's end of a pipe close (`guard.rs`).
 //!
-//! Signals go only to process groups that this crate created, and never to an id of 1 or less; `group.rs` is the
-//! one place that sends any. What makes a session of its own (a daemon) leaves its group and is not reached; a
-//! process namespace, which is the sandbox's business, holds these too.
+//! Signals go only to process groups that this crate created, and never to an id of 1 or less; `group.rs`
+//! sends them for the server, `guard.rs` when there is none any more. A caller may extend this to the groups
+//! that programs make inside a session of this crate ([`Reach::Session`]). What makes a session of its own (a
+//! daemon) leaves its group and is not reached; a process namespace, which is the sandbox's business, holds
+//! these too.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod exit;

@@ -1,9 +1,9 @@
 //! What a process writes, as a stream of chunks.
 //!
-//! Nothing is read ahead: the kernel's pipe is the only buffer, so a slow reader slows the process down and nobody
-//! else. Bytes are passed on as they are, in pieces as large as there are; nothing looks at lines.
+//! Nothing is read ahead: the kernel's pipe is the only buffer, so a slow reader slows the process down and
+//! nobody else. Bytes are passed on as they are, in pieces as large as there are; nothing looks at lines.
 
-use std::{cell::RefCell, future::pending, io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{cell::RefCell, fmt, future::pending, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -21,16 +21,23 @@ const GRACE: Duration = Duration::from_millis(250);
 /// The largest chunk.
 const PIECE: usize = 256 * 1024;
 
-/// What is read of a stream after the grace, at most. More than a pipe or terminal holds, so all that the process
-/// itself wrote is there; and bounded, in case something it started never stops writing.
+/// What is read of a stream after the grace, at most. More than a pipe or terminal holds, so all that the
+/// process itself wrote is there; and bounded, in case something it started never stops writing.
 const LAST_LOOK: usize = 1024 * 1024;
 
 /// A piece of output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub source: Source,
     /// Never empty.
     pub bytes: Bytes,
+}
+
+/// Shows the size: output may be secret, and it is long.
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chunk({:?}, {} bytes)", self.source, self.bytes.len())
+    }
 }
 
 /// Where a chunk was written to.
@@ -87,8 +94,8 @@ impl Output {
         Output { readers: [Some(reader), None], second_first: false, exit, phase: Phase::Running }
     }
 
-    /// The next piece, in order within each source. `None` when the process has ended and everything it wrote has
-    /// been read. Safe to drop while waiting: nothing is lost.
+    /// The next piece, in order within each source. `None` when the process has ended and everything it wrote
+    /// has been read. Safe to drop while waiting: nothing is lost.
     pub async fn next(&mut self) -> Option<Chunk> {
         loop {
             if matches!(self.phase, Phase::Draining { until } if until <= Instant::now()) {
@@ -203,8 +210,8 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(PIECE));
 }
 
-/// Takes what is there, up to a piece, in as many reads as that needs: a program that writes short lines is woken
-/// and told of as rarely as one that writes long blocks.
+/// Takes what is there, up to a piece, in as many reads as that needs: a program that writes short lines is
+/// woken and told of as rarely as one that writes long blocks.
 fn take(end: &OwnedFd) -> io::Result<Bytes> {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.clear();

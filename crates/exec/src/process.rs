@@ -22,8 +22,8 @@ use crate::{
 
 /// A process and its ownership: dropping this kills the process with its whole group.
 ///
-/// The streams are fields so that a task can read and write at the same time. They may be taken out; they do not
-/// keep the process alive.
+/// The streams are fields so that a task can read and write at the same time. They may be taken out; they do
+/// not keep the process alive.
 pub struct Process {
     /// `None` when [`crate::Input::Null`] was asked for.
     pub stdin: Option<Stdin>,
@@ -99,8 +99,8 @@ impl Process {
         self.handle.exit().await
     }
 
-    /// Closes the input and reads until the process has ended, keeping of each stream what the cap allows. Dropped
-    /// before that, the process is killed.
+    /// Closes the input and reads until the process has ended, keeping of each stream what the cap allows.
+    /// Dropped before that, the process is killed.
     pub async fn capture(mut self, cap: Cap) -> Captured {
         if let Some(stdin) = self.stdin.take() {
             // A process that does not read has ended or will not miss it.
@@ -123,14 +123,14 @@ impl ProcessHandle {
         self.child.id()
     }
 
-    /// Kills the process with its whole group, at once. May be called at any time and repeatedly; does nothing once
-    /// the process has been let go of.
+    /// Kills the process with its whole group, at once. May be called at any time and repeatedly; does
+    /// nothing once the process has been let go of.
     pub fn terminate(&self) {
         self.child.terminate();
     }
 
-    /// Waits until the process itself has ended. What it started may still run, and output may still be unread; but
-    /// a process whose output nobody reads may never end.
+    /// Waits until the process itself has ended. What it started may still run, and output may still be
+    /// unread; but a process whose output nobody reads may never end.
     pub async fn exit(&self) -> Exit {
         let mut exit = self.child.exit();
         // The sender lives in the child, which this handle holds.

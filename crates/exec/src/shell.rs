@@ -30,8 +30,8 @@ pub enum Start {
 }
 
 impl Shell {
-    /// The login shell: of the user database, else `$SHELL`, else `bash`, else `sh`. Reads the user database, which
-    /// may be a network away: call it once, and not on an async runtime.
+    /// The login shell: of the user database, else `$SHELL`, else `bash`, else `sh`. Reads the user database,
+    /// which may be a network away: call it once, and not on an async runtime.
     pub fn of_user() -> Shell {
         let path = env::var_os("PATH").unwrap_or_default();
         let places =

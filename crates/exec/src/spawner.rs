@@ -1,8 +1,8 @@
 //! The one thread that spawns every process.
 //!
-//! Linux sends the parent-death signal when the *thread* that spawned a child ends, not the process. A worker of a
-//! runtime or of a pool for blocking calls may end at any time, and would take its children along. So this thread
-//! does nothing but spawn, one process after the other, and lives as long as the process.
+//! Linux sends the parent-death signal when the *thread* that spawned a child ends, not the process. A worker
+//! of a runtime or of a pool for blocking calls may end at any time, and would take its children along. So
+//! this thread does nothing but spawn, one process after the other, and lives as long as the process.
 
 use std::{
     any::Any,
@@ -73,8 +73,8 @@ struct Job {
     reply: oneshot::Sender<Result<Started, SpawnError>>,
 }
 
-/// Has the spawner start a process. A caller that stops waiting leaves nothing behind: what was started for it is
-/// killed as soon as it is handed back.
+/// Has the spawner start a process. A caller that stops waiting leaves nothing behind: what was started for
+/// it is killed as soon as it is handed back.
 pub(crate) async fn spawn(spec: Spec) -> Result<Started, SpawnError> {
     let (reply, answer) = oneshot::channel();
     line()?.send(Job { spec, reply }).await.map_err(|_| stopped())?;
@@ -100,8 +100,8 @@ fn line() -> io::Result<mpsc::Sender<Job>> {
     Ok(line.insert(jobs).clone())
 }
 
-/// A program that was started with `SIGCHLD` ignored gets no exit codes, and its children's ids are free for others
-/// before it knows. The default is restored; a handler that is set stays.
+/// A program that was started with `SIGCHLD` ignored gets no exit codes, and its children's ids are free for
+/// others before it knows. The default is restored; a handler that is set stays.
 fn heed_children() {
     // SAFETY: reads and sets the disposition of one signal, with a value on the stack.
     unsafe {
@@ -184,8 +184,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }
 
-/// Makes sure that nothing is inherited, whatever a preparation left: the spec's environment with the changes that
-/// the command shows, and the spec's directory unless the command has one.
+/// Makes sure that nothing is inherited, whatever a preparation left: the spec's environment with the changes
+/// that the command shows, and the spec's directory unless the command has one.
 fn settle(command: &mut Command, mut env: Environment, cwd: &std::path::Path) {
     for (name, value) in command.get_envs() {
         match value {

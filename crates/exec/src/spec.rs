@@ -62,8 +62,8 @@ pub enum Reach {
     /// The process group that was created with the process.
     #[default]
     Group,
-    /// Also the groups that programs made inside the session that was created with the process: the jobs of an
-    /// interactive shell, what `timeout` or `set -m` started. Linux only; elsewhere the same as `Group`.
+    /// Also the groups that programs made inside the session that was created with the process: the jobs of
+    /// an interactive shell, what `timeout` or `set -m` started. Linux only; elsewhere the same as `Group`.
     Session,
 }
 

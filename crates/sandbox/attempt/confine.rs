@@ -13,7 +13,7 @@ use std::{
 use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
 use codicil_sandbox::{Confinement, Grants, Kind, Limits, Probe, SandboxError};
 
-use crate::scene::path;
+use crate::scene::{check, path};
 
 /// The exit code if this confinement is not to be had here.
 const UNAVAILABLE: u8 = 201;
@@ -50,7 +50,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let mut command = Command::new(&program[0]);
     if options.death_before {
         // SAFETY: one system call with plain numbers.
-        unsafe { command.pre_exec(|| Ok(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
+        unsafe { command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
     }
     confinement.apply(&mut command).unwrap();
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());

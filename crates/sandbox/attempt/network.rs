@@ -14,11 +14,13 @@ use crate::{
 };
 
 pub const ATTEMPTS: &[Attempt] = &[
-    ("tcp-connect", Denied, |_| TcpStream::connect(("127.0.0.1", number("SCENE_PORT") as u16)).map(drop)),
+    ("tcp-connect", Denied, |_| TcpStream::connect(("127.0.0.1", number("SCENE_TCP_PORT") as u16)).map(drop)),
     ("tcp-listen", Denied, |_| TcpListener::bind("127.0.0.1:0").map(drop)),
     ("tcp6-listen", Forbidden, |_| TcpListener::bind("[::1]:0").map(drop)),
     ("udp-send", Denied, |_| {
-        UdpSocket::bind("127.0.0.1:0")?.send_to(b"x", ("127.0.0.1", number("SCENE_PORT") as u16)).map(drop)
+        UdpSocket::bind("127.0.0.1:0")?
+            .send_to(b"x", ("127.0.0.1", number("SCENE_UDP_PORT") as u16))
+            .map(drop)
     }),
     ("raw", Filtered, |_| socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)),
     ("ping", Filtered, |_| socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP)),

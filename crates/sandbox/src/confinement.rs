@@ -1,18 +1,17 @@
 //! From a policy to a confined command.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use codicil_protocol::SandboxPolicy;
 
-#[cfg(target_os = "linux")]
-use crate::linux::{Child, Common, Launcher, Means, Options, Plan};
 use crate::{
     Gap, Grants, Kind, Limits, Probe, SandboxError,
-    access::{self, Access, Scope},
+    access::{self, Scope},
+    platform::{Enforcement, Steps},
 };
 
 /// Tells a command that it has no network. The name is the reference server's; scripts look for it.
@@ -22,23 +21,17 @@ const NETWORK_DISABLED: &str = "CODEX_SANDBOX_NETWORK_DISABLED";
 /// made for each command, which is best: what is protected and covered is looked up when it is made.
 #[derive(Clone, Debug)]
 pub struct Confinement {
-    means: Enforcement,
+    means: Means,
     network: bool,
     limits: Limits,
     dies_with_parent: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Enforcement {
+enum Means {
     Unconfined,
     External,
-    #[cfg(target_os = "linux")]
-    Linux {
-        means: Means,
-        plan: Box<Plan>,
-    },
-    #[cfg(target_os = "macos")]
-    Seatbelt(Box<crate::seatbelt::Profile>),
+    Enforced(Box<Enforcement>),
 }
 
 impl Confinement {
@@ -51,11 +44,12 @@ impl Confinement {
         probe: &Probe,
     ) -> Result<Self, SandboxError> {
         let (means, network) = match access::scope(policy, cwd, grants)? {
-            Scope::Unconfined => (Enforcement::Unconfined, true),
-            Scope::External { network } => (Enforcement::External, network),
+            Scope::Unconfined => (Means::Unconfined, true),
+            Scope::External { network } => (Means::External, network),
             Scope::Confined(access) => {
                 let network = access.network;
-                (Enforcement::new(access, probe)?, network)
+                let enforcement = Enforcement::new(access, &probe.machine)?;
+                (Means::Enforced(Box::new(enforcement)), network)
             }
         };
         Ok(Self { means, network, limits: Limits::default(), dies_with_parent: false })
@@ -68,8 +62,8 @@ impl Confinement {
         self
     }
 
-    /// Kills the command when the *thread* that spawns it ends; the kernel knows no other parent. So spawn from a thread
-    /// that lives long enough, and not from one of a pool. Linux only.
+    /// Kills the command when the *thread* that spawns it ends; the kernel knows no other parent. So spawn from
+    /// a thread that lives long enough, and not from one of a pool. Linux only.
     #[must_use]
     pub fn dying_with_parent(mut self) -> Self {
         self.dies_with_parent = true;
@@ -78,7 +72,11 @@ impl Confinement {
 
     /// Does all that can fail, for one command.
     pub fn prepare(&self) -> Result<Prepared, SandboxError> {
-        Ok(Prepared { steps: self.steps()?, env: self.env().collect() })
+        let steps = match &self.means {
+            Means::Unconfined | Means::External => Steps::unconfined(&self.limits, self.dies_with_parent),
+            Means::Enforced(enforcement) => enforcement.steps(&self.limits, self.dies_with_parent)?,
+        };
+        Ok(Prepared { steps, env: self.env().collect() })
     }
 
     /// Confines `command`: see [`Prepared::apply`] for what it may already hold.
@@ -102,12 +100,9 @@ impl Confinement {
     /// How commands are confined.
     pub fn kind(&self) -> Kind {
         match &self.means {
-            Enforcement::Unconfined => Kind::Unconfined,
-            Enforcement::External => Kind::External,
-            #[cfg(target_os = "linux")]
-            Enforcement::Linux { means, .. } => means.kind(),
-            #[cfg(target_os = "macos")]
-            Enforcement::Seatbelt(_) => Kind::Seatbelt,
+            Means::Unconfined => Kind::Unconfined,
+            Means::External => Kind::External,
+            Means::Enforced(enforcement) => enforcement.kind(),
         }
     }
 
@@ -119,13 +114,8 @@ impl Confinement {
     /// What this confinement does not stop. Empty where none was asked for.
     pub fn gaps(&self) -> Vec<Gap> {
         match &self.means {
-            Enforcement::Unconfined | Enforcement::External => Vec::new(),
-            #[cfg(target_os = "linux")]
-            Enforcement::Linux { means, plan } => {
-                means.gaps(self.network).into_iter().chain(plan.gaps.iter().copied()).collect()
-            }
-            #[cfg(target_os = "macos")]
-            Enforcement::Seatbelt(profile) => profile.gaps(),
+            Means::Unconfined | Means::External => Vec::new(),
+            Means::Enforced(enforcement) => enforcement.gaps(),
         }
     }
 
@@ -133,40 +123,8 @@ impl Confinement {
     /// obey what is in them; the user should be told. Searches the writable roots again.
     pub fn appeared(&self) -> Vec<PathBuf> {
         match &self.means {
-            #[cfg(target_os = "linux")]
-            Enforcement::Linux { plan, .. } => plan.metadata.appeared(&plan.access.roots),
-            _ => Vec::new(),
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    fn steps(&self) -> Result<Steps, SandboxError> {
-        let common = Common::new(&self.limits, self.dies_with_parent);
-        match &self.means {
-            Enforcement::Unconfined | Enforcement::External => Ok(Steps::Bind(common)),
-            Enforcement::Linux { means: Means::Bubblewrap(program), plan } => {
-                let launcher = Launcher::new(self.network, common)?;
-                let options = Options {
-                    network: self.network,
-                    dies_with_parent: self.dies_with_parent,
-                    filter: launcher.filter_number(),
-                };
-                let arguments = program.arguments(plan, &options);
-                Ok(Steps::Launch { program: program.path.clone(), arguments, launcher })
-            }
-            Enforcement::Linux { means: Means::Landlock { version, privilege }, plan } => {
-                Ok(Steps::Confine(Box::new(Child::new(plan, *version, *privilege, common)?)))
-            }
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn steps(&self) -> Result<Steps, SandboxError> {
-        let limits = self.limits.prepare();
-        match &self.means {
-            Enforcement::Unconfined | Enforcement::External => Ok(Steps::Bind(limits)),
-            #[cfg(target_os = "macos")]
-            Enforcement::Seatbelt(profile) => Ok(Steps::Launch { arguments: profile.arguments(), limits }),
+            Means::Unconfined | Means::External => Vec::new(),
+            Means::Enforced(enforcement) => enforcement.appeared(),
         }
     }
 }
@@ -177,93 +135,12 @@ pub struct Prepared {
     env: Vec<(&'static str, &'static str)>,
 }
 
-#[cfg(target_os = "linux")]
-enum Steps {
-    Bind(Common),
-    Launch { program: PathBuf, arguments: Vec<OsString>, launcher: Launcher },
-    Confine(Box<Child>),
-}
-
-#[cfg(not(target_os = "linux"))]
-enum Steps {
-    Bind(Vec<(rustix::process::Resource, rustix::process::Rlimit)>),
-    #[cfg(target_os = "macos")]
-    Launch {
-        arguments: Vec<OsString>,
-        limits: Vec<(rustix::process::Resource, rustix::process::Rlimit)>,
-    },
-}
-
 impl Prepared {
     /// Confines `command`, which should hold no more than program, arguments, directory and single
     /// environment variables: where another program does the confining, a new command takes its place, and
     /// streams, `env_clear`, process groups and `pre_exec` steps set before are lost. Set them afterwards.
     pub fn apply(self, command: &mut Command) {
-        match self.steps {
-            #[cfg(target_os = "linux")]
-            Steps::Bind(common) => common.attach(command),
-            #[cfg(target_os = "linux")]
-            Steps::Launch { program, arguments, launcher } => {
-                wrap(command, &program, arguments);
-                launcher.attach(command);
-            }
-            #[cfg(target_os = "linux")]
-            Steps::Confine(child) => child.attach(command),
-            #[cfg(not(target_os = "linux"))]
-            Steps::Bind(limits) => bind(command, limits),
-            #[cfg(target_os = "macos")]
-            Steps::Launch { arguments, limits } => {
-                wrap(command, Path::new(crate::seatbelt::PROGRAM), arguments);
-                bind(command, limits);
-            }
-        }
+        self.steps.apply(command);
         command.envs(self.env);
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn bind(command: &mut Command, limits: Vec<(rustix::process::Resource, rustix::process::Rlimit)>) {
-    use std::os::unix::process::CommandExt;
-
-    if !limits.is_empty() {
-        // SAFETY: only system calls.
-        unsafe { command.pre_exec(move || Ok(crate::limits::set(&limits)?)) };
-    }
-}
-
-impl Enforcement {
-    #[cfg(target_os = "linux")]
-    fn new(access: Access, probe: &Probe) -> Result<Self, SandboxError> {
-        let means = probe.machine.means(&access.roots).map_err(SandboxError::Unavailable)?;
-        let plan = Plan::new(access, means.files());
-        Ok(Self::Linux { means, plan: Box::new(plan) })
-    }
-
-    #[cfg(target_os = "macos")]
-    fn new(access: Access, probe: &Probe) -> Result<Self, SandboxError> {
-        probe.kind().map_err(SandboxError::Unavailable)?;
-        Ok(Self::Seatbelt(Box::new(crate::seatbelt::Profile::new(&access))))
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-    fn new(_access: Access, probe: &Probe) -> Result<Self, SandboxError> {
-        Err(SandboxError::Unavailable(probe.kind().err().unwrap_or_default()))
-    }
-}
-
-/// Makes `command` the argument of another program.
-#[cfg_attr(not(any(target_os = "linux", target_os = "macos")), allow(dead_code))]
-fn wrap(command: &mut Command, program: &Path, arguments: Vec<OsString>) {
-    let mut outer = Command::new(program);
-    outer.args(arguments).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => outer.env(name, value),
-            None => outer.env_remove(name),
-        };
-    }
-    if let Some(directory) = command.get_current_dir() {
-        outer.current_dir(directory);
-    }
-    *command = outer;
 }

@@ -41,22 +41,35 @@
 //! in a root that the policy names. With Landlock alone and no network, `connect` is refused altogether.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod access;
-mod confinement;
-mod denied;
 mod error;
 mod gap;
 mod grants;
 mod kind;
 mod limits;
+
+mod access;
 mod links;
 mod metadata;
+
+mod confinement;
+mod denied;
 mod probe;
+mod wrap;
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
 #[cfg(any(target_os = "macos", test))]
 mod seatbelt;
+
+#[cfg(target_os = "linux")]
+use linux as platform;
+#[cfg(target_os = "macos")]
+use macos as platform;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("commands can be confined on Linux and macOS only");
 
 pub use {
     confinement::{Confinement, Prepared},

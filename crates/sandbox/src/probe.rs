@@ -2,24 +2,18 @@
 
 use std::sync::OnceLock;
 
-use crate::Kind;
-#[cfg(target_os = "linux")]
-use crate::linux::Machine;
+use crate::{Kind, platform::Machine};
 
 /// What the machine offers, tried out once. It belongs to the user and the privileges it was made with.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    #[cfg(target_os = "linux")]
     pub(crate) machine: Machine,
 }
 
 impl Probe {
     /// Tries everything. Starts a few processes and takes some milliseconds; blocks for so long.
     pub fn run() -> Self {
-        Self {
-            #[cfg(target_os = "linux")]
-            machine: Machine::probe(),
-        }
+        Self { machine: Machine::probe() }
     }
 
     /// The findings of the first call, for the life of the process.
@@ -29,24 +23,8 @@ impl Probe {
     }
 
     /// How commands are confined, or why they cannot be.
-    #[cfg(target_os = "linux")]
     pub fn kind(&self) -> Result<Kind, String> {
-        self.machine.means(&[]).map(|means| means.kind())
-    }
-
-    /// How commands are confined, or why they cannot be.
-    #[cfg(target_os = "macos")]
-    pub fn kind(&self) -> Result<Kind, String> {
-        match std::path::Path::new(crate::seatbelt::PROGRAM).is_file() {
-            true => Ok(Kind::Seatbelt),
-            false => Err(format!("{} is missing", crate::seatbelt::PROGRAM)),
-        }
-    }
-
-    /// How commands are confined, or why they cannot be.
-    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-    pub fn kind(&self) -> Result<Kind, String> {
-        Err("this operating system is not supported".to_owned())
+        self.machine.kind()
     }
 
     /// Which confinement is used and why not a better one, for people to read.
@@ -55,39 +33,24 @@ impl Probe {
             Ok(kind) => format!("confinement: {kind}"),
             Err(reason) => format!("confinement: none, commands are refused: {reason}"),
         };
-        let mut lines = vec![chosen];
-        #[cfg(target_os = "linux")]
-        {
-            lines.extend(self.machine.lines());
-            let gaps = self.machine.means(&[]).map(|means| means.gaps(false)).unwrap_or_default();
-            lines.extend(gaps.iter().map(|gap| format!("not stopped: {gap}")));
-        }
-        lines.join("\n")
+        let lines = [chosen].into_iter().chain(self.machine.lines());
+        lines.collect::<Vec<_>>().join("\n")
     }
+}
 
+#[cfg(target_os = "linux")]
+impl Probe {
     /// Without bubblewrap, even if it works: the built-in confinement starts faster, with fewer namespaces.
     #[must_use]
-    pub fn without_bubblewrap(self, reason: &str) -> Self {
-        #[cfg(target_os = "linux")]
-        let machine = Machine { bubblewrap: Err(reason.to_owned()), ..self.machine };
-        #[cfg(not(target_os = "linux"))]
-        let _ = reason;
-        Self {
-            #[cfg(target_os = "linux")]
-            machine,
-        }
+    pub fn without_bubblewrap(mut self, reason: &str) -> Self {
+        self.machine.bubblewrap = Err(reason.to_owned());
+        self
     }
 
     /// Without a mount namespace of our own: what is left of the built-in confinement is Landlock and seccomp.
     #[must_use]
-    pub fn without_namespaces(self, reason: &str) -> Self {
-        #[cfg(target_os = "linux")]
-        let machine = Machine { namespaces: Err(reason.to_owned()), ..self.machine };
-        #[cfg(not(target_os = "linux"))]
-        let _ = reason;
-        Self {
-            #[cfg(target_os = "linux")]
-            machine,
-        }
+    pub fn without_namespaces(mut self, reason: &str) -> Self {
+        self.machine.namespaces = Err(reason.to_owned());
+        self
     }
 }

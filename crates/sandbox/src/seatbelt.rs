@@ -6,14 +6,9 @@
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
 
 use crate::{
-    Gap,
     access::{Access, Reads, Role, Root},
-    metadata,
+    metadata::{self, Metadata},
 };
-
-/// Named in full: one from `PATH` could be anybody's.
-#[cfg_attr(not(target_os = "macos"), allow(dead_code))]
-pub(crate) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// What every program needs to start, talk to itself and use a terminal.
 const BASE: &str = r#"(version 1)
@@ -78,10 +73,10 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn new(access: &Access) -> Self {
+    pub(crate) fn new(access: &Access, metadata: &Metadata) -> Self {
         let mut profile = Self { text: BASE.to_owned(), parameters: Vec::new() };
         profile.reads(access);
-        profile.writes(access);
+        profile.writes(access, metadata);
         if access.network {
             profile.text.push_str(NETWORK);
         } else {
@@ -91,7 +86,6 @@ impl Profile {
     }
 
     /// The arguments up to the command itself.
-    #[cfg_attr(not(target_os = "macos"), allow(dead_code))]
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![OsString::from("-p"), OsString::from(&self.text)];
         for (name, path) in &self.parameters {
@@ -101,12 +95,6 @@ impl Profile {
         }
         arguments.push("--".into());
         arguments
-    }
-
-    /// None that is known.
-    #[cfg_attr(not(target_os = "macos"), allow(dead_code))]
-    pub(crate) fn gaps(&self) -> Vec<Gap> {
-        Vec::new()
     }
 
     fn reads(&mut self, access: &Access) {
@@ -122,9 +110,9 @@ impl Profile {
         }
     }
 
-    fn writes(&mut self, access: &Access) {
-        let kept: Vec<_> = metadata::find(&access.roots).paths;
-        let kept: Vec<_> = kept.into_iter().map(|path| self.parameter("KEEP", path)).collect();
+    fn writes(&mut self, access: &Access, metadata: &Metadata) {
+        let kept = metadata.paths.iter().cloned();
+        let kept: Vec<_> = kept.map(|path| self.parameter("KEEP", path)).collect();
         for root in &access.roots {
             let name = self.parameter("WRITE", root.path.clone());
             let mut rule = format!("(allow file-write* (require-all (subpath (param \"{name}\"))");
@@ -196,8 +184,12 @@ mod tests {
         Access { reads, roots, network }
     }
 
+    fn profile(access: &Access) -> Profile {
+        Profile::new(access, &metadata::find(&access.roots))
+    }
+
     fn added(access: &Access) -> String {
-        Profile::new(access).text.strip_prefix(BASE).unwrap().to_owned()
+        profile(access).text.strip_prefix(BASE).unwrap().to_owned()
     }
 
     #[test]
@@ -231,7 +223,7 @@ mod tests {
         fs::create_dir(base.join("store")).unwrap();
         fs::write(base.join(".git"), "gitdir: store").unwrap();
         let profile =
-            Profile::new(&access(Reads::Everywhere, &[(base.to_str().unwrap(), Role::Workspace)], false));
+            profile(&access(Reads::Everywhere, &[(base.to_str().unwrap(), Role::Workspace)], false));
         assert!(
             profile
                 .parameters
@@ -244,7 +236,7 @@ mod tests {
     #[test]
     fn restricted_reading_names_what_can_be_read() {
         let reads = Reads::Only { platform: true, roots: vec!["/srv".into()] };
-        let profile = Profile::new(&access(reads, &[], false));
+        let profile = profile(&access(reads, &[], false));
         assert!(!profile.text.contains("(allow file-read*)\n"));
         let paths: Vec<_> = profile.parameters.iter().map(|(_, path)| path.to_str().unwrap()).collect();
         assert!(paths.contains(&"/usr") && paths.contains(&"/srv"), "{paths:?}");
@@ -252,11 +244,8 @@ mod tests {
 
     #[test]
     fn no_path_breaks_out_of_the_profile() {
-        let profile = Profile::new(&access(
-            Reads::Everywhere,
-            &[("/w\") (allow default) (\"", Role::Workspace)],
-            false,
-        ));
+        let profile =
+            profile(&access(Reads::Everywhere, &[("/w\") (allow default) (\"", Role::Workspace)], false));
         assert!(!profile.text.contains("(allow default)"), "{}", profile.text);
         let arguments = profile.arguments();
         assert_eq!(arguments.last().unwrap(), "--");

@@ -6,6 +6,7 @@ use std::{
 };
 
 use codicil_protocol::{ThreadId, TurnId};
+use rusqlite::ErrorCode;
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -44,6 +45,12 @@ impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether another process was using the index for too long.
+    pub(crate) fn is_busy(&self) -> bool {
+        let Self::Index { source, .. } = self else { return false };
+        matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
     /// The kind of the underlying file error, if it is one.

@@ -45,6 +45,11 @@ impl FileStamp {
         Self { size: i64::try_from(found.len()).unwrap_or(i64::MAX), mtime: nanoseconds(found) }
     }
 
+    /// Files only grow, so of two states within one tick of the clock the longer one is the later.
+    pub fn is_later_than(self, other: Self) -> bool {
+        (self.mtime, self.size) > (other.mtime, other.size)
+    }
+
     pub fn read(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|found| Self::of(&found))
     }

@@ -7,10 +7,9 @@ use std::{
 
 use codicil_protocol::{ItemCompleted, TurnStatus};
 use codicil_testkit::{App, Process, Script, Transport};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use crate::soon;
 
 const HELLO: &[u8] =
     b"{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientInfo\":{\"name\":\"x\",\"version\":\"1\"}}}\n";
@@ -21,7 +20,7 @@ async fn idle() -> (Process, tokio::process::ChildStdin, tempfile::TempDir) {
     let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
     stdin.write_all(HELLO).await.unwrap();
     let mut answer = String::new();
-    BufReader::new(stdout).read_line(&mut answer).await.unwrap();
+    soon(BufReader::new(stdout).read_line(&mut answer)).await.unwrap();
     assert!(answer.starts_with(r#"{"id":0,"result""#), "{answer}");
     (process, stdin, home)
 }
@@ -83,14 +82,13 @@ async fn the_death_of_its_parent_ends_it() {
     let mut stdout = BufReader::new(stdout);
     stdin.write_all(HELLO).await.unwrap();
     let mut answer = String::new();
-    stdout.read_line(&mut answer).await.unwrap();
+    soon(stdout.read_line(&mut answer)).await.unwrap();
 
     shell.kill().unwrap();
     shell.wait().unwrap();
 
     let mut rest = String::new();
-    let ended = timeout(Duration::from_secs(20), stdout.read_to_string(&mut rest)).await;
-    ended.expect("it ends, and so does its output").unwrap();
+    soon(stdout.read_to_string(&mut rest)).await.expect("it ends, and so does its output");
     drop(stdin);
 }
 

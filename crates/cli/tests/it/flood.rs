@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use codicil_testkit::Process;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use codicil_testkit::Process;
+use crate::soon;
 
 const COUNT: usize = 20_000;
 
@@ -17,17 +18,17 @@ async fn twenty_thousand_requests_without_reading_are_all_answered() {
     let mut answers = BufReader::new(stdout).lines();
     let hello = r#"{"id":"hello","method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
     stdin.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
-    answers.next_line().await.unwrap().unwrap();
+    soon(answers.next_line()).await.unwrap().unwrap();
     let before = process.resident_kib();
 
     let requests =
         (0..COUNT).map(|id| format!("{{\"id\":{id},\"method\":\"thread/loaded/list\",\"params\":{{}}}}\n"));
-    stdin.write_all(requests.collect::<String>().as_bytes()).await.unwrap();
+    soon(stdin.write_all(requests.collect::<String>().as_bytes())).await.unwrap();
 
     let mut seen = HashSet::new();
     let mut refused = 0;
     while seen.len() < COUNT {
-        let answer: Value = serde_json::from_str(&answers.next_line().await.unwrap().unwrap()).unwrap();
+        let answer: Value = serde_json::from_str(&soon(answers.next_line()).await.unwrap().unwrap()).unwrap();
         assert!(seen.insert(answer["id"].as_i64().unwrap()), "answered twice: {answer}");
         if answer.get("result").is_none() {
             refused += 1;
@@ -39,7 +40,7 @@ async fn twenty_thousand_requests_without_reading_are_all_answered() {
     assert!(grown <= 20, "{grown} MiB more, with {refused} refused");
 
     stdin.write_all(b"{\"id\":\"after\",\"method\":\"thread/loaded/list\"}\n").await.unwrap();
-    let after = answers.next_line().await.unwrap().unwrap();
+    let after = soon(answers.next_line()).await.unwrap().unwrap();
     assert_eq!(after, r#"{"id":"after","result":{"data":[],"nextCursor":null}}"#);
     drop(stdin);
     process.expect_success().await;
@@ -55,7 +56,7 @@ async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
     let hello = r#"{"id":-1,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"},
         "capabilities":{"experimentalApi":true}}}"#;
     stdin.write_all(format!("{}\n", hello.replace('\n', "")).as_bytes()).await.unwrap();
-    answers.next_line().await.unwrap().unwrap();
+    soon(answers.next_line()).await.unwrap().unwrap();
 
     let value = "x".repeat(700 << 10);
     let writing = tokio::spawn(async move {
@@ -69,7 +70,7 @@ async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
     });
     let mut outcomes = [0, 0];
     for id in 0..60 {
-        let answer: Value = serde_json::from_str(&answers.next_line().await.unwrap().unwrap()).unwrap();
+        let answer: Value = serde_json::from_str(&soon(answers.next_line()).await.unwrap().unwrap()).unwrap();
         assert_eq!(answer["id"], id, "in order");
         match answer.get("result") {
             Some(result) => assert_eq!(result["echoed"].as_str().unwrap().len(), 700 << 10),

@@ -14,7 +14,12 @@ mod stories;
 mod unix;
 mod websocket;
 
-use std::process::{Command, Output, Stdio};
+use std::{
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use tokio::time::timeout;
 
 /// Runs the binary to its end, without input.
 fn codicil(arguments: &[&str]) -> Output {
@@ -26,4 +31,9 @@ fn codicil(arguments: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Waits for what must come. Generous: machines are busy.
+async fn soon<T>(event: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), event).await.expect("it happens soon")
 }

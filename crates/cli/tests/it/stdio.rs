@@ -4,6 +4,8 @@ use codicil_testkit::{App, Process, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::soon;
+
 async fn started() -> App {
     App::builder().experimental().over(Transport::Stdio).start().await
 }
@@ -47,7 +49,7 @@ async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_held() {
     }
     stdin.write_all(b"\n{\"id\":1,\"method\":\"thread/loaded/list\"}\n").await.unwrap();
     let mut answer = [0; 26];
-    stdout.read_exact(&mut answer).await.unwrap();
+    soon(stdout.read_exact(&mut answer)).await.unwrap();
     assert_eq!(&answer, br#"{"error":{"code":-32600,"m"#);
     process.stderr_line("skipped a line of more than 64 MiB").await;
     let peak = process.peak_kib() >> 10;
@@ -72,17 +74,18 @@ async fn nothing_but_the_protocol_is_on_standard_output() {
     });
     let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
     let hello = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
-    let requests = ["not json", hello, r#"{"id":1,"method":"thread/start"}"#, r#"{"id":2,"method":"no"}"#];
+    let refused = r#"{"id":2,"method":"thread/read","params":{"threadId":"no"}}"#;
+    let requests = ["not json", hello, r#"{"id":1,"method":"thread/start"}"#, refused];
     stdin.write_all(format!("{}\n", requests.join("\n")).as_bytes()).await.unwrap();
     drop(stdin);
     let mut output = String::new();
-    stdout.read_to_string(&mut output).await.unwrap();
+    soon(stdout.read_to_string(&mut output)).await.unwrap();
     process.expect_success().await;
 
     let messages: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(messages.len() >= 3, "{output}");
     assert!(messages.iter().all(|message| message.get("id").is_some() || message.get("method").is_some()));
-    let log = process.stderr();
+    let log = process.whole_stderr().await;
     assert!(log.lines().count() > 1, "{log}");
     for line in log.lines() {
         let entry: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));

@@ -12,6 +12,8 @@ use tokio_tungstenite::{
     tungstenite::{Error, client::IntoClientRequest, http::HeaderValue},
 };
 
+use crate::soon;
+
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
@@ -29,7 +31,7 @@ async fn status(address: &str, request: &str, headers: &str) -> u16 {
     let request = format!("{request} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut line = [0; 12];
-    stream.read_exact(&mut line).await.unwrap();
+    soon(stream.read_exact(&mut line)).await.unwrap();
     std::str::from_utf8(&line[9..]).unwrap().parse().unwrap()
 }
 
@@ -107,15 +109,15 @@ async fn a_client_that_breaks_the_protocol_harms_nobody_else() {
         stream.write_all(garbage).await.unwrap();
         stream.shutdown().await.unwrap();
         // Whatever it says, it ends the connection.
-        stream.read_to_end(&mut Vec::new()).await.unwrap();
+        soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
     }
     let mut socket = TcpStream::connect(&address).await.unwrap();
     socket.write_all(format!("GET / HTTP/1.1\r\nHost: x\r\n{UPGRADE}\r\n").as_bytes()).await.unwrap();
     let mut head = vec![0; 12];
     socket.read_exact(&mut head).await.unwrap();
-    // Frames that no client may send: a reserved opcode, unmasked.
-    socket.write_all(b"\xff\x7f\xff\xff").await.unwrap();
-    socket.read_to_end(&mut Vec::new()).await.unwrap();
+    // A frame that no client may send: a reserved opcode, unmasked.
+    socket.write_all(b"\xff\x00").await.unwrap();
+    soon(socket.read_to_end(&mut Vec::new())).await.unwrap();
     app.start_thread().await;
     app.rest().await;
 }

@@ -261,61 +261,55 @@ fn the_question_about_an_untrusted_command() {
     assert!(question.sandboxed);
 }
 
+/// What a thread remembers after the case's question was answered with "for the session".
+fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> Grants {
+    case.with_request(approval, &read_only(), |request, policies| {
+        let Decision::Ask(question) = decide_command(request, policies) else { panic!("not asked") };
+        let mut grants = Grants::default();
+        grants.accept_command(request, &question);
+        grants
+    })
+}
+
 #[test]
 fn answers_for_the_session_hold_for_the_same_command() {
-    let accepted = case("touch -c same").escalated();
-    let mut grants = Grants::default();
-    accepted.with_request(&AskForApproval::OnRequest, &read_only(), |request, policies| {
-        let Decision::Ask(question) = decide_command(request, policies) else { panic!("asked at first") };
-        question
-    });
-    let line = bash("touch -c same");
-    let request = |line, permissions, cwd| CommandRequest {
-        line,
-        cwd: Path::new(cwd),
-        permissions,
-        justification: None,
-        prefix_rule: None,
-    };
-    let question = accepted.question(&AskForApproval::OnRequest, &read_only());
-    grants.accept_command(&request(&line, &RequireEscalated, "/ws"), &question);
-
-    let (rules, other) = (Rules::default(), bash("touch -c other"));
+    let grants = accepted_for_session(&case("touch -c same").escalated(), &AskForApproval::OnRequest);
+    let (rules, same, other) = (Rules::default(), bash("touch -c same"), bash("touch -c other"));
     let check = |line, permissions, cwd, approval: AskForApproval, expected| {
+        let request =
+            CommandRequest { line, cwd: Path::new(cwd), permissions, justification: None, prefix_rule: None };
         let policies =
             Policies { approval: &approval, sandbox: &read_only(), rules: &rules, grants: &grants };
-        assert_eq!(short(&decide_command(&request(line, permissions, cwd), &policies)), expected);
+        assert_eq!(short(&decide_command(&request, &policies)), expected);
     };
-    check(&line, &RequireEscalated, "/ws", AskForApproval::OnRequest, Outside);
-    check(&line, &RequireEscalated, "/elsewhere", AskForApproval::OnRequest, AskThenOutside);
+    check(&same, &RequireEscalated, "/ws", AskForApproval::OnRequest, Outside);
+    check(&same, &RequireEscalated, "/elsewhere", AskForApproval::OnRequest, AskThenOutside);
     check(&other, &RequireEscalated, "/ws", AskForApproval::OnRequest, AskThenOutside);
-    check(&line, &UseDefault, "/ws", AskForApproval::Untrusted, Inside);
+    check(&same, &UseDefault, "/ws", AskForApproval::Untrusted, Inside);
 }
 
 #[test]
 fn an_answer_within_the_sandbox_does_not_open_it() {
-    let inside = case("touch x");
-    let mut grants = Grants::default();
-    let question = inside.question(&AskForApproval::Untrusted, &read_only());
-    inside.with_request(&AskForApproval::Untrusted, &read_only(), |request, _| {
-        let mut more = Grants::default();
-        more.accept_command(request, &question);
-        more
-    });
-    inside.with_request(&AskForApproval::Untrusted, &read_only(), |request, _| request.line.clone());
-    let line = bash("touch x");
-    let request = CommandRequest {
-        line: &line,
-        cwd: Path::new("/ws"),
-        permissions: &UseDefault,
-        justification: None,
-        prefix_rule: None,
-    };
-    grants.accept_command(&request, &question);
+    let grants = accepted_for_session(&case("touch x"), &AskForApproval::Untrusted);
     let granted = Case { grants, ..case("touch x") };
     assert_eq!(short(&granted.decide(&AskForApproval::Untrusted, &read_only())), Inside);
-    let escalated = granted.escalated();
-    assert_eq!(short(&escalated.decide(&AskForApproval::Untrusted, &read_only())), AskThenOutside);
+    assert_eq!(short(&granted.escalated().decide(&AskForApproval::Untrusted, &read_only())), AskThenOutside);
+}
+
+#[test]
+fn permissions_accepted_for_the_session_are_remembered() {
+    let wants = |path: &str| Case {
+        permissions: SandboxPermissions::WithAdditional(Access {
+            write: vec![path.into()],
+            ..Access::default()
+        }),
+        ..case("make")
+    };
+    let grants = accepted_for_session(&wants("/out"), &AskForApproval::OnRequest);
+    let again = Case { grants: grants.clone(), ..wants("/out/deeper") };
+    assert_eq!(short(&again.decide(&AskForApproval::OnRequest, &read_only())), Inside);
+    let more = Case { grants, ..wants("/elsewhere") };
+    assert_eq!(short(&more.decide(&AskForApproval::OnRequest, &read_only())), Ask);
 }
 
 #[test]
@@ -332,16 +326,12 @@ fn after_the_sandbox_has_stopped_a_command() {
     assert_eq!(question.reason.as_deref(), Some("command failed; retry without sandbox?"));
     assert_eq!(question.amendment, Some(words("touch made")));
 
-    let mut granted = case("touch made");
-    let line = bash("touch made");
-    let request = CommandRequest {
-        line: &line,
-        cwd: Path::new("/ws"),
-        permissions: &UseDefault,
-        justification: None,
-        prefix_rule: None,
-    };
-    granted.grants.accept_command(&request, &question);
+    let grants = case("touch made").with_request(&AskForApproval::OnFailure, &read_only(), |request, _| {
+        let mut grants = Grants::default();
+        grants.accept_command(request, &question);
+        grants
+    });
+    let granted = Case { grants, ..case("touch made") };
     assert_eq!(short(&retry(&granted, &AskForApproval::OnFailure)), Outside);
     assert_eq!(
         short(&case("touch made").with_request(&AskForApproval::OnFailure, &FULL, decide_retry)),

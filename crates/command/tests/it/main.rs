@@ -6,4 +6,5 @@ mod commands;
 mod patches;
 mod properties;
 mod rules;
+mod shell;
 mod support;

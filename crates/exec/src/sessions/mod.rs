@@ -1,9 +1,9 @@
-//! Commands that outlive the call that started them: `exec_command` starts one and waits a little, `write_stdin` types
-//! into it and waits again.
+//! Commands that outlive the call that started them: `exec_command` starts one and waits a little,
+//! `write_stdin` types into it and waits again.
 //!
-//! Everything a session writes goes two ways: into a bounded buffer, from which each [`Report`] takes what is new, and,
-//! if asked for, as [`SessionEvent`]s to a channel of the caller's. The channel's bound is the session's: when it is
-//! full the command waits. Dropping the last [`Sessions`] ends every session.
+//! Everything a session writes goes two ways: into a bounded buffer, from which each [`Report`] takes what is
+//! new, and, if asked for, as [`SessionEvent`]s to a channel of the caller's. The channel's bound is the
+//! session's: when it is full the command waits. Dropping the last [`Sessions`] ends every session.
 
 mod pump;
 mod table;
@@ -115,6 +115,8 @@ pub enum SessionError {
     Unknown(SessionId),
     #[error("stdin of session {0} is closed")]
     InputClosed(SessionId),
+    #[error("session {0} does not read its input")]
+    InputFull(SessionId),
     #[error("failed to write to session {0}: {1}")]
     Write(SessionId, io::Error),
     #[error("all {0} sessions are in use")]
@@ -132,8 +134,9 @@ impl Sessions {
         Sessions { table: Arc::new(Mutex::new(Table::new(limits))) }
     }
 
-    /// Starts a command and returns at once. Its output goes to `events` too, if given. When the owner has too many
-    /// sessions, the least recently used one makes room: of those that have ended, else of those nobody waits for.
+    /// Starts a command and returns at once. Its output goes to `events` too, if given. When the owner has
+    /// too many sessions, the least recently used one makes room: of those that have ended, else of those
+    /// nobody waits for.
     pub async fn open(
         &self,
         owner: &Owner,
@@ -163,8 +166,8 @@ impl Sessions {
         self.write(owner, id, Bytes::new(), time).await
     }
 
-    /// Types into a session, then waits as [`Sessions::wait`] does. Input that the command does not take in that time
-    /// is still given to it later.
+    /// Types into a session, then waits as [`Sessions::wait`] does. Input that the command does not take in
+    /// that time is still given to it later.
     pub async fn write(
         &self,
         owner: &Owner,

@@ -8,7 +8,10 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot, watch,
+    },
     time::Instant,
 };
 
@@ -41,11 +44,14 @@ struct Write {
 }
 
 impl Session {
-    /// Queues input and waits until the command has been given all of it.
+    /// Queues input at once; the wait is until the command has been given all of it.
     pub(super) async fn write(&self, bytes: Bytes) -> Result<(), SessionError> {
         let (done, written) = oneshot::channel();
-        // The pump is gone when the session has ended.
-        self.writes.send(Write { bytes, done }).await.map_err(|_| SessionError::InputClosed(self.id))?;
+        self.writes.try_send(Write { bytes, done }).map_err(|error| match error {
+            TrySendError::Full(_) => SessionError::InputFull(self.id),
+            // The pump is gone when the session has ended.
+            TrySendError::Closed(_) => SessionError::InputClosed(self.id),
+        })?;
         written.await.unwrap_or(Err(SessionError::InputClosed(self.id)))
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use crate::support::{marked, until_dead, until_no_mark};
+use crate::support::{eventually, marked, until_dead, until_no_mark};
 
 struct Holder {
     process: Child,
@@ -34,20 +34,27 @@ impl Holder {
         self.process.wait().unwrap();
     }
 
-    /// The guard: the child of the holder that has its name.
-    fn guard(&self) -> u32 {
-        let id = self.process.id();
-        let children = fs::read_dir(format!("/proc/{id}/task")).unwrap().flat_map(|task| {
-            let children = fs::read_to_string(task.unwrap().path().join("children")).unwrap();
-            children.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()
-        });
+    /// The guard: the child of the holder that has its name, once it has got so far.
+    async fn guard(&self) -> u32 {
         let named = |pid: &u32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default() == "codicil-guard\n"
         };
-        let guards: Vec<u32> = children.filter(named).collect();
-        assert_eq!(guards.len(), 1);
-        guards[0]
+        let found = || match children(self.process.id()).into_iter().filter(named).collect::<Vec<u32>>() {
+            guards if guards.len() == 1 => Ok(guards[0]),
+            others => Err(others),
+        };
+        eventually("there is one guard", found).await
     }
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok()).filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 impl Drop for Holder {
@@ -66,8 +73,9 @@ async fn killing_the_server_ends_every_process_it_started() {
     let mark = mark("hold");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
-    let guard = holder.guard();
-    assert!(marked(&mark).len() >= 20, "{:?}", marked(&mark));
+    let guard = holder.guard().await;
+    let all = || Some(marked(&mark)).filter(|marked| marked.len() >= 20).ok_or_else(|| marked(&mark));
+    eventually("everything is up", all).await;
 
     holder.kill();
     until_no_mark(&mark).await;
@@ -79,26 +87,25 @@ async fn the_leaders_end_also_without_the_guard() {
     let mark = mark("unguarded");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
-    let guard = holder.guard();
-    let parent = holder.process.id();
-    let leaders: Vec<u32> = marked(&mark).into_iter().filter(|pid| parent_of(*pid) == Some(parent)).collect();
-    let others: Vec<u32> = marked(&mark).into_iter().filter(|pid| !leaders.contains(pid)).collect();
+    let guard = holder.guard().await;
+    let leaders: Vec<u32> = children(holder.process.id()).into_iter().filter(|pid| *pid != guard).collect();
     assert_eq!(leaders.len(), 4);
-    rustix::process::kill_process(Pid::from_raw(guard as i32).unwrap(), Signal::KILL).unwrap();
+    kill(guard);
     until_dead(&[guard]).await;
 
     holder.kill();
     until_dead(&leaders).await;
     // What the leaders had started has nobody left to end it but this test.
-    for pid in others {
-        let _ = rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-    }
-    until_no_mark(&mark).await;
+    let none_left = || {
+        let left = marked(&mark);
+        left.iter().for_each(|pid| kill(*pid));
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    };
+    eventually("marked processes still run", none_left).await;
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+fn kill(pid: u32) {
+    let _ = rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
 }
 
 #[tokio::test]
@@ -136,13 +143,13 @@ fn a_server_that_was_started_with_children_ignored_still_learns_exit_codes() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n");
 }
 
-#[test]
-fn a_crowd_of_commands_leaves_neither_zombies_nor_descriptors() {
+#[tokio::test]
+async fn a_crowd_of_commands_leaves_neither_zombies_nor_descriptors() {
     let mut holder = Holder::start(&["crowd"]);
     assert_eq!(holder.line(), "right 200 descriptors 0");
-    let (parent, guard) = (holder.process.id(), holder.guard());
-    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let children = names.filter_map(|name| name.parse().ok()).filter(|pid| parent_of(*pid) == Some(parent));
+    let (parent, guard) = (holder.process.id(), holder.guard().await);
 
-    assert_eq!(children.collect::<Vec<u32>>(), [guard]);
+    let only_guard =
+        || Some(children(parent)).filter(|left| *left == [guard]).ok_or_else(|| children(parent));
+    eventually("only the guard is left", only_guard).await;
 }

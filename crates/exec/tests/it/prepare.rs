@@ -1,15 +1,15 @@
 //! What a sandbox may do to a command before it is spawned.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     os::unix::process::CommandExt,
     process::{Command, Stdio},
 };
 
-use codicil_exec::{Exit, Prepare, Process, Spec};
+use codicil_exec::{Environment, Exit, Prepare, Process, Spec};
 
-use crate::support::{environment, run, sh, start, until_reaped};
+use crate::support::{environment, read_until, run, sh, start, until_reaped};
 
 fn prepared(spec: Spec, prepare: impl FnOnce(&mut Command) + Send + 'static) -> Spec {
     Spec { prepare: Some(Box::new(prepare) as Prepare), ..spec }
@@ -30,26 +30,41 @@ async fn variables_and_directory_can_be_changed() {
 }
 
 #[tokio::test]
-async fn a_replaced_command_keeps_directory_environment_and_ownership_and_inherits_nothing() {
-    // This one is in the environment of the test, and so of whatever inherits it.
-    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let line = "echo \"$0 $KEPT|$ADDED|$CARGO_MANIFEST_DIR|$(pwd)\"; sleep 1000 & echo $!";
-    let mut spec = prepared(sh(line), |command| {
-        let arguments: Vec<OsString> = command.get_args().map(OsString::from).collect();
-        let program = command.get_program().to_owned();
+async fn a_replaced_command_keeps_directory_and_environment_and_inherits_nothing() {
+    let mut spec = prepared(sh("true"), |command| {
         *command = Command::new("env");
-        command.arg("--").arg(program).args(arguments).arg("wrapped").env("ADDED", "new");
+        command.env("ADDED", "new").env_remove("HOME");
     });
     spec.env.insert("KEPT".into(), "kept".into());
-    spec.cwd = "/usr".into();
+    let mut expected = spec.env.clone();
+    expected.insert("ADDED".into(), "new".into());
+    expected.remove(OsStr::new("HOME"));
 
+    let seen = run(spec).await.stdout.to_text(|_| String::new());
+    let seen: Vec<(OsString, OsString)> =
+        seen.lines().map(|line| line.split_once('=').unwrap()).map(|(a, b)| (a.into(), b.into())).collect();
+    assert_eq!(Environment::from_iter(seen), expected);
+
+    let spec = prepared(Spec { cwd: "/usr".into(), ..sh("true") }, |command| *command = Command::new("pwd"));
+    assert_eq!(run(spec).await.stdout.into_bytes(), b"/usr\n");
+}
+
+#[tokio::test]
+async fn a_command_can_be_wrapped_and_is_owned_all_the_same() {
+    let spec = prepared(sh("echo \"$0\"; sleep 1000"), |command| {
+        let program = command.get_program().to_owned();
+        let arguments: Vec<OsString> = command.get_args().map(OsString::from).collect();
+        *command = Command::new("env");
+        command.arg("--").arg(program).args(arguments).arg("wrapped");
+    });
     let mut process = start(spec).await;
-    let text = crate::support::read_until(&mut process.output, "\n").await;
-    assert_eq!(text.lines().next(), Some("wrapped kept|new||/usr"));
+    assert_eq!(read_until(&mut process.output, "\n").await, "wrapped\n");
+
     let leader = rustix::process::Pid::from_raw(process.id() as i32);
     assert_eq!(rustix::process::getsid(leader).ok(), leader);
+    let id = process.id();
     drop(process);
-    until_reaped(&[leader.unwrap().as_raw_pid() as u32]).await;
+    until_reaped(&[id]).await;
 }
 
 #[tokio::test]
@@ -57,9 +72,10 @@ async fn steps_of_the_preparation_run_in_a_process_that_leads_its_session() {
     let spec = prepared(sh("true"), |command| {
         let step = || {
             let leads = rustix::process::getsid(None)? == rustix::process::getpid();
-            // Seen from outside as the exit code.
+            // SAFETY: ends the process at once. Seen from outside as the exit code.
             unsafe { libc::_exit(if leads { 42 } else { 43 }) }
         };
+        // SAFETY: the step makes only system calls.
         unsafe { command.pre_exec(step) };
     });
 
@@ -73,6 +89,7 @@ async fn a_preparation_may_make_the_session_itself() {
         *command = Command::new("echo");
         command.arg("fine");
         let step = || Ok(rustix::process::setsid().map(drop)?);
+        // SAFETY: the step makes only system calls.
         unsafe { command.pre_exec(step) };
     });
     assert_eq!(run(spec).await.stdout.into_bytes(), b"fine\n");
@@ -81,6 +98,7 @@ async fn a_preparation_may_make_the_session_itself() {
 #[tokio::test]
 async fn a_failing_step_fails_the_spawn() {
     let spec = prepared(sh("true"), |command| {
+        // SAFETY: the step makes a value without allocating.
         unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EACCES))) };
     });
     let error = Process::spawn(spec).await.err().unwrap();

@@ -117,6 +117,22 @@ async fn input_that_is_not_taken_in_time_is_given_later() {
 }
 
 #[tokio::test]
+async fn input_for_a_command_that_never_reads_is_bounded() {
+    let sessions = Sessions::default();
+    let id = sessions.open(&owner(), with_stdin(sh("sleep 1000")), None).await.unwrap();
+
+    let mut refused = None;
+    for _ in 0..100 {
+        refused = sessions.write(&owner(), id, vec![b'x'; 100_000], MOMENT).await.err();
+        if refused.is_some() {
+            break;
+        }
+    }
+    assert_eq!(refused.unwrap().to_string(), format!("session {id} does not read its input"));
+    assert!(within(sessions.end(&owner(), id)).await);
+}
+
+#[tokio::test]
 async fn writing_to_a_command_that_has_ended_is_a_report() {
     let sessions = Sessions::default();
     let (sender, mut events) = mpsc::channel(8);

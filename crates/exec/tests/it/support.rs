@@ -105,15 +105,22 @@ pub fn marked(mark: &str) -> Vec<u32> {
     names.filter_map(|name| name.parse().ok()).filter(carries).collect()
 }
 
-/// A process that disappears sends nobody an event, so this one looks again and again.
 async fn until(complaint: &str, left: impl Fn() -> Vec<u32>) {
+    eventually(complaint, || match left() {
+        left if left.is_empty() => Ok(()),
+        left => Err(left),
+    })
+    .await;
+}
+
+/// Processes that come and go send nobody an event, so this one looks again and again.
+pub async fn eventually<T>(complaint: &str, look: impl Fn() -> Result<T, Vec<u32>>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let left = left();
-        if left.is_empty() {
-            return;
+        match look() {
+            Ok(found) => return found,
+            Err(seen) => assert!(Instant::now() < deadline, "{complaint}: {seen:?}"),
         }
-        assert!(Instant::now() < deadline, "{complaint}: {left:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

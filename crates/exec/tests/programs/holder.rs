@@ -1,8 +1,8 @@
 //! A program that holds processes through this crate, for the tests to kill. Not for anything else.
 //!
-//! `hold MARK` starts some trees of processes, says `ready` and waits. `storm MARK` starts them for ever and says a
-//! line for each. `crowd` runs 200 commands at once and says what is left of them. `once CODE` runs one command and
-//! says its exit code. What carries MARK in its environment was started here.
+//! `hold MARK` starts some trees of processes, says `ready` and waits. `storm MARK` starts them for ever and
+//! says a line for each. `crowd` runs 200 commands at once and says what is left of them. `once CODE` runs
+//! one command and says its exit code. What carries MARK in its environment was started here.
 
 use std::{env, error::Error, fs, io::Write};
 

@@ -10,10 +10,12 @@
 //! | `view.rs` | the plan as mounts in a namespace of our own |
 //! | `probe.rs` | what of all this the machine allows |
 //! | `child.rs` | what a new process does to itself, in order |
+//! | `enforce.rs` | plan and means together, as the rest of the crate knows them |
 //! | `sys.rs` | system calls that no library wraps |
 
 mod bubblewrap;
 mod child;
+mod enforce;
 mod landlock;
 mod plan;
 mod probe;
@@ -23,8 +25,6 @@ mod sys;
 mod view;
 
 pub(crate) use {
-    bubblewrap::Options,
-    child::{Child, Common, Launcher},
-    plan::Plan,
-    probe::{Machine, Means},
+    enforce::{Enforcement, Steps},
+    probe::Machine,
 };

@@ -2,7 +2,7 @@
 //!
 //! Neither read-only mounts nor Landlock (before Linux 7.1) keep a command from connecting to them, and many a daemon
 //! does as it is told. The kernel lists those of our network namespace. Those of others, as containers
-//! have them, are known by name only.
+//! have them, are known by name only; those that were bound by a relative path, or are bound later, are not found.
 
 use std::{
     collections::BTreeSet,

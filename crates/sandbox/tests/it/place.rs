@@ -143,13 +143,14 @@ impl Neighbours {
         let scratch = tempfile::tempdir_in("/tmp").unwrap();
         fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = tcp.local_addr().unwrap().port();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ports = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
         let name = format!("codicil-{}", victim.id());
         let (socket, datagram) = (place.path("outside/socket"), place.path("outside/datagram"));
         let in_tmp = scratch.path().join("socket");
         let listeners = (
             tcp,
-            UdpSocket::bind(("127.0.0.1", port)).unwrap(),
+            udp,
             UnixListener::bind(&socket).unwrap(),
             UnixListener::bind(&in_tmp).unwrap(),
             UnixDatagram::bind(&datagram).unwrap(),
@@ -167,7 +168,8 @@ impl Neighbours {
             ("SCENE_OUTSIDE", text(&place.path("outside"))),
             ("SCENE_WORKSPACE", text(&place.workspace())),
             ("SCENE_VICTIM", victim.id().to_string()),
-            ("SCENE_PORT", port.to_string()),
+            ("SCENE_TCP_PORT", ports.0.to_string()),
+            ("SCENE_UDP_PORT", ports.1.to_string()),
             ("SCENE_SOCKET", text(&socket)),
             ("SCENE_TMP_SOCKET", text(&in_tmp)),
             ("SCENE_DATAGRAM", text(&datagram)),

@@ -3,7 +3,7 @@
 use std::{
     os::unix::{fs::symlink, net::UnixListener},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
@@ -11,7 +11,7 @@ use codicil_sandbox::{Confinement, Gap, Grants, Kind, Probe, SandboxError};
 
 use crate::{
     place::Place,
-    with::{With, everywhere, run, succeeds},
+    with::{With, everywhere, probe, run, succeeds},
 };
 
 fn text(path: &Path) -> &str {
@@ -187,6 +187,9 @@ fn what_is_not_confined_says_so() {
 #[test]
 fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
     let probe = Probe::run().without_bubblewrap("test");
+    if let Err(reason) = probe.kind() {
+        return eprintln!("skipped: there is no built-in confinement: {reason}");
+    }
     let confinement = Confinement::new(&read_only(), Path::new("/"), &Grants::default(), &probe).unwrap();
     let error = confinement.command("/no/such/program").unwrap().status().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
@@ -195,9 +198,10 @@ fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
 
 #[test]
 fn one_confinement_serves_many_commands_at_once() {
+    let Some(probe) = probe() else { return };
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let grants = Grants { writable: vec![directory.path().to_path_buf()], ..Grants::default() };
-    let confinement = Confinement::new(&read_only(), directory.path(), &grants, Probe::cached()).unwrap();
+    let confinement = Confinement::new(&read_only(), directory.path(), &grants, probe).unwrap();
     std::thread::scope(|scope| {
         for name in 0..8 {
             let file = directory.path().join(name.to_string());
@@ -205,6 +209,7 @@ fn one_confinement_serves_many_commands_at_once() {
             scope.spawn(move || {
                 let mut command = confinement.command("sh").unwrap();
                 command.args(["-c", &format!("echo x >> {} && ! echo x > /var/tmp/not-here", text(&file))]);
+                command.stderr(Stdio::null());
                 // The same command can be started again.
                 (0..3).for_each(|_| assert!(command.status().unwrap().success()));
                 assert_eq!(std::fs::read_to_string(file).unwrap(), "x\nx\nx\n");
@@ -215,7 +220,7 @@ fn one_confinement_serves_many_commands_at_once() {
 
 #[test]
 fn the_report_says_what_is_used_and_what_is_not() {
-    let probe = Probe::cached();
+    let Some(probe) = probe() else { return };
     let report = probe.report();
     assert!(report.starts_with(&format!("confinement: {}\n", probe.kind().unwrap())), "{report}");
     for part in ["bubblewrap: ", "mount namespace: ", "Landlock: ", "seccomp: "] {
@@ -231,7 +236,7 @@ fn the_report_says_what_is_used_and_what_is_not() {
 
 #[test]
 fn a_command_that_is_applied_to_keeps_its_arguments_and_variables() {
-    let probe = Probe::cached();
+    let Some(probe) = probe() else { return };
     let confinement = Confinement::new(&read_only(), Path::new("/"), &Grants::default(), probe).unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "echo $GIVEN $TAKEN $(pwd) $1", "sh", "last"]).current_dir("/usr");

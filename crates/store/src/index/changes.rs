@@ -128,6 +128,30 @@ impl Changes {
         Taken { notes: std::mem::take(&mut notes.notes), lost: std::mem::take(&mut notes.lost) }
     }
 
+    /// The notes could not be written now; they wait for the next time, behind what came meanwhile.
+    pub fn give_back(&self, older: HashMap<ThreadId, Note>) {
+        let mut notes = self.lock();
+        for (id, note) in older {
+            let note = match (note, notes.notes.remove(&id)) {
+                (note, None) => note,
+                (_, Some(newer @ Note::New(_))) => newer,
+                (Note::New(mut row), Some(Note::Changed { change, .. })) => {
+                    change.apply(&mut row);
+                    Note::New(row)
+                }
+                (
+                    Note::Changed { dir, file, archived, mut change },
+                    Some(Note::Changed { change: later, .. }),
+                ) => {
+                    change.merge(later);
+                    Note::Changed { dir, file, archived, change }
+                }
+            };
+            notes.notes.insert(id, note);
+        }
+        self.bound(notes);
+    }
+
     /// The notes could not be written; the files have to be looked at again.
     pub fn give_up(&self) {
         self.lock().lost = true;

@@ -120,18 +120,33 @@ impl Unusable {
 
 impl From<rusqlite::Error> for Unusable {
     fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(error),
-            Some(
-                ErrorCode::ReadOnly
+        if is_damaged(&error) {
+            Self::Damaged(error)
+        } else if is_unusable(&error) {
+            Self::NotWritable(error.to_string())
+        } else {
+            Self::Other(error)
+        }
+    }
+}
+
+fn is_damaged(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+/// Whether [`Db::instead`] helps.
+pub fn is_unusable(error: &rusqlite::Error) -> bool {
+    let not_writable = matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::ReadOnly
                 | ErrorCode::CannotOpen
                 | ErrorCode::PermissionDenied
                 | ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure,
-            ) => Self::NotWritable(error.to_string()),
-            _ => Self::Other(error),
-        }
-    }
+                | ErrorCode::SystemIoFailure
+        )
+    );
+    not_writable || is_damaged(error)
 }
 
 fn replace(path: &Path, unusable: Unusable) -> Result<Connection> {

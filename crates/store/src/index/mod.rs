@@ -20,6 +20,7 @@ mod tree;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use codicil_protocol::ThreadId;
@@ -40,6 +41,10 @@ use crate::{
     scan::Scanner,
     summary::Summary,
 };
+
+/// How long to wait for another process that opens or closes the index.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The index of one home.
 pub struct Index {
@@ -109,7 +114,7 @@ impl Index {
 
     /// Puts a row that was just read from its file.
     pub fn put(&self, row: &Summary) -> Result<()> {
-        self.with(|open| open.db.transaction(|connection| rows::put(connection, row)))
+        self.with(|open| open.db.transaction(|connection| self.keep(connection, row, None)))
     }
 
     /// Writes what has been noted.
@@ -166,24 +171,31 @@ impl Index {
         if state.closed {
             return Err(StoreError::Closed);
         }
-        let mut attempt = |state: &mut State| {
-            let open = match &mut state.open {
-                Some(open) => open,
-                none => none.insert(self.open()?),
-            };
-            self.write_taken(open)?;
-            work(open)
-        };
-        match attempt(&mut state) {
-            Err(StoreError::Index { path, source }) => {
-                // Closed first: a file that is to be made anew must not be in use.
-                state.open = None;
-                state.open = Some(Open { db: Db::instead(&path, source)?, tree: Tree::default() });
-                state.replaced += 1;
-                attempt(&mut state)
+        let begun = Instant::now();
+        let mut may_replace = true;
+        loop {
+            match self.attempt(&mut state, &mut work) {
+                // SQLite waits for other processes by itself, but not while one opens or closes the file.
+                Err(error) if error.is_busy() && begun.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                Err(StoreError::Index { path, source }) if may_replace && db::is_unusable(&source) => {
+                    may_replace = false;
+                    // Closed first: a file that is to be made anew must not be in use.
+                    state.open = None;
+                    state.open = Some(Open { db: Db::instead(&path, source)?, tree: Tree::default() });
+                    state.replaced += 1;
+                }
+                result => return result,
             }
-            result => result,
         }
+    }
+
+    fn attempt<T>(&self, state: &mut State, work: &mut impl FnMut(&mut Open) -> Result<T>) -> Result<T> {
+        let open = match &mut state.open {
+            Some(open) => open,
+            none => none.insert(self.open()?),
+        };
+        self.write_taken(open)?;
+        work(open)
     }
 
     fn open(&self) -> Result<Open> {
@@ -203,8 +215,10 @@ impl Index {
         let written = open.db.transaction(|connection| {
             notes.iter().try_for_each(|(id, note)| self.write_note(connection, id, note))
         });
-        if written.is_err() {
-            self.changes.give_up();
+        match &written {
+            Err(error) if error.is_busy() => self.changes.give_back(notes),
+            Err(_) => self.changes.give_up(),
+            Ok(()) => {}
         }
         written
     }

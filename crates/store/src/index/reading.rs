@@ -18,7 +18,7 @@ use crate::{
         tree::{Found, Look, Tree},
     },
     scan::Scanner,
-    summary::Summary,
+    summary::{FileStamp, Summary},
 };
 
 /// Up to this many files are read on the spot; more are left to the background.
@@ -145,30 +145,37 @@ impl Index {
         self.with(|open| {
             open.db.transaction(|connection| {
                 scanned.iter().try_for_each(|(found, row)| match row {
-                    Ok(row) => self.keep(connection, found, row),
+                    Ok(row) => self.keep(connection, row, found.replaces),
                     Err(error) => skip(connection, found, error),
                 })
             })
         })
     }
 
-    /// Puts a row into the index, unless what is there is newer or comes from a better place.
-    fn keep(&self, connection: &Connection, found: &Found, row: &Summary) -> rusqlite::Result<()> {
-        let replaces = match rows::get(connection, &row.id)? {
+    /// Puts a row into the index, unless what is there is newer or comes from a better place. `replaces` is
+    /// what the row said of the file when this one was begun.
+    pub fn keep(
+        &self,
+        connection: &Connection,
+        row: &Summary,
+        replaces: Option<FileStamp>,
+    ) -> rusqlite::Result<()> {
+        let better = match rows::get(connection, &row.id)? {
             None => return rows::insert(connection, row),
             Some(known) if (&known.dir, &known.file) == (&row.dir, &row.file) => {
-                found.replaces == Some(known.stamp) || row.stamp.mtime > known.stamp.mtime
+                replaces == Some(known.stamp) || row.stamp.is_later_than(known.stamp)
             }
             Some(known) if self.layout.absolute(&known.dir).join(&known.file).exists() => {
                 known.archived && !row.archived
             }
             Some(_) => true,
         };
-        if replaces { rows::put(connection, row) } else { Ok(()) }
+        if better { rows::put(connection, row) } else { Ok(()) }
     }
 }
 
-/// A file that cannot be read is left out, and one that is gone taken out.
+/// A file that cannot be read is left out. Its row goes only if it is the one that was found wanting:
+/// another process may be just about to write the file, and have told the index since.
 fn skip(connection: &Connection, found: &Found, error: &StoreError) -> rusqlite::Result<()> {
     match error {
         StoreError::Io { .. } if error.io_kind() != Some(io::ErrorKind::NotFound) => {
@@ -176,5 +183,8 @@ fn skip(connection: &Connection, found: &Found, error: &StoreError) -> rusqlite:
         }
         _ => tracing::debug!(%error, "a file is left out of the index"),
     }
-    rows::remove_file(connection, &found.dir, &found.file)
+    match found.replaces {
+        Some(stamp) => rows::remove_as_of(connection, &found.name.id, stamp),
+        None => Ok(()),
+    }
 }

@@ -132,6 +132,13 @@ pub fn remove(connection: &Connection, id: &ThreadId) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Takes out a thread whose row still says this of its file.
+pub fn remove_as_of(connection: &Connection, id: &ThreadId, stamp: FileStamp) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM threads WHERE id = ?1 AND size = ?2 AND mtime = ?3";
+    connection.prepare_cached(sql)?.execute(params![&**id, stamp.size, stamp.mtime])?;
+    Ok(())
+}
+
 /// Takes out a file that is gone, unless its thread has been found elsewhere meanwhile.
 pub fn remove_file(connection: &Connection, dir: &str, file: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM threads WHERE file = ?2 AND dir = (SELECT id FROM dirs WHERE path = ?1)";

@@ -77,14 +77,26 @@ impl Process {
     pub async fn stderr_line(&mut self, part: &str) -> String {
         let waiting = async {
             loop {
+                let ended = self.stderr_lines.has_changed().is_err();
                 let found = self.stderr().lines().find(|line| line.contains(part)).map(str::to_owned);
-                if found.is_some() || self.stderr_lines.changed().await.is_err() {
+                if found.is_some() || ended {
                     return found;
                 }
+                // Fails when there is no more to come; then the last look is the next.
+                let _ = self.stderr_lines.changed().await;
             }
         };
         let found = timeout(PATIENCE, waiting).await.ok().flatten();
         found.unwrap_or_else(|| panic!("no line with {part:?} on standard error:\n{}", self.stderr()))
+    }
+
+    /// All it has written to standard error, once that has come to its end.
+    pub async fn whole_stderr(&mut self) -> String {
+        let ended = async { while self.stderr_lines.changed().await.is_ok() {} };
+        if timeout(PATIENCE, ended).await.is_err() {
+            panic!("standard error is still open:\n{}", self.stderr());
+        }
+        self.stderr()
     }
 
     /// `IP:PORT` of a websocket listener, as announced on standard error.
