@@ -9,7 +9,8 @@ use codicil_store::Store;
 
 use crate::{
     args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
-    ending, export, logging, version,
+    ending::{self, Signals},
+    export, logging, version,
 };
 
 /// Clocks may be this far apart when signed tokens are checked, unless said otherwise.
@@ -37,19 +38,19 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
 }
 
 async fn serve(server: Server, listen: Listen, auth: WsAuth) -> anyhow::Result<()> {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let over_stdio = listen == Listen::Stdio;
     let stop = async {
         tokio::select! {
-            signalled = ending::signalled() => signalled,
-            () = ending::orphaned(), if over_stdio => Ok(()),
+            () = signals.received() => {}
+            () = ending::orphaned(), if over_stdio => {}
         }
     };
     let serving = server.serve(listen, auth);
     tokio::pin!(serving);
     tokio::select! {
         result = &mut serving => Ok(result?),
-        stopped = stop => {
-            stopped.context("cannot wait for signals")?;
+        () = stop => {
             server.begin_stop();
             Ok(serving.await?)
         }

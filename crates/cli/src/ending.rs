@@ -1,18 +1,33 @@
 //! When a server has to end: signals, and the death of whoever started it.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Returns when the process is asked to end.
-pub async fn signalled() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("ending: SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("ending: SIGINT"),
-        _ = hangup.recv() => tracing::info!("ending: SIGHUP"),
+/// The signals that ask the process to end.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From here on they no longer kill the process. Comes before anything that a client can see.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
-    Ok(())
+
+    /// Returns when the process is asked to end.
+    pub async fn received(&mut self) {
+        let name = tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
+        };
+        tracing::info!("ending: {name}");
+    }
 }
 
 /// Returns when the parent process dies. Standard input may stay open then, held by a sibling.
@@ -27,8 +42,10 @@ pub async fn orphaned() {
     };
 
     let (dead, gone) = tokio::sync::oneshot::channel::<()>();
+    // At once: a thread may start late, and find another parent.
+    let parent = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
     let watch = std::thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(move || {
-        let parent = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok())?;
+        let parent = parent?;
         // Readable means dead; an interrupted wait is simply repeated.
         while !matches!(poll(&mut [PollFd::new(&parent, PollFlags::IN)], None), Ok(1..)) {}
         dead.send(()).ok()

@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use crate::soon;
 
 const COUNT: usize = 20_000;
+const LARGE_COUNT: usize = 30;
 
 #[tokio::test]
 async fn twenty_thousand_requests_without_reading_are_all_answered() {
@@ -60,7 +61,7 @@ async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
 
     let value = "x".repeat(700 << 10);
     let writing = tokio::spawn(async move {
-        for id in 0..60 {
+        for id in 0..LARGE_COUNT {
             let line = format!(
                 "{{\"id\":{id},\"method\":\"mock/experimentalMethod\",\"params\":{{\"value\":\"{value}\"}}}}\n"
             );
@@ -69,7 +70,7 @@ async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
         stdin
     });
     let mut outcomes = [0, 0];
-    for id in 0..60 {
+    for id in 0..LARGE_COUNT {
         let answer: Value = serde_json::from_str(&soon(answers.next_line()).await.unwrap().unwrap()).unwrap();
         assert_eq!(answer["id"], id, "in order");
         match answer.get("result") {
