@@ -1,0 +1,62 @@
+//! Deltas that may be joined on their way out.
+
+use codicil_protocol::{
+    AgentMessageDelta, AgentMessageDeltaNotification, CommandExecutionOutputDelta,
+    CommandExecutionOutputDeltaNotification, Frame, ThreadClosed, ThreadClosedNotification,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn message(item: &str, delta: &str) -> Frame {
+    Frame::notification::<AgentMessageDelta>(&AgentMessageDeltaNotification {
+        thread_id: "t".into(),
+        turn_id: "u".into(),
+        item_id: item.into(),
+        delta: delta.into(),
+    })
+}
+
+fn output(item: &str, delta: &str) -> Frame {
+    Frame::notification::<CommandExecutionOutputDelta>(&CommandExecutionOutputDeltaNotification {
+        thread_id: "t".into(),
+        turn_id: "u".into(),
+        item_id: item.into(),
+        delta: delta.into(),
+    })
+}
+
+/// Both as one message, when they are parts of one text.
+fn join(first: &Frame, second: &Frame) -> Option<Value> {
+    let more = second.continuation(first.bytes())?;
+    let kept = &first.bytes()[..first.bytes().len() - Frame::DELTA_END_LEN];
+    Some(serde_json::from_slice(&[kept, more].concat()).unwrap())
+}
+
+#[test]
+fn only_deltas_of_one_item_are_parts_of_one_text() {
+    let closed = Frame::notification::<ThreadClosed>(&ThreadClosedNotification { thread_id: "t".into() });
+    assert!(join(&message("i", "a"), &message("i", "b")).is_some());
+    assert!(join(&message("i", "a"), &message("j", "b")).is_none());
+    assert!(join(&message("i", "a"), &output("i", "b")).is_none());
+    assert!(join(&closed, &closed).is_none());
+    assert!(join(&message("i", "a"), &closed).is_none());
+}
+
+proptest! {
+    #[test]
+    fn a_joined_delta_has_both_texts(item in any::<String>(), one in any::<String>(), two in any::<String>()) {
+        for make in [message, output] {
+            let joined = join(&make(&item, &one), &make(&item, &two)).unwrap();
+            prop_assert_eq!(&joined["params"]["delta"], &format!("{one}{two}"));
+            prop_assert_eq!(&joined["params"]["itemId"], &item);
+        }
+    }
+
+    #[test]
+    fn an_id_that_looks_like_a_text_misleads_nobody(end in any::<String>()) {
+        let item = format!("\"delta\":\"{end}");
+        let joined = join(&message(&item, "a\"}}"), &message(&item, "b")).unwrap();
+        prop_assert_eq!(&joined["params"]["delta"], "a\"}}b");
+        prop_assert_eq!(&joined["params"]["itemId"], &item);
+    }
+}

@@ -1,0 +1,247 @@
+//! Values and fields that a newer peer sends: kept by clients, refused by servers.
+
+use std::fmt::Debug;
+
+use codicil_protocol::*;
+use proptest::prelude::*;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::to_raw_value};
+
+/// Reads a value that is not known, finds it unchanged when written, and refused when looked for.
+fn survives<T>(value: &Value, name: &str)
+where
+    T: Serialize + DeserializeOwned + Inspect + Debug,
+{
+    let what = std::any::type_name::<T>();
+    let read: T = serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(&serde_json::to_value(&read).unwrap(), value, "{what}");
+    let findings = Findings::of(&read);
+    let reason = findings.unknown_value().unwrap_or_else(|| panic!("{what} takes {value}"));
+    let begin = format!("unknown variant `{name}`, expected ");
+    assert!(reason.starts_with(&begin), "{what}: {reason}");
+    assert!(!reason.contains("nrecognized"), "{what}: {reason}");
+}
+
+macro_rules! each {
+    ($value:expr, $name:expr, [$($type:ty),* $(,)?]) => { $(survives::<$type>($value, $name);)* };
+}
+
+#[test]
+fn words_that_are_not_known() {
+    each!(
+        &json!("brand_newWord-9"),
+        "brand_newWord-9",
+        [
+            ApprovalsReviewer,
+            AskForApproval,
+            AuthMode,
+            CancelLoginAccountStatus,
+            ChatgptAuthTokensRefreshReason,
+            CodexErrorInfo,
+            CollabAgentStatus,
+            CollabAgentTool,
+            CollabAgentToolCallStatus,
+            CommandExecOutputStream,
+            CommandExecutionApprovalDecision,
+            CommandExecutionSource,
+            CommandExecutionStatus,
+            DynamicToolCallStatus,
+            ExperimentalFeatureStage,
+            ExternalAgentConfigMigrationItemType,
+            FileChangeApprovalDecision,
+            ForcedLoginMethod,
+            FuzzyFileSearchMatchType,
+            GuardianApprovalReviewStatus,
+            GuardianRiskLevel,
+            HookEventName,
+            HookExecutionMode,
+            HookHandlerType,
+            HookOutputEntryKind,
+            HookRunStatus,
+            HookScope,
+            ImageDetail,
+            InputModality,
+            LocalShellStatus,
+            McpAuthStatus,
+            McpElicitationStringFormat,
+            McpServerStartupState,
+            McpToolCallStatus,
+            MessagePhase,
+            ModeKind,
+            ModelRerouteReason,
+            NetworkAccess,
+            NetworkApprovalProtocol,
+            NetworkDomainPermission,
+            NetworkPolicyRuleAction,
+            NetworkUnixSocketPermission,
+            NonSteerableTurnKind,
+            PatchApplyStatus,
+            PlanType,
+            PluginAuthPolicy,
+            PluginInstallPolicy,
+            RealtimeConversationVersion,
+            ReasoningEffort,
+            ReasoningSummary,
+            ResidencyRequirement,
+            SandboxMode,
+            ServiceTier,
+            SessionSource,
+            SkillScope,
+            SubAgentSource,
+            ThreadActiveFlag,
+            ThreadSortKey,
+            ThreadUnsubscribeStatus,
+            TurnPlanStepStatus,
+            TurnStatus,
+            Verbosity,
+            WebSearchContextSize,
+            WebSearchMode,
+            WindowsSandboxSetupMode,
+            WriteStatus,
+        ]
+    );
+}
+
+#[test]
+fn kinds_that_are_not_known() {
+    let value = json!({ "type": "brandNew", "id": "i", "nested": { "type": 5, "list": [null, 1.5] } });
+    each!(
+        &value,
+        "brandNew",
+        [
+            Account,
+            CommandAction,
+            ConfigLayerSource,
+            ContentItem,
+            DynamicToolCallOutputContentItem,
+            FileChange,
+            FunctionCallOutputContentItem,
+            LocalShellAction,
+            LoginAccountResponse,
+            ParsedCommand,
+            PatchChangeKind,
+            PluginSource,
+            ReadOnlyAccess,
+            ReasoningItemContent,
+            ReasoningItemReasoningSummary,
+            ResponseItem,
+            ResponsesApiWebSearchAction,
+            SandboxPolicy,
+            ThreadItem,
+            ThreadStatus,
+            UserInput,
+            WebSearchAction,
+        ]
+    );
+}
+
+#[test]
+fn variants_with_content_that_are_not_known() {
+    let value = json!({ "brandNew": { "deep": [{ "a": null }] } });
+    each!(
+        &value,
+        "brandNew",
+        [AskForApproval, CodexErrorInfo, CommandExecutionApprovalDecision, SessionSource, SubAgentSource,]
+    );
+}
+
+#[test]
+fn a_known_kind_with_a_wrong_member_is_an_error_and_not_a_newer_peer() {
+    let error = |value: Value| serde_json::from_value::<ThreadItem>(value).unwrap_err().to_string();
+    assert_eq!(error(json!({ "type": "agentMessage", "id": "i" })), "missing field `text`");
+    let wrong = json!({ "type": "plan", "id": "i", "text": 5 });
+    assert_eq!(error(wrong), "invalid type: integer `5`, expected a string");
+    assert!(error(json!({ "id": "i" })).contains("missing field `type`"));
+    assert!(serde_json::from_value::<TurnStatus>(json!(5)).is_err());
+}
+
+#[test]
+fn the_refusal_lists_what_is_known() {
+    let reason = |value: &str| {
+        let status: TurnStatus = serde_json::from_value(json!(value)).unwrap();
+        Findings::of(&status).unknown_value().map(str::to_owned)
+    };
+    assert_eq!(reason("completed"), None);
+    assert_eq!(
+        reason("paused").unwrap(),
+        "unknown variant `paused`, expected one of `completed`, `interrupted`, `failed`, `inProgress`"
+    );
+    assert_eq!(unknown_variant("x", &["a"]), "unknown variant `x`, expected `a`");
+    assert_eq!(unknown_variant("x", &["a", "b"]), "unknown variant `x`, expected `a` or `b`");
+    assert_eq!(unknown_variant("x", &[]), "unknown variant `x`, there are no variants");
+}
+
+#[test]
+fn unknown_values_are_found_however_deep_they_are() {
+    let params = json!({ "threadId": "t", "input": [{ "type": "text", "text": "x" }],
+        "sandboxPolicy": { "type": "readOnly", "access": { "type": "someday" } } });
+    let params: TurnStartParams = serde_json::from_value(params).unwrap();
+    let findings = Findings::of(&params);
+    assert_eq!(
+        findings.unknown_value(),
+        Some("unknown variant `someday`, expected `restricted` or `fullAccess`")
+    );
+    assert_eq!(findings.experimental_use(), None);
+}
+
+#[test]
+fn a_message_that_is_not_known_is_kept_as_it_came() {
+    let params = json!({ "a": [1, { "b": null }] });
+    let raw = to_raw_value(&params).unwrap();
+    let ServerNotification::Unknown(kept) = ServerNotification::decode("later/notice", Some(&raw)) else {
+        panic!("it is not known")
+    };
+    assert_eq!((kept.method.as_str(), kept.params), ("later/notice", Some(params.clone())));
+    let ServerRequest::Unknown(kept) = ServerRequest::decode("later/request", Some(&raw)) else {
+        panic!("it is not known")
+    };
+    assert_eq!((kept.method.as_str(), kept.params), ("later/request", Some(params.clone())));
+    // One that is known but cannot be read is kept too.
+    let ServerNotification::Unknown(kept) = ServerNotification::decode("turn/completed", Some(&raw)) else {
+        panic!("it has other params")
+    };
+    assert_eq!(kept.params, Some(params));
+}
+
+/// Adds a member that nobody knows to every object, except where the only key is a variant's name or a
+/// map's.
+fn with_strangers(value: &Value) -> Value {
+    match value {
+        Value::Object(members) if members.len() > 1 => {
+            let mut members: serde_json::Map<_, _> =
+                members.iter().map(|(name, value)| (name.clone(), with_strangers(value))).collect();
+            members.insert("unknownToThisVersion".into(), json!({ "x": [1] }));
+            members.into()
+        }
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), with_strangers(value))).collect()
+        }
+        Value::Array(elements) => elements.iter().map(with_strangers).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn unknown_fields_change_nothing() {
+    let thread = crate::wire::thread();
+    let read: Thread = serde_json::from_value(with_strangers(&thread)).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), thread);
+}
+
+proptest! {
+    #[test]
+    fn any_word_is_kept(word in any::<String>()) {
+        let value = json!(word);
+        let status: TurnStatus = serde_json::from_value(value.clone()).unwrap();
+        prop_assert_eq!(serde_json::to_value(&status).unwrap(), value.clone());
+        let source: SessionSource = serde_json::from_value(value.clone()).unwrap();
+        prop_assert_eq!(serde_json::to_value(&source).unwrap(), value);
+    }
+
+    #[test]
+    fn any_kind_is_kept(kind in "[a-z][A-Za-z]{0,12}X", member in any::<String>(), number in any::<i64>()) {
+        let value = json!({ "type": kind, "text": member, "number": number });
+        let item: ThreadItem = serde_json::from_value(value.clone()).unwrap();
+        prop_assert_eq!(serde_json::to_value(&item).unwrap(), value);
+    }
+}
