@@ -1,0 +1,149 @@
+//! Runs a program confined, in a process and as a user of its own.
+
+use std::{
+    fs::OpenOptions,
+    os::{
+        fd::{AsRawFd, IntoRawFd},
+        unix::process::{CommandExt, ExitStatusExt},
+    },
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
+use codicil_sandbox::{Confinement, Grants, Kind, Limits, Probe, SandboxError};
+
+use crate::scene::{check, path};
+
+/// The exit code if this confinement is not to be had here.
+const UNAVAILABLE: u8 = 201;
+
+/// The number under which a file outside is left open, as a careless server might.
+pub const LEFT_OPEN: i32 = 57;
+
+#[derive(Default)]
+struct Options {
+    with: String,
+    read_only: bool,
+    network: bool,
+    exclude_tmp: bool,
+    exclude_tmpdir: bool,
+    cwd: PathBuf,
+    roots: Vec<PathBuf>,
+    readable: Option<Vec<PathBuf>>,
+    grants: Grants,
+    limits: Limits,
+    dying: bool,
+    death_before: bool,
+}
+
+pub fn run(arguments: &[String]) -> ExitCode {
+    let end = arguments.iter().position(|word| word == "--").expect("-- before the program");
+    let options = parse(&arguments[..end]);
+    let program = &arguments[end + 1..];
+    let confinement = match confinement(&options) {
+        Ok(Some(confinement)) => confinement,
+        Ok(None) => return ExitCode::from(UNAVAILABLE),
+        Err(error) => panic!("{error}"),
+    };
+    leave_something_open();
+    let mut command = Command::new(&program[0]);
+    if options.death_before {
+        // SAFETY: one system call with plain numbers.
+        unsafe { command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
+    }
+    confinement.apply(&mut command).unwrap();
+    command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
+    match command.status() {
+        Ok(status) => {
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+            ExitCode::from(u8::try_from(code).unwrap())
+        }
+        Err(error) => {
+            panic!("{}", SandboxError::from_spawn(&error).map_or(error.to_string(), |e| e.to_string()))
+        }
+    }
+}
+
+fn parse(words: &[String]) -> Options {
+    let mut options = Options { cwd: std::env::current_dir().unwrap(), ..Options::default() };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().expect("a value");
+        match word.as_str() {
+            "--with" => options.with = value().clone(),
+            "--read-only" => options.read_only = true,
+            "--network" => options.network = true,
+            "--exclude-tmp" => options.exclude_tmp = true,
+            "--exclude-tmpdir" => options.exclude_tmpdir = true,
+            "--dying" => options.dying = true,
+            "--death-before" => options.death_before = true,
+            "--cwd" => options.cwd = value().into(),
+            "--root" => options.roots.push(value().into()),
+            "--readable" => options.readable.get_or_insert_default().push(value().into()),
+            "--grant-read" => options.grants.readable.push(value().into()),
+            "--grant-write" => options.grants.writable.push(value().into()),
+            "--grant-network" => options.grants.network = true,
+            "--cpu-seconds" => options.limits.cpu_seconds = value().parse().ok(),
+            "--address-space" => options.limits.address_space = value().parse().ok(),
+            "--processes" => options.limits.processes = value().parse().ok(),
+            "--file-size" => options.limits.file_size = value().parse().ok(),
+            other => panic!("unknown option {other}"),
+        }
+    }
+    options
+}
+
+/// `None` if the machine has no such confinement, or a better one cannot be switched off.
+fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
+    let probe = Probe::run();
+    let (probe, wanted) = match options.with.as_str() {
+        "none" => (probe, Kind::Unconfined),
+        "bubblewrap" => (probe, Kind::Bubblewrap),
+        "bubblewrap-alone" => (probe.without_namespaces("test"), Kind::Bubblewrap),
+        "view" => (probe.without_bubblewrap("test"), Kind::LandlockView),
+        "landlock" => (probe.without_bubblewrap("test").without_namespaces("test"), Kind::Landlock),
+        other => panic!("unknown confinement {other}"),
+    };
+    if wanted != Kind::Unconfined && probe.kind().ok() != Some(wanted) {
+        eprintln!("{}", probe.report());
+        return Ok(None);
+    }
+    let confinement = Confinement::new(&policy(options), &options.cwd, &options.grants, &probe)?;
+    assert_eq!(confinement.kind(), wanted);
+    let confinement = confinement.with_limits(options.limits);
+    Ok(Some(if options.dying { confinement.dying_with_parent() } else { confinement }))
+}
+
+fn policy(options: &Options) -> SandboxPolicy {
+    let absolute = |paths: &[PathBuf]| paths.iter().map(|path| AbsolutePathBuf::new(path).unwrap()).collect();
+    let access = match &options.readable {
+        None => ReadOnlyAccess::FullAccess,
+        Some(roots) => {
+            ReadOnlyAccess::Restricted { include_platform_defaults: true, readable_roots: absolute(roots) }
+        }
+    };
+    match (options.with.as_str(), options.read_only) {
+        ("none", _) => SandboxPolicy::DangerFullAccess,
+        (_, true) => SandboxPolicy::ReadOnly { access, network_access: options.network },
+        (_, false) => SandboxPolicy::WorkspaceWrite {
+            writable_roots: absolute(&options.roots),
+            read_only_access: access,
+            network_access: options.network,
+            exclude_tmpdir_env_var: options.exclude_tmpdir,
+            exclude_slash_tmp: options.exclude_tmp,
+        },
+    }
+}
+
+fn leave_something_open() {
+    if std::env::var_os("SCENE_OUTSIDE").is_none() {
+        return;
+    }
+    let file = path("SCENE_OUTSIDE").join("left-open-descriptor/file");
+    let Ok(file) = OpenOptions::new().write(true).open(file) else { return };
+    // SAFETY: both are plain numbers, and dup2 makes a copy that is not closed on exec.
+    assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), LEFT_OPEN) }, LEFT_OPEN);
+    // Open for as long as this process lives, as the one that is reached through /proc.
+    let _ = file.into_raw_fd();
+}

@@ -1,0 +1,83 @@
+//! Attempts on processes outside.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    process::ExitCode,
+};
+
+use crate::{
+    scene::{call, check},
+    table::{Attempt, Class::*},
+};
+
+pub const ATTEMPTS: &[Attempt] = &[
+    // SAFETY (each): plain numbers.
+    ("signal", Denied, |s| check(unsafe { libc::kill(s.victim(), libc::SIGCONT) }).map(drop)),
+    ("signal-server", Denied, |s| check(unsafe { libc::kill(s.server(), libc::SIGCONT) }).map(drop)),
+    ("signal-thread", Denied, |s| {
+        let victim = s.victim() as usize;
+        call(libc::SYS_tgkill, &[victim, victim, libc::SIGCONT as usize]).map(drop)
+    }),
+    ("signal-by-descriptor", Denied, |s| {
+        let descriptor = call(libc::SYS_pidfd_open, &[s.victim() as usize])?;
+        call(libc::SYS_pidfd_send_signal, &[descriptor as usize, libc::SIGCONT as usize]).map(drop)
+    }),
+    ("memory-through-proc", Forbidden, |s| {
+        OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", s.victim())).map(drop)
+    }),
+    ("environment-of-another", Denied, |s| fs::read(format!("/proc/{}/environ", s.victim())).map(drop)),
+    ("environment-of-the-server", Denied, |s| fs::read(format!("/proc/{}/environ", s.server())).map(drop)),
+    ("limits-of-another", Denied, |s| {
+        let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+        // SAFETY: the new limit outlives the call, the old one is not asked for.
+        check(unsafe { libc::prlimit(s.victim(), libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) })
+            .map(drop)
+    }),
+    ("trace", Filtered, |s| {
+        call(libc::SYS_ptrace, &[libc::PTRACE_SEIZE as usize, s.victim() as usize]).map(drop)
+    }),
+    ("trace-me", Filtered, |_| call(libc::SYS_ptrace, &[libc::PTRACE_TRACEME as usize]).map(drop)),
+    ("memory-of-another", Filtered, |s| call(libc::SYS_process_vm_readv, &[s.victim() as usize]).map(drop)),
+    ("write-memory-of-another", Filtered, |s| {
+        call(libc::SYS_process_vm_writev, &[s.victim() as usize]).map(drop)
+    }),
+    ("compare-processes", Filtered, |s| call(libc::SYS_kcmp, &[1, s.victim() as usize]).map(drop)),
+    ("descriptor-of-another", Filtered, |_| call(libc::SYS_pidfd_getfd, &[0, 0]).map(drop)),
+    ("become-another-user", Forbidden, |_| {
+        // SAFETY: plain numbers.
+        check(unsafe { libc::setresuid(4711, 4711, 4711) }).map(drop)
+    }),
+    ("change-groups", Forbidden, |_| {
+        let groups: [libc::gid_t; 1] = [4711];
+        // SAFETY: the array has the length given.
+        check(unsafe { libc::setgroups(1, groups.as_ptr()) }).map(drop)
+    }),
+    ("type-into-the-terminal", Filtered, |_| {
+        // SAFETY: TIOCSTI reads one byte.
+        check(unsafe { libc::ioctl(0, libc::TIOCSTI, b"x".as_ptr()) }).map(drop)
+    }),
+    ("no-privileges", Allowed, |_| {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let none = Some("0000000000000000");
+        let capabilities =
+            ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].into_iter().all(|name| field(name) == none);
+        // An ordinary user cannot shrink this one, and has no use for it.
+        // SAFETY: no arguments.
+        let bounding = field("CapBnd:") == none || unsafe { libc::geteuid() } != 0;
+        match capabilities && bounding && field("NoNewPrivs:") == Some("1") && field("Seccomp:") == Some("2")
+        {
+            true => Ok(()),
+            false => Err(io::Error::other(status)),
+        }
+    }),
+];
+
+pub fn death() -> ExitCode {
+    let mut signal = 0;
+    // SAFETY: a pointer to an int.
+    check(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) }).unwrap();
+    println!("{signal}");
+    ExitCode::SUCCESS
+}

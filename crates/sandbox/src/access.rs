@@ -1,0 +1,252 @@
+//! From a policy to plain lists: what can be read, what written, whether there is a network.
+//!
+//! Everything here is resolved against the file system as it is now: paths are free of links, and what does not
+//! exist is left out, because nothing is created for a command's sake.
+
+use std::path::{Path, PathBuf};
+
+use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
+
+use crate::{Grants, SandboxError, links};
+
+/// What a policy comes down to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Unconfined,
+    External { network: bool },
+    Confined(Access),
+}
+
+/// What a confined command can reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub reads: Reads,
+    /// Shortest path first, none twice.
+    pub roots: Vec<Root>,
+    pub network: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Everywhere,
+    /// The writable roots come on top.
+    Only {
+        platform: bool,
+        roots: Vec<PathBuf>,
+    },
+}
+
+/// A file or directory tree that can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub path: PathBuf,
+    pub role: Role,
+}
+
+/// Why a root is one. The strongest reason counts if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// `/tmp` or `$TMPDIR`: shared with strangers, and not searched for repositories.
+    Scratch,
+    /// The working directory.
+    Workspace,
+    /// Named by the policy or a grant. If it is itself a protected folder, that was meant.
+    Named,
+}
+
+/// Reads a policy, with what was granted on top.
+pub(crate) fn scope(policy: &SandboxPolicy, cwd: &Path, grants: &Grants) -> Result<Scope, SandboxError> {
+    match policy {
+        SandboxPolicy::DangerFullAccess => Ok(Scope::Unconfined),
+        SandboxPolicy::ExternalSandbox { network_access } => {
+            Ok(Scope::External { network: *network_access == NetworkAccess::Enabled || grants.network })
+        }
+        SandboxPolicy::ReadOnly { access, network_access } => {
+            confined(access, *network_access, Vec::new(), cwd, grants)
+        }
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots,
+            read_only_access,
+            network_access,
+            exclude_tmpdir_env_var,
+            exclude_slash_tmp,
+        } => {
+            let mut asked = vec![(cwd.to_path_buf(), Role::Workspace)];
+            asked.extend(writable_roots.iter().map(|root| (root.to_path_buf(), Role::Named)));
+            asked.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), Role::Scratch)));
+            asked.extend(temporary_directory(*exclude_tmpdir_env_var).map(|path| (path, Role::Scratch)));
+            confined(read_only_access, *network_access, asked, cwd, grants)
+        }
+        SandboxPolicy::Unrecognized(policy) => Err(SandboxError::UnknownPolicy(policy.to_string())),
+    }
+}
+
+fn confined(
+    access: &ReadOnlyAccess,
+    network: bool,
+    mut asked: Vec<(PathBuf, Role)>,
+    cwd: &Path,
+    grants: &Grants,
+) -> Result<Scope, SandboxError> {
+    asked.extend(grants.writable.iter().map(|path| (path.clone(), Role::Named)));
+    let roots = roots(&asked)?;
+    Ok(Scope::Confined(Access {
+        reads: reads(access, cwd, grants, &roots)?,
+        roots,
+        network: network || grants.network,
+    }))
+}
+
+fn temporary_directory(excluded: bool) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("TMPDIR")?);
+    (!excluded && path.is_absolute()).then_some(path)
+}
+
+/// The working directory can always be read: a command that cannot look around is of no use. As with writing,
+/// a link that a command may have made opens nothing.
+fn reads(
+    access: &ReadOnlyAccess,
+    cwd: &Path,
+    grants: &Grants,
+    writable: &[Root],
+) -> Result<Reads, SandboxError> {
+    match access {
+        ReadOnlyAccess::FullAccess => Ok(Reads::Everywhere),
+        ReadOnlyAccess::Restricted { include_platform_defaults, readable_roots } => {
+            let named = readable_roots.iter().map(|root| root.to_path_buf());
+            let asked = named.chain(grants.readable.iter().cloned()).chain([cwd.to_path_buf()]);
+            let planted = |home: &PathBuf| writable.iter().any(|root| home.starts_with(&root.path));
+            let mut roots: Vec<_> = asked
+                .filter_map(|path| links::resolve(&path).ok())
+                .filter(|place| !place.link_homes.iter().any(planted))
+                .map(|place| place.path)
+                .collect();
+            roots.sort();
+            roots.dedup();
+            Ok(Reads::Only { platform: *include_platform_defaults, roots })
+        }
+        ReadOnlyAccess::Unrecognized(access) => Err(SandboxError::UnknownPolicy(access.to_string())),
+    }
+}
+
+/// Resolves what was asked for. Left out: what is missing, what only a link in another root makes one,
+/// and a working directory inside a repository's metadata.
+fn roots(asked: &[(PathBuf, Role)]) -> Result<Vec<Root>, SandboxError> {
+    let resolved: Vec<_> =
+        asked.iter().filter_map(|(path, role)| Some((links::resolve(path).ok()?, *role))).collect();
+    let mut roots = Vec::new();
+    for (index, (place, role)) in resolved.iter().enumerate() {
+        let others = resolved.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut others = others.map(|(_, (other, _))| &other.path);
+        if others.any(|other| place.link_homes.iter().any(|home| home.starts_with(other))) {
+            continue;
+        }
+        if *role == Role::Workspace && place.path.iter().any(|name| name == ".git") {
+            continue;
+        }
+        roots.extend(spread(&place.path)?.into_iter().map(|path| Root { path, role: *role }));
+    }
+    roots.sort_by(|a, b| a.path.cmp(&b.path).then(b.role.cmp(&a.role)));
+    roots.dedup_by(|later, first| later.path == first.path);
+    Ok(roots)
+}
+
+/// The kernel's own file systems are never writable. The root of everything means everything but them.
+fn spread(path: &Path) -> Result<Vec<PathBuf>, SandboxError> {
+    const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+    if path == Path::new("/") {
+        let entries = std::fs::read_dir(path).map_err(|error| SandboxError::prepare("reading /", error))?;
+        let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let paths = directories.map(|entry| entry.path());
+        return Ok(paths.filter(|path| !KERNEL.iter().any(|kernel| path == Path::new(kernel))).collect());
+    }
+    let is_kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
+    if is_kernels && !path.starts_with("/dev/shm") {
+        return Err(SandboxError::WritableRoot(path.to_path_buf()));
+    }
+    Ok(vec![path.to_path_buf()])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use codicil_protocol::AbsolutePathBuf;
+
+    use super::*;
+
+    fn workspace_write(roots: &[&Path]) -> SandboxPolicy {
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots: roots.iter().filter_map(|root| AbsolutePathBuf::new(*root)).collect(),
+            read_only_access: ReadOnlyAccess::FullAccess,
+            network_access: false,
+            exclude_tmpdir_env_var: true,
+            exclude_slash_tmp: true,
+        }
+    }
+
+    fn paths(policy: &SandboxPolicy, cwd: &Path, grants: &Grants) -> Vec<PathBuf> {
+        let Scope::Confined(access) = scope(policy, cwd, grants).unwrap() else { panic!("confined") };
+        access.roots.into_iter().map(|root| root.path).collect()
+    }
+
+    #[test]
+    fn the_working_directory_named_roots_and_grants_are_writable_if_they_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for name in ["work", "named", "granted"] {
+            fs::create_dir(base.join(name)).unwrap();
+        }
+        let policy = workspace_write(&[&base.join("named"), &base.join("missing"), &base.join("work")]);
+        let grants = Grants { writable: vec![base.join("granted")], ..Grants::default() };
+        let expected = ["granted", "named", "work"].map(|name| base.join(name));
+        assert_eq!(paths(&policy, &base.join("work"), &grants), expected);
+    }
+
+    #[test]
+    fn read_only_writes_nothing_but_what_is_granted() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let policy = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+        assert!(paths(&policy, &base, &Grants::default()).is_empty());
+        let grants = Grants { writable: vec![base.clone()], ..Grants::default() };
+        assert_eq!(paths(&policy, Path::new("/"), &grants), [base]);
+    }
+
+    #[test]
+    fn a_link_inside_a_root_makes_nothing_else_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir(base.join("work")).unwrap();
+        fs::create_dir(base.join("home")).unwrap();
+        symlink(base.join("home"), base.join("work/sub")).unwrap();
+        symlink(base.join("home"), base.join("mine")).unwrap();
+        let planted = workspace_write(&[&base.join("work/sub")]);
+        assert_eq!(paths(&planted, &base.join("work"), &Grants::default()), [base.join("work")]);
+        let own = workspace_write(&[&base.join("mine")]);
+        assert_eq!(
+            paths(&own, &base.join("work"), &Grants::default()),
+            [base.join("home"), base.join("work")]
+        );
+    }
+
+    #[test]
+    fn the_kernels_file_systems_are_no_roots() {
+        for path in ["/proc", "/sys", "/dev", "/proc/self"] {
+            let refused = scope(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &Grants::default());
+            assert!(matches!(refused, Err(SandboxError::WritableRoot(_))), "{path}: {refused:?}");
+        }
+        let everything = paths(&workspace_write(&[]), Path::new("/"), &Grants::default());
+        assert!(everything.contains(&"/tmp".into()) && !everything.contains(&"/".into()));
+        assert!(!everything.iter().any(|path| path.starts_with("/proc") || path.starts_with("/sys")));
+    }
+
+    #[test]
+    fn a_working_directory_inside_git_metadata_is_not_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let hooks = dir.path().canonicalize().unwrap().join(".git/hooks");
+        fs::create_dir_all(&hooks).unwrap();
+        assert!(paths(&workspace_write(&[]), &hooks, &Grants::default()).is_empty());
+        assert_eq!(paths(&workspace_write(&[&hooks]), &hooks, &Grants::default()), [hooks]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Confines the commands that an agent runs, so that they cannot damage the machine they run on.
+//!
+//! ```no_run
+//! # use codicil_protocol::SandboxPolicy;
+//! # use codicil_sandbox::{Confinement, Grants, Probe};
+//! # fn run(policy: &SandboxPolicy) -> Result<(), Box<dyn std::error::Error>> {
+//! let confinement = Confinement::new(policy, "/work/project".as_ref(), &Grants::default(), Probe::cached())?;
+//! let status = confinement.command("cargo")?.arg("test").current_dir("/work/project").status()?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`Probe`] finds out once what the machine offers. [`Confinement`] takes the best of it, or is an error that
+//! says what is missing. There is no way from a policy to a command that is confined less than it says.
+//!
+//! On Linux, from the best to the least:
+//!
+//! | | files | network off | processes | own namespaces |
+//! |---|---|---|---|---|
+//! | [`Kind::Bubblewrap`] | mounts | network namespace, seccomp | pid namespace | mount, pid, ipc, uts, network |
+//! | [`Kind::LandlockView`] | mounts and Landlock | seccomp, Landlock | Landlock | mount, ipc |
+//! | [`Kind::Landlock`] | Landlock | seccomp, Landlock | Landlock | none |
+//!
+//! All three drop every capability, set `no_new_privs`, close what the server has open, and refuse with
+//! `EPERM` the system calls that no build or test needs (`linux/seccomp.rs` has the list).
+//!
+//! # What stays read-only inside a writable root
+//!
+//! `.git`, `.codex`, `.codicil` and `.agents`, at the root and in the folders below it, down to a stated
+//! depth and number of folders (`metadata.rs`); where `.git` is a file, also what it points to. Nothing is ever
+//! created to get there, so some things are not covered, and [`Confinement::gaps`] says so:
+//!
+//! - Names that do not exist yet can be created. [`Confinement::appeared`] tells afterwards.
+//! - A symbolic link of that name can be replaced; what it leads to is protected.
+//! - Repositories deeper down than the search goes are not protected.
+//!
+//! Landlock alone can only allow. There a folder that holds a protected name gets no right of its own: its other
+//! entries can be changed, but new ones cannot be made directly in it.
+//!
+//! # Sockets of other programs
+//!
+//! A daemon that obeys whoever connects (a container engine, a session bus, a terminal multiplexer) is a way out
+//! of any sandbox. With a mount namespace of our own such sockets are covered, unless they lie in the working
+//! directory or in a root that the policy names. Without one, and without a network, `connect` is refused
+//! altogether.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod error;
+mod gap;
+mod grants;
+mod kind;
+mod limits;
+
+mod access;
+mod links;
+mod metadata;
+
+mod confinement;
+mod denied;
+mod probe;
+mod wrap;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(any(target_os = "macos", test))]
+mod seatbelt;
+
+#[cfg(target_os = "linux")]
+use linux as platform;
+#[cfg(target_os = "macos")]
+use macos as platform;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("commands can be confined on Linux and macOS only");
+
+pub use {
+    confinement::{Confinement, Prepared},
+    denied::looks_denied,
+    error::{SandboxError, Step},
+    gap::Gap,
+    grants::Grants,
+    kind::Kind,
+    limits::Limits,
+    probe::Probe,
+};

@@ -1,0 +1,143 @@
+//! The plan as a command line for `bwrap`.
+//!
+//! `bwrap` creates what it is told to mount upon and does not find. So it is told only to mount what exists upon
+//! itself, and skips what is gone. Sockets come and go; covering them is done before it starts (`child.rs`).
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    plan::{Mount, PLATFORM, Plan},
+    view::Privilege,
+};
+use crate::access::Reads;
+
+/// A `bwrap` that was tried and works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bubblewrap {
+    pub path: PathBuf,
+    /// Whether it can use a user namespace, which as root it does only when told to.
+    pub user_namespace: bool,
+    /// By which privilege sockets are covered before it starts. Without one, none can be connected to.
+    pub covers: Option<Privilege>,
+}
+
+/// What is asked of `bwrap` besides mounts.
+pub(crate) struct Options {
+    pub network: bool,
+    pub dies_with_parent: bool,
+    /// The number of the open file that holds the seccomp filter.
+    pub filter: i32,
+}
+
+impl Bubblewrap {
+    /// The arguments up to the command itself.
+    pub(crate) fn arguments(&self, plan: &Plan, options: &Options) -> Vec<OsString> {
+        let mut line = Line::default();
+        line.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+        line.words(&["--cap-drop", "ALL"]);
+        line.word_if(self.user_namespace, "--unshare-user");
+        line.word_if(!options.network, "--unshare-net");
+        line.word_if(options.dies_with_parent, "--die-with-parent");
+        line.words(&["--add-seccomp-fd", &options.filter.to_string()]);
+        line.readable(&plan.access.reads);
+        // The kernel's settings belong to root by name, whatever its capabilities.
+        line.words(&["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]);
+        for (path, mount) in plan.mounts() {
+            match mount {
+                Mount::Writable => line.bind("--bind-try", path, path),
+                Mount::ReadOnly => line.bind("--ro-bind-try", path, path),
+                Mount::Covered => {}
+            }
+        }
+        // Where only a part can be read, the rest is an empty file system in memory.
+        if plan.access.reads != Reads::Everywhere {
+            line.words(&["--remount-ro", "/"]);
+        }
+        line.words(&["--"]);
+        line.0
+    }
+}
+
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn words(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn word_if(&mut self, condition: bool, word: &str) {
+        if condition {
+            self.words(&[word]);
+        }
+    }
+
+    fn bind(&mut self, option: &str, from: &Path, to: &Path) {
+        self.0.extend([OsStr::new(option), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
+    }
+
+    fn readable(&mut self, reads: &Reads) {
+        let Reads::Only { platform, roots } = reads else {
+            return self.bind("--ro-bind", Path::new("/"), Path::new("/"));
+        };
+        for path in platform.then_some(PLATFORM).into_iter().flatten().map(Path::new) {
+            // `/bin` is a link on most systems, and must be one there too.
+            match fs::read_link(path) {
+                Ok(target) => self.bind("--symlink", &target, path),
+                Err(_) => self.bind("--ro-bind-try", path, path),
+            }
+        }
+        for root in roots {
+            self.bind("--ro-bind-try", root, root);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::{Access, Role, Root},
+        metadata::Metadata,
+    };
+
+    fn line(reads: Reads, network: bool) -> String {
+        let root = Root { path: "/w".into(), role: Role::Workspace };
+        let plan = Plan {
+            access: Access { reads, roots: vec![root], network },
+            metadata: Metadata { paths: vec!["/w/.git".into()], ..Metadata::default() },
+            sockets: vec!["/usr".into()],
+            gaps: vec![],
+        };
+        let options = Options { network, dies_with_parent: false, filter: 9 };
+        let program = Bubblewrap { path: "/usr/bin/bwrap".into(), user_namespace: false, covers: None };
+        let words = program.arguments(&plan, &options);
+        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_command_line_says_what_the_plan_says() {
+        assert_eq!(
+            line(Reads::Everywhere, false),
+            "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL --unshare-net \
+             --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --remount-ro /proc \
+             --bind-try /w /w --ro-bind-try /w/.git /w/.git --"
+        );
+        assert!(!line(Reads::Everywhere, true).contains("--unshare-net"));
+    }
+
+    #[test]
+    fn restricted_reading_starts_from_nothing() {
+        let line = line(Reads::Only { platform: true, roots: vec!["/srv".into()] }, false);
+        assert!(!line.contains("--ro-bind / /"), "{line}");
+        assert!(
+            line.contains("--ro-bind-try /usr /usr") && line.contains("--ro-bind-try /srv /srv"),
+            "{line}"
+        );
+        assert!(line.ends_with("--remount-ro / --"), "{line}");
+    }
+}

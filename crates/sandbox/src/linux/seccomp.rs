@@ -1,0 +1,212 @@
+//! The system call filter: what no build or test needs is refused with `EPERM`, the rest is allowed.
+//!
+//! It is the second line behind namespaces, Landlock and the loss of capabilities, and the first one
+//! against sockets and against parts of the kernel with a history. A filter sees numbers, not what pointers
+//! point to; so `clone3`, which has its flags behind one, does not exist in it, and libraries use `clone`.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction,
+    SeccompCmpArgLen::{Dword, Qword},
+    SeccompCmpOp::{Eq, MaskedEq, Ne},
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
+};
+
+/// What a command may do with sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// The network, and sockets in the file system.
+    Network,
+    /// Sockets in the file system.
+    Local,
+    /// Pairs of its own: it cannot reach a socket of somebody else.
+    Pairs,
+}
+
+/// Refused whatever their arguments.
+const REFUSED: &[c_long] = &[
+    // Ways around the filter, or around the rules for files.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Namespaces and mounts.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_mount_setattr,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    // Large and seldom needed parts of the kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // The machine.
+    libc::SYS_kexec_load,
+    KEXEC_FILE_LOAD,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_nfsservctl,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+/// Direct access to hardware, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[c_long] = &[];
+
+/// Not in every version of the `libc` crate; the number is the same everywhere.
+const OPEN_TREE_ATTR: c_long = 467;
+#[cfg(target_arch = "x86_64")]
+const KEXEC_FILE_LOAD: c_long = 320;
+#[cfg(not(target_arch = "x86_64"))]
+const KEXEC_FILE_LOAD: c_long = 294;
+
+/// Every namespace that `clone` can make.
+const CLONE_NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Requests that type into a terminal, and so into the shell of whoever sits there.
+const TERMINAL_INPUT: [u64; 2] = [0x5412, 0x541c];
+
+/// Bits of a socket's type that are not flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+/// Numbers from here on are a second way to make every call on x86-64, which no program uses.
+#[cfg(target_arch = "x86_64")]
+const X32: Option<u32> = Some(0x4000_0000);
+#[cfg(not(target_arch = "x86_64"))]
+const X32: Option<u32> = None;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Compiles the filter. Fails on architectures that the compiler does not know.
+pub(super) fn compile(sockets: Sockets) -> Result<BpfProgram, String> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = rules(sockets)
+        .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch))
+        .and_then(BpfProgram::try_from);
+    let mut program = prelude();
+    program.extend(filter.map_err(|error| error.to_string())?);
+    Ok(program)
+}
+
+fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
+    let always = REFUSED.iter().chain(REFUSED_HERE);
+    let mut rules: Rules = always.map(|number| (*number, Vec::new())).collect();
+    let mut refuse = |number: c_long, conditions: Vec<SeccompCondition>| {
+        rules.entry(number).or_default().push(SeccompRule::new(conditions)?);
+        Ok::<_, seccompiler::BackendError>(())
+    };
+    for flag in CLONE_NAMESPACES {
+        let flag = flag as u32 as u64;
+        refuse(libc::SYS_clone, vec![SeccompCondition::new(0, Dword, MaskedEq(flag), flag)?])?;
+    }
+    for request in TERMINAL_INPUT {
+        refuse(libc::SYS_ioctl, vec![SeccompCondition::new(1, Dword, Eq, request)?])?;
+    }
+    // Limits of another process; a process's own are set with the number 0.
+    let another = SeccompCondition::new(0, Dword, Ne, 0)?;
+    refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
+    refuse(libc::SYS_socket, other_families(sockets)?)?;
+    refuse(libc::SYS_socketpair, other_families(Sockets::Local)?)?;
+    if sockets == Sockets::Pairs {
+        for number in [libc::SYS_socket, libc::SYS_socketpair] {
+            // These two send to any address without a `connect`; the second becomes the first.
+            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+                refuse(number, vec![SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64)?])?;
+            }
+        }
+    }
+    if sockets == Sockets::Pairs {
+        rules.insert(libc::SYS_connect, Vec::new());
+    }
+    Ok(rules)
+}
+
+/// Holds for a socket of a family that is not wanted.
+fn other_families(sockets: Sockets) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+    let wanted: &[libc::c_int] = match sockets {
+        Sockets::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::Local | Sockets::Pairs => &[libc::AF_UNIX],
+    };
+    wanted.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
+}
+
+/// Goes before the compiled rules, which know one answer only. Jumps are relative, so the rest needs no change.
+fn prelude() -> BpfProgram {
+    let answer = |errno: libc::c_int| libc::SECCOMP_RET_ERRNO | errno as u32;
+    let line = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    let load_number = line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0);
+    let give = |value| line(libc::BPF_RET | libc::BPF_K, 0, 0, value);
+    let mut program = vec![load_number];
+    if let Some(first) = X32 {
+        program.extend([
+            line(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, first),
+            give(answer(libc::EPERM)),
+        ]);
+    }
+    let clone3 = libc::SYS_clone3 as u32;
+    program.extend([
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, clone3),
+        give(answer(libc::ENOSYS)),
+    ]);
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_fits_into_the_kernel() {
+        for sockets in [Sockets::Network, Sockets::Local, Sockets::Pairs] {
+            let length = compile(sockets).unwrap().len();
+            assert!((100..4096).contains(&length), "{sockets:?}: {length}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Folders that stay read-only inside a writable root: a repository's metadata, and what configures agents.
+//!
+//! Whoever can write `.git/hooks` or `.git/config` runs code the next time somebody uses git there, outside any
+//! sandbox; `.codex` and its kin do the same for agents. They are searched for breadth first, with a bound on
+//! depth and on the number of folders, because this happens before every command.
+
+use std::{
+    collections::VecDeque,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::access::{Role, Root};
+
+/// Names that are protected, in every folder that is searched.
+pub(crate) const NAMES: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
+
+/// Folders of dependencies and build output: large, and nobody works in a repository inside them.
+const SKIPPED: [&str; 6] = ["node_modules", "target", "__pycache__", ".venv", "venv", ".cache"];
+
+/// How far below a root nested repositories are looked for.
+const DEPTH: usize = 4;
+
+/// How many folders are read for all roots together.
+const FOLDERS: usize = 1_000;
+
+/// A `.git` file holds one line.
+const LARGEST_POINTER: u64 = 8 * 1024;
+
+/// What was found, without links, none inside another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Metadata {
+    pub paths: Vec<PathBuf>,
+    /// Protected names that are links, which themselves cannot be protected.
+    pub links: Vec<PathBuf>,
+    /// There were more folders than are searched.
+    pub truncated: bool,
+}
+
+/// Searches the writable roots.
+pub(crate) fn find(roots: &[Root]) -> Metadata {
+    let mut search = Search { roots, found: Metadata::default(), folders: 0 };
+    for root in roots.iter().filter(|root| root.path.is_dir()) {
+        search.top(&root.path);
+        if root.role != Role::Scratch {
+            search.below(&root.path);
+        }
+    }
+    search.finish()
+}
+
+impl Metadata {
+    /// What is there now and was not when this was found.
+    pub(crate) fn appeared(&self, roots: &[Root]) -> Vec<PathBuf> {
+        let now = find(roots);
+        let before = |path: &PathBuf| self.paths.contains(path) || self.links.contains(path);
+        now.paths.into_iter().chain(now.links).filter(|path| !before(path)).collect()
+    }
+}
+
+struct Search<'a> {
+    roots: &'a [Root],
+    found: Metadata,
+    folders: usize,
+}
+
+impl Search<'_> {
+    /// Looks the names up instead of listing the folder: `/tmp` can be large.
+    fn top(&mut self, root: &Path) {
+        for path in NAMES.map(|name| root.join(name)) {
+            if fs::symlink_metadata(&path).is_ok() {
+                self.protect(&path);
+            }
+        }
+    }
+
+    fn below(&mut self, root: &Path) {
+        let mut queue = VecDeque::from([(root.to_path_buf(), 0)]);
+        while let Some((folder, depth)) = queue.pop_front() {
+            if self.folders == FOLDERS {
+                self.found.truncated = true;
+                return;
+            }
+            self.folders += 1;
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if NAMES.iter().any(|protected| name == *protected) {
+                    self.protect(&entry.path());
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    && !SKIPPED.iter().any(|skipped| name == *skipped)
+                {
+                    match depth < DEPTH {
+                        true => queue.push_back((entry.path(), depth + 1)),
+                        false => self.found.truncated = true,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in a path, and what stands behind it if it is a link or a pointer.
+    fn protect(&mut self, path: &Path) {
+        let Ok(real) = path.canonicalize() else { return };
+        if real.is_file()
+            && let Some(directory) = pointed_to(&real)
+        {
+            let repository = pointed_common(&directory.join("commondir"));
+            repository.into_iter().chain([directory]).for_each(|target| self.add_target(&target));
+        }
+        if path.is_symlink() {
+            self.found.links.push(path.to_path_buf());
+            self.add_target(&real);
+        } else {
+            self.add(real);
+        }
+    }
+
+    /// What contains a root cannot be meant: a pointer could otherwise turn a whole workspace read-only.
+    fn add_target(&mut self, path: &Path) {
+        let Ok(real) = path.canonicalize() else { return };
+        if !self.roots.iter().any(|root| root.path.starts_with(&real)) {
+            self.add(real);
+        }
+    }
+
+    /// Only what is inside a root needs protection.
+    fn add(&mut self, path: PathBuf) {
+        if self.roots.iter().any(|root| path.starts_with(&root.path)) {
+            self.found.paths.push(path);
+        }
+    }
+
+    fn finish(mut self) -> Metadata {
+        // A protected folder that the policy itself names as a root was meant to be writable.
+        let named = |path: &Path| self.roots.iter().any(|root| root.role == Role::Named && root.path == path);
+        self.found.paths.retain(|path| !named(path));
+        self.found.paths.sort();
+        self.found.paths.dedup_by(|later, first| covers(self.roots, first, later));
+        self.found.links.sort();
+        self.found.links.dedup();
+        self.found
+    }
+}
+
+/// Whether protecting `outer` protects `inner` as well: not if a writable root lies between the two.
+fn covers(roots: &[Root], outer: &Path, inner: &Path) -> bool {
+    let mut between = roots.iter().filter(|root| root.path.starts_with(outer));
+    inner.starts_with(outer) && !between.any(|root| inner.starts_with(&root.path))
+}
+
+/// The directory that a `.git` file names: of a worktree or a submodule.
+fn pointed_to(file: &Path) -> Option<PathBuf> {
+    let text = small_text(file)?;
+    let target = text.lines().find_map(|line| line.strip_prefix("gitdir:"))?;
+    Some(file.parent()?.join(target.trim()))
+}
+
+/// The repository that a worktree belongs to, from the `commondir` file in its directory.
+fn pointed_common(file: &Path) -> Option<PathBuf> {
+    let text = small_text(file)?;
+    Some(file.parent()?.join(text.trim()))
+}
+
+fn small_text(file: &Path) -> Option<String> {
+    let size = fs::metadata(file).ok().filter(fs::Metadata::is_file)?.len();
+    (size <= LARGEST_POINTER).then(|| fs::read_to_string(file).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        fn new(directories: &[&str]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            directories.iter().for_each(|name| fs::create_dir_all(dir.path().join(name)).unwrap());
+            Self(dir)
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn find(&self, roots: &[(&str, Role)]) -> Metadata {
+            let roots: Vec<_> =
+                roots.iter().map(|(name, role)| Root { path: self.path(name), role: *role }).collect();
+            find(&roots)
+        }
+
+        fn check(&self, roots: &[(&str, Role)], expected: &[&str]) {
+            let expected: Vec<_> = expected.iter().map(|name| self.path(name)).collect();
+            assert_eq!(self.find(roots).paths, expected);
+        }
+    }
+
+    #[test]
+    fn names_are_found_at_the_root_and_in_nested_repositories() {
+        let tree = Tree::new(&["w/.git/hooks", "w/.agents", "w/sub/deep/.git", "w/node_modules/x/.git"]);
+        tree.check(&[("w", Role::Workspace)], &["w/.agents", "w/.git", "w/sub/deep/.git"]);
+        tree.check(&[("w", Role::Scratch)], &["w/.agents", "w/.git"]);
+    }
+
+    #[test]
+    fn a_git_file_protects_itself_and_what_it_points_to_inside_a_root() {
+        let tree = Tree::new(&["w/tree", "w/store/worktrees/tree", "elsewhere"]);
+        fs::write(tree.path("w/tree/.git"), "gitdir: ../store/worktrees/tree\n").unwrap();
+        fs::write(tree.path("w/store/worktrees/tree/commondir"), "../..\n").unwrap();
+        tree.check(&[("w", Role::Workspace)], &["w/store", "w/tree/.git"]);
+
+        fs::write(tree.path("w/tree/.git"), format!("gitdir: {}\n", tree.path("elsewhere").display()))
+            .unwrap();
+        tree.check(&[("w", Role::Workspace)], &["w/tree/.git"]);
+        fs::write(tree.path("w/tree/.git"), "gitdir: ..\n").unwrap();
+        tree.check(&[("w", Role::Workspace)], &["w/tree/.git"]);
+    }
+
+    #[test]
+    fn a_link_is_reported_and_its_target_protected() {
+        let tree = Tree::new(&["w/real"]);
+        symlink("real", tree.path("w/.git")).unwrap();
+        tree.check(&[("w", Role::Workspace)], &["w/real"]);
+        assert_eq!(tree.find(&[("w", Role::Workspace)]).links, [tree.path("w/.git")]);
+    }
+
+    #[test]
+    fn what_appears_later_is_told() {
+        let tree = Tree::new(&["w/.git", "w/sub"]);
+        let roots = [Root { path: tree.path("w"), role: Role::Workspace }];
+        let before = find(&roots);
+        assert!(before.appeared(&roots).is_empty());
+        fs::create_dir(tree.path("w/sub/.git")).unwrap();
+        fs::write(tree.path("w/.codex"), "").unwrap();
+        assert_eq!(before.appeared(&roots), [tree.path("w/.codex"), tree.path("w/sub/.git")]);
+    }
+
+    #[test]
+    fn a_protected_folder_that_is_named_as_a_root_is_writable() {
+        let tree = Tree::new(&["w/.codex/memories", "w/.git"]);
+        tree.check(&[("w", Role::Workspace), ("w/.git", Role::Named)], &["w/.codex"]);
+        let roots = [("w", Role::Workspace), ("w/.codex/memories", Role::Named)];
+        tree.check(&roots, &["w/.codex", "w/.git"]);
+        fs::create_dir(tree.path("w/.codex/memories/.git")).unwrap();
+        tree.check(&roots, &["w/.codex", "w/.codex/memories/.git", "w/.git"]);
+    }
+
+    #[test]
+    fn a_large_tree_is_searched_up_to_a_bound() {
+        let tree = Tree::new(&["w"]);
+        for index in 0..FOLDERS {
+            fs::create_dir(tree.path("w").join(index.to_string())).unwrap();
+        }
+        assert!(tree.find(&[("w", Role::Workspace)]).truncated);
+        assert!(!tree.find(&[("w", Role::Scratch)]).truncated);
+    }
+}

@@ -1,0 +1,254 @@
+//! The sandbox of macOS: a profile in its own language, given to `sandbox-exec`.
+//!
+//! Paths reach the profile as parameters, so that none of them can break out of it. Protected names are matched
+//! by pattern, which covers names that do not exist yet and nested repositories of any depth.
+
+use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
+
+use crate::{
+    access::{Access, Reads, Role, Root},
+    metadata::{self, Metadata},
+};
+
+/// What every program needs to start, talk to itself and use a terminal.
+const BASE: &str = r#"(version 1)
+(deny default)
+(allow process-exec)
+(allow process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow user-preference-read)
+(allow ipc-posix-sem)
+(allow pseudo-tty)
+(allow file-read-metadata)
+(allow file-read* file-write* file-ioctl
+  (literal "/dev/null")
+  (literal "/dev/zero")
+  (literal "/dev/random")
+  (literal "/dev/urandom")
+  (literal "/dev/tty")
+  (literal "/dev/ptmx")
+  (regex #"^/dev/ttys[0-9]+$"))
+(allow mach-lookup
+  (global-name "com.apple.system.opendirectoryd.libinfo")
+  (global-name "com.apple.system.opendirectoryd.membership")
+  (global-name "com.apple.PowerManagement.control"))
+(allow iokit-open (iokit-registry-entry-class "RootDomainUserClient"))
+(allow system-socket (socket-domain AF_UNIX))
+"#;
+
+/// The network, and the services that look up names and certificates for it.
+const NETWORK: &str = r#"(allow network-outbound)
+(allow network-inbound)
+(allow network-bind)
+(allow system-socket)
+(allow mach-lookup
+  (global-name "com.apple.SystemConfiguration.configd")
+  (global-name "com.apple.SystemConfiguration.DNSConfiguration")
+  (global-name "com.apple.dnssd.service")
+  (global-name "com.apple.networkd")
+  (global-name "com.apple.SecurityServer")
+  (global-name "com.apple.trustd.agent"))
+"#;
+
+/// What programs need to run at all, where reading is restricted.
+const PLATFORM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/System",
+    "/Library",
+    "/opt",
+    "/private/etc",
+    "/private/var/db",
+    "/Applications/Xcode.app",
+];
+
+/// A profile and the paths it speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Profile {
+    text: String,
+    parameters: Vec<(String, PathBuf)>,
+}
+
+impl Profile {
+    pub(crate) fn new(access: &Access, metadata: &Metadata) -> Self {
+        let mut profile = Self { text: BASE.to_owned(), parameters: Vec::new() };
+        profile.reads(access);
+        profile.writes(access, metadata);
+        if access.network {
+            profile.text.push_str(NETWORK);
+        } else {
+            profile.local_sockets(access);
+        }
+        profile
+    }
+
+    /// The arguments up to the command itself.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = vec![OsString::from("-p"), OsString::from(&self.text)];
+        for (name, path) in &self.parameters {
+            let mut definition = OsString::from(format!("-D{name}="));
+            definition.push(path);
+            arguments.push(definition);
+        }
+        arguments.push("--".into());
+        arguments
+    }
+
+    fn reads(&mut self, access: &Access) {
+        let Reads::Only { platform, roots } = &access.reads else {
+            self.text.push_str("(allow file-read*)\n");
+            return;
+        };
+        let platform = platform.then_some(PLATFORM).into_iter().flatten().map(PathBuf::from);
+        let roots = roots.iter().cloned().chain(access.roots.iter().map(|root| root.path.clone()));
+        for path in platform.chain(roots) {
+            let name = self.parameter("READ", path);
+            self.line(&format!("(allow file-read* (subpath (param \"{name}\")))"));
+        }
+    }
+
+    fn writes(&mut self, access: &Access, metadata: &Metadata) {
+        let kept = metadata.paths.iter().cloned();
+        let kept: Vec<_> = kept.map(|path| self.parameter("KEEP", path)).collect();
+        for root in &access.roots {
+            let name = self.parameter("WRITE", root.path.clone());
+            let mut rule = format!("(allow file-write* (require-all (subpath (param \"{name}\"))");
+            // What a root is inside of was meant to be writable in it, so its own patterns begin below it.
+            let _ = write!(rule, " (require-not (regex #\"{}\"))", pattern(root));
+            if root.role != Role::Named {
+                for name in &kept {
+                    let _ = write!(rule, " (require-not (subpath (param \"{name}\")))");
+                }
+            }
+            rule.push_str("))");
+            self.line(&rule);
+        }
+    }
+
+    /// Without a network, sockets in the working directory and the named roots still work.
+    fn local_sockets(&mut self, access: &Access) {
+        for root in access.roots.iter().filter(|root| root.role != Role::Scratch) {
+            let name = self.parameter("SOCKETS", root.path.clone());
+            self.line(&format!("(allow network-bind (local unix-socket (subpath (param \"{name}\"))))"));
+            self.line(&format!("(allow network-outbound (remote unix-socket (subpath (param \"{name}\"))))"));
+        }
+    }
+
+    fn parameter(&mut self, prefix: &str, path: PathBuf) -> String {
+        let name = format!("{prefix}_{}", self.parameters.len());
+        self.parameters.push((name.clone(), path));
+        name
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+}
+
+/// Matches the protected names below a root: at its top, and unless it is a scratch directory anywhere in it.
+fn pattern(root: &Root) -> String {
+    let names = metadata::NAMES.map(|name| name.replace('.', "[.]")).join("|");
+    let between = if root.role == Role::Scratch { "" } else { "(.*/)?" };
+    format!("^{}/{between}({names})(/.*)?$", escape(&root.path.to_string_lossy()))
+}
+
+/// Letters, digits and a few others stand for themselves. A quote would end the pattern, so it becomes "any
+/// character", which protects a little more than needed.
+fn escape(path: &str) -> String {
+    let mut pattern = String::with_capacity(path.len());
+    for letter in path.chars() {
+        match letter {
+            '/' | '_' | '-' | ' ' => pattern.push(letter),
+            letter if letter.is_alphanumeric() => pattern.push(letter),
+            '"' | '\\' | '^' | ']' | '[' => pattern.push('.'),
+            letter => {
+                let _ = write!(pattern, "[{letter}]");
+            }
+        }
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn access(reads: Reads, roots: &[(&str, Role)], network: bool) -> Access {
+        let roots = roots.iter().map(|(path, role)| Root { path: path.into(), role: *role }).collect();
+        Access { reads, roots, network }
+    }
+
+    fn profile(access: &Access) -> Profile {
+        Profile::new(access, &metadata::find(&access.roots))
+    }
+
+    fn added(access: &Access) -> String {
+        profile(access).text.strip_prefix(BASE).unwrap().to_owned()
+    }
+
+    #[test]
+    fn read_only_allows_reading_and_nothing_else() {
+        assert_eq!(added(&access(Reads::Everywhere, &[], false)), "(allow file-read*)\n");
+        assert_eq!(added(&access(Reads::Everywhere, &[], true)), format!("(allow file-read*)\n{NETWORK}"));
+    }
+
+    #[test]
+    fn a_root_is_writable_but_for_the_protected_names() {
+        let text = added(&access(Reads::Everywhere, &[("/no/w.x", Role::Workspace)], false));
+        let names = "([.]git|[.]codex|[.]codicil|[.]agents)";
+        assert_eq!(
+            text,
+            format!(
+                "(allow file-read*)\n\
+                 (allow file-write* (require-all (subpath (param \"WRITE_0\")) \
+                 (require-not (regex #\"^/no/w[.]x/(.*/)?{names}(/.*)?$\"))))\n\
+                 (allow network-bind (local unix-socket (subpath (param \"SOCKETS_1\"))))\n\
+                 (allow network-outbound (remote unix-socket (subpath (param \"SOCKETS_1\"))))\n"
+            )
+        );
+        let scratch = added(&access(Reads::Everywhere, &[("/no/tmp", Role::Scratch)], false));
+        assert!(scratch.contains(&format!("^/no/tmp/{names}(/.*)?$")) && !scratch.contains("unix-socket"));
+    }
+
+    #[test]
+    fn what_a_git_file_points_to_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir(base.join("store")).unwrap();
+        fs::write(base.join(".git"), "gitdir: store").unwrap();
+        let profile =
+            profile(&access(Reads::Everywhere, &[(base.to_str().unwrap(), Role::Workspace)], false));
+        assert!(
+            profile
+                .parameters
+                .iter()
+                .any(|(name, path)| name.starts_with("KEEP") && *path == base.join("store"))
+        );
+        assert!(profile.text.contains("(require-not (subpath (param \"KEEP_"));
+    }
+
+    #[test]
+    fn restricted_reading_names_what_can_be_read() {
+        let reads = Reads::Only { platform: true, roots: vec!["/srv".into()] };
+        let profile = profile(&access(reads, &[], false));
+        assert!(!profile.text.contains("(allow file-read*)\n"));
+        let paths: Vec<_> = profile.parameters.iter().map(|(_, path)| path.to_str().unwrap()).collect();
+        assert!(paths.contains(&"/usr") && paths.contains(&"/srv"), "{paths:?}");
+    }
+
+    #[test]
+    fn no_path_breaks_out_of_the_profile() {
+        let profile =
+            profile(&access(Reads::Everywhere, &[("/w\") (allow default) (\"", Role::Workspace)], false));
+        assert!(!profile.text.contains("(allow default)"), "{}", profile.text);
+        let arguments = profile.arguments();
+        assert_eq!(arguments.last().unwrap(), "--");
+        assert!(arguments.contains(&OsString::from("-DWRITE_0=/w\") (allow default) (\"")));
+    }
+}

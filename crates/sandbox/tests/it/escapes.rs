@@ -1,0 +1,213 @@
+//! The table of attempts, made under every confinement and as every user.
+
+use std::{collections::BTreeMap, process::Command};
+
+use codicil_sandbox::Gap;
+
+use crate::{
+    place::{Neighbours, Place},
+    with::{User, With, confined, everywhere, has_gap},
+};
+
+const EPERM: i32 = 1;
+const ENOSYS: i32 = 38;
+
+/// Landlock has no say in these, and no mounts help where it is alone. `Gap::FileAttributes` says so.
+const ATTRIBUTES: [&str; 6] = [
+    "mode-outside",
+    "mode-of-open-file-outside",
+    "owner-outside",
+    "times-outside",
+    "attribute-outside",
+    "git-mode",
+];
+
+/// What Landlock alone must refuse more than was asked for; the crate's documentation says why.
+const TOO_STRICT: [&str; 5] =
+    ["create-at-the-top", "socket-inside", "datagram-inside", "shared-memory", "terminal"];
+
+/// Where sockets cannot be covered, none can be connected to.
+const WITHOUT_COVERS: [&str; 2] = ["socket-inside", "datagram-inside"];
+
+/// What remains under a policy that writes nothing.
+const READING: [&str; 10] = [
+    "no-privileges",
+    "read-outside",
+    "read-metadata",
+    "read-system",
+    "null-device",
+    "shared-memory",
+    "terminal",
+    "threads",
+    "shell",
+    "signal-own-child",
+];
+
+/// Name and class of every attempt that the helper knows.
+fn attempts() -> Vec<(String, String)> {
+    let output = Command::new(env!("CARGO_BIN_EXE_sandbox-attempt")).arg("list").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = |line: &str| line.split_once(' ').map(|(name, class)| (name.to_owned(), class.to_owned()));
+    let attempts: Vec<_> = text.lines().map(|text| line(text).unwrap()).collect();
+    assert!(attempts.len() > 100, "{attempts:?}");
+    attempts
+}
+
+/// Makes the attempts, and tells for each what came of it: 0, an error number, or a signal with a minus.
+fn make(
+    (place, neighbours): (&Place, &Neighbours),
+    with: With,
+    options: &[&str],
+    names: &[String],
+) -> BTreeMap<String, i32> {
+    let helper = place.helper();
+    let mut line = vec![helper.to_str().unwrap(), "try"];
+    line.extend(names.iter().map(String::as_str));
+    let output = confined(place, with, options, &line).envs(neighbours.variables()).output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let results: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, code)| (name.to_owned(), code.parse().unwrap()))
+        .collect();
+    assert!(names.iter().all(|name| results.contains_key(name)), "{with:?}: {output:?}");
+    results
+}
+
+fn names(attempts: &[(String, String)]) -> Vec<String> {
+    attempts.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// What should come of an attempt under the policy workspace-write.
+fn is_right(with: With, name: &str, class: &str, code: i32) -> bool {
+    if with == With::Landlock && ATTRIBUTES.contains(&name) {
+        return code == 0;
+    }
+    // `Gap::Pipes` says so.
+    if with.is_bubblewrap() && name == "pipe-outside" {
+        return code == 0;
+    }
+    if is_too_strict(with, name) {
+        return code != 0;
+    }
+    if name.starts_with("signal") && class == "Denied" && !with.is_bubblewrap() && has_gap(Gap::Signals) {
+        eprintln!("skipped: {name}, which this kernel cannot stop");
+        return true;
+    }
+    match class {
+        "Denied" | "Forbidden" => code != 0,
+        "Filtered" if name == "clone3" => code == ENOSYS,
+        "Filtered" => code == EPERM,
+        "Allowed" => code == 0,
+        other => panic!("unknown class {other}"),
+    }
+}
+
+fn is_too_strict(with: With, name: &str) -> bool {
+    match with {
+        With::Landlock => TOO_STRICT.contains(&name),
+        With::BubblewrapAlone => WITHOUT_COVERS.contains(&name),
+        With::Nothing | With::Bubblewrap | With::View => false,
+    }
+}
+
+/// Compares all results at once, so that one failure does not hide the next.
+fn check(title: &str, wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{title}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_escapes_and_work_goes_on() {
+    let attempts = attempts();
+    everywhere(|with, user| {
+        let place = Place::new(user, &names(&attempts));
+        let neighbours = Neighbours::new(&place);
+        let before = place.untouchable(with != With::Landlock);
+        let results = make((&place, &neighbours), with, &[], &names(&attempts));
+        let wrong = attempts.iter().filter(|(name, class)| !is_right(with, name, class, results[name]));
+        let wrong = wrong.map(|(name, class)| format!("{name} ({class}) gave {}", results[name]));
+        check(&format!("{with:?} as {user:?}"), wrong.collect());
+        // Whatever the attempts said: nothing has changed.
+        let after = place.untouchable(with != With::Landlock);
+        let all = before.keys().chain(after.keys());
+        let changed = all.filter(|path| after.get(*path) != before.get(*path));
+        check(&format!("changed, {with:?} as {user:?}"), changed.map(|path| format!("{path:?}")).collect());
+    });
+}
+
+#[test]
+fn a_read_only_policy_leaves_only_reading() {
+    let attempts = attempts();
+    everywhere(|with, user| {
+        let place = Place::new(user, &names(&attempts));
+        let results = make((&place, &Neighbours::new(&place)), with, &["--read-only"], &names(&attempts));
+        let expected = |name: &str| match with {
+            With::Landlock if ATTRIBUTES.contains(&name) || name == "mode-inside" => true,
+            _ if is_too_strict(with, name) => false,
+            _ if with.is_bubblewrap() && name == "pipe-outside" => true,
+            _ => READING.contains(&name) || name == "socket-pair",
+        };
+        let is_gap = |name: &str| name.starts_with("signal") && has_gap(Gap::Signals);
+        let wrong = results.iter().filter(|(name, code)| (**code == 0) != expected(name) && !is_gap(name));
+        check(
+            &format!("{with:?} as {user:?}"),
+            wrong.map(|(name, code)| format!("{name} gave {code}")).collect(),
+        );
+    });
+}
+
+/// An attempt that fails by itself would prove nothing.
+#[test]
+fn the_same_attempts_succeed_without_a_sandbox() {
+    let attempts = attempts();
+    let possible: Vec<_> =
+        attempts.iter().filter(|(_, class)| class == "Denied" || class == "Allowed").cloned().collect();
+    for user in User::all() {
+        let place = Place::new(user, &names(&attempts));
+        let mut names = names(&possible);
+        // This one looks for what a sandbox leaves behind.
+        names.retain(|name| name != "no-privileges");
+        let results = make((&place, &Neighbours::new(&place)), With::Nothing, &[], &names);
+        let wrong = results.iter().filter(|(_, code)| **code != 0);
+        check(&format!("as {user:?}"), wrong.map(|(name, code)| format!("{name} gave {code}")).collect());
+    }
+}
+
+#[test]
+fn with_a_network_only_the_network_is_open() {
+    let names: Vec<String> = attempts().into_iter().map(|(name, _)| name).collect();
+    let open = ["tcp-connect", "tcp-listen", "udp-send", "netlink", "netlink-events"];
+    let closed = [
+        "raw",
+        "packet",
+        "vsock",
+        "kernel-crypto",
+        "bluetooth",
+        "inet-pair",
+        "socket-of-another",
+        "socket-of-another-in-tmp",
+        "datagram-to-another",
+        "abstract-socket-of-another",
+        "write-outside",
+        "git-config",
+        "io-uring",
+        "unshare-user",
+    ];
+    everywhere(|with, user| {
+        let place = Place::new(user, &names);
+        let chosen: Vec<String> = open.iter().chain(&closed).map(|name| (*name).to_owned()).collect();
+        let results = make((&place, &Neighbours::new(&place)), with, &["--network"], &chosen);
+        let is_open = |name: &str| match with {
+            // The gaps that are reported for these.
+            _ if with.is_bubblewrap() && name.starts_with("abstract") => true,
+            With::Landlock if name.starts_with("abstract") => has_gap(Gap::Signals),
+            With::Landlock | With::BubblewrapAlone if name.contains("-another") => true,
+            _ => open.contains(&name),
+        };
+        let wrong = results.iter().filter(|(name, code)| (**code == 0) != is_open(name));
+        check(
+            &format!("{with:?} as {user:?}"),
+            wrong.map(|(name, code)| format!("{name} gave {code}")).collect(),
+        );
+    });
+}
