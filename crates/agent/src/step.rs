@@ -21,11 +21,6 @@ pub enum Step {
         item: ThreadItem,
         context: Vec<ResponseItem>,
     },
-    /// An item ends without having been completed: its work was cut off, or something else takes its place.
-    CutOff {
-        item: ThreadItem,
-        context: Vec<ResponseItem>,
-    },
     /// Something enters the model's history that no item shows.
     Context(Vec<ResponseItem>),
     /// A response is complete.

@@ -419,12 +419,9 @@ pub struct ItemCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item: ThreadItem,
-    /// Unix milliseconds; not for an item that was cut off. Servers of the 0.118 generation do not send it.
+    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
     #[omit]
     pub completed_at_ms: Option<i64>,
-    /// Unix milliseconds; only for an item that was cut off and so has no time of completion.
-    #[omit]
-    pub started_at_ms: Option<i64>,
 }
 
 /// Text to append to an agent message.

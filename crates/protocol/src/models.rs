@@ -202,8 +202,9 @@ pub enum ModeKind {
     /// The agent asks and proposes a plan before it changes anything.
     Plan,
     Default,
-    /// An older name of the default mode; read, never sent.
+    /// Other names that the reference reads; the default mode is meant. Never sent.
     #[schemars(skip)]
+    #[serde(alias = "custom", alias = "execute", alias = "pair_programming")]
     Code,
 }
 

@@ -10,7 +10,7 @@ use codicil_store::Record;
 
 use super::{
     actor::ThreadActor,
-    turns::{ActiveTurn, OpenItem, context_record},
+    turns::{ActiveTurn, context_record},
 };
 use crate::{error::TurnKind, step::Outcome};
 
@@ -63,8 +63,8 @@ impl ThreadActor {
         if let Err(error) = self.store(records).await {
             tracing::error!(thread = %self.state.id, "the end of a turn could not be stored: {error}");
         }
-        for OpenItem { item, started_at_ms } in &left_open {
-            self.say_ended(&active.id, item, None, Some(*started_at_ms));
+        for item in &left_open {
+            self.say_completed(&active.id, item);
         }
         for reply in std::mem::take(&mut active.interrupts) {
             self.accept(reply, ()).await;
@@ -91,13 +91,13 @@ impl ThreadActor {
     fn last_records(
         &mut self,
         active: &ActiveTurn,
-        left_open: &[OpenItem],
+        left_open: &[ThreadItem],
         status: &TurnStatus,
         error: Option<&TurnError>,
     ) -> Vec<Record> {
         let turn_id = &active.id;
         let items =
-            left_open.iter().map(|open| Record::Item { turn_id: turn_id.clone(), item: open.item.clone() });
+            left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
         let mut records: Vec<_> = items.collect();
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
             // The model is told, or it would take the cut-off turn for a finished one.
@@ -142,8 +142,8 @@ impl ThreadActor {
 }
 
 /// An item whose work was cut off.
-fn cut_off(mut open: OpenItem) -> OpenItem {
-    match &mut open.item {
+fn cut_off(mut item: ThreadItem) -> ThreadItem {
+    match &mut item {
         ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,
         ThreadItem::FileChange { status, .. } => *status = PatchApplyStatus::Failed,
         ThreadItem::McpToolCall { status, .. } => *status = McpToolCallStatus::Failed,
@@ -153,5 +153,5 @@ fn cut_off(mut open: OpenItem) -> OpenItem {
         }
         _ => {}
     }
-    open
+    item
 }

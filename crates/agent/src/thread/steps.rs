@@ -8,10 +8,7 @@ use codicil_protocol::{
 };
 use codicil_store::Record;
 
-use super::{
-    actor::ThreadActor,
-    turns::{OpenItem, context_record},
-};
+use super::{actor::ThreadActor, turns::context_record};
 use crate::{error::ThreadError, step::Step};
 
 impl ThreadActor {
@@ -26,12 +23,7 @@ impl ThreadActor {
         match step {
             Step::Told(frame) => self.tell(&frame),
             Step::Started(item) => self.on_started(turn, item),
-            Step::Completed { item, context } => {
-                self.on_ended(turn, item, context, ThreadActor::say_completed).await;
-            }
-            Step::CutOff { item, context } => {
-                self.on_ended(turn, item, context, ThreadActor::say_cut_off).await
-            }
+            Step::Completed { item, context } => self.on_completed(turn, item, context).await,
             Step::Context(items) => self.on_context(turn, items).await,
             Step::Used(last) => self.on_usage(turn, last).await,
             Step::RateLimits(rate_limits) => {
@@ -50,24 +42,18 @@ impl ThreadActor {
     }
 
     fn on_started(&mut self, turn: &TurnId, item: ThreadItem) {
-        let started_at_ms = self.say_started(turn, &item);
+        self.say_started(turn, &item);
         if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
-            active.open.insert(id.clone(), OpenItem { item, started_at_ms });
+            active.open.insert(id.clone(), item);
         }
     }
 
-    async fn on_ended(
-        &mut self,
-        turn: &TurnId,
-        item: ThreadItem,
-        context: Vec<ResponseItem>,
-        say: fn(&mut Self, &TurnId, &ThreadItem),
-    ) {
+    async fn on_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
         let mut records = self.context_records(turn, &context);
         records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
         if self.keep(records).await {
             self.say_raw(turn, &context);
-            say(self, turn, &item);
+            self.say_completed(turn, &item);
         }
         self.remember(context);
     }

@@ -42,7 +42,7 @@ pub(super) struct ActiveTurn {
     /// Input that arrived meanwhile, for the next request.
     pub steered: Vec<Vec<UserInput>>,
     /// Items that have begun and are not complete.
-    pub open: BTreeMap<ItemId, OpenItem>,
+    pub open: BTreeMap<ItemId, ThreadItem>,
     /// Those who wait for the turn to be stopped.
     pub interrupts: Vec<Reply<Announced<()>>>,
     /// What only a review has.
@@ -101,12 +101,6 @@ impl ActiveTurn {
     pub fn abort(&self) {
         self.task.abort();
     }
-}
-
-/// An item at work.
-pub(super) struct OpenItem {
-    pub item: ThreadItem,
-    pub started_at_ms: i64,
 }
 
 /// The input of a new turn.
@@ -265,46 +259,24 @@ impl ThreadActor {
         self.say_completed(turn, item);
     }
 
-    /// Returns the time that was said.
-    pub(super) fn say_started(&self, turn: &TurnId, item: &ThreadItem) -> i64 {
-        let started_at_ms = unix_now_ms();
+    pub(super) fn say_started(&self, turn: &TurnId, item: &ThreadItem) {
         self.notify::<ItemStarted>(&ItemStartedNotification {
             item: item.clone(),
             thread_id: self.state.id.clone(),
             turn_id: turn.clone(),
-            started_at_ms: Some(started_at_ms),
+            started_at_ms: Some(unix_now_ms()),
         });
-        started_at_ms
     }
 
     pub(super) fn say_completed(&mut self, turn: &TurnId, item: &ThreadItem) {
-        self.take_open(item);
-        self.say_ended(turn, item, Some(unix_now_ms()), None);
-    }
-
-    /// The item's end, without a time of completion.
-    pub(super) fn say_cut_off(&mut self, turn: &TurnId, item: &ThreadItem) {
-        let started_at_ms = self.take_open(item).map(|open| open.started_at_ms);
-        self.say_ended(turn, item, None, started_at_ms);
-    }
-
-    fn take_open(&mut self, item: &ThreadItem) -> Option<OpenItem> {
-        self.active.as_mut()?.open.remove(item.id()?)
-    }
-
-    pub(super) fn say_ended(
-        &self,
-        turn: &TurnId,
-        item: &ThreadItem,
-        completed_at_ms: Option<i64>,
-        started_at_ms: Option<i64>,
-    ) {
+        if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
+            active.open.remove(id);
+        }
         self.notify::<ItemCompleted>(&ItemCompletedNotification {
             item: item.clone(),
             thread_id: self.state.id.clone(),
             turn_id: turn.clone(),
-            completed_at_ms,
-            started_at_ms,
+            completed_at_ms: Some(unix_now_ms()),
         });
     }
 

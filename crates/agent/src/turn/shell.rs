@@ -41,7 +41,7 @@ impl ShellTask {
             ended = self.follow(&id, spec) => Some(ended),
         };
         let Some((exit_code, output)) = ended else {
-            self.steps.one(Step::CutOff { item: end(item, None, None, began), context: Vec::new() }).await;
+            self.steps.one(Step::Completed { item: end(item, None, None, began), context: Vec::new() }).await;
             return Outcome::Interrupted;
         };
         let told = user_shell_command_message(&self.command, exit_code, began.elapsed(), &output);

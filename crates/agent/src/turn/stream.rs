@@ -184,11 +184,7 @@ impl Reader {
                     None => whole,
                 };
                 let shown = agent_message(&id, shown, phase.clone());
-                steps.push(match self.show.deltas {
-                    true => Step::Completed { item: shown, context: vec![item] },
-                    // What a reviewer writes is raw material; the review's own items take its place.
-                    false => Step::CutOff { item: shown, context: vec![item] },
-                });
+                steps.push(Step::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::Reasoning { summary, content, .. } => {
                 let shown = ThreadItem::Reasoning {
@@ -263,13 +259,13 @@ fn close_item(id: ItemId, open: Open) -> Step {
     match open {
         Open::Message { text, phase, .. } => {
             let context = if text.is_empty() { Vec::new() } else { vec![message(&text, phase.clone())] };
-            Step::CutOff { item: agent_message(&id, text, phase), context }
+            Step::Completed { item: agent_message(&id, text, phase), context }
         }
         // Reasoning without its end cannot be sent back: providers check it as a whole.
         Open::Reasoning { summary, content } => {
-            Step::CutOff { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
+            Step::Completed { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
         }
-        Open::WebSearch => Step::CutOff { item: web_search::done(id, None), context: Vec::new() },
+        Open::WebSearch => Step::Completed { item: web_search::done(id, None), context: Vec::new() },
         Open::ImageGeneration => {
             let item = ThreadItem::ImageGeneration {
                 id,
@@ -278,7 +274,7 @@ fn close_item(id: ItemId, open: Open) -> Step {
                 result: String::new(),
                 saved_path: None,
             };
-            Step::CutOff { item, context: Vec::new() }
+            Step::Completed { item, context: Vec::new() }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The driver and a whole turn: what every other test relies on.
 
-use codicil_protocol::{AgentMessageDelta, TurnStatus};
+use codicil_protocol::{AgentMessageDelta, ItemCompleted, ThreadItem, TurnStatus};
 use codicil_testkit::{App, Script};
 
 #[tokio::test]
@@ -33,4 +33,20 @@ async fn two_clients_see_the_same_turn() {
     let seen = other.rest().await;
     assert!(seen.contains("← item/completed agentMessage <Hello>"), "{seen}");
     assert!(seen.ends_with("← turn/completed completed"), "{seen}");
+}
+
+/// Clients of later generations cannot read the end of an item without it.
+#[tokio::test]
+async fn an_item_that_was_cut_off_has_a_time_of_completion_too() {
+    let mut app = App::start(Script::new().say("Let me").unfinished().hang()).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "Tidy the repo").await;
+    app.until::<AgentMessageDelta>().await;
+
+    app.interrupt(&turn).await;
+
+    let is_message = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { .. });
+    let completed = app.until_where::<ItemCompleted>(|completed| is_message(&completed.item)).await;
+    assert!(completed.completed_at_ms.is_some());
+    app.rest().await;
 }
