@@ -177,11 +177,22 @@ pub(crate) mod session {
         }
 
         #[test]
-        fn this_process_is_found() {
-            let own = place(rustix::process::getpid()).unwrap();
+        fn a_process_in_a_session_of_its_own_is_found() {
+            use std::os::unix::process::CommandExt;
+
+            // Not this process itself: in a container its session may be one from outside.
+            let mut command = std::process::Command::new("cat");
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+            // SAFETY: `setsid` may be called between fork and exec.
+            unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
+            let mut child = command.spawn().unwrap();
+            let own = rustix::process::Pid::from_child(&child);
+            assert_eq!(place(own), Some((own, own)));
             let mut seen = false;
-            each_group(|session, group| seen |= (session, group) == own);
+            each_group(|session, group| seen |= (session, group) == (own, own));
             assert!(seen);
+            drop(child.stdin.take());
+            child.wait().unwrap();
         }
     }
 }
