@@ -1,0 +1,103 @@
+//! What a command seems to do, in the protocol's words: reading, listing, searching. For display only.
+
+mod programs;
+
+use std::path::Path;
+
+use codicil_protocol::CommandAction;
+
+use crate::line::{CommandLine, Connector, PlainCommand};
+
+use programs::Meaning;
+
+pub(crate) use programs::is_line_range;
+
+/// Sums up a command. A line with any part that is not understood is one unknown action, shown whole.
+pub fn command_actions(line: &CommandLine) -> Vec<CommandAction> {
+    known_actions(line).filter(|actions| !actions.is_empty()).unwrap_or_else(|| {
+        let command = line.script().map_or_else(|| line.display(), |script| script.trim().to_owned());
+        vec![CommandAction::Unknown { command }]
+    })
+}
+
+fn known_actions(line: &CommandLine) -> Option<Vec<CommandAction>> {
+    let mut summary = Summary { line, directory: None, actions: Vec::new() };
+    for pipeline in line.plain()?.chunk_by(|_, next| next.connector == Connector::Pipe) {
+        summary.pipeline(pipeline)?;
+    }
+    Some(summary.actions)
+}
+
+struct Summary<'a> {
+    line: &'a CommandLine,
+    /// Where `cd` has led, relative to where the line starts.
+    directory: Option<String>,
+    actions: Vec<CommandAction>,
+}
+
+impl Summary<'_> {
+    /// `None` when a stage is not understood.
+    fn pipeline(&mut self, stages: &[PlainCommand]) -> Option<()> {
+        let start = self.actions.len();
+        for (index, stage) in stages.iter().enumerate() {
+            let is_first = index == 0;
+            match programs::meaning(stage) {
+                Meaning::Unknown => return None,
+                // What only shapes the output says nothing about where it comes from.
+                Meaning::Shaping { .. } if is_first => return None,
+                Meaning::Shaping { picks_lines: true } => self.show_whole(start, stages),
+                Meaning::Shaping { picks_lines: false } | Meaning::Nothing => {}
+                Meaning::Directory(path) => self.directory = Some(self.within(path)),
+                meaning => self.add(meaning, stage),
+            }
+        }
+        Some(())
+    }
+
+    fn add(&mut self, meaning: Meaning<'_>, stage: &PlainCommand) {
+        let command = self.text(stage, stage);
+        match meaning {
+            Meaning::Read(paths) => {
+                for path in paths {
+                    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned();
+                    let path = self.within(path);
+                    self.actions.push(CommandAction::Read { command: command.clone(), name, path });
+                }
+            }
+            Meaning::List(path) => {
+                self.actions.push(CommandAction::ListFiles { command, path: path.map(str::to_owned) });
+            }
+            Meaning::Search { query, path } => {
+                let (query, path) = (query.map(str::to_owned), path.map(str::to_owned));
+                self.actions.push(CommandAction::Search { command, query, path });
+            }
+            Meaning::Directory(_) | Meaning::Shaping { .. } | Meaning::Nothing | Meaning::Unknown => {}
+        }
+    }
+
+    /// `nl file | sed -n '1,20p'` reads a part of the file; the part is worth showing.
+    fn show_whole(&mut self, start: usize, stages: &[PlainCommand]) {
+        let (Some(first), Some(last)) = (stages.first(), stages.last()) else { return };
+        let whole = self.text(first, last);
+        for action in self.actions.iter_mut().skip(start) {
+            if let CommandAction::Read { command, .. } = action {
+                command.clone_from(&whole);
+            }
+        }
+    }
+
+    fn text(&self, first: &PlainCommand, last: &PlainCommand) -> String {
+        let script = self.line.script().and_then(|script| script.get(first.span.start..last.span.end));
+        script.map_or_else(|| self.line.display(), str::to_owned)
+    }
+
+    /// The path from where the line starts, so that a client can open it.
+    fn within(&self, path: &str) -> String {
+        match &self.directory {
+            Some(directory) if !path.starts_with('~') => {
+                Path::new(directory).join(path).to_string_lossy().into_owned()
+            }
+            _ => path.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The programs that are understood, and what their arguments mean.
+
+use crate::{
+    line::PlainCommand,
+    options::{Options, Syntax},
+};
+
+/// What one command of a line does.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meaning<'a> {
+    Read(Vec<&'a str>),
+    List(Option<&'a str>),
+    Search {
+        query: Option<&'a str>,
+        path: Option<&'a str>,
+    },
+    /// `cd`
+    Directory(&'a str),
+    /// Works on what it is piped.
+    Shaping {
+        picks_lines: bool,
+    },
+    /// `true`, `echo ---`
+    Nothing,
+    Unknown,
+}
+
+const NO_VALUES: Syntax = Syntax { short: "", long: &[] };
+const HEAD: Syntax = Syntax { short: "nc", long: &["lines", "bytes"] };
+const NL: Syntax = Syntax { short: "bdfhilnsvw", long: &["body-numbering", "number-format"] };
+const LS: Syntax = Syntax { short: "ITw", long: &["ignore", "hide", "width", "tabsize", "block-size"] };
+const TREE: Syntax = Syntax { short: "LIPo", long: &["filelimit", "sort", "charset", "timefmt"] };
+const FD: Syntax = Syntax {
+    short: "deEtxXSoc",
+    long: &["max-depth", "min-depth", "extension", "exclude", "type", "size", "exec", "exec-batch", "color"],
+};
+const GREP: Syntax = Syntax {
+    short: "efmABCdD",
+    long: &[
+        "regexp",
+        "file",
+        "max-count",
+        "after-context",
+        "before-context",
+        "context",
+        "include",
+        "exclude",
+        "exclude-dir",
+        "binary-files",
+        "color",
+        "label",
+    ],
+};
+const RG: Syntax = Syntax {
+    short: "efmABCdgtTrjME",
+    long: &[
+        "regexp",
+        "file",
+        "max-count",
+        "after-context",
+        "before-context",
+        "context",
+        "max-depth",
+        "glob",
+        "iglob",
+        "type",
+        "type-not",
+        "replace",
+        "threads",
+        "max-columns",
+        "encoding",
+        "sort",
+        "sortr",
+        "color",
+        "colors",
+        "max-filesize",
+        "ignore-file",
+        "path-separator",
+        "context-separator",
+        "engine",
+    ],
+};
+
+/// The meaning of a plain command.
+pub(crate) fn meaning(command: &PlainCommand) -> Meaning<'_> {
+    let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    let parse = |syntax| Options::parse(&words, syntax);
+    match command.program() {
+        "cat" | "bat" | "batcat" | "less" | "more" => read(parse(NO_VALUES)),
+        "head" | "tail" => part(parse(HEAD)),
+        "nl" => part(parse(NL)),
+        "sed" => sed(&words),
+        "ls" | "eza" | "exa" => list(parse(LS)),
+        "tree" => list(parse(TREE)),
+        "rg" | "rga" | "ripgrep" => rg(parse(RG)),
+        "grep" | "egrep" | "fgrep" | "zgrep" | "ag" | "ack" => search(parse(GREP)),
+        "fd" | "fdfind" => fd(parse(FD)),
+        "find" => find(&words),
+        "git" => git(&words),
+        "cd" => words.first().map_or(Meaning::Unknown, |path| Meaning::Directory(path)),
+        "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => {
+            shaping(parse(NO_VALUES))
+        }
+        "true" | ":" | "echo" | "printf" => Meaning::Nothing,
+        _ => Meaning::Unknown,
+    }
+}
+
+fn is_help(options: &Options<'_>) -> bool {
+    options.has(&["help", "version"])
+}
+
+fn read<'a>(options: Options<'a>) -> Meaning<'a> {
+    match options.operands.as_slice() {
+        [] => Meaning::Unknown,
+        _ if is_help(&options) => Meaning::Unknown,
+        paths => Meaning::Read(paths.to_vec()),
+    }
+}
+
+/// `head`, `tail` and `nl` read a file, or shape what they are piped.
+fn part<'a>(mut options: Options<'a>) -> Meaning<'a> {
+    // The old way of `tail +2 file`.
+    options.operands.retain(|operand| !operand.starts_with('+'));
+    if options.operands.is_empty() { Meaning::Shaping { picks_lines: false } } else { read(options) }
+}
+
+fn shaping<'a>(options: Options<'a>) -> Meaning<'a> {
+    // With few exceptions an operand is a file to read, and to be counted or sorted is not to be shown.
+    if options.operands.iter().any(|operand| operand.contains('/') || operand.contains('.')) {
+        return Meaning::Unknown;
+    }
+    Meaning::Shaping { picks_lines: false }
+}
+
+/// Only printing ranges of lines: `sed -n '1,20p' file`.
+fn sed<'a>(words: &[&'a str]) -> Meaning<'a> {
+    match words {
+        ["-n", range] if is_line_range(range) => Meaning::Shaping { picks_lines: true },
+        ["-n", range, path] if is_line_range(range) && !path.starts_with('-') => Meaning::Read(vec![path]),
+        _ => Meaning::Unknown,
+    }
+}
+
+/// `5p`, `1,20p`, `$p` and lists of them.
+pub(crate) fn is_line_range(script: &str) -> bool {
+    let is_address =
+        |text: &str| text == "$" || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_range = |part: &str| {
+        part.trim().strip_suffix('p').is_some_and(|range| match range.split_once(',') {
+            Some((from, to)) => is_address(from) && is_address(to),
+            None => is_address(range),
+        })
+    };
+    script.split(';').all(is_range)
+}
+
+fn list<'a>(options: Options<'a>) -> Meaning<'a> {
+    if is_help(&options) {
+        return Meaning::Unknown;
+    }
+    Meaning::List(options.operands.first().copied())
+}
+
+fn rg<'a>(options: Options<'a>) -> Meaning<'a> {
+    if options.has(&["files"]) { list(options) } else { search(options) }
+}
+
+/// A pattern and where to look for it.
+fn search<'a>(options: Options<'a>) -> Meaning<'a> {
+    if is_help(&options) {
+        return Meaning::Unknown;
+    }
+    let mut operands = options.operands.iter().copied();
+    // With `-e` all operands are places.
+    let query = options.value(&["e", "regexp"]).or_else(|| operands.next());
+    match query {
+        Some(_) => Meaning::Search { query, path: operands.next() },
+        None => Meaning::Unknown,
+    }
+}
+
+fn fd<'a>(options: Options<'a>) -> Meaning<'a> {
+    if is_help(&options) || options.has(&["x", "X", "exec", "exec-batch"]) {
+        return Meaning::Unknown;
+    }
+    match options.operands.as_slice() {
+        [] | ["."] => Meaning::List(None),
+        [".", path, ..] => Meaning::List(Some(path)),
+        [query, rest @ ..] => Meaning::Search { query: Some(query), path: rest.first().copied() },
+    }
+}
+
+/// `find PLACE -name PATTERN`; without a pattern it lists, with an action it does something else.
+fn find<'a>(words: &[&'a str]) -> Meaning<'a> {
+    const ACTIONS: [&str; 9] =
+        ["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"];
+    const PATTERNS: [&str; 8] =
+        ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"];
+    if words.iter().any(|word| ACTIONS.contains(word)) {
+        return Meaning::Unknown;
+    }
+    let is_expression = |word: &&str| word.starts_with(['-', '(', '!']);
+    let path = words.iter().copied().take_while(|word| !is_expression(word)).next();
+    let pattern = words.iter().position(|word| PATTERNS.contains(word)).and_then(|at| words.get(at + 1));
+    match pattern {
+        Some(pattern) => Meaning::Search { query: Some(pattern), path },
+        None => Meaning::List(path),
+    }
+}
+
+fn git<'a>(words: &[&'a str]) -> Meaning<'a> {
+    match words {
+        ["grep", rest @ ..] => search(Options::parse(rest, GREP)),
+        ["ls-files", rest @ ..] => list(Options::parse(rest, NO_VALUES)),
+        _ => Meaning::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Meaning<'_>) {
+        let command = PlainCommand::from_words(shlex::split(line).unwrap()).unwrap();
+        assert_eq!(meaning(&command), expected, "{line}");
+    }
+
+    fn search<'a>(query: &'a str, path: Option<&'a str>) -> Meaning<'a> {
+        Meaning::Search { query: Some(query), path }
+    }
+
+    #[test]
+    fn reading() {
+        check("cat -n a.txt", Meaning::Read(vec!["a.txt"]));
+        check("cat a b", Meaning::Read(vec!["a", "b"]));
+        check("cat", Meaning::Unknown);
+        check("head -50 a", Meaning::Read(vec!["a"]));
+        check("tail -n +2 a", Meaning::Read(vec!["a"]));
+        check("tail +2 a", Meaning::Read(vec!["a"]));
+        check("nl -ba a", Meaning::Read(vec!["a"]));
+        check("sed -n 1,3p a", Meaning::Read(vec!["a"]));
+        check("sed -n '1,3p;7p;$p' a", Meaning::Read(vec!["a"]));
+        check("sed -i s/a/b/ a", Meaning::Unknown);
+        check("sed -n '1,3w out' a", Meaning::Unknown);
+        check("sed s/a/b/ a", Meaning::Unknown);
+    }
+
+    #[test]
+    fn listing() {
+        check("ls", Meaning::List(None));
+        check("ls -la sub other", Meaning::List(Some("sub")));
+        check("ls -I node_modules .", Meaning::List(Some(".")));
+        check("rg --files -g '*.rs' src", Meaning::List(Some("src")));
+        check("tree -L 2 src", Meaning::List(Some("src")));
+        check("fd . src", Meaning::List(Some("src")));
+        check("find . -type f", Meaning::List(Some(".")));
+        check("git ls-files src", Meaning::List(Some("src")));
+        check("ls --help", Meaning::Unknown);
+    }
+
+    #[test]
+    fn searching() {
+        check("rg -n needle", search("needle", None));
+        check("rg -A 3 --glob '*.rs' needle src lib", search("needle", Some("src")));
+        check("rg -e needle src", search("needle", Some("src")));
+        check("grep -rn -m1 needle .", search("needle", Some(".")));
+        check("grep -C 2 --include=*.rs needle a", search("needle", Some("a")));
+        check("find src -type f -iname '*.RS'", search("*.RS", Some("src")));
+        check("find -name x", search("x", None));
+        check("find . -name x -delete", Meaning::Unknown);
+        check("git grep -n needle src", search("needle", Some("src")));
+        check("fd -e rs needle src", search("needle", Some("src")));
+        check("fd x -x rm", Meaning::Unknown);
+        check("rg --version", Meaning::Unknown);
+        check("rg", Meaning::Unknown);
+    }
+
+    #[test]
+    fn the_rest() {
+        check("wc -l", Meaning::Shaping { picks_lines: false });
+        check("wc -l a.txt", Meaning::Unknown);
+        check("sort -k 2", Meaning::Shaping { picks_lines: false });
+        check("head -5", Meaning::Shaping { picks_lines: false });
+        check("sed -n 1,3p", Meaning::Shaping { picks_lines: true });
+        check("cd sub", Meaning::Directory("sub"));
+        check("cd", Meaning::Unknown);
+        check("true", Meaning::Nothing);
+        check("python3 -c 1", Meaning::Unknown);
+    }
+}

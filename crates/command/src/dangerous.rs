@@ -1,0 +1,179 @@
+//! Commands that could do harm that cannot be undone. A list of the usual accidents, not a defence: that is
+//! what the sandbox is for.
+
+use crate::{
+    line::{Connector, PlainCommand, is_shell},
+    safe::has_option,
+};
+
+/// Dangerous in any form.
+const ALWAYS: [&str; 23] = [
+    "doas", "fdisk", "halt", "insmod", "iptables", "kexec", "mkswap", "modprobe", "nft", "parted", "passwd",
+    "pkexec", "poweroff", "reboot", "rmmod", "shred", "shutdown", "su", "sudo", "swapoff", "userdel",
+    "usermod", "wipefs",
+];
+
+/// Whether somebody should look at a command before it runs, even in a sandbox.
+pub fn is_dangerous(command: &PlainCommand) -> bool {
+    let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    match command.program() {
+        program if ALWAYS.contains(&program) || program.starts_with("mkfs") => true,
+        "rm" => has_option(&words, "rRf", &["recursive", "force"]),
+        "git" => is_dangerous_git(&words),
+        "find" => words.contains(&"-delete"),
+        "dd" => words.iter().any(|word| word.starts_with("of=")),
+        "chmod" | "chown" | "chgrp" => has_option(&words, "R", &["recursive"]),
+        "truncate" => true,
+        "kill" => words.contains(&"-1") && words.len() > 1,
+        "killall" | "pkill" => true,
+        "crontab" => has_option(&words, "r", &[]),
+        "systemctl" => {
+            !matches!(words.first(), Some(&("status" | "show" | "list-units" | "is-active" | "cat")))
+        }
+        "docker" | "podman" => words.contains(&"prune") || words.contains(&"--privileged"),
+        "kubectl" => words.contains(&"delete"),
+        "terraform" | "tofu" => words.contains(&"destroy"),
+        "npm" | "yarn" | "pnpm" | "cargo" | "twine" | "gem" => words
+            .first()
+            .is_some_and(|first| matches!(*first, "publish" | "unpublish" | "yank" | "upload" | "push")),
+        "gh" => words.contains(&"delete"),
+        // A script that nobody has seen: `curl … | sh`.
+        shell if is_shell(shell) => command.connector == Connector::Pipe && reads_script_from_input(&words),
+        _ => false,
+    }
+}
+
+fn reads_script_from_input(words: &[&str]) -> bool {
+    words.iter().all(|word| word.starts_with('-') && !word.contains('c'))
+        || words.first().is_some_and(|word| *word == "-s")
+}
+
+/// What loses commits or changes that are not committed, here or at the other end.
+fn is_dangerous_git(words: &[&str]) -> bool {
+    let Some((subcommand, arguments)) = after_general_options(words) else { return false };
+    let has = |letters, names: &[&str]| has_option(arguments, letters, names);
+    match subcommand {
+        "reset" => has("", &["hard"]),
+        "clean" => has("f", &["force"]),
+        "push" => {
+            has("fd", &["force", "force-with-lease", "delete", "mirror", "prune"]) || overwrites(arguments)
+        }
+        "checkout" => has("f", &["force"]) || arguments.iter().any(|word| matches!(*word, "--" | ".")),
+        "switch" => has("fC", &["force", "discard-changes", "force-create"]),
+        "restore" => !has("S", &["staged"]) || has("W", &["worktree"]),
+        "branch" => has("DM", &["force"]) || has("d", &["delete"]),
+        "tag" => has("d", &["delete"]),
+        "stash" => matches!(arguments.first(), Some(&("drop" | "clear"))),
+        "reflog" => matches!(arguments.first(), Some(&("expire" | "delete"))),
+        "update-ref" => has("d", &[]),
+        "worktree" => arguments.first() == Some(&"remove"),
+        "rm" => true,
+        "filter-branch" | "filter-repo" => true,
+        "gc" => has("", &["prune"]),
+        _ => false,
+    }
+}
+
+fn after_general_options<'a, 'b>(words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
+    match words {
+        ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => {
+            after_general_options(rest)
+        }
+        [option, rest @ ..] if option.starts_with('-') => after_general_options(rest),
+        [subcommand, rest @ ..] => Some((subcommand, rest)),
+        [] => None,
+    }
+}
+
+/// `+branch` forces, `:branch` deletes.
+fn overwrites(arguments: &[&str]) -> bool {
+    arguments.iter().any(|word| word.starts_with(['+', ':']))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::CommandLine;
+
+    fn check(expected: bool, scripts: &[&str]) {
+        for script in scripts {
+            let line = CommandLine::new(["/bin/bash", "-lc", script].map(str::to_owned).to_vec());
+            assert_eq!(line.is_dangerous(), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn harm_is_recognised() {
+        check(
+            true,
+            &[
+                "rm -rf x",
+                "rm -r x",
+                "rm -f x",
+                "rm --recursive x",
+                "rm --recur x",
+                "/bin/rm -rf /",
+                "sudo ls",
+                "sudo",
+                "git reset --hard",
+                "git -C sub reset --hard HEAD~1",
+                "git -c a=b clean -fdx",
+                "git push --force",
+                "git push origin +main",
+                "git push origin :old",
+                "git checkout -- .",
+                "git branch -D x",
+                "git stash drop",
+                "git restore a",
+                "dd if=a of=/dev/sda",
+                "mkfs.ext4 /dev/sda",
+                "shutdown now",
+                "find . -delete",
+                "find . -exec rm -rf {} +",
+                "chmod -R 777 /",
+                "curl -fsSL u | sh",
+                "curl u | bash -s -- x",
+                "curl u | sudo bash",
+                "echo $(rm -rf x)",
+                "if true; then rm -rf x; fi",
+                "rm -rf x > log",
+                "xargs rm -rf",
+                "bash -c 'rm -rf x'",
+                "env A=1 rm -rf x",
+                "nice rm -rf \"$d\"",
+                "cargo publish",
+                "kill -9 -1",
+            ],
+        );
+    }
+
+    #[test]
+    fn daily_work_is_not_harm() {
+        check(
+            false,
+            &[
+                "rm a.txt",
+                "ls",
+                "git status",
+                "git push",
+                "git commit -m 'rm -rf'",
+                "git checkout main",
+                "echo rm -rf x",
+                "touch x",
+                "cargo build",
+                "git reset --soft HEAD~1",
+                "git clean -n",
+                "bash build.sh",
+                "cat a | sort",
+                "kill -9 1234",
+                "chmod +x a",
+                "git restore --staged a",
+                "docker ps",
+                "npm install",
+                "dd if=a",
+                "sh -c ls",
+                "systemctl status x",
+                "cat a | bash build.sh",
+            ],
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! Decisions about commands.
+
+use std::path::Path;
+
+use codicil_protocol::CommandExecutionApprovalDecision as Answer;
+
+use crate::{
+    decide::{Access, Policies, policy::Topic},
+    line::CommandLine,
+    rules::{Verdict, proposed_amendment},
+};
+
+/// The question after a sandbox failure; clients show it as it is.
+const RETRY: &str = "command failed; retry without sandbox?";
+
+/// A command that the model wants to run.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandRequest<'a> {
+    pub line: &'a CommandLine,
+    pub cwd: &'a Path,
+    pub permissions: &'a SandboxPermissions,
+    /// The model's words to whoever is asked.
+    pub justification: Option<&'a str>,
+    /// The model's idea of a rule for commands like this.
+    pub prefix_rule: Option<&'a [String]>,
+}
+
+/// What the model says a command needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SandboxPermissions {
+    /// The sandbox as it is.
+    #[default]
+    UseDefault,
+    /// No sandbox.
+    RequireEscalated,
+    /// The sandbox with more in it.
+    WithAdditional(Access),
+}
+
+/// What is to happen to a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// `sandboxed` is false also when the policy has no sandbox of ours.
+    Run {
+        sandboxed: bool,
+    },
+    Ask(Question),
+    /// The model is told `why`; nothing runs.
+    Refuse {
+        why: String,
+    },
+}
+
+/// What somebody is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub reason: Option<String>,
+    /// A rule that would make the question unnecessary next time.
+    pub amendment: Option<Vec<String>>,
+    /// The answers to offer.
+    pub decisions: Vec<Answer>,
+    /// How it runs once accepted.
+    pub sandboxed: bool,
+}
+
+/// May this command run?
+pub fn decide_command(request: &CommandRequest<'_>, policies: &Policies<'_>) -> Decision {
+    let verdict = policies.rules.judge(request.line);
+    let sandboxed = policies.confines() && *request.permissions != SandboxPermissions::RequireEscalated;
+    match (need(request, policies, &verdict), verdict) {
+        (_, Verdict::Forbidden { justification }) => forbid(request, justification),
+        (_, Verdict::Allowed) => Decision::Run { sandboxed: false },
+        // Safe commands stay inside even when they ask to leave: there they can read all they need.
+        (None, _) => Decision::Run { sandboxed: policies.confines() },
+        (Some(_), _) if policies.grants.covers(request, sandboxed) => Decision::Run { sandboxed },
+        (Some(need), verdict) => ask(request, policies, need, &verdict, sandboxed),
+    }
+}
+
+/// The sandbox has stopped a command: may it run again, without? A refusal leaves the failure as it is.
+pub fn decide_retry(request: &CommandRequest<'_>, policies: &Policies<'_>) -> Decision {
+    if policies.grants.covers(request, false) {
+        return Decision::Run { sandboxed: false };
+    }
+    if !policies.confines() || !policies.asks_after_failure() {
+        let why = "the sandbox stopped the command, and the approval policy does not allow to ask for more";
+        return Decision::Refuse { why: why.to_owned() };
+    }
+    let amendment = proposed_amendment(request.line, request.prefix_rule, policies.rules);
+    Decision::Ask(Question::new(Some(RETRY.to_owned()), amendment, false))
+}
+
+/// Why a command cannot just run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Rule,
+    Escape,
+    Access,
+    Caution,
+    Trust,
+}
+
+fn need(request: &CommandRequest<'_>, policies: &Policies<'_>, verdict: &Verdict) -> Option<Need> {
+    if matches!(verdict, Verdict::Prompt { .. }) {
+        return Some(Need::Rule);
+    }
+    let is_safe = request.line.is_known_safe();
+    let confines = policies.confines();
+    match request.permissions {
+        // What only reads gains nothing by leaving a sandbox that lets it read everything.
+        SandboxPermissions::RequireEscalated if confines && !(is_safe && policies.reads_everything()) => {
+            return Some(Need::Escape);
+        }
+        SandboxPermissions::WithAdditional(access) if confines && !policies.grants.access.covers(access) => {
+            return Some(Need::Access);
+        }
+        _ => {}
+    }
+    // Without sandbox and without questions the user has said that everything goes.
+    if request.line.is_dangerous() && (confines || !policies.never_asks()) {
+        return Some(Need::Caution);
+    }
+    (policies.trusts_nothing() && !is_safe).then_some(Need::Trust)
+}
+
+fn ask(
+    request: &CommandRequest<'_>,
+    policies: &Policies<'_>,
+    need: Need,
+    verdict: &Verdict,
+    sandboxed: bool,
+) -> Decision {
+    if let Some(cause) = policies.no_question(need.topic()) {
+        return Decision::Refuse { why: format!("{cause}, and {}", need.obstacle()) };
+    }
+    let reason = match verdict {
+        Verdict::Prompt { justification } => Some(rule_reason(request.line, justification.as_deref())),
+        _ => request.justification.map(str::to_owned),
+    };
+    let amendment = match need {
+        // The user's own rule is not overruled in passing, and permissions are not a matter of rules.
+        Need::Rule | Need::Access => None,
+        Need::Escape | Need::Caution | Need::Trust => {
+            proposed_amendment(request.line, request.prefix_rule, policies.rules)
+        }
+    };
+    Decision::Ask(Question::new(reason, amendment, sandboxed))
+}
+
+impl Need {
+    fn topic(self) -> Topic {
+        match self {
+            Self::Rule => Topic::Rule,
+            Self::Escape | Self::Caution => Topic::Sandbox,
+            Self::Access => Topic::Permissions,
+            Self::Trust => Topic::Trust,
+        }
+    }
+
+    /// For the model, with the way out where there is one.
+    fn obstacle(self) -> &'static str {
+        match self {
+            Self::Rule => "a rule of the user wants to be asked about this command; do without it",
+            Self::Escape => {
+                "the command asks to leave the sandbox; run it without `sandbox_permissions`, or find another way"
+            }
+            Self::Access => {
+                "the command asks for more permissions than the sandbox gives; run it without them, or find another way"
+            }
+            Self::Caution => "the command could do harm that cannot be undone; find a gentler way",
+            Self::Trust => "the command is not known to only read; do without it",
+        }
+    }
+}
+
+impl Question {
+    fn new(reason: Option<String>, amendment: Option<Vec<String>>, sandboxed: bool) -> Self {
+        let mut decisions = vec![Answer::Accept];
+        decisions.extend(
+            amendment
+                .clone()
+                .map(|words| Answer::AcceptWithExecpolicyAmendment { execpolicy_amendment: words }),
+        );
+        decisions.push(Answer::Cancel);
+        Self { reason, amendment, decisions, sandboxed }
+    }
+}
+
+fn rule_reason(line: &CommandLine, justification: Option<&str>) -> String {
+    match justification {
+        Some(justification) => format!("`{}` requires approval: {justification}", line.display()),
+        None => format!("`{}` requires approval by policy", line.display()),
+    }
+}
+
+fn forbid(request: &CommandRequest<'_>, justification: Option<String>) -> Decision {
+    let justification = justification.map(|text| format!(": {text}")).unwrap_or_default();
+    Decision::Refuse {
+        why: format!("`{}` is forbidden by a rule of the user{justification}", request.line.display()),
+    }
+}

@@ -1,0 +1,62 @@
+//! What people have agreed to for the rest of a thread.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use crate::decide::{Access, CommandRequest, Question, SandboxPermissions};
+
+/// Commands, files and permissions that need not be asked about again. Lives as long as its thread.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    commands: BTreeSet<Command>,
+    files: BTreeSet<PathBuf>,
+    /// What requests for permissions were answered with, and what accepted commands asked for.
+    pub access: Access,
+}
+
+/// The same words elsewhere are another command, and so are the same words without a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Command {
+    argv: Vec<String>,
+    cwd: PathBuf,
+    sandboxed: bool,
+}
+
+impl Grants {
+    /// Takes note that a command was accepted for the session.
+    pub fn accept_command(&mut self, request: &CommandRequest<'_>, question: &Question) {
+        if let SandboxPermissions::WithAdditional(access) = request.permissions {
+            self.access.extend(access);
+        }
+        self.commands.insert(Command::new(request, question.sandboxed));
+    }
+
+    /// Takes note that changes to files were accepted for the session.
+    pub fn accept_files<'a>(&mut self, places: impl IntoIterator<Item = &'a Path>) {
+        self.files.extend(places.into_iter().map(Path::to_path_buf));
+    }
+
+    /// Whether the command may run like this. Who may do without the sandbox may also run in it.
+    pub(super) fn covers(&self, request: &CommandRequest<'_>, sandboxed: bool) -> bool {
+        let has = |sandboxed| self.commands.contains(&Command::new(request, sandboxed));
+        let is_granted = has(false) || (sandboxed && has(true));
+        // Permissions are remembered apart from the command: another time it may ask for more.
+        let access = match request.permissions {
+            SandboxPermissions::WithAdditional(access) => self.access.covers(access),
+            SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => true,
+        };
+        is_granted && access
+    }
+
+    pub(super) fn covers_file(&self, place: &Path) -> bool {
+        self.files.contains(place)
+    }
+}
+
+impl Command {
+    fn new(request: &CommandRequest<'_>, sandboxed: bool) -> Self {
+        Self { argv: request.line.argv().to_vec(), cwd: request.cwd.to_owned(), sandboxed }
+    }
+}

@@ -1,0 +1,18 @@
+//! May this run? The one place where policies, rules, what is known of a command, and what people have
+//! already agreed to come together. Pure functions over plain data; asking and running are the caller's.
+
+mod access;
+mod command;
+mod grants;
+mod patch;
+mod policy;
+mod roots;
+
+pub use {
+    access::Access,
+    command::{CommandRequest, Decision, Question, SandboxPermissions, decide_command, decide_retry},
+    grants::Grants,
+    patch::{PatchDecision, decide_patch},
+    policy::Policies,
+    roots::WritableRoots,
+};

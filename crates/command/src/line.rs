@@ -1,0 +1,143 @@
+//! A command line taken apart.
+
+use std::ops::Range;
+
+use crate::{
+    dangerous::is_dangerous,
+    mentions, quote,
+    safe::is_known_safe,
+    syntax::{self, Reading},
+};
+
+/// A command as it would be started, and what could be read from it.
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    argv: Vec<String>,
+    script: Option<String>,
+    plain: Option<Vec<PlainCommand>>,
+    mentioned: Vec<PlainCommand>,
+    unread: bool,
+}
+
+impl CommandLine {
+    /// Takes program and arguments. For `bash -lc SCRIPT` and its kind the script is what counts.
+    pub fn new(argv: Vec<String>) -> Self {
+        let script = script_of(&argv).map(str::to_owned);
+        let Reading { plain, mentioned, unread } = match &script {
+            Some(script) => syntax::read(script),
+            None => {
+                let mentioned = Vec::from_iter(PlainCommand::from_words(argv.clone()));
+                let plain = Some(mentioned.clone()).filter(|commands| !commands.is_empty());
+                Reading { plain, mentioned, unread: false }
+            }
+        };
+        let mentioned = mentions::unwrap(mentioned);
+        Self { argv, script, plain, mentioned, unread }
+    }
+
+    pub fn argv(&self) -> &[String] {
+        &self.argv
+    }
+
+    /// The text that a shell is given to run, if this is a shell with such a text.
+    pub fn script(&self) -> Option<&str> {
+        self.script.as_deref()
+    }
+
+    /// The whole line, quoted for a shell.
+    pub fn display(&self) -> String {
+        quote::join(self.argv.iter().map(String::as_str))
+    }
+
+    /// Every command that runs, in order, when the line is nothing but plain commands joined by `&&`, `||`,
+    /// `;`, `|` and newlines. `None` when something else is in it: a redirection, a substitution, a
+    /// variable, a loop, a background job.
+    pub fn plain(&self) -> Option<&[PlainCommand]> {
+        self.plain.as_deref()
+    }
+
+    /// Every command that the line was seen to contain, also inside substitutions, loops, other shells and
+    /// programs such as `env` and `xargs`. Never complete: good for finding what must not run, not for
+    /// concluding that nothing else does. Words that the shell computes stand as they are written.
+    pub fn mentioned(&self) -> &[PlainCommand] {
+        &self.mentioned
+    }
+
+    /// Whether the line was too long to be looked into, so that nothing is known about it.
+    pub fn is_unread(&self) -> bool {
+        self.unread
+    }
+
+    /// Whether all of it is known to only read.
+    pub fn is_known_safe(&self) -> bool {
+        self.plain().is_some_and(|commands| !commands.is_empty() && commands.iter().all(is_known_safe))
+    }
+
+    /// Whether any of it could do harm that cannot be undone.
+    pub fn is_dangerous(&self) -> bool {
+        self.mentioned.iter().any(is_dangerous)
+    }
+}
+
+/// One program and its arguments, nothing left for a shell to work out but patterns such as `*.txt`, and `~`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainCommand {
+    /// Never empty; the first is the program.
+    pub words: Vec<String>,
+    /// How it follows the one before.
+    pub connector: Connector,
+    /// Some words are patterns, which the shell replaces by names of files.
+    pub expands: bool,
+    /// Where it stands in its script.
+    pub(crate) span: Range<usize>,
+}
+
+impl PlainCommand {
+    /// A command by itself; `None` without words.
+    pub fn from_words(words: Vec<String>) -> Option<Self> {
+        let is_command = !words.is_empty();
+        is_command.then_some(Self { words, connector: Connector::Start, expands: false, span: 0..0 })
+    }
+
+    /// The program's name, without a directory.
+    pub fn program(&self) -> &str {
+        let program = self.words.first().map_or("", String::as_str);
+        program.rsplit('/').next().unwrap_or(program)
+    }
+
+    /// The words after the program.
+    pub fn arguments(&self) -> &[String] {
+        self.words.get(1..).unwrap_or_default()
+    }
+}
+
+/// What stands between a command and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connector {
+    /// Nothing: it is the first.
+    Start,
+    /// `;` or a newline.
+    Then,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// `|`: the output of the one before is its input.
+    Pipe,
+}
+
+const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
+
+pub(crate) fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))
+}
+
+fn script_of(argv: &[String]) -> Option<&str> {
+    match argv {
+        [shell, flag, script] if is_shell(shell) && matches!(flag.as_str(), "-c" | "-lc" | "-cl") => {
+            Some(script)
+        }
+        [shell, login, flag, script] if is_shell(shell) && login == "-l" && flag == "-c" => Some(script),
+        _ => None,
+    }
+}

@@ -1,0 +1,153 @@
+//! Programs that run other programs: the inner command counts as mentioned too.
+
+use crate::{
+    line::{Connector, PlainCommand, is_shell},
+    options::{Options, Syntax},
+    syntax,
+};
+
+/// Commands within commands within commands are followed this far.
+const DEEPEST: usize = 4;
+
+/// Nor are more commands than this looked at: `find -exec find -exec …` multiplies.
+const MOST: usize = 256;
+
+/// A program whose arguments are a command.
+struct Wrapper {
+    name: &'static str,
+    /// Its options that take a value.
+    syntax: Syntax,
+    /// Its own arguments before the command.
+    operands: usize,
+}
+
+const fn wrapper(
+    name: &'static str,
+    short: &'static str,
+    long: &'static [&'static str],
+    operands: usize,
+) -> Wrapper {
+    Wrapper { name, syntax: Syntax { short, long }, operands }
+}
+
+const WRAPPERS: [Wrapper; 22] = [
+    wrapper("builtin", "", &[], 0),
+    wrapper("busybox", "", &[], 0),
+    wrapper("chroot", "", &[], 1),
+    wrapper("command", "", &[], 0),
+    wrapper("doas", "uC", &[], 0),
+    wrapper("env", "uCS", &["unset", "chdir"], 0),
+    wrapper("exec", "a", &[], 0),
+    wrapper("flock", "wE", &["timeout", "wait"], 1),
+    wrapper("ionice", "cnpPu", &["class", "classdata"], 0),
+    wrapper("nice", "n", &["adjustment"], 0),
+    wrapper("nohup", "", &[], 0),
+    wrapper("parallel", "jnNLI", &["jobs"], 0),
+    wrapper("pkexec", "", &["user"], 0),
+    wrapper("setsid", "", &[], 0),
+    wrapper("stdbuf", "ioe", &["input", "output", "error"], 0),
+    wrapper("strace", "oepsu", &[], 0),
+    wrapper("sudo", "ughpCrtTUDR", &["user", "group", "host", "prompt", "chdir", "chroot"], 0),
+    wrapper("time", "fo", &["format", "output"], 0),
+    wrapper("timeout", "ks", &["kill-after", "signal"], 1),
+    wrapper("unbuffer", "", &[], 0),
+    wrapper("watch", "n", &["interval"], 0),
+    wrapper("xargs", "InPLdaEs", &["replace", "max-args", "max-procs", "delimiter", "arg-file"], 0),
+];
+
+/// The commands, and those inside them.
+pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Vec<PlainCommand> {
+    let mut all = Vec::new();
+    let mut level = commands;
+    for _ in 0..DEEPEST {
+        let room = MOST.saturating_sub(all.len() + level.len());
+        let inner = level.iter().flat_map(inner).take(room).collect();
+        all.append(&mut level);
+        level = inner;
+    }
+    all.append(&mut level);
+    all
+}
+
+fn inner(command: &PlainCommand) -> Vec<PlainCommand> {
+    let arguments = command.arguments();
+    match command.program() {
+        program if is_shell(program) => {
+            script(arguments).map(syntax::read).map_or(Vec::new(), |r| r.mentioned)
+        }
+        "eval" => syntax::read(&arguments.join(" ")).mentioned,
+        "find" => executed_by_find(arguments),
+        name => {
+            let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == name);
+            wrapper.and_then(|wrapper| wrapped(wrapper, command)).into_iter().collect()
+        }
+    }
+}
+
+/// The text after `-c`, which may share its dash with other options.
+fn script(arguments: &[String]) -> Option<&str> {
+    let is_flag = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
+    let at = arguments.iter().position(|word| is_flag(&word))?;
+    arguments.get(at + 1).map(String::as_str)
+}
+
+fn wrapped(wrapper: &Wrapper, command: &PlainCommand) -> Option<PlainCommand> {
+    let arguments: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    let rest = Options::leading(&arguments, wrapper.syntax);
+    let is_assignment = |word: &&str| wrapper.name == "env" && word.contains('=');
+    let mut words = rest.iter().copied().skip(wrapper.operands).skip_while(|word| is_assignment(word));
+    let mut inner = PlainCommand::from_words(words.by_ref().map(str::to_owned).collect())?;
+    // What reaches `env` through a pipe reaches the program that it starts.
+    inner.connector = command.connector;
+    if wrapper.name == "xargs" {
+        inner.connector = Connector::Start;
+    }
+    Some(inner)
+}
+
+fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {
+    const MOST: usize = 16;
+    let is_action = |word: &str| matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir");
+    let starts = arguments.iter().enumerate().filter(|(_, word)| is_action(word)).map(|(at, _)| at + 1);
+    let command = |start: usize| {
+        let words = arguments.get(start..)?.iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
+        PlainCommand::from_words(words.cloned().collect())
+    };
+    starts.take(MOST).filter_map(command).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::CommandLine;
+
+    fn check(script: &str, expected: &[&str]) {
+        let line = CommandLine::new(["bash", "-lc", script].map(str::to_owned).to_vec());
+        let found: Vec<_> = line.mentioned().iter().map(|command| command.words.join(" ")).collect();
+        let wrapped = found.strip_prefix(&[script.to_owned()][..]).unwrap_or(&found);
+        assert_eq!(wrapped, expected, "{script}");
+    }
+
+    #[test]
+    fn wrapped_commands_are_found() {
+        check("sudo -u root -n rm -rf /", &["rm -rf /"]);
+        check("env -u X A=1 B=2 git push", &["git push"]);
+        check("timeout -k 5 10 rm x", &["rm x"]);
+        check("nice -n5 nohup make all", &["nohup make all", "make all"]);
+        check("xargs -n 1 -I{} rm {}", &["rm {}"]);
+        check("command -v ls", &["ls"]);
+        check("find . -name x -exec rm -f {} +", &["rm -f {}"]);
+        check("ls -la", &[]);
+        check("sudo", &[]);
+    }
+
+    #[test]
+    fn shells_within_shells_are_read() {
+        let found = |argv: &[&str]| -> Vec<String> {
+            let line = CommandLine::new(argv.iter().map(|word| (*word).to_owned()).collect());
+            line.mentioned().iter().map(|command| command.words.join(" ")).collect()
+        };
+        assert!(found(&["bash", "-lc", "sh -xc 'rm -rf x'"]).contains(&"rm -rf x".to_owned()));
+        assert!(found(&["bash", "-c", "eval \"git push\""]).contains(&"git push".to_owned()));
+        assert!(found(&["env", "bash", "-c", "git push && ls"]).contains(&"git push".to_owned()));
+    }
+}

@@ -1,0 +1,333 @@
+//! Plain commands: what a script that holds nothing else is made of.
+//!
+//! Strict, because plain commands may be let through without a question. Where the grammar and a shell could
+//! disagree, a script is not plain: every byte must belong to a word, an operator or a comment, in an order
+//! that shells accept, and a second, independent splitter must see the same words. The grammar only proposes
+//! where words are: what stands together without a blank is one word, into however many nodes it was cut.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, Tree};
+
+use crate::{
+    line::{Connector, PlainCommand},
+    syntax::{children, next_after},
+    word::Word,
+};
+
+/// The commands of a plain script, in order.
+pub(crate) fn plain(script: &str, tree: &Tree) -> Option<Vec<PlainCommand>> {
+    if tree.root_node().has_error() || script.chars().any(is_ambiguous) {
+        return None;
+    }
+    let mut reader =
+        PlainReader { script, commands: Vec::new(), connector: None, end: 0, before: Before::Line };
+    // The tree of `a && b && …` is as deep as the script is long, so it is walked without recursion.
+    let mut cursor = tree.walk();
+    loop {
+        let is_inside = reader.visit(cursor.node())? && cursor.goto_first_child();
+        if !is_inside && !next_after(&mut cursor) {
+            return reader.finish();
+        }
+    }
+}
+
+/// Characters that the grammar takes for space and shells do not, or the other way round.
+fn is_ambiguous(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        c => c.is_control() || (c.is_whitespace() && c != ' '),
+    }
+}
+
+struct PlainReader<'a> {
+    script: &'a str,
+    commands: Vec<PlainCommand>,
+    /// The operator since the last command.
+    connector: Option<Connector>,
+    /// How far the script has been accounted for.
+    end: usize,
+    before: Before,
+}
+
+/// What was read last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// The end of a line, or nothing yet.
+    Line,
+    Command,
+    Operator,
+    Comment,
+}
+
+/// What lies between two nodes; continued lines do not count.
+#[derive(Default)]
+struct Gap {
+    has_blank: bool,
+    has_line: bool,
+}
+
+impl PlainReader<'_> {
+    /// `None` when the script is not plain, else whether to look at the node's children.
+    fn visit(&mut self, node: Node<'_>) -> Option<bool> {
+        match node.kind() {
+            "program" | "list" | "pipeline" => return Some(true),
+            "command" => self.command(node)?,
+            "comment" => self.comment(node)?,
+            "\n" => self.line_end(node)?,
+            "&&" => self.operator(node, Connector::And)?,
+            "||" => self.operator(node, Connector::Or)?,
+            "|" => self.operator(node, Connector::Pipe)?,
+            ";" => self.operator(node, Connector::Then)?,
+            _ => return None,
+        }
+        Some(false)
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Option<()> {
+        let ranges = self.word_ranges(node)?;
+        let span = ranges.first()?.start..ranges.last()?.end;
+        let gap = self.gap(span.start)?;
+        let may_start = gap.has_line || matches!(self.before, Before::Line | Before::Operator);
+        let (words, expands) = self.words(&ranges)?;
+        if !may_start || shlex::split(&self.without_continuations(&ranges)?)? != words {
+            return None;
+        }
+        let default = if self.commands.is_empty() { Connector::Start } else { Connector::Then };
+        let connector = self.connector.take().unwrap_or(default);
+        self.end = span.end;
+        self.before = Before::Command;
+        self.commands.push(PlainCommand { words, connector, expands, span });
+        Some(())
+    }
+
+    /// Where the words of a command are.
+    fn word_ranges(&self, node: Node<'_>) -> Option<Vec<Range<usize>>> {
+        const WORDS: [&str; 6] = ["command_name", "word", "number", "string", "raw_string", "concatenation"];
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for child in children(node) {
+            let Range { start, end } = child.byte_range();
+            match ranges.last_mut() {
+                _ if start == end || !WORDS.contains(&child.kind()) => return None,
+                Some(last) if last.end == start => last.end = end,
+                Some(last) => {
+                    let gap = gap(self.script.get(last.end..start)?)?;
+                    if !gap.has_blank || gap.has_line {
+                        return None;
+                    }
+                    ranges.push(start..end);
+                }
+                None => ranges.push(start..end),
+            }
+        }
+        Some(ranges)
+    }
+
+    fn words(&self, ranges: &[Range<usize>]) -> Option<(Vec<String>, bool)> {
+        let mut words = Vec::with_capacity(ranges.len());
+        let mut expands = false;
+        for (index, range) in ranges.iter().enumerate() {
+            let source = self.script.get(range.clone())?;
+            let word = Word::new(source)?;
+            if index == 0 && !is_program(&word, source) {
+                return None;
+            }
+            expands |= word.expands;
+            words.push(word.text);
+        }
+        Some((words, expands))
+    }
+
+    /// The source of a command for a splitter that takes a continued line for a word.
+    fn without_continuations(&self, ranges: &[Range<usize>]) -> Option<String> {
+        let mut source = String::new();
+        let mut end = ranges.first()?.start;
+        for range in ranges {
+            source.push_str(&self.script.get(end..range.start)?.replace("\\\n", ""));
+            source.push_str(self.script.get(range.clone())?);
+            end = range.end;
+        }
+        Some(source)
+    }
+
+    fn comment(&mut self, node: Node<'_>) -> Option<()> {
+        let gap = self.gap(node.start_byte())?;
+        // `a#b` is a word.
+        let is_apart =
+            gap.has_blank || gap.has_line || matches!(self.before, Before::Line | Before::Operator);
+        self.end = node.end_byte();
+        self.before = Before::Comment;
+        is_apart.then_some(())
+    }
+
+    fn line_end(&mut self, node: Node<'_>) -> Option<()> {
+        self.gap(node.start_byte())?;
+        self.end = node.end_byte();
+        self.before = Before::Line;
+        Some(())
+    }
+
+    fn operator(&mut self, node: Node<'_>, connector: Connector) -> Option<()> {
+        let gap = self.gap(node.start_byte())?;
+        if self.before != Before::Command || gap.has_line {
+            return None;
+        }
+        self.end = node.end_byte();
+        self.before = Before::Operator;
+        self.connector = Some(connector);
+        Some(())
+    }
+
+    fn finish(self) -> Option<Vec<PlainCommand>> {
+        self.gap(self.script.len())?;
+        let is_complete = matches!(self.connector, None | Some(Connector::Then));
+        (is_complete && !self.commands.is_empty()).then_some(self.commands)
+    }
+
+    fn gap(&self, start: usize) -> Option<Gap> {
+        gap(self.script.get(self.end..start)?)
+    }
+}
+
+/// `None` when there is more in it than blanks and ends of lines.
+fn gap(text: &str) -> Option<Gap> {
+    let bare = text.replace("\\\n", "");
+    let mut gap = Gap::default();
+    for c in bare.chars() {
+        match c {
+            ' ' | '\t' => gap.has_blank = true,
+            '\n' => gap.has_line = true,
+            _ => return None,
+        }
+    }
+    // A continued line with nothing else may join what stands before and after it.
+    (text.is_empty() || !bare.is_empty()).then_some(gap)
+}
+
+/// Whether a first word is the name of one certain program, not a pattern, an assignment or a word of the
+/// shell's own syntax.
+fn is_program(word: &Word, source: &str) -> bool {
+    const SYNTAX: [&str; 21] = [
+        "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+        "if", "in", "select", "then", "until", "while", "{", "}",
+    ];
+    !word.expands && !word.text.is_empty() && !word.text.contains('=') && !SYNTAX.contains(&source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::read;
+
+    fn plain_words(script: &str) -> Option<Vec<Vec<String>>> {
+        Some(read(script).plain?.into_iter().map(|command| command.words).collect())
+    }
+
+    fn check(script: &str, expected: &[&[&str]]) {
+        let expected = expected.iter().map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(plain_words(script), Some(expected.collect()), "{script}");
+    }
+
+    #[test]
+    fn plain_commands() {
+        check("ls", &[&["ls"]]);
+        check("  ls -la  sub ", &[&["ls", "-la", "sub"]]);
+        check("a && b | c; d || e\nf", &[&["a"], &["b"], &["c"], &["d"], &["e"], &["f"]]);
+        check("ls; ", &[&["ls"]]);
+        check("a &&\n  b # why\n# so\n", &[&["a"], &["b"]]);
+        check("a \\\n  b", &[&["a", "b"]]);
+        check("echo 'a b' \"c d\" e\\ f --g=\"h i\"", &[&["echo", "a b", "c d", "e f", "--g=h i"]]);
+        check("'ls' \"-l\"", &[&["ls", "-l"]]);
+        check("rg -n \"foo|bar$\" -g '*.rs' src", &[&["rg", "-n", "foo|bar$", "-g", "*.rs", "src"]]);
+        check("ls *.txt", &[&["ls", "*.txt"]]);
+        check("head -5 x", &[&["head", "-5", "x"]]);
+        check("git show HEAD^:f HEAD~1..HEAD", &[&["git", "show", "HEAD^:f", "HEAD~1..HEAD"]]);
+        check("echo '' é", &[&["echo", "", "é"]]);
+        check("a;b;c", &[&["a"], &["b"], &["c"]]);
+        check("a && # why\n b", &[&["a"], &["b"]]);
+    }
+
+    #[test]
+    fn what_stands_together_is_one_word() {
+        check("qz ''\\$x", &[&["qz", "$x"]]);
+        check("qz \"a\"\\;'b'c\\ d", &[&["qz", "a;bc d"]]);
+        check("l''s -l\"\"a", &[&["ls", "-la"]]);
+        check("''ls", &[&["ls"]]);
+        check("qz 1'2'3", &[&["qz", "123"]]);
+        check("qz ''#x", &[&["qz", "#x"]]);
+    }
+
+    #[test]
+    fn everything_else_is_not_plain() {
+        for script in [
+            "",
+            " ",
+            "# only a comment",
+            "ls > x",
+            "ls 2>&1",
+            "ls < x",
+            "cat <<EOF\nx\nEOF",
+            "ls &",
+            "a & b",
+            "a |& b",
+            "! ls",
+            "(ls)",
+            "{ ls; }",
+            "echo $(date)",
+            "echo `date`",
+            "echo $HOME",
+            "echo \"$HOME\"",
+            "echo $'a'",
+            "FOO=1 ls",
+            "x=1",
+            "export A=b",
+            "for i in 1 2; do ls; done",
+            "if true; then ls; fi",
+            "f() { ls; }",
+            "[ -f x ]",
+            "[[ -f x ]]",
+            "ls {a,b}",
+            "echo @(a|b)",
+            "ls |",
+            "ls &&",
+            "echo a;; b",
+            "ls $",
+            "echo 'open",
+            "*/ls",
+            "'' x",
+            "a\\\nb c",
+            "ls\r\nrm",
+            "ls\u{a0}x",
+            "ls \u{2028} x",
+            "ls\0",
+            "echo \"a\\\nb\"c$x",
+            "ls <(rm x)",
+            "echo ${x:-y}",
+            "case x in a) ls;; esac",
+            "ls\u{b}x",
+            "a\n&& b",
+            "a;;b",
+            "a &&",
+            "echo $\\\nHOME",
+            "echo \"$\\\nHOME\"",
+            "echo {a},b}",
+            "echo {x\"}\",y}",
+            "echo =ls",
+            "'a'=b c",
+            "a[1]=b",
+            "a+=b",
+            "coproc ls",
+            "} ls",
+        ] {
+            assert_eq!(plain_words(script), None, "{script:?}");
+        }
+    }
+
+    #[test]
+    fn connectors_are_kept() {
+        let commands = read("a && b | c; d || e\nf").plain.unwrap();
+        let connectors: Vec<_> = commands.iter().map(|command| command.connector).collect();
+        use Connector::*;
+        assert_eq!(connectors, [Start, And, Pipe, Then, Or, Then]);
+    }
+}

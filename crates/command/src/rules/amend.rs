@@ -1,0 +1,179 @@
+//! New rules: what to propose with a question, and how an accepted one gets into its file.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    line::{CommandLine, PlainCommand},
+    rules::{Rule, Rules},
+    safe::is_known_safe,
+};
+
+/// Where rules go that the user agrees to on the way.
+const FILE: &str = "default.rules";
+
+/// More than that is a script, not a kind of command.
+const LONGEST_PROPOSAL: usize = 2_000;
+
+/// Whether a rule was new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    Added,
+    AlreadyThere,
+}
+
+/// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other
+/// processes may do the same at the same time, and readers never see half a file.
+pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<Appended> {
+    fs::create_dir_all(directory)?;
+    // Held until the end of the function. The directory is locked, since the file itself is replaced.
+    let lock = lock(directory)?;
+    let path = directory.join(FILE);
+    let mut text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    let line = Rule::allow(prefix).to_line();
+    if text.lines().any(|existing| existing.trim() == line) {
+        return Ok(Appended::AlreadyThere);
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&line);
+    text.push('\n');
+    replace(&path, &text)?;
+    drop(lock);
+    Ok(Appended::Added)
+}
+
+#[cfg(unix)]
+fn lock(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Directories cannot be opened here.
+#[cfg(not(unix))]
+fn lock(directory: &Path) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(directory.join(".lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = write(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(temporary)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(metadata) = fs::metadata(path) {
+        file.set_permissions(metadata.permissions())?;
+    }
+    file.sync_all()
+}
+
+/// The words of a rule that would have made a question unnecessary: those that the model suggests, if they
+/// fit the command and are not too general, else the words of the first command that needs the question.
+pub fn proposed_amendment(
+    line: &CommandLine,
+    suggested: Option<&[String]>,
+    rules: &Rules,
+) -> Option<Vec<String>> {
+    let fits = |prefix: &&[String]| {
+        let starts = |words: &[String]| words.starts_with(prefix);
+        starts(line.argv()) || line.plain().is_some_and(|commands| commands.iter().any(|c| starts(&c.words)))
+    };
+    let suggested = suggested.filter(|prefix| fits(prefix) && is_specific(prefix)).map(<[String]>::to_vec);
+    suggested.or_else(|| own_words(line, rules)).filter(|words| {
+        is_specific(words) && words.iter().map(String::len).sum::<usize>() <= LONGEST_PROPOSAL
+    })
+}
+
+fn own_words(line: &CommandLine, rules: &Rules) -> Option<Vec<String>> {
+    let Some(commands) = line.plain() else { return Some(line.argv().to_vec()) };
+    let needs_question = |command: &&PlainCommand| !is_known_safe(command) && !rules.allows(&command.words);
+    let command = commands.iter().find(needs_question).or_else(|| commands.first())?;
+    Some(command.words.clone())
+}
+
+/// A rule for `python3` or `bash -c` would allow everything.
+fn is_specific(prefix: &[String]) -> bool {
+    const RUNNERS: [&str; 27] = [
+        "awk",
+        "bash",
+        "bun",
+        "dash",
+        "deno",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "find",
+        "fish",
+        "ksh",
+        "lua",
+        "node",
+        "nohup",
+        "npx",
+        "osascript",
+        "perl",
+        "php",
+        "powershell",
+        "pwsh",
+        "ruby",
+        "sh",
+        "sudo",
+        "time",
+        "xargs",
+        "zsh",
+    ];
+    let Some((program, arguments)) = prefix.split_first() else { return false };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let runs_anything = RUNNERS.contains(&name) || name.starts_with("python");
+    // With options alone what will run is still open.
+    !(runs_anything && arguments.iter().all(|argument| argument.starts_with('-')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        shlex::split(line).unwrap()
+    }
+
+    fn check(script: &str, suggested: Option<&str>, expected: Option<&str>) {
+        let line = CommandLine::new(["/bin/bash", "-lc", script].map(str::to_owned).to_vec());
+        let suggested = suggested.map(words);
+        let proposed = proposed_amendment(&line, suggested.as_deref(), &Rules::default());
+        assert_eq!(proposed, expected.map(words), "{script}");
+    }
+
+    #[test]
+    fn proposals() {
+        check("touch -c a", Some("touch -c"), Some("touch -c"));
+        check("touch -c a", None, Some("touch -c a"));
+        check("touch newfile && echo ok", None, Some("touch newfile"));
+        check("echo ok && touch newfile", None, Some("touch newfile"));
+        check("ls", None, Some("ls"));
+        check("touch a", Some("rm"), Some("touch a"));
+        check("touch a", Some(""), Some("touch a"));
+        check("python3 x.py", Some("python3"), Some("python3 x.py"));
+        check("python3 -c 'print(1)'", Some("python3 -c"), Some("python3 -c 'print(1)'"));
+        check("echo a > b", None, Some("/bin/bash -lc 'echo a > b'"));
+        check("bash", None, None);
+        check(&format!("echo {} > b", "x".repeat(LONGEST_PROPOSAL)), None, None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Shell scripts through a grammar (tree-sitter-bash): parsing them, and finding the commands in them.
+
+use tree_sitter::{Node, Parser, Tree, TreeCursor};
+
+use crate::{
+    line::{Connector, PlainCommand},
+    plain::plain,
+    word::Word,
+};
+
+/// Longer scripts are not looked into. The grammar's parser takes a time that grows with the square of some
+/// malformed texts, and cannot be stopped meanwhile: at this length that is half a second.
+const LONGEST_SCRIPT: usize = 8 * 1024;
+
+/// What was found in a script.
+#[derive(Default)]
+pub(crate) struct Reading {
+    pub(crate) plain: Option<Vec<PlainCommand>>,
+    pub(crate) mentioned: Vec<PlainCommand>,
+    /// It was not looked into: what is in it is not known.
+    pub(crate) unread: bool,
+}
+
+pub(crate) fn read(script: &str) -> Reading {
+    match parse(script) {
+        Some(tree) => {
+            Reading { plain: plain(script, &tree), mentioned: mentioned(script, &tree), unread: false }
+        }
+        None => Reading { unread: true, ..Reading::default() },
+    }
+}
+
+fn parse(script: &str) -> Option<Tree> {
+    if script.len() > LONGEST_SCRIPT || script.contains('\0') {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    // The grammar's scanner is C, and hands any character to functions that are defined for bytes only: it
+    // crashes on `{` before a letter beyond those. To a shell such letters are just letters.
+    let ascii: Vec<u8> = script.bytes().map(|byte| if byte.is_ascii() { byte } else { b'x' }).collect();
+    parser.parse(ascii, None)
+}
+
+pub(crate) fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut cursor = node.walk();
+    node.children(&mut cursor).collect()
+}
+
+/// Every command anywhere in the tree, also in a script with errors.
+fn mentioned(script: &str, tree: &Tree) -> Vec<PlainCommand> {
+    let mut commands = Vec::new();
+    let mut cursor = tree.walk();
+    loop {
+        commands.extend(mentioned_at(script, cursor.node()));
+        if !cursor.goto_first_child() && !next_after(&mut cursor) {
+            return commands;
+        }
+    }
+}
+
+/// Moves to the node that follows this one and all that is in it.
+pub(crate) fn next_after(cursor: &mut TreeCursor<'_>) -> bool {
+    while !cursor.goto_next_sibling() {
+        if !cursor.goto_parent() {
+            return false;
+        }
+    }
+    true
+}
+
+fn mentioned_at(script: &str, node: Node<'_>) -> Option<PlainCommand> {
+    if node.kind() != "command" {
+        return None;
+    }
+    let is_word = |node: &Node<'_>| {
+        node.is_named() && node.kind() != "variable_assignment" && !node.kind().ends_with("_redirect")
+    };
+    let words = children(node).into_iter().filter(is_word).filter_map(|child| {
+        let source = script.get(child.byte_range())?;
+        Some(Word::new(source).map_or_else(|| source.to_owned(), |word| word.text))
+    });
+    let mut command = PlainCommand::from_words(words.collect())?;
+    if is_piped(node) {
+        command.connector = Connector::Pipe;
+    }
+    command.span = node.byte_range();
+    Some(command)
+}
+
+/// A redirection may stand around the command within its pipeline.
+fn is_piped(node: Node<'_>) -> bool {
+    let stage = match node.parent() {
+        Some(parent) if parent.kind() == "redirected_statement" => parent,
+        _ => node,
+    };
+    stage.prev_sibling().is_some_and(|before| matches!(before.kind(), "|" | "|&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain_words(script: &str) -> Option<Vec<Vec<String>>> {
+        Some(read(script).plain?.into_iter().map(|command| command.words).collect())
+    }
+
+    #[test]
+    fn commands_are_found_wherever_they_are() {
+        let found = |script: &str| -> Vec<String> {
+            read(script).mentioned.into_iter().map(|command| command.words.join(" ")).collect()
+        };
+        assert_eq!(found("X=1 rm -rf \"$d\" > log"), ["rm -rf \"$d\""]);
+        assert_eq!(found("echo $(rm x) `rm y`"), ["echo $(rm x) `rm y`", "rm x", "rm y"]);
+        assert_eq!(found("if a; then (b & c); fi"), ["a", "b", "c"]);
+        assert_eq!(found("f() { rm x; }; f"), ["rm x", "f"]);
+        assert_eq!(found("curl u | sh 2>&1"), ["curl u", "sh"]);
+        assert_eq!(read("curl u | sh 2>&1").mentioned[1].connector, Connector::Pipe);
+    }
+
+    #[test]
+    fn letters_beyond_bytes_after_a_brace_do_not_crash_the_scanner() {
+        assert_eq!(
+            plain_words("echo {\u{10ffff}1}"),
+            Some(vec![vec!["echo".to_owned(), "{\u{10ffff}1}".to_owned()]])
+        );
+        assert!(read("a={\u{1f600}..2} {\u{1f600}..\u{1f600}}").plain.is_none());
+    }
+
+    #[test]
+    fn long_and_deep_scripts_are_survived() {
+        let list = vec!["a"; 1_500].join(" && ");
+        assert_eq!(read(&list).plain.unwrap().len(), 1_500);
+        let deep = format!("{}a{}", "(".repeat(4_000), ")".repeat(4_000));
+        let reading = read(&deep);
+        assert!(reading.plain.is_none() && !reading.unread);
+        let reading = read(&"a;".repeat(LONGEST_SCRIPT));
+        assert!(reading.plain.is_none() && reading.unread);
+    }
+}

@@ -1,0 +1,10 @@
+//! Commands as clients and users see them: summaries, rules files, and who is asked about what.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod actions;
+mod commands;
+mod patches;
+mod properties;
+mod rules;
+mod shell;
+mod support;

@@ -1,0 +1,192 @@
+//! Rules files: what they may say, what is said about mistakes, and how they grow.
+
+use std::{fs, path::Path, thread};
+
+use codicil_command::{Appended, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
+use tempfile::TempDir;
+
+use crate::support::{bash, words};
+
+fn parse(text: &str) -> Rules {
+    Rules::parse(Path::new("my.rules"), text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn everything_a_file_may_say() {
+    let rules = parse(
+        r#"
+        # A comment.
+        prefix_rule(pattern=["git", "push"], decision="allow")
+        prefix_rule(
+            pattern = ["git", ["reset", 'clean']],   # alternatives
+            decision = "forbidden",
+            justification = "it \"loses\" work",
+            match = [["git", "reset", "--hard"], "git clean -fdx"],
+            not_match = ["git status", []],
+        )
+        prefix_rule(pattern=["ls"], justification=None)
+        network_rule(host="example.com", protocol="https", decision="deny")
+        host_executable(name="git", paths=["/usr/bin/git"])
+        "#,
+    );
+    let seen: Vec<_> =
+        rules.commands.iter().map(|rule| (rule.pattern.concat().join(" "), rule.decision)).collect();
+    let expected = [
+        ("git push".to_owned(), RuleDecision::Allow),
+        ("git reset clean".to_owned(), RuleDecision::Forbidden),
+        ("ls".to_owned(), RuleDecision::Allow),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(rules.commands[1].justification.as_deref(), Some("it \"loses\" work"));
+    let network = NetworkRule {
+        host: "example.com".to_owned(),
+        protocol: Some("https".to_owned()),
+        decision: RuleDecision::Forbidden,
+        justification: None,
+    };
+    assert_eq!(rules.networks, [network]);
+}
+
+#[test]
+fn mistakes_are_told_with_file_and_line() {
+    let check = |text: &str, expected: &str| {
+        let error = Rules::parse(Path::new("/home/rules/my.rules"), text).unwrap_err().to_string();
+        assert_eq!(error, format!("/home/rules/my.rules:{expected}"), "{text}");
+    };
+    check(
+        "prefix_rule(pattern=[], decision=\"allow\")",
+        "1: `pattern` is a list of words, or of lists of words to choose from, and not empty",
+    );
+    check("\n\nprefix_rule(decision=\"allow\")", "3: argument `pattern` is missing");
+    check(
+        "prefix_rule(pattern=[\"a\"], decision=\"maybe\")",
+        "1: unknown decision `maybe`; there are `allow`, `prompt` and `forbidden`",
+    );
+    check("prefix_rule(pattern=[\"a\"]\n", "1: expected `,` or `)`, found the end of the file");
+    check("prefix_rule(pattern=[\"a\" \"b\"])", "1: expected `,` or `]`, found a string");
+    check("prefix_rule(pattern=[\"a\n\"])", "1: the string is not closed");
+    check("prefix_rule(pattern=[\"\\q\"])", "1: unknown escape `\\q` in a string");
+    check(
+        "rule(pattern=[\"a\"])",
+        "1: unknown function `rule`; there is `prefix_rule(pattern=[...], decision=\"...\")`",
+    );
+    check("prefix_rule(pattern=[\"a\"], color=\"red\")", "1: unknown argument `color`");
+    check("prefix_rule(pattern=[\"a\"], pattern=[\"b\"])", "1: argument `pattern` is given twice");
+    check("prefix_rule([\"a\"])", "1: expected an argument such as `pattern=[...]`, found `[`");
+    check(
+        "# fine\nprefix_rule(pattern=[\"a\"], match=[\"b\"])",
+        "2: the rule does not match its own example `b`",
+    );
+    check(
+        "prefix_rule(pattern=[\"a\"], not_match=[\"a b\"])",
+        "1: the rule matches `a b`, which is listed in `not_match`",
+    );
+    check("prefix_rule(pattern=[[[\"a\"]]])", "1: expected a string, found `[`");
+    check("x = 1", "1: expected `(`, found `=`");
+    check("prefix_rule(pattern=[\"a\"], justification=[\"b\"])", "1: `justification` is a string");
+    check("@", "1: unexpected `@`");
+}
+
+#[test]
+fn the_strictest_rule_wins_over_every_part_of_a_line() {
+    let rules = parse(
+        "prefix_rule(pattern=[\"git\"], decision=\"allow\")\n\
+         prefix_rule(pattern=[\"git\", \"push\"], decision=\"prompt\", justification=\"short\")\n\
+         prefix_rule(pattern=[\"git\", \"push\", \"origin\"], decision=\"prompt\", justification=\"long\")\n\
+         prefix_rule(pattern=[\"rm\"], decision=\"forbidden\")\n\
+         prefix_rule(pattern=[\"cargo\", [\"build\", \"test\"]])",
+    );
+    let check =
+        |script: &str, expected: Verdict| assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+    let prompt = |text: &str| Verdict::Prompt { justification: Some(text.to_owned()) };
+    let forbidden = || Verdict::Forbidden { justification: None };
+    check("git commit", Verdict::Allowed);
+    check("git push", prompt("short"));
+    check("git push origin main", prompt("long"));
+    check("git commit && git push", prompt("short"));
+    check("git push; rm x", forbidden());
+    check("/usr/bin/rm x", forbidden());
+    check("/home/me/rm x", forbidden());
+    check("/usr/bin/git commit", Verdict::Allowed);
+    check("./git commit", Verdict::Unmatched);
+    check("cargo build && cargo test", Verdict::Allowed);
+    check("cargo build | head -5", Verdict::Allowed);
+    check("cargo build && make", Verdict::Unmatched);
+    check("cargo build > log", Verdict::Unmatched);
+    check("cargo", Verdict::Unmatched);
+    check("ls", Verdict::Unmatched);
+    check("X=$(rm y)", forbidden());
+    check("env A=b rm x", forbidden());
+}
+
+#[test]
+fn a_rule_for_a_whole_script_allows_that_script_only() {
+    let mut rules = Rules::default();
+    rules.allow(bash("echo a > b").argv());
+    assert_eq!(rules.judge(&bash("echo a > b")), Verdict::Allowed);
+    assert_eq!(rules.judge(&bash("echo a > c")), Verdict::Unmatched);
+}
+
+#[test]
+fn a_line_too_long_to_be_read_is_asked_about_when_something_is_forbidden() {
+    let long = bash(&format!("git push # {}", "x".repeat(10_000)));
+    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").judge(&long), Verdict::Unmatched);
+    let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
+    assert!(matches!(rules.judge(&long), Verdict::Prompt { justification: Some(_) }));
+}
+
+#[test]
+fn directories_are_read_in_order_and_broken_files_reported() {
+    let home = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();
+    write("b.rules", "prefix_rule(pattern=[\"b\"])");
+    write("a.rules", "prefix_rule(pattern=[\"a\"])");
+    write("broken.rules", "prefix_rule(pattern=[\"c\"])\nprefix_rule(");
+    write("notes.txt", "not rules");
+    let (rules, errors) = Rules::load(&[home.path().join("missing"), home.path().to_owned()]);
+    let programs: Vec<_> = rules.commands.iter().map(|rule| rule.pattern[0][0].as_str()).collect();
+    assert_eq!(programs, ["a", "b"]);
+    assert_eq!(errors.len(), 1);
+    assert_eq!((errors[0].file.clone(), errors[0].line), (home.path().join("broken.rules"), 2));
+}
+
+#[test]
+fn an_amendment_is_written_once_and_read_back() {
+    let home = TempDir::new().unwrap();
+    let rules = home.path().join("rules");
+    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), Appended::Added);
+    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), Appended::AlreadyThere);
+    let odd = vec!["say".to_owned(), "a \"b\"\n\\c\u{7}é".to_owned()];
+    assert_eq!(append_rule(&rules, &odd).unwrap(), Appended::Added);
+    let text = fs::read_to_string(rules.join("default.rules")).unwrap();
+    assert!(text.starts_with("prefix_rule(pattern=[\"touch\", \"-c\"], decision=\"allow\")\n"), "{text}");
+    let (read, errors) = Rules::load(std::slice::from_ref(&rules));
+    assert_eq!(errors, []);
+    assert_eq!(read.commands[1].pattern.concat(), odd);
+    assert_eq!(fs::read_dir(&rules).unwrap().count(), 1, "nothing else is left there");
+}
+
+#[test]
+fn what_the_file_had_is_kept() {
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join("default.rules"), "# mine\nprefix_rule(pattern=[\"a\"])").unwrap();
+    append_rule(home.path(), &words("b")).unwrap();
+    let text = fs::read_to_string(home.path().join("default.rules")).unwrap();
+    assert_eq!(
+        text,
+        "# mine\nprefix_rule(pattern=[\"a\"])\nprefix_rule(pattern=[\"b\"], decision=\"allow\")\n"
+    );
+}
+
+#[test]
+fn amendments_at_the_same_time_are_all_kept() {
+    let home = TempDir::new().unwrap();
+    thread::scope(|scope| {
+        for number in 0..16 {
+            let directory = home.path();
+            scope.spawn(move || append_rule(directory, &[format!("command{}", number / 2)]).unwrap());
+        }
+    });
+    let (rules, errors) = Rules::load(&[home.path().to_owned()]);
+    assert_eq!((rules.commands.len(), errors.len()), (8, 0));
+}
