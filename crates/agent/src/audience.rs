@@ -1,7 +1,7 @@
 //! How the agent reaches people, without knowing who is connected or how.
 
 use codicil_protocol::{
-    Frame, Method, Notice, ThreadId,
+    Frame, Notice, ThreadId,
     rpc::{ErrorObject, RequestId},
 };
 use serde_json::value::RawValue;
@@ -15,20 +15,30 @@ pub trait Audience: Send + Sync + 'static {
     /// Tells everyone.
     fn tell_all(&self, frame: &Frame);
 
-    /// Asks those who are subscribed to a thread; `encode` makes the message once the id is known.
-    /// `None` when nobody is subscribed.
-    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question>;
+    /// Asks those who are subscribed to a thread, and those who will be while the question is open;
+    /// `encode` makes the message once the id is known.
+    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question;
 }
 
 /// What a client said: a result that is not decoded yet, or that it failed.
 pub type Answer = Result<Box<RawValue>, ErrorObject>;
 
 /// A question on its way. Dropped before it is answered, it is withdrawn.
+#[derive(Debug)]
 pub struct Question {
     pub id: RequestId,
     pub answer: oneshot::Receiver<Answer>,
     /// Dropped with the question; whoever made it learns that it is over.
-    pub withdraw: Box<dyn Send>,
+    pub withdraw: Withdraw,
+}
+
+/// Something that lives as long as a question.
+pub struct Withdraw(pub Box<dyn Send>);
+
+impl std::fmt::Debug for Withdraw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Withdraw")
+    }
 }
 
 impl dyn Audience {
@@ -38,9 +48,5 @@ impl dyn Audience {
 
     pub fn broadcast<N: Notice>(&self, params: &N::Params) {
         self.tell_all(&Frame::notification::<N>(params));
-    }
-
-    pub fn question<M: Method>(&self, thread: &ThreadId, params: &M::Params) -> Option<Question> {
-        self.ask(thread, &|id| Frame::request::<M>(id, params))
     }
 }

@@ -61,6 +61,8 @@ pub enum ThreadError {
     NothingToInterrupt,
     #[error("out-of-band elicitation count is already zero")]
     NoElicitation,
+    #[error("{0}")]
+    DynamicTools(String),
     #[error(transparent)]
     ReviewTarget(#[from] ReviewTargetError),
     #[error("failed to load configuration: {0}")]

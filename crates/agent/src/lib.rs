@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod audience;
+mod clock;
 mod error;
 mod git;
 mod settings;
@@ -15,10 +16,11 @@ mod step;
 mod surroundings;
 mod thread;
 mod threads;
+mod tools;
 mod turn;
 mod world;
 
-pub use audience::{Answer, Audience, Question};
+pub use audience::{Answer, Audience, Question, Withdraw};
 pub use error::{ThreadError, TurnKind, check_review_target};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};

@@ -6,12 +6,15 @@
 use codicil_model::Request;
 use codicil_protocol::{
     Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
+    rpc::RequestId,
 };
 use tokio::sync::{mpsc, oneshot};
 
+use crate::{audience::Question, tools::Asking};
+
 /// One thing that happened in a turn.
 #[derive(Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// An item begins.
     Started(ThreadItem),
     /// Something about an open item that is told and not kept.
@@ -34,6 +37,13 @@ pub enum Step {
         item: ItemId,
         summary: String,
     },
+    /// Somebody is to be asked.
+    Ask {
+        asking: Asking,
+        reply: oneshot::Sender<Question>,
+    },
+    /// A question has its answer.
+    Answered(RequestId),
     /// What is there to do next?
     Next {
         follow_up: FollowUp,
@@ -43,7 +53,7 @@ pub enum Step {
 
 /// What a turn is to do next.
 #[derive(Debug)]
-pub enum Ask {
+pub(crate) enum Ask {
     /// Have the model go on.
     Respond(Box<Request>),
     /// Have the model sum up the conversation, which is getting too long.
@@ -54,7 +64,7 @@ pub enum Ask {
 
 /// Whether a response asks for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FollowUp {
+pub(crate) enum FollowUp {
     /// It called tools, or is the first of its turn.
     Needed,
     /// It is the last, unless there is new input.
@@ -63,7 +73,7 @@ pub enum FollowUp {
 
 /// How a turn ended by itself.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Completed,
     Interrupted,
     Failed(TurnError),
@@ -71,11 +81,11 @@ pub enum Outcome {
 
 /// The turn's end of the channel to its thread.
 #[derive(Clone, Debug)]
-pub struct Steps(mpsc::Sender<Vec<Step>>);
+pub(crate) struct Steps(mpsc::Sender<Vec<Step>>);
 
 /// The same end, for the thread itself: it does not keep the turn from being over.
 #[derive(Debug)]
-pub struct WeakSteps(mpsc::WeakSender<Vec<Step>>);
+pub(crate) struct WeakSteps(mpsc::WeakSender<Vec<Step>>);
 
 impl WeakSteps {
     /// `None` when the turn is over.

@@ -21,6 +21,7 @@ use crate::{
     error::ThreadError,
     settings::{Overrides, Settings, join},
     thread::{Snapshot, ThreadActor, ThreadHandle, ThreadState},
+    tools::check_dynamic_tools,
     world::World,
 };
 
@@ -87,6 +88,8 @@ impl Threads {
     }
 
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
+        check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
+            .map_err(ThreadError::DynamicTools)?;
         let given = Overrides::from(&mut params);
         let (config, settings) = self.configure(&given, None).await?;
         let meta = Meta {

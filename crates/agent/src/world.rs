@@ -7,7 +7,7 @@ use std::{
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
-use codicil_exec::Shell;
+use codicil_exec::{Sessions, Shell};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
@@ -24,6 +24,8 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    /// Commands that outlive the calls that started them, of all threads.
+    pub(crate) terminals: Sessions,
     shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, Connected>>,
 }
@@ -47,6 +49,7 @@ impl World {
             models,
             cwd,
             version,
+            terminals: Sessions::default(),
             shell: OnceCell::new(),
             providers: Mutex::default(),
         }

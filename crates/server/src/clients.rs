@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use codicil_agent::{Answer, Audience, Question};
+use codicil_agent::{Answer, Audience, Question, Withdraw};
 use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
 
 use crate::{outbox::Outbox, questions::Questions};
@@ -187,23 +187,22 @@ impl Audience for Clients {
         self.read().clients.values().for_each(|client| client.notify(frame));
     }
 
-    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question> {
+    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question {
         let rooms = self.read();
-        let subscribers = rooms.subscribers.get(thread)?;
         let (id, frame, answer) = self.0.questions.ask(thread, encode);
-        subscribers.iter().for_each(|client| client.ask(&frame));
-        let withdraw = Withdraw { id: id.clone(), clients: self.clone() };
-        Some(Question { id, answer, withdraw: Box::new(withdraw) })
+        rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
+        let withdraw = Withdrawal { id: id.clone(), clients: self.clone() };
+        Question { id, answer, withdraw: Withdraw(Box::new(withdraw)) }
     }
 }
 
 /// Takes a question back when whoever asked lets go of it.
-struct Withdraw {
+struct Withdrawal {
     id: RequestId,
     clients: Clients,
 }
 
-impl Drop for Withdraw {
+impl Drop for Withdrawal {
     fn drop(&mut self) {
         self.clients.0.questions.withdraw(&self.id);
     }

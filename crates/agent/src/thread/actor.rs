@@ -1,8 +1,11 @@
 //! The task that owns a thread. Its events are a closed list; each has its `on_…` method.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use codicil_protocol::{Frame, Notice, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification};
+use codicil_protocol::{
+    Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
+    TurnId,
+};
 use codicil_store::Record;
 use tokio::sync::mpsc;
 
@@ -10,6 +13,7 @@ use super::{Command, Elicitation, Reply, Snapshot, ThreadState, turns::ActiveTur
 use crate::{
     error::ThreadError,
     step::{Outcome, Step},
+    tools::{Report, Toolkit},
     world::World,
 };
 
@@ -18,6 +22,10 @@ pub(crate) struct ThreadActor {
     pub(super) world: Arc<World>,
     pub(super) state: ThreadState,
     pub(super) active: Option<ActiveTurn>,
+    pub(super) kit: Arc<Toolkit>,
+    /// Commands that have begun and are not complete; they may outlive their turn.
+    pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
+    pub(super) reports: mpsc::Receiver<Report>,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -25,6 +33,8 @@ pub(crate) struct ThreadActor {
 enum Event {
     Command(Command),
     Steps(Vec<Step>),
+    /// News of commands.
+    Report(Report),
     TurnOver(Outcome),
     /// Nobody holds the thread any more.
     Abandoned,
@@ -32,7 +42,8 @@ enum Event {
 
 impl ThreadActor {
     pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
-        Self { world, state, active: None, mailbox }
+        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), state.dynamic_tools.clone());
+        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, mailbox }
     }
 
     /// Runs until the thread is unloaded.
@@ -41,15 +52,18 @@ impl ThreadActor {
             match self.next_event().await {
                 Event::Command(Command::Unload(reply)) => {
                     self.end_active_turn().await;
+                    self.end_commands().await;
                     // Whoever asked may be gone; the thread ends all the same.
                     let _ = reply.send(Ok(()));
                     return;
                 }
                 Event::Command(command) => self.on_command(command).await,
                 Event::Steps(steps) => self.on_steps(steps).await,
+                Event::Report(report) => self.on_report(report).await,
                 Event::TurnOver(outcome) => self.on_turn_over(outcome).await,
                 Event::Abandoned => {
                     self.end_active_turn().await;
+                    self.end_commands().await;
                     return;
                 }
             }
@@ -57,14 +71,18 @@ impl ThreadActor {
     }
 
     async fn next_event(&mut self) -> Event {
-        let mailbox = self.mailbox.recv();
-        let Some(active) = &mut self.active else {
-            return mailbox.await.map_or(Event::Abandoned, Event::Command);
+        let turn = async {
+            match &mut self.active {
+                Some(active) => active.next_event().await.map_or_else(Event::TurnOver, Event::Steps),
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             biased;
-            command = mailbox => command.map_or(Event::Abandoned, Event::Command),
-            event = active.next_event() => event.map_or_else(Event::TurnOver, Event::Steps),
+            command = self.mailbox.recv() => command.map_or(Event::Abandoned, Event::Command),
+            // Before the turn: what a tool says of a command comes before what it says to the model.
+            Some(report) = self.reports.recv() => Event::Report(report),
+            event = turn => event,
         }
     }
 
@@ -86,6 +104,12 @@ impl ThreadActor {
             Command::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.git = git));
+            }
+            Command::CleanTerminals(reply) => {
+                let kit = self.kit.clone();
+                // Ends by itself, when the commands have. Not waited for: their ends are reported here.
+                tokio::spawn(async move { kit.end_terminals().await });
+                answer(reply, Ok(()));
             }
             Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             Command::Unload(_) => unreachable!("handled by run"),

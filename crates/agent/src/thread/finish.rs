@@ -12,7 +12,7 @@ use super::{
     actor::ThreadActor,
     turns::{ActiveTurn, context_record},
 };
-use crate::{error::TurnKind, step::Outcome};
+use crate::{clock::unix_now, error::TurnKind, step::Outcome};
 
 /// How long a turn that was told to stop may take to say what it had.
 const STOP_TIME: Duration = Duration::from_secs(5);
@@ -50,6 +50,7 @@ impl ThreadActor {
             (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
+        self.end_turn_commands().await;
         if active.kind == TurnKind::Review {
             self.finish_review(&mut active, status == TurnStatus::Interrupted).await;
         }
@@ -70,6 +71,7 @@ impl ThreadActor {
             self.accept(reply, ()).await;
         }
         self.say_end(active.id, status, error);
+        self.resolve_all(active.asked);
         self.sync_later();
     }
 
@@ -114,7 +116,7 @@ impl ThreadActor {
     }
 
     fn say_end(&mut self, id: codicil_protocol::TurnId, status: TurnStatus, error: Option<TurnError>) {
-        self.state.updated_at = super::state::unix_now();
+        self.state.updated_at = unix_now();
         match &error {
             None => self.set_status(ThreadStatus::Idle),
             Some(error) => {
@@ -142,7 +144,7 @@ impl ThreadActor {
 }
 
 /// An item whose work was cut off.
-fn cut_off(mut item: ThreadItem) -> ThreadItem {
+pub(super) fn cut_off(mut item: ThreadItem) -> ThreadItem {
     match &mut item {
         ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,
         ThreadItem::FileChange { status, .. } => *status = PatchApplyStatus::Failed,

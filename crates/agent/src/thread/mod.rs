@@ -1,8 +1,10 @@
 //! A loaded thread, as others hold it.
 
 mod actor;
+mod commands;
 mod compaction;
 mod finish;
+mod questions;
 mod request;
 mod review;
 mod rollback;
@@ -81,6 +83,7 @@ pub(crate) enum Command {
     Joined,
     SetName(String, Reply<()>),
     SetGit(Option<GitInfo>, Reply<()>),
+    CleanTerminals(Reply<()>),
     CountElicitation(Elicitation, Reply<u64>),
     /// Ends the thread. A running turn ends as interrupted first.
     Unload(Reply<()>),
@@ -169,6 +172,11 @@ impl ThreadHandle {
 
     pub fn set_git(&self, git: Option<GitInfo>) -> impl Future<Output = Result<(), ThreadError>> + use<> {
         self.ask(|reply| Command::SetGit(git, reply))
+    }
+
+    /// Ends the commands that run in the background.
+    pub fn clean_terminals(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(Command::CleanTerminals)
     }
 
     /// How many such questions there are now.

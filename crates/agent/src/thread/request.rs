@@ -1,7 +1,7 @@
 //! What the model is asked next: the history, and how to go on from it.
 
 use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
-use codicil_protocol::{ReasoningSummary, ResponseItem, TurnId, UserInput};
+use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 use codicil_store::Record;
 
 use super::{
@@ -70,6 +70,7 @@ impl ThreadActor {
             model: settings.model.clone(),
             instructions: self.instructions(&info),
             input,
+            tools: active.map(|active| active.offered.clone()).unwrap_or_default(),
             parallel_tool_calls: info.parallel_tool_calls,
             reasoning: info.reasons().then(|| self.reasoning(&info)),
             output_schema: active.and_then(|active| active.output_schema.clone()),
@@ -84,7 +85,12 @@ impl ThreadActor {
         }
         request.set_header("session_id", &self.state.id);
         request.set_header("x-client-request-id", &self.state.id);
-        let metadata = serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": "none" });
+        let sandbox = match &settings.sandbox {
+            SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => "none",
+            _ => "seccomp",
+        };
+        let metadata =
+            serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
         request
     }

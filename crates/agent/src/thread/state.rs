@@ -6,13 +6,13 @@ use codicil_config::EffectiveConfig;
 use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
-    GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem, ThreadStatus,
-    ThreadTokenUsage, TokenUsageBreakdown, UserInput,
+    DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
+    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, UserInput,
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Settings;
+use crate::{clock::unix_now, settings::Settings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -46,6 +46,8 @@ pub(crate) struct ThreadState {
     pub updated_at: i64,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
+    /// Tools that the client runs.
+    pub dynamic_tools: Vec<DynamicToolSpec>,
     pub raw_events: bool,
     pub elicitations: u64,
 }
@@ -94,6 +96,7 @@ impl ThreadState {
             updated_at: now,
             base_instructions: meta.base_instructions.clone(),
             developer_instructions: meta.developer_instructions.clone(),
+            dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
             elicitations: 0,
         }
@@ -187,16 +190,4 @@ pub(crate) fn no_usage() -> ThreadTokenUsage {
         reasoning_output_tokens: 0,
     };
     ThreadTokenUsage { total: zero.clone(), last: zero, model_context_window: None }
-}
-
-pub(crate) fn unix_now() -> i64 {
-    i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn unix_now_ms() -> i64 {
-    i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
-}
-
-fn since_epoch() -> std::time::Duration {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }

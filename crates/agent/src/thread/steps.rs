@@ -19,7 +19,7 @@ impl ThreadActor {
         }
     }
 
-    async fn on_step(&mut self, turn: &TurnId, step: Step) {
+    pub(super) async fn on_step(&mut self, turn: &TurnId, step: Step) {
         match step {
             Step::Told(frame) => self.tell(&frame),
             Step::Started(item) => self.on_started(turn, item),
@@ -33,6 +33,8 @@ impl ThreadActor {
             Step::Rerouted(to_model) => self.on_rerouted(turn, to_model),
             Step::Retrying(error) => self.report_error(turn, error, true),
             Step::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
+            Step::Ask { asking, reply } => self.on_ask(asking, reply),
+            Step::Answered(id) => self.on_answered(&id),
             Step::Next { follow_up, reply } => {
                 let request = self.next_request(turn, follow_up).await;
                 // A turn that was aborted meanwhile asks no more.

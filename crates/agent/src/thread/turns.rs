@@ -1,10 +1,10 @@
 //! Turns begin here: accepted, written, answered, announced, and only then at work.
 
-use codicil_model::Provider;
+use codicil_model::{Provider, Tools};
 use codicil_protocol::{
-    CodexErrorInfo, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted, ItemStartedNotification,
-    NonSteerableTurnKind, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnError, TurnId, TurnStartParams,
-    TurnStarted, TurnStartedNotification, TurnStatus, UserInput,
+    AskForApproval, CodexErrorInfo, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted,
+    ItemStartedNotification, NonSteerableTurnKind, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnError,
+    TurnId, TurnStartParams, TurnStarted, TurnStartedNotification, TurnStatus, UserInput, rpc::RequestId,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -19,12 +19,14 @@ use super::{
     Announced, Origin, Reply,
     actor::{ThreadActor, answer},
     review::Review,
-    state::unix_now_ms,
 };
 use crate::{
+    clock::unix_now_ms,
     error::{ThreadError, TurnKind},
     git,
+    settings::Settings,
     step::{Outcome, Step, Steps, WeakSteps},
+    tools::{Kind, Offer, Role, TurnTools},
     turn::{Show, TurnTask},
 };
 
@@ -43,6 +45,10 @@ pub(super) struct ActiveTurn {
     pub steered: Vec<Vec<UserInput>>,
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
+    /// Questions that nobody has answered yet.
+    pub asked: Vec<(RequestId, Kind)>,
+    /// What the model may call.
+    pub offered: Tools,
     /// Those who wait for the turn to be stopped.
     pub interrupts: Vec<Reply<Announced<()>>>,
     /// What only a review has.
@@ -78,6 +84,8 @@ impl ActiveTurn {
             first: None,
             steered: Vec::new(),
             open: BTreeMap::new(),
+            asked: Vec::new(),
+            offered: Tools::default(),
             interrupts: Vec::new(),
             review: None,
             compacted: false,
@@ -224,8 +232,34 @@ impl ThreadActor {
         output_schema: Option<Value>,
     ) -> ActiveTurn {
         let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
-        let run = |steps, cancel| TurnTask { thread, turn, provider, steps, cancel, show }.run();
-        ActiveTurn { origin, output_schema: output_schema.map(Arc::new), ..ActiveTurn::new(id, kind, run) }
+        let offered = self.offer(kind);
+        let (kit, config, settings) = (self.kit.clone(), self.state.config.clone(), self.tool_settings(kind));
+        let tools = offered.clone();
+        let run = |steps: Steps, cancel: CancellationToken| {
+            let tools =
+                TurnTools::new(kit, turn.clone(), settings, config, tools, steps.clone(), cancel.clone());
+            TurnTask { thread, turn, provider, steps, cancel, show, tools }.run()
+        };
+        let output_schema = output_schema.map(Arc::new);
+        ActiveTurn { origin, output_schema, offered, ..ActiveTurn::new(id, kind, run) }
+    }
+
+    fn offer(&self, kind: TurnKind) -> Tools {
+        let role = match kind {
+            TurnKind::Regular | TurnKind::Shell => Role::Main,
+            TurnKind::Review => Role::Reviewer,
+            TurnKind::Compact => return Tools::default(),
+        };
+        self.kit.tools(Offer::new(role, &self.state.config, self.model_info()))
+    }
+
+    /// What holds for the tools of a turn. A reviewer asks nobody.
+    fn tool_settings(&self, kind: TurnKind) -> Settings {
+        let mut settings = self.state.settings.clone();
+        if kind == TurnKind::Review {
+            settings.approval_policy = AskForApproval::Never;
+        }
+        settings
     }
 
     fn show(&self, kind: TurnKind) -> Show {

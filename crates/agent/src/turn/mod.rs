@@ -1,9 +1,9 @@
 //! A running turn: ask the model, show what it says, run the tools it calls, until it is done.
 
 mod compact;
+mod images;
 mod shell;
 mod stream;
-mod tools;
 mod web_search;
 
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use codicil_model::{ModelError, Provider, Request};
 use codicil_protocol::{ThreadId, TurnError, TurnId};
 use tokio_util::sync::CancellationToken;
 
-use crate::step::{Ask, FollowUp, Outcome, Step, Steps};
+use crate::{
+    step::{Ask, FollowUp, Outcome, Step, Steps},
+    tools::TurnTools,
+};
 
 pub use shell::ShellTask;
 use stream::{Reader, Response};
@@ -25,6 +28,7 @@ pub struct TurnTask {
     pub steps: Steps,
     pub cancel: CancellationToken,
     pub show: Show,
+    pub tools: TurnTools,
 }
 
 /// What of a response is shown to clients.
@@ -47,7 +51,8 @@ impl TurnTask {
                     Ok(Some(response)) => {
                         let is_last = response.calls.is_empty();
                         follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
-                        Ok(self.run_tools(response).await)
+                        self.tools.run(response.calls).await;
+                        Ok(!self.cancel.is_cancelled())
                     }
                     Ok(None) => Ok(false),
                     Err(error) => Err(error),
@@ -102,7 +107,9 @@ impl TurnTask {
                 }
                 flow = stream.next(&mut events) => flow,
             };
-            self.steps.report(reader.read(events.drain(..))).await;
+            let mut steps = reader.read(events.drain(..));
+            self.keep_images(&mut steps).await;
+            self.steps.report(steps).await;
             match flow {
                 Ok(codicil_model::Flow::More) => {}
                 Ok(codicil_model::Flow::Done) => {

@@ -11,8 +11,11 @@ use codicil_protocol::{
     ReasoningTextDelta, ReasoningTextDeltaNotification, ResponseItem, ThreadId, ThreadItem, TurnId,
 };
 
-use super::{Show, tools::Call, web_search};
-use crate::step::Step;
+use super::{Show, web_search};
+use crate::{
+    step::Step,
+    tools::{Call, call_of},
+};
 
 /// What a complete response leaves to do.
 #[derive(Debug, Default)]
@@ -208,15 +211,10 @@ impl Reader {
                 };
                 steps.push(Step::Completed { item: shown, context: vec![item] });
             }
-            ResponseItem::FunctionCall { call_id, name, .. } => {
-                self.response.calls.push(Call::Function { call_id: call_id.clone(), name: name.clone() });
+            _ => {
+                self.response.calls.extend(call_of(&item));
                 steps.push(Step::Context(vec![item]));
             }
-            ResponseItem::CustomToolCall { call_id, name, .. } => {
-                self.response.calls.push(Call::Custom { call_id: call_id.clone(), name: name.clone() });
-                steps.push(Step::Context(vec![item]));
-            }
-            _ => steps.push(Step::Context(vec![item])),
         }
     }
 

@@ -160,7 +160,7 @@ pub async fn background_terminals_clean(
     cx: Cx,
     params: ThreadBackgroundTerminalsCleanParams,
 ) -> Result<ThreadBackgroundTerminalsCleanResponse, RpcError> {
-    cx.threads().get(&params.thread_id)?;
+    cx.threads().get(&params.thread_id)?.clean_terminals().await?;
     Ok(ThreadBackgroundTerminalsCleanResponse {})
 }
 

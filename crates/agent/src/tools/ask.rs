@@ -1,0 +1,82 @@
+//! Asking people: the question goes out through the thread, the answer comes back here.
+
+use codicil_protocol::{Frame, Method, ThreadActiveFlag, rpc::RequestId};
+use tokio::sync::oneshot;
+
+use super::{TurnTools, call::Cancelled};
+use crate::{audience::Question, step::Step};
+
+/// A question that a thread is to put to its subscribers.
+pub(crate) struct Asking {
+    /// Makes the message once its id is known.
+    pub encode: Box<dyn Fn(&RequestId) -> Frame + Send>,
+    pub kind: Kind,
+}
+
+impl std::fmt::Debug for Asking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asking").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// What a question means for the thread while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A person decides. The thread shows that it waits, and everybody learns when it is over.
+    Approval,
+    /// A person answers.
+    UserInput,
+    /// A program answers; nobody has to look.
+    Call,
+}
+
+impl Kind {
+    pub fn flag(self) -> Option<ThreadActiveFlag> {
+        match self {
+            Self::Approval => Some(ThreadActiveFlag::WaitingOnApproval),
+            Self::UserInput => Some(ThreadActiveFlag::WaitingOnUserInput),
+            Self::Call => None,
+        }
+    }
+
+    /// Whether `serverRequest/resolved` tells that the question is over.
+    pub fn is_announced(self) -> bool {
+        self != Self::Call
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) enum Reply<T> {
+    Answer(T),
+    /// Something that is no answer to this question.
+    Nonsense,
+    /// The client reported an error.
+    Error,
+}
+
+impl TurnTools {
+    /// Asks the thread's subscribers and waits for the first answer.
+    pub(crate) async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        let encode = Box::new(move |id: &RequestId| Frame::request::<M>(id, &params));
+        let (reply, asked) = oneshot::channel();
+        self.steps.one(Step::Ask { asking: Asking { encode, kind }, reply }).await;
+        // A thread that is gone asks nobody.
+        let Question { id, answer, withdraw } = asked.await.map_err(|_| Cancelled)?;
+        let answer = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Err(Cancelled),
+            answer = answer => answer.map_err(|_| Cancelled)?,
+        };
+        drop(withdraw);
+        self.steps.one(Step::Answered(id)).await;
+        Ok(match answer {
+            Ok(result) => serde_json::from_str(result.get()).map_or(Reply::Nonsense, Reply::Answer),
+            Err(_) => Reply::Error,
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! May a command run? Looked up in the policies, and asked where these say so.
+
+use std::path::PathBuf;
+
+use codicil_command::{
+    Access, CommandLine, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions,
+    append_rule, command_actions, decide_command, decide_retry,
+};
+use codicil_protocol::{
+    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
+    AdditionalPermissionProfile, AskForApproval, CommandExecutionApproval,
+    CommandExecutionApprovalDecision as Answer, CommandExecutionRequestApprovalParams,
+    CommandExecutionStatus, SandboxPolicy,
+};
+
+use super::{Assessed, CommandEnd, CommandItem, TurnTools, Wanted};
+use crate::{
+    clock::unix_now_ms,
+    tools::{
+        ask::{Kind, Reply},
+        call::Cancelled,
+    },
+};
+
+/// What was decided about a command.
+pub(super) enum Verdict {
+    Run { sandboxed: bool },
+    No { status: CommandExecutionStatus, why: String },
+}
+
+/// Everything a decision depends on, owned, so that it can be made where blocking is allowed.
+struct Circumstances {
+    approval: AskForApproval,
+    sandbox: SandboxPolicy,
+    rules: Vec<PathBuf>,
+    grants: Grants,
+}
+
+impl Circumstances {
+    fn decide(&self, wanted: &Wanted, line: &CommandLine, how: Decide) -> Decision {
+        let (rules, errors) = Rules::load(&self.rules);
+        for error in errors {
+            tracing::warn!("{error}");
+        }
+        let (approval, sandbox, grants) = (&self.approval, &self.sandbox, &self.grants);
+        how(&request(wanted, line), &Policies { approval, sandbox, rules: &rules, grants })
+    }
+}
+
+type Decide = fn(&CommandRequest<'_>, &Policies<'_>) -> Decision;
+
+fn request<'a>(wanted: &'a Wanted, line: &'a CommandLine) -> CommandRequest<'a> {
+    CommandRequest {
+        line,
+        cwd: &wanted.cwd,
+        permissions: &wanted.permissions,
+        justification: wanted.justification.as_deref(),
+        prefix_rule: wanted.prefix_rule.as_deref(),
+    }
+}
+
+impl TurnTools {
+    /// Reads the command and finds out what the policies say about it.
+    pub(super) async fn assess(&self, wanted: &Wanted) -> Result<Assessed, Cancelled> {
+        let (circumstances, wanted) = (self.circumstances(), wanted.clone());
+        let assess = move || {
+            let line = CommandLine::new(wanted.argv.clone());
+            let decision = circumstances.decide(&wanted, &line, decide_command);
+            Assessed { actions: command_actions(&line), line, decision }
+        };
+        // Only a panic ends up in the error; then nothing is known, and nothing runs.
+        tokio::task::spawn_blocking(assess).await.map_err(|_| Cancelled)
+    }
+
+    fn circumstances(&self) -> Circumstances {
+        Circumstances {
+            approval: self.settings.approval_policy.clone(),
+            sandbox: self.settings.sandbox.clone(),
+            rules: self.rule_directories(),
+            grants: self.grants(),
+        }
+    }
+
+    /// What people have agreed to: for the thread, and for this turn.
+    pub(in crate::tools) fn grants(&self) -> Grants {
+        let mut grants = self.kit.grants().clone();
+        grants.access.extend(&self.turn_access());
+        grants
+    }
+
+    fn rule_directories(&self) -> Vec<PathBuf> {
+        vec![self.kit.world.config.home().path().join("rules")]
+    }
+
+    /// Asks whether a command may run. A person who cancels ends the turn.
+    pub(super) async fn ask_command(
+        &self,
+        wanted: &Wanted,
+        assessed: &Assessed,
+        item: &CommandItem,
+        question: &Question,
+    ) -> Result<Verdict, Cancelled> {
+        let params = self.approval_params(wanted, item, question);
+        let reply = self.ask::<CommandExecutionApproval>(params, Kind::Approval).await?;
+        let declined =
+            |why: &str| Ok(Verdict::No { status: CommandExecutionStatus::Declined, why: why.to_owned() });
+        let answer = match reply {
+            Reply::Answer(response) => response.decision,
+            Reply::Nonsense => return declined("rejected by user"),
+            Reply::Error => {
+                let why = "the client could not be asked for approval".to_owned();
+                return Ok(Verdict::No { status: CommandExecutionStatus::Failed, why });
+            }
+        };
+        match answer {
+            Answer::Accept => self.note_access(wanted),
+            Answer::AcceptForSession => {
+                let request = request(wanted, &assessed.line);
+                self.kit.grants().accept_command(&request, question);
+            }
+            Answer::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
+                self.amend_rules(execpolicy_amendment).await;
+                return Ok(Verdict::Run { sandboxed: false });
+            }
+            Answer::Cancel => {
+                let end = CommandEnd::without_run(CommandExecutionStatus::Declined);
+                self.say_ended(item, end).await;
+                return Err(self.interrupt());
+            }
+            // A rule about a host cannot answer a question about a command.
+            Answer::ApplyNetworkPolicyAmendment { .. } | Answer::Decline | Answer::Unrecognized(_) => {
+                return declined("rejected by user");
+            }
+        }
+        Ok(Verdict::Run { sandboxed: question.sandboxed })
+    }
+
+    /// What a command was given in addition holds for the rest of the turn.
+    fn note_access(&self, wanted: &Wanted) {
+        if let SandboxPermissions::WithAdditional(access) = &wanted.permissions {
+            self.turn_access().extend(access);
+        }
+    }
+
+    /// Asks whether a command that the sandbox stopped may run without. `None` when nobody is to be asked.
+    pub(super) async fn ask_retry(
+        &self,
+        wanted: &Wanted,
+        assessed: &Assessed,
+        item: &CommandItem,
+    ) -> Result<Option<Verdict>, Cancelled> {
+        let (circumstances, owned, line) = (self.circumstances(), wanted.clone(), assessed.line.clone());
+        let decide = move || circumstances.decide(&owned, &line, decide_retry);
+        match tokio::task::spawn_blocking(decide).await.map_err(|_| Cancelled)? {
+            Decision::Run { sandboxed } => Ok(Some(Verdict::Run { sandboxed })),
+            Decision::Refuse { .. } => Ok(None),
+            Decision::Ask(question) => self.ask_command(wanted, assessed, item, &question).await.map(Some),
+        }
+    }
+
+    fn approval_params(
+        &self,
+        wanted: &Wanted,
+        item: &CommandItem,
+        question: &Question,
+    ) -> CommandExecutionRequestApprovalParams {
+        let additional = match &wanted.permissions {
+            SandboxPermissions::WithAdditional(access) => Some(profile(access)),
+            SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => None,
+        };
+        CommandExecutionRequestApprovalParams {
+            thread_id: self.kit.thread.clone(),
+            turn_id: self.turn.clone(),
+            item_id: item.id.clone(),
+            started_at_ms: Some(unix_now_ms()),
+            approval_id: None,
+            reason: question.reason.clone(),
+            network_approval_context: None,
+            command: Some(item.command.clone()),
+            cwd: Some(item.cwd.clone()),
+            command_actions: Some(item.actions.clone()),
+            additional_permissions: additional,
+            proposed_execpolicy_amendment: question.amendment.clone(),
+            proposed_network_policy_amendments: None,
+            available_decisions: Some(question.decisions.clone()),
+        }
+    }
+
+    /// Writes a rule that somebody agreed to. The command runs even if that fails: it was agreed to as well.
+    async fn amend_rules(&self, words: Vec<String>) {
+        let rules = self.kit.world.config.home().path().join("rules");
+        let appended = tokio::task::spawn_blocking(move || append_rule(&rules, &words)).await;
+        match appended {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::error!("a rule could not be kept: {error}"),
+            Err(error) => tracing::error!("a rule could not be kept: {error}"),
+        }
+    }
+}
+
+/// What a command wants in addition, in the words of the protocol.
+fn profile(access: &Access) -> AdditionalPermissionProfile {
+    let paths = |paths: &[PathBuf]| {
+        let paths: Vec<_> = paths.iter().filter_map(AbsolutePathBuf::new).collect();
+        (!paths.is_empty()).then_some(paths)
+    };
+    let (read, write) = (paths(&access.read), paths(&access.write));
+    let has_files = read.is_some() || write.is_some();
+    AdditionalPermissionProfile {
+        network: access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
+        file_system: has_files.then_some(AdditionalFileSystemPermissions { read, write }),
+    }
+}

@@ -1,0 +1,204 @@
+//! Following a command: its output as it comes, its end, and what happens when it outlives its call.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use codicil_exec::{Ending, Exit, HeadTail, Report, SessionEvent, SessionId};
+use codicil_protocol::{CommandExecutionStatus, TurnId};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc,
+    time::{sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{CommandEnd, CommandItem, Ended, Ran, Screen, TurnTools, Wanted};
+use crate::{
+    step::Step,
+    tools::{
+        call::Cancelled,
+        kit::{Reports, Terminal, Toolkit},
+    },
+};
+
+/// What is told of a command that somebody other than itself ended.
+const ENDED_BY_OTHERS: i32 = -1;
+
+/// How long a command that was killed may take to be gone.
+const KILL_TIME: Duration = Duration::from_secs(1);
+
+/// A command at work, and what has been seen of it.
+pub(super) struct Running {
+    pub session: SessionId,
+    events: mpsc::Receiver<SessionEvent>,
+    screen: Screen,
+    turn: TurnId,
+    reports: Reports,
+    began: Instant,
+    leash: Leash,
+}
+
+/// Ends the command of a call that is dropped half way.
+struct Leash {
+    kit: Arc<Toolkit>,
+    session: SessionId,
+    /// Not once the command is over, or meant to go on.
+    is_held: bool,
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        let (true, Ok(runtime)) = (self.is_held, Handle::try_current()) else { return };
+        let (kit, session) = (self.kit.clone(), self.session);
+        // Ends with the command, which is killed at once.
+        runtime.spawn(async move { kit.world.terminals.end(&kit.owner, session).await });
+    }
+}
+
+/// The end of a session as the session tells it.
+struct Over {
+    exit: Exit,
+    ending: Ending,
+    ran: Duration,
+}
+
+/// How a call that follows a command is over.
+pub(super) enum Followed {
+    Ended(Ended),
+    /// The command goes on.
+    Yielded(Report),
+}
+
+impl Running {
+    pub fn new(
+        tools: &TurnTools,
+        item: &CommandItem,
+        session: SessionId,
+        events: mpsc::Receiver<SessionEvent>,
+    ) -> Self {
+        Self {
+            session,
+            events,
+            screen: Screen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
+            turn: tools.turn.clone(),
+            reports: tools.kit.reports.clone(),
+            began: Instant::now(),
+            leash: Leash { kit: tools.kit.clone(), session, is_held: true },
+        }
+    }
+
+    /// Shows the output until the command is over.
+    async fn watch(&mut self) -> Over {
+        while let Some(event) = self.events.recv().await {
+            match event {
+                SessionEvent::Output { chunk, .. } => {
+                    let told = self.screen.show(&chunk.bytes);
+                    self.reports.send(&self.turn, told.into_iter().collect()).await;
+                }
+                SessionEvent::Ended { exit, ending, ran, .. } => {
+                    self.leash.is_held = false;
+                    let told = self.screen.flush();
+                    self.reports.send(&self.turn, told.into_iter().collect()).await;
+                    return Over { exit, ending, ran };
+                }
+            }
+        }
+        // Sessions say when they end; one that does not was dropped with everything else.
+        Over { exit: Exit::Unknown, ending: Ending::Asked, ran: self.began.elapsed() }
+    }
+
+    /// Whether the command seems to have failed because of its sandbox.
+    pub fn looks_denied(&self, code: i32) -> bool {
+        codicil_sandbox::looks_denied(code, &self.screen.output().unwrap_or_default())
+    }
+
+    /// The end of a command that ended by itself, or by its time limit.
+    pub fn end(&self, ended: &Ended) -> CommandEnd {
+        CommandEnd::exited(ended.code, self.screen.output(), self.began.elapsed())
+    }
+
+    fn over(&self, over: &Over) -> CommandEnd {
+        match over.ending {
+            Ending::ByItself => CommandEnd::exited(over.exit.code(), self.screen.output(), over.ran),
+            Ending::Asked | Ending::Evicted => CommandEnd {
+                status: CommandExecutionStatus::Failed,
+                output: self.screen.output(),
+                exit_code: Some(ENDED_BY_OTHERS),
+                ran: Some(over.ran),
+            },
+        }
+    }
+}
+
+impl TurnTools {
+    /// Follows a command until it ends, or the call has waited long enough. An interrupted turn takes the
+    /// command with it.
+    pub(super) async fn follow(
+        &self,
+        wanted: &Wanted,
+        item: &CommandItem,
+        running: &mut Running,
+    ) -> Result<Followed, Cancelled> {
+        let began = running.began;
+        let impatience = async {
+            match wanted.patience {
+                Some(time) => sleep_until((began + time).into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(impatience);
+        let (terminals, owner, session) = (&self.kit.world.terminals, &self.kit.owner, running.session);
+        let over = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            over = running.watch() => Some(over),
+            () = &mut impatience => {
+                let report = terminals.wait(owner, session, Duration::ZERO).await;
+                // It may have ended in this very moment.
+                if let Ok(report) = report
+                    && report.exit.is_none()
+                {
+                    let waited = running.began.elapsed();
+                    return Ok(Followed::Yielded(Report { waited, ..report }));
+                }
+                Some(running.watch().await)
+            }
+        };
+        let Some(over) = over else {
+            terminals.end(owner, session).await;
+            let _ = timeout(KILL_TIME, running.watch()).await;
+            let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
+            self.say_ended(item, end).await;
+            return Err(Cancelled);
+        };
+        let report = terminals.wait(owner, session, KILL_TIME).await;
+        let code = match over.ending {
+            Ending::ByItself => over.exit.code(),
+            Ending::Asked | Ending::Evicted => ENDED_BY_OTHERS,
+        };
+        let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
+        let report = Report { id: session, output, exit: Some(over.exit), waited: over.ran };
+        Ok(Followed::Ended(Ended { code, ran: over.ran, timed_out: over.exit == Exit::TimedOut, report }))
+    }
+
+    /// The call is over and the command is not: somebody else follows it from here.
+    pub(super) fn leave_running(&self, item: &CommandItem, mut running: Running, report: Report) -> Ran {
+        let session = running.session;
+        running.leash.is_held = false;
+        let over = CancellationToken::new();
+        let terminal = Terminal { item: item.id.clone(), over: over.clone() };
+        self.kit.terminals().insert(session, terminal);
+        let (kit, item, turn) = (self.kit.clone(), item.clone(), self.turn.clone());
+        // Ends with the session, which ends with the thread.
+        tokio::spawn(async move {
+            let end = running.watch().await;
+            let step = Step::Completed { item: item.ended(running.over(&end)), context: Vec::new() };
+            kit.reports.send(&turn, vec![step]).await;
+            kit.terminals().remove(&session);
+            over.cancel();
+        });
+        Ran::Running { session, report }
+    }
+}

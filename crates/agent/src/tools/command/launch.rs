@@ -1,0 +1,105 @@
+//! Starting a command: its environment and its confinement.
+
+use codicil_command::{Access, SandboxPermissions};
+use codicil_config::InheritEnvironment;
+use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Size, Spec, add_tool_defaults};
+use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
+use codicil_sandbox::{Confinement, Grants, Prepared, Probe, SandboxError};
+use tokio::sync::mpsc;
+
+use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
+
+/// Events of a command that may wait for whoever follows it; a command that is further ahead waits.
+const EVENTS: usize = 16;
+
+impl TurnTools {
+    /// Starts the command and says so, unless that was said before. An error is told to the model; the
+    /// command's item is complete then.
+    pub(super) async fn launch(
+        &self,
+        wanted: &Wanted,
+        item: &mut CommandItem,
+        sandboxed: bool,
+        is_started: bool,
+    ) -> Result<Running, String> {
+        let (sender, events) = mpsc::channel(EVENTS);
+        let opened = match self.spec(wanted, sandboxed).await {
+            Ok(spec) => {
+                let opened = self.kit.world.terminals.open(&self.kit.owner, spec, Some(sender)).await;
+                opened.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        // A tool that waits for the end offers nothing to type into.
+        if let (Ok(session), CommandExecutionSource::UnifiedExecStartup) = (&opened, &wanted.source) {
+            item.process_id = Some(session.to_string());
+        }
+        if !is_started {
+            self.say_started(item).await;
+        }
+        match opened {
+            Ok(session) => Ok(Running::new(self, item, session, events)),
+            Err(why) => {
+                let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
+                self.say_ended(item, CommandEnd { output: Some(why.clone()), ..end }).await;
+                Err(why)
+            }
+        }
+    }
+
+    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<Spec, SandboxError> {
+        let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
+        spec.tty = wanted.tty.then(Size::default);
+        spec.timeout = wanted.timeout;
+        spec.stdin = Input::Null;
+        spec.reach = Reach::Session;
+        if sandboxed {
+            let prepared = self.confine(wanted).await?;
+            spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
+        }
+        Ok(spec)
+    }
+
+    /// Looks at the disk to find out what must stay as it is.
+    async fn confine(&self, wanted: &Wanted) -> Result<Prepared, SandboxError> {
+        let mut access = self.grants().access;
+        if let SandboxPermissions::WithAdditional(more) = &wanted.permissions {
+            access.extend(more);
+        }
+        let (policy, cwd) = (self.settings.sandbox.clone(), wanted.cwd.clone());
+        let prepare =
+            move || Confinement::new(&policy, &cwd, &sandbox_grants(access), Probe::cached())?.prepare();
+        match tokio::task::spawn_blocking(prepare).await {
+            Ok(prepared) => prepared,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    fn environment(&self, wanted: &Wanted) -> Environment {
+        let policy = environment_policy(&self.config.settings.shell_environment_policy);
+        let mut env = policy.apply(&std::env::vars_os().collect());
+        if wanted.source == CommandExecutionSource::UnifiedExecStartup {
+            add_tool_defaults(&mut env);
+        }
+        env.insert("CODEX_THREAD_ID".into(), self.kit.thread.to_string().into());
+        env
+    }
+}
+
+fn sandbox_grants(access: Access) -> Grants {
+    Grants { readable: access.read, writable: access.write, network: access.network }
+}
+
+fn environment_policy(set: &codicil_config::ShellEnvironmentPolicy) -> EnvironmentPolicy {
+    EnvironmentPolicy {
+        inherit: match set.inherit {
+            InheritEnvironment::All => Inherit::All,
+            InheritEnvironment::Core => Inherit::Core,
+            InheritEnvironment::None => Inherit::None,
+        },
+        ignore_default_excludes: set.ignore_default_excludes.unwrap_or(false),
+        exclude: set.exclude.clone(),
+        set: (*set.set).clone(),
+        include_only: set.include_only.clone(),
+    }
+}

@@ -1,0 +1,76 @@
+//! What a turn has made of the files, told whenever it has changed.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use codicil_patch::{Disk, Plan, TurnDiff, git_root};
+use codicil_protocol::{Frame, TurnDiffUpdated, TurnDiffUpdatedNotification};
+
+use super::TurnTools;
+use crate::step::Step;
+
+/// The diff of one turn. Nothing is looked at until the first patch.
+pub(super) struct Diff {
+    cwd: PathBuf,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    files: Option<TurnDiff>,
+    /// What was told last.
+    told: Option<String>,
+}
+
+impl Diff {
+    pub fn new(cwd: PathBuf) -> Self {
+        Self { cwd, state: Arc::default() }
+    }
+
+    /// Takes note of a patch that has been applied.
+    pub fn record(&self, plan: &Plan) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = || git_root(&self.cwd).unwrap_or_else(|| self.cwd.clone());
+        state.files.get_or_insert_with(|| TurnDiff::new(&root())).record(plan);
+    }
+
+    fn has_files(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).files.is_some()
+    }
+
+    /// The diff, if it is another than the one that was told. Reads files.
+    fn news(state: &Mutex<State>) -> Option<String> {
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let diff = match state.files.as_ref()?.diff(&Disk) {
+            Ok(diff) => diff.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!("the diff of a turn cannot be made: {error}");
+                return None;
+            }
+        };
+        if state.told.as_deref().unwrap_or_default() == diff {
+            return None;
+        }
+        state.told = Some(diff.clone());
+        Some(diff)
+    }
+}
+
+impl TurnTools {
+    /// Tells the diff of the turn if it has changed: patches do that, and so may any command.
+    pub(super) async fn refresh_diff(&self) {
+        if !self.diff.has_files() {
+            return;
+        }
+        let state = self.diff.state.clone();
+        let Ok(Some(diff)) = tokio::task::spawn_blocking(move || Diff::news(&state)).await else { return };
+        let params = TurnDiffUpdatedNotification {
+            thread_id: self.kit.thread.clone(),
+            turn_id: self.turn.clone(),
+            diff,
+        };
+        self.steps.one(Step::Told(Frame::notification::<TurnDiffUpdated>(&params))).await;
+    }
+}

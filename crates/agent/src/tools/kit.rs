@@ -1,0 +1,111 @@
+//! What the tools of a thread keep between turns.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_command::Grants;
+use codicil_exec::{Owner, SessionId};
+use codicil_model::Tools;
+use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::offer::Offer;
+use crate::{step::Step, world::World};
+
+/// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
+const REPORTS: usize = 32;
+
+/// The tools' side of a thread.
+pub(crate) struct Toolkit {
+    pub world: Arc<World>,
+    pub thread: ThreadId,
+    /// Whose terminals they are.
+    pub owner: Owner,
+    /// Tools that the client runs.
+    pub dynamic: Vec<DynamicToolSpec>,
+    pub reports: Reports,
+    /// What people have agreed to for the rest of the thread.
+    grants: Mutex<Grants>,
+    terminals: Mutex<HashMap<SessionId, Terminal>>,
+    /// The tools that were offered last, so that a list is made once and not for each turn.
+    offered: Mutex<Option<(Offer, Tools)>>,
+}
+
+/// A command that outlives the call that started it.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    pub item: ItemId,
+    /// Cancelled once its item is complete.
+    pub over: CancellationToken,
+}
+
+/// What happened in a turn that may be over by now.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub turn: TurnId,
+    pub steps: Vec<Step>,
+}
+
+/// The way from commands to the thread. Unlike the channel of a turn it does not keep the turn from ending.
+#[derive(Clone, Debug)]
+pub(crate) struct Reports(mpsc::Sender<Report>);
+
+impl Reports {
+    /// A thread that is gone is not told any more; it has ended its commands then.
+    pub async fn send(&self, turn: &TurnId, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            let _ = self.0.send(Report { turn: turn.clone(), steps }).await;
+        }
+    }
+}
+
+impl Toolkit {
+    pub fn new(
+        world: Arc<World>,
+        thread: ThreadId,
+        dynamic: Vec<DynamicToolSpec>,
+    ) -> (Arc<Self>, mpsc::Receiver<Report>) {
+        let (sender, reports) = mpsc::channel(REPORTS);
+        let owner = Owner::from(thread.to_string());
+        let kit = Self {
+            world,
+            thread,
+            owner,
+            dynamic,
+            reports: Reports(sender),
+            grants: Mutex::default(),
+            terminals: Mutex::default(),
+            offered: Mutex::default(),
+        };
+        (Arc::new(kit), reports)
+    }
+
+    pub fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tools of an offer.
+    pub fn tools(&self, offer: Offer) -> Tools {
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*offered {
+            Some((last, tools)) if *last == offer => tools.clone(),
+            _ => {
+                let tools = offer.tools(&self.dynamic);
+                *offered = Some((offer, tools.clone()));
+                tools
+            }
+        }
+    }
+
+    /// Ends every command that is still running in the background.
+    pub async fn end_terminals(&self) {
+        self.world.terminals.end_all(&self.owner).await;
+    }
+}

@@ -1,0 +1,106 @@
+//! Which tools a turn offers to the model, in the order in which the reference server does.
+
+use codicil_config::{EffectiveConfig, Feature};
+use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools};
+use codicil_protocol::{DynamicToolSpec, WebSearchMode};
+
+use super::specs;
+
+/// Everything the choice depends on. Two equal offers are the same list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Offer {
+    pub role: Role,
+    pub shell: ShellTools,
+    pub exec_permissions: bool,
+    pub request_permissions: bool,
+    pub apply_patch: bool,
+    /// `None` when the web is not to be searched; else whether it is the live one.
+    pub web_search: Option<bool>,
+    pub image_generation: bool,
+    pub view_image: bool,
+}
+
+/// For whom the tools are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A thread of a person's.
+    Main,
+    /// A reviewer of changes, who asks nobody and searches nothing.
+    Reviewer,
+}
+
+/// How commands are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShellTools {
+    None,
+    /// Sessions that can be typed into.
+    Sessions,
+    /// A call each.
+    Calls,
+}
+
+impl Offer {
+    pub fn new(role: Role, config: &EffectiveConfig, model: &ModelInfo) -> Self {
+        let has = |feature| config.features.enabled(feature);
+        let shell = match (has(Feature::ShellTool), has(Feature::UnifiedExec)) {
+            (false, _) => ShellTools::None,
+            (true, true) => ShellTools::Sessions,
+            (true, false) => ShellTools::Calls,
+        };
+        let web_search = match config.web_search().unwrap_or(WebSearchMode::Cached) {
+            WebSearchMode::Disabled => None,
+            mode => Some(mode == WebSearchMode::Live),
+        };
+        Self {
+            role,
+            shell,
+            exec_permissions: has(Feature::ExecPermissionApprovals),
+            request_permissions: has(Feature::RequestPermissionsTool),
+            apply_patch: model.apply_patch == ApplyPatch::Freeform || has(Feature::ApplyPatchFreeform),
+            web_search,
+            image_generation: has(Feature::ImageGeneration),
+            view_image: config.settings.view_image(),
+        }
+    }
+
+    /// The list, with the tools that the client runs at its end.
+    pub fn tools(&self, dynamic: &[DynamicToolSpec]) -> Tools {
+        let mut tools = self.built_in();
+        if self.role == Role::Main {
+            // A client that brings a tool of the same name means its own.
+            tools.retain(|spec| !dynamic.iter().any(|tool| tool.name == spec.name()));
+            let shown = dynamic.iter().filter(|tool| tool.defer_loading != Some(true));
+            tools.extend(shown.map(specs::dynamic));
+        }
+        Tools::new(tools)
+    }
+
+    fn built_in(&self) -> Vec<ToolSpec> {
+        let main = self.role == Role::Main;
+        let mut tools = match self.shell {
+            ShellTools::None => Vec::new(),
+            ShellTools::Sessions => vec![specs::exec_command(self.exec_permissions), specs::write_stdin()],
+            ShellTools::Calls => vec![specs::shell_command(self.exec_permissions)],
+        };
+        let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
+            if wanted {
+                tools.push(spec());
+            }
+        };
+        offer(true, specs::update_plan);
+        offer(main, specs::request_user_input);
+        offer(main && self.request_permissions, specs::request_permissions);
+        offer(self.apply_patch, specs::apply_patch);
+        if let (true, Some(external_web_access)) = (main, self.web_search) {
+            tools.push(ToolSpec::WebSearch { external_web_access });
+        }
+        let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
+            if wanted {
+                tools.push(spec());
+            }
+        };
+        offer(main && self.image_generation, || ToolSpec::ImageGeneration);
+        offer(self.view_image, specs::view_image);
+        tools
+    }
+}

@@ -1,0 +1,178 @@
+//! `apply_patch`: edits to files, shown before they are made, and made as a whole or not at all.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use codicil_command::{PatchDecision, Policies, Rules, WritableRoots, decide_patch};
+use codicil_patch::{Disk, Durability, Files, Follow, Invocation, Patch, Plan};
+use codicil_protocol::{
+    FileChangeApproval, FileChangeApprovalDecision as Answer, FileChangeOutputDelta,
+    FileChangeOutputDeltaNotification, FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId,
+    PatchApplyStatus, ThreadItem,
+};
+use serde::Deserialize;
+
+use super::{
+    TurnTools,
+    ask::{Kind, Reply},
+    call::{Call, Cancelled, Input, Output, say},
+};
+use crate::{clock::unix_now_ms, step::Step};
+
+/// The arguments of the patch tool where it is a function.
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(alias = "patch")]
+    input: String,
+}
+
+/// A patch that fits the files, and what the policies say to it.
+struct Planned {
+    plan: Arc<Plan>,
+    changes: Vec<FileUpdateChange>,
+    decision: PatchDecision,
+}
+
+impl TurnTools {
+    pub(super) async fn apply_patch_call(&self, call: &Call) -> Result<Output, Cancelled> {
+        let patch = match &call.input {
+            Input::Text(text) => text.clone(),
+            Input::Arguments(_) => match call.arguments::<Arguments>() {
+                Ok(arguments) => arguments.input,
+                Err(told) => return Ok(told),
+            },
+        };
+        self.apply_patch(call, patch, self.settings.cwd.clone()).await
+    }
+
+    /// A patch that came as a shell command.
+    pub(super) async fn apply_patch_of_command(
+        &self,
+        call: &Call,
+        found: Invocation,
+        cwd: &Path,
+    ) -> Result<Output, Cancelled> {
+        let cwd = cwd.join(found.workdir.unwrap_or_default());
+        self.apply_patch(call, found.patch, cwd).await
+    }
+
+    async fn apply_patch(&self, call: &Call, patch: String, cwd: PathBuf) -> Result<Output, Cancelled> {
+        let began = Instant::now();
+        let planned = match self.plan_patch(patch, cwd).await? {
+            Ok(planned) => planned,
+            Err(why) => return Ok(say(format!("apply_patch verification failed: {why}"))),
+        };
+        let id = call.item_id();
+        let item =
+            |status| ThreadItem::FileChange { id: id.clone(), changes: planned.changes.clone(), status };
+        if let PatchDecision::Refuse { why } = &planned.decision {
+            return Ok(say(format!("patch rejected: {why}")));
+        }
+        self.started(item(PatchApplyStatus::InProgress)).await;
+        if planned.decision == PatchDecision::Ask {
+            match self.ask_patch(&id, &planned.plan).await {
+                Ok(None) => {}
+                Ok(Some((status, why))) => {
+                    self.completed(item(status)).await;
+                    return Ok(say(why));
+                }
+                Err(Cancelled) => {
+                    self.completed(item(PatchApplyStatus::Declined)).await;
+                    return Err(Cancelled);
+                }
+            }
+        }
+        match self.write_patch(planned.plan.clone()).await {
+            Ok(()) => {
+                let summary = planned.plan.summary();
+                self.say_patched(&id, summary.clone()).await;
+                self.completed(item(PatchApplyStatus::Completed)).await;
+                self.diff.record(&planned.plan);
+                self.refresh_diff().await;
+                Ok(say(result_text(0, began.elapsed(), &summary)))
+            }
+            Err(why) => {
+                self.completed(item(PatchApplyStatus::Failed)).await;
+                Ok(say(result_text(1, began.elapsed(), &why)))
+            }
+        }
+    }
+
+    /// Reads the patch and the files. The inner error is for the model.
+    async fn plan_patch(&self, patch: String, cwd: PathBuf) -> Result<Result<Planned, String>, Cancelled> {
+        let grants = self.grants();
+        let (approval, sandbox) = (self.settings.approval_policy.clone(), self.settings.sandbox.clone());
+        let home = self.settings.cwd.clone();
+        let plan = move || {
+            let patch = Patch::parse(&patch).map_err(|error| error.to_string())?;
+            let plan = Plan::new(&patch, &cwd, &Disk).map_err(|error| error.to_string())?;
+            let tmpdir = std::env::var_os("TMPDIR").map(PathBuf::from);
+            let roots = WritableRoots::new(&sandbox, &home, tmpdir.as_deref(), &grants.access)
+                .resolved(|path| Disk.resolve(path, Follow::Links).unwrap_or_else(|_| path.to_owned()));
+            // Rules are about commands; they have nothing to say here.
+            let (rules, grants) = (&Rules::default(), &grants);
+            let policies = Policies { approval: &approval, sandbox: &sandbox, rules, grants };
+            let decision = decide_patch(plan.places(), &roots, &policies);
+            Ok(Planned { changes: plan.file_changes(), plan: Arc::new(plan), decision })
+        };
+        tokio::task::spawn_blocking(plan).await.map_err(|_| Cancelled)
+    }
+
+    /// Asks whether the edits may be made. `None` means yes.
+    async fn ask_patch(
+        &self,
+        id: &ItemId,
+        plan: &Plan,
+    ) -> Result<Option<(PatchApplyStatus, String)>, Cancelled> {
+        let params = FileChangeRequestApprovalParams {
+            thread_id: self.kit.thread.clone(),
+            turn_id: self.turn.clone(),
+            item_id: id.clone(),
+            started_at_ms: Some(unix_now_ms()),
+            reason: None,
+            grant_root: None,
+        };
+        let declined = || Some((PatchApplyStatus::Declined, "patch rejected by user".to_owned()));
+        Ok(match self.ask::<FileChangeApproval>(params, Kind::Approval).await? {
+            Reply::Answer(response) => match response.decision {
+                Answer::Accept => None,
+                Answer::AcceptForSession => {
+                    self.kit.grants().accept_files(plan.places());
+                    None
+                }
+                Answer::Cancel => return Err(self.interrupt()),
+                Answer::Decline | Answer::Unrecognized(_) => declined(),
+            },
+            Reply::Nonsense => declined(),
+            Reply::Error => {
+                let why = "patch rejected: the client could not be asked for approval".to_owned();
+                Some((PatchApplyStatus::Failed, why))
+            }
+        })
+    }
+
+    async fn write_patch(&self, plan: Arc<Plan>) -> Result<(), String> {
+        let write = move || codicil_patch::apply(&plan, &Disk, Durability::Cached);
+        match tokio::task::spawn_blocking(write).await {
+            Ok(written) => written.map_err(|error| error.to_string()),
+            Err(_) => Err("internal error; the server's log has the details".to_owned()),
+        }
+    }
+
+    async fn say_patched(&self, id: &ItemId, delta: String) {
+        let params = FileChangeOutputDeltaNotification {
+            thread_id: self.kit.thread.clone(),
+            turn_id: self.turn.clone(),
+            item_id: id.clone(),
+            delta,
+        };
+        self.steps.one(Step::Told(Frame::notification::<FileChangeOutputDelta>(&params))).await;
+    }
+}
+
+fn result_text(code: i32, took: Duration, output: &str) -> String {
+    format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", took.as_secs_f64())
+}
