@@ -11,6 +11,7 @@ mod mutation;
 mod order;
 mod params;
 mod threads;
+mod tools;
 mod turns;
 mod unix;
 

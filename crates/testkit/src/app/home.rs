@@ -45,7 +45,9 @@ impl Home {
 
 fn configuration(keys: &str, model_url: Option<String>) -> String {
     let Some(url) = model_url else { return keys.to_owned() };
-    let mut text = "model = \"mock-model\"\nmodel_provider = \"mock\"\n".to_owned();
+    // Commands must not depend on the profile of whoever runs the test.
+    let mut text =
+        "model = \"mock-model\"\nmodel_provider = \"mock\"\nallow_login_shell = false\n".to_owned();
     // Keys of the top level must come before the first table, the test's own tables may follow.
     text.push_str(keys);
     let _ = write!(

@@ -1,0 +1,160 @@
+//! Commands: what they may do, what is shown of them, what the model is told.
+
+use codicil_protocol::{CommandExecutionOutputDelta, CommandExecutionStatus, TurnStatus};
+use codicil_testkit::{App, Script};
+use serde_json::json;
+
+use super::{command_end, free_thread, thread, told};
+
+#[tokio::test]
+async fn a_command_is_shown_from_its_start_to_its_end() {
+    let mut app = App::start(
+        Script::new()
+            .call("exec_command", json!({ "cmd": "printf 'a\\nb\\n'" }))
+            .call_id("c")
+            .then()
+            .say("Done"),
+    )
+    .await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "run").await;
+
+    let seen = app.rest().await;
+    let started = seen.find("← item/started commandExecution").unwrap();
+    let shown = seen.find("← item/commandExecution/outputDelta <a\\nb\\n>").unwrap();
+    let ended = seen.find("completed exit 0").unwrap();
+    assert!(started < shown && shown < ended && ended < seen.find("agentMessage <Done>").unwrap(), "{seen}");
+    let told = told(&app, "c");
+    assert!(told.contains("Process exited with code 0") && told.ends_with("Output:\na\nb\n"), "{told}");
+}
+
+#[tokio::test]
+async fn the_sandbox_holds_and_the_model_is_told() {
+    let mut app = App::start(
+        Script::new().call("exec_command", json!({ "cmd": "touch made" })).call_id("c").then().say("No"),
+    )
+    .await;
+    let thread = thread(&mut app, json!({ "approvalPolicy": "never", "sandbox": "read-only" })).await;
+    app.start_turn(&thread, "run").await;
+
+    let (status, code, _) = command_end(&mut app).await;
+    assert_eq!((status, code), (CommandExecutionStatus::Failed, Some(1)));
+    app.rest().await;
+    assert!(!app.workspace().join("made").exists());
+    assert!(told(&app, "c").starts_with("exec_command failed for "), "{}", told(&app, "c"));
+}
+
+#[tokio::test]
+async fn in_the_workspace_files_can_be_written_but_not_elsewhere() {
+    let config = "[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n";
+    let outside = tempfile::tempdir().unwrap();
+    let line = format!("echo in > inside; echo out > {}/outside", outside.path().display());
+    let script = Script::new().call("exec_command", json!({ "cmd": line })).then().say("Done");
+    let mut app = App::builder().config(config).script(script).start().await;
+    let thread = thread(&mut app, json!({ "approvalPolicy": "never", "sandbox": "workspace-write" })).await;
+    app.run_turn(&thread, "run").await;
+
+    assert_eq!(std::fs::read_to_string(app.workspace().join("inside")).unwrap(), "in\n");
+    assert!(!outside.path().join("outside").exists());
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_response_run_beside_each_other() {
+    // Each waits for the file of the other, so one after the other would never end.
+    let meet = |own: &str, other: &str| json!({ "cmd": format!("touch {own}; until [ -e {other} ]; do sleep 0.01; done; echo met") });
+    let script = Script::new()
+        .call("exec_command", meet("one", "two"))
+        .call_id("a")
+        .call("exec_command", meet("two", "one"))
+        .call_id("b")
+        .then()
+        .say("Done");
+    let mut app = App::start(script).await;
+    let thread = free_thread(&mut app).await;
+    app.run_turn(&thread, "run").await;
+
+    assert!(told(&app, "a").ends_with("met\n") && told(&app, "b").ends_with("met\n"));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn an_interrupted_command_ends_with_what_it_wrote_and_leaves_nothing_behind() {
+    let line = "sleep 1000 & echo $! > pid; echo started; wait";
+    let mut app = App::start(Script::new().call("exec_command", json!({ "cmd": line })).call_id("c")).await;
+    let thread = free_thread(&mut app).await;
+    let turn = app.start_turn(&thread, "run").await;
+    app.until::<CommandExecutionOutputDelta>().await;
+    let pid = std::fs::read_to_string(app.workspace().join("pid")).unwrap();
+
+    app.interrupt(&turn).await;
+
+    let (status, code, output) = command_end(&mut app).await;
+    assert_eq!((status, code, output.as_deref()), (CommandExecutionStatus::Failed, None, Some("started\n")));
+    let rest = app.rest().await;
+    assert!(rest.ends_with("← turn/completed interrupted"), "{rest}");
+    let left = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(left.is_empty() || left.contains(") Z "), "a process is left: {left}");
+    // The history must be one that a model accepts: the call has an output.
+    app.model().push(Script::new().say("Back"));
+    assert_eq!(app.run_turn(&thread, "go on").await.status, TurnStatus::Completed);
+    assert_eq!(told(&app, "c"), "aborted by user");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_shell_command_has_a_time_limit() {
+    let script = Script::new()
+        .call("shell_command", json!({ "command": "echo on; sleep 1000", "timeout_ms": 300 }))
+        .call_id("c")
+        .then()
+        .say("Too slow");
+    let config = "[features]\nunified_exec = false\n";
+    let mut app = App::builder().config(config).script(script).start().await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "run").await;
+
+    let (status, code, output) = command_end(&mut app).await;
+    assert_eq!((status, code, output.as_deref()), (CommandExecutionStatus::Failed, Some(124), Some("on\n")));
+    app.rest().await;
+    assert!(told(&app, "c").starts_with("Exit code: 124\n"), "{}", told(&app, "c"));
+}
+
+#[tokio::test]
+async fn what_the_model_cannot_mean_is_answered_with_words() {
+    let script = Script::new()
+        .call_text("exec_command", "{oops")
+        .call_id("a")
+        .call("no_such_tool", json!({}))
+        .call_id("b")
+        .call("write_stdin", json!({ "session_id": 4711 }))
+        .call_id("c")
+        .call("request_permissions", json!({ "permissions": {} }))
+        .call_id("d")
+        .then()
+        .say("Sorry");
+    let mut app = App::start(script).await;
+    let thread = free_thread(&mut app).await;
+    assert_eq!(app.run_turn(&thread, "run").await.status, TurnStatus::Completed);
+
+    assert!(told(&app, "a").starts_with("failed to parse function arguments: "), "{}", told(&app, "a"));
+    assert_eq!(told(&app, "b"), "unsupported call: no_such_tool");
+    assert_eq!(told(&app, "c"), "write_stdin failed: no session with id 4711");
+    assert_eq!(told(&app, "d"), "unsupported call: request_permissions", "its feature is off");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn long_output_is_cut_for_the_model_and_kept_for_people() {
+    let line = "yes 0123456789 | head -c 200000";
+    let script = Script::new().call("exec_command", json!({ "cmd": line })).call_id("c").then().say("Much");
+    let mut app = App::start(script).await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "run").await;
+
+    let (_, _, output) = command_end(&mut app).await;
+    assert_eq!(output.unwrap().len(), 200_000);
+    app.rest().await;
+    let told = told(&app, "c");
+    assert!(told.len() < 45_000 && told.contains("Original token count: 50000"), "{} bytes", told.len());
+}

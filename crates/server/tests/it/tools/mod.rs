@@ -1,0 +1,38 @@
+//! Tools that a model calls, as a client sees them.
+
+mod approvals;
+mod commands;
+mod others;
+mod patches;
+mod terminals;
+
+use codicil_protocol::{CommandExecutionStatus, ItemCompleted, Thread, ThreadItem, ThreadStartParams};
+use codicil_testkit::App;
+use serde_json::{Value, json};
+
+/// A thread without a sandbox, where nobody is asked.
+async fn free_thread(app: &mut App) -> Thread {
+    thread(app, json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" })).await
+}
+
+async fn thread(app: &mut App, params: Value) -> Thread {
+    let params: ThreadStartParams = serde_json::from_value(params).unwrap();
+    app.start_thread_with(params).await
+}
+
+/// What the model was told about a call.
+fn told(app: &App, call: &str) -> String {
+    let requests = app.model().requests();
+    let told = requests.iter().rev().find_map(|request| request.tool_output(call));
+    told.unwrap_or_else(|| panic!("the model was told nothing about {call}"))
+}
+
+/// The next command that is complete.
+async fn command_end(app: &mut App) -> (CommandExecutionStatus, Option<i32>, Option<String>) {
+    let is_command = |item: &ThreadItem| matches!(item, ThreadItem::CommandExecution { .. });
+    let completed = app.until_where::<ItemCompleted>(|completed| is_command(&completed.item)).await;
+    let ThreadItem::CommandExecution { status, exit_code, aggregated_output, .. } = completed.item else {
+        unreachable!("it was looked for")
+    };
+    (status, exit_code, aggregated_output)
+}

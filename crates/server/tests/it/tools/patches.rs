@@ -1,0 +1,119 @@
+//! Patches: shown, asked about, applied as a whole, and summed up for the turn.
+
+use std::fs;
+
+use codicil_protocol::{
+    FileChangeApproval, FileChangeApprovalDecision as Decision, FileChangeRequestApprovalResponse,
+    TurnDiffUpdated,
+};
+use codicil_testkit::{App, Script};
+use serde_json::json;
+
+use super::{free_thread, thread, told};
+
+const ADD: &str = "*** Begin Patch\n*** Add File: new.txt\n+one\n+two\n*** End Patch";
+
+fn patching(patch: &str) -> Script {
+    Script::new().custom_call("apply_patch", patch).call_id("p").then().say("Done")
+}
+
+#[tokio::test]
+async fn a_patch_inside_the_workspace_is_applied_at_once() {
+    let mut app = App::start(patching(ADD)).await;
+    let thread = thread(&mut app, json!({ "sandbox": "workspace-write" })).await;
+    app.start_turn(&thread, "write").await;
+
+    let diff = app.until::<TurnDiffUpdated>().await.diff;
+    assert!(diff.starts_with("diff --git a/new.txt b/new.txt\nnew file mode 100644\n"), "{diff}");
+    assert_eq!(fs::read_to_string(app.workspace().join("new.txt")).unwrap(), "one\ntwo\n");
+    app.rest().await;
+    assert!(told(&app, "p").starts_with("Exit code: 0\n"), "{}", told(&app, "p"));
+}
+
+#[tokio::test]
+async fn a_read_only_thread_asks_and_a_refusal_changes_nothing() {
+    let mut app = App::start(patching(ADD)).await;
+    let thread = thread(&mut app, json!({})).await;
+    app.start_turn(&thread, "write").await;
+
+    let question = app.expect_request::<FileChangeApproval>().await;
+    assert!(!app.workspace().join("new.txt").exists());
+    app.reply(&question, FileChangeRequestApprovalResponse { decision: Decision::Decline }).await;
+
+    let rest = app.rest().await;
+    assert_eq!(rest.matches("← item/completed fileChange declined").count(), 1, "{rest}");
+    assert!(!app.workspace().join("new.txt").exists());
+    assert_eq!(told(&app, "p"), "patch rejected by user");
+}
+
+#[tokio::test]
+async fn files_accepted_for_the_session_are_asked_about_once() {
+    let mut app = App::start(patching(ADD)).await;
+    let thread = thread(&mut app, json!({})).await;
+    app.start_turn(&thread, "write").await;
+    let question = app.expect_request::<FileChangeApproval>().await;
+    app.reply(&question, FileChangeRequestApprovalResponse { decision: Decision::AcceptForSession }).await;
+    app.rest().await;
+
+    let change = "*** Begin Patch\n*** Update File: new.txt\n@@\n one\n-two\n+three\n*** End Patch";
+    app.model().push(patching(change));
+    app.run_turn(&thread, "change").await;
+
+    assert_eq!(fs::read_to_string(app.workspace().join("new.txt")).unwrap(), "one\nthree\n");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_repository_keeps_its_metadata() {
+    let patch = "*** Begin Patch\n*** Add File: .git/hooks/pre-commit\n+#!/bin/sh\n*** End Patch";
+    let mut app = App::start(patching(patch)).await;
+    fs::create_dir(app.workspace().join(".git")).unwrap();
+    let thread = thread(&mut app, json!({ "sandbox": "workspace-write", "approvalPolicy": "never" })).await;
+    app.run_turn(&thread, "write").await;
+
+    assert!(!app.workspace().join(".git/hooks").exists());
+    assert!(told(&app, "p").starts_with("patch rejected: "), "{}", told(&app, "p"));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_patch_in_a_shell_command_is_a_patch() {
+    let line = format!("apply_patch <<'EOF'\n{ADD}\nEOF\n");
+    let script = Script::new().call("exec_command", json!({ "cmd": line })).call_id("p").then().say("Done");
+    let mut app = App::start(script).await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "write").await;
+
+    let rest = app.rest().await;
+    assert!(rest.contains("← item/completed fileChange completed") && !rest.contains("commandExecution"));
+    assert!(app.workspace().join("new.txt").exists());
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_fit_is_explained_and_shows_no_item() {
+    let patch = "*** Begin Patch\n*** Update File: missing.txt\n@@\n-a\n+b\n*** End Patch";
+    let mut app = App::start(patching(patch)).await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "write").await;
+
+    assert!(!app.rest().await.contains("fileChange"));
+    assert!(told(&app, "p").contains("`missing.txt` does not exist"), "{}", told(&app, "p"));
+}
+
+/// Changes that commands make to the same files belong to the turn too.
+#[tokio::test]
+async fn the_diff_of_a_turn_follows_what_is_on_the_disk() {
+    let script = Script::new()
+        .custom_call("apply_patch", ADD)
+        .then()
+        .call("exec_command", json!({ "cmd": "rm new.txt" }))
+        .then()
+        .say("Never mind");
+    let mut app = App::start(script).await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "write").await;
+
+    assert!(app.until::<TurnDiffUpdated>().await.diff.contains("+two"));
+    assert_eq!(app.until::<TurnDiffUpdated>().await.diff, "");
+    app.rest().await;
+}
