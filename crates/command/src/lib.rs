@@ -6,7 +6,8 @@
 //! | how is it shown? | [`CommandLine::display`], [`command_actions`] |
 //! | does it only read? could it do harm? | [`is_known_safe`], [`is_dangerous`] |
 //! | what do the user's rules say? | [`Rules`], [`Verdict`] |
-//! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`] |
+//! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`], [`decide_permissions`] |
+//! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
 //!
 //! Everything but [`Rules::load`] and [`append_rule`] is pure: the same input gives the same answer, and
 //! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
@@ -33,10 +34,11 @@ mod decide;
 
 pub use {
     actions::command_actions,
-    dangerous::is_dangerous,
+    dangerous::{is_dangerous, removes_by_force},
     decide::{
-        Access, CommandRequest, Decision, Grants, PatchDecision, Policies, Question, SandboxPermissions,
-        WritableRoots, decide_command, decide_patch, decide_retry,
+        Access, CommandRequest, Decision, Grants, Outcome, PatchDecision, PermissionsDecision, Policies,
+        Question, SandboxPermissions, Topic, WritableRoots, decide_command, decide_patch, decide_permissions,
+        decide_retry, settle_command, settle_patch, why_not_ask,
     },
     line::{CommandLine, Connector, PlainCommand},
     quote::join,

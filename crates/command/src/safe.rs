@@ -92,14 +92,13 @@ fn has_safe_arguments(command: &PlainCommand) -> bool {
         "find" => !words.iter().any(|word| FIND_ACTIONS.contains(word)),
         "git" => safe_git::is_safe(&words),
         "hostname" => words.is_empty(),
-        // Its one option sets a variable, which could be the path on which programs are looked for.
-        "printf" => words.first().is_some_and(|format| !format.starts_with('-')),
+        "printf" => words.first().is_some_and(|format| is_safe_format(format)),
         "rg" => !has_option(&words, "z", &["pre", "hostname-bin", "search-zip"]),
         "sed" => is_safe_sed(&words),
         "sort" => !has_option(&words, "o", &["output", "compress-program"]),
-        "tree" => !has_option(&words, "o", &["output"]),
-        // A second file is written.
-        "uniq" => words.iter().filter(|word| !word.starts_with('-')).count() <= 1,
+        // With `-R` it writes a page into every directory.
+        "tree" => !has_option(&words, "oR", &["output"]),
+        "uniq" => is_safe_uniq(&words),
         _ => false,
     }
 }
@@ -123,6 +122,22 @@ fn is_safe_date(words: &[&str]) -> bool {
     words
         .iter()
         .all(|word| word.starts_with('+') || matches!(*word, "-u" | "-R" | "-I" | "--utc" | "-Iseconds"))
+}
+
+/// An option of `printf` sets a variable, and so does `%n`; it could be the path on which programs are looked
+/// for. Some shells compute the arguments of numbers.
+fn is_safe_format(format: &str) -> bool {
+    let is_text = |conversion: &str| {
+        let conversion = conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
+        conversion.starts_with(['s', 'b', 'c', 'q'])
+    };
+    !format.starts_with('-') && format.replace("%%", "").split('%').skip(1).all(is_text)
+}
+
+/// A second file is written.
+fn is_safe_uniq(words: &[&str]) -> bool {
+    let is_option = |word: &&&str| word.starts_with('-') && **word != "-";
+    words.iter().all(|word| *word != "--") && words.iter().filter(|word| !is_option(word)).count() <= 1
 }
 
 /// `sed -n 5p` and `sed -n 1,20p file`: other scripts can write files and run programs.
@@ -174,6 +189,8 @@ mod tests {
                 "stat a",
                 "base64 a",
                 "printf 'a\\n'",
+                "printf '%-5s 100%%\\n' a",
+                "cat a | uniq -",
                 "command -v git",
                 "sort --reverse a",
             ],
@@ -203,6 +220,13 @@ mod tests {
                 "rg --pre=sh x",
                 "rg -z x",
                 "uniq in out",
+                "uniq - out",
+                "uniq -- -in out",
+                "tree -R -L 1 -H .",
+                "printf '%n' PATH",
+                "printf '%5.1n' PATH",
+                "printf '%d' 'a[$(x)]'",
+                "printf '%'",
                 "base64 -o out a",
                 "date -s 10:00",
                 "date 0101",
