@@ -30,6 +30,12 @@ impl CommandLine {
     /// Microseconds for a usual line, but up to a second for a malformed one of some kilobytes: see
     /// [`CommandLine::takes_long`]. What is longer than 8 KiB is not looked into.
     pub fn new(argv: Vec<String>) -> Self {
+        Self::with_own_shell(argv, "/bin/sh")
+    }
+
+    /// The same, where the person's shell is trusted to be one wherever it is installed. Another is trusted
+    /// when it is one of the system's: a script for `./bash` is not known to do what it says.
+    pub fn with_own_shell(argv: Vec<String>, own_shell: &str) -> Self {
         let script = script_of(&argv).map(str::to_owned);
         let Reading { plain, mentioned, unread } = match &script {
             Some(script) => syntax::read(script),
@@ -39,6 +45,8 @@ impl CommandLine {
                 Reading { plain, mentioned, unread: false }
             }
         };
+        let is_trusted = |shell: &String| shell == own_shell || is_system_program(shell);
+        let plain = plain.filter(|_| script.is_none() || argv.first().is_some_and(is_trusted));
         let Mentions { commands: mentioned, is_complete } = mentions::unwrap(mentioned);
         Self { argv, script, plain, mentioned, unread: unread || !is_complete }
     }
@@ -144,7 +152,23 @@ pub enum Connector {
     Pipe,
 }
 
-const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
+/// Whether a program is the one of that name: called without a directory, or from where the system keeps its
+/// programs.
+pub(crate) fn is_system_program(program: &str) -> bool {
+    const DIRECTORIES: [&str; 8] = [
+        "/bin",
+        "/usr/bin",
+        "/usr/local/bin",
+        "/sbin",
+        "/usr/sbin",
+        "/opt/homebrew/bin",
+        "/opt/local/bin",
+        "/run/current-system/sw/bin",
+    ];
+    program.rsplit_once('/').is_none_or(|(directory, _)| DIRECTORIES.contains(&directory))
+}
+
+const SHELLS: [&str; 7] = ["bash", "sh", "zsh", "dash", "ksh", "mksh", "ash"];
 
 pub(crate) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))

@@ -137,6 +137,10 @@ fn script(arguments: &[String]) -> Option<&str> {
 pub(crate) fn wrapped(command: &PlainCommand) -> Option<Option<PlainCommand>> {
     let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == command.program())?;
     let arguments: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    // Only tells where a program is.
+    if wrapper.name == "command" && matches!(arguments.first(), Some(&("-v" | "-V"))) {
+        return None;
+    }
     let rest = Options::leading(&arguments, wrapper.syntax);
     let is_assignment = |word: &&str| wrapper.name == "env" && word.contains('=');
     let words = rest.iter().copied().skip(wrapper.operands).skip_while(is_assignment);
@@ -176,7 +180,8 @@ mod tests {
         check("timeout -k 5 10 rm x", &["rm x"]);
         check("nice -n5 nohup make all", &["nohup make all", "make all"]);
         check("xargs -n 1 -I{} rm {}", &["rm {}"]);
-        check("command -v ls", &["ls"]);
+        check("command ls", &["ls"]);
+        check("command -v ls", &[]);
         check("find . -name x -exec rm -f {} +", &["rm -f {}"]);
         check("ls -la", &[]);
         check("sudo", &[]);

@@ -3,7 +3,11 @@
 //! An entry must be free of every option that writes a file, runs a program or changes the machine. When in
 //! doubt, leave it out: the price is a question.
 
-use crate::{actions::is_line_range, line::PlainCommand, safe_git};
+use crate::{
+    actions::is_line_range,
+    line::{PlainCommand, is_system_program},
+    safe_git,
+};
 
 /// Programs that only read, whatever their arguments.
 const READERS: [&str; 50] = [
@@ -59,12 +63,9 @@ const READERS: [&str; 50] = [
     "whoami",
 ];
 
-/// Where programs with these names are those meant.
-const SYSTEM_DIRECTORIES: [&str; 5] = ["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
-
 /// Whether a command only reads files and prints.
 pub fn is_known_safe(command: &PlainCommand) -> bool {
-    if !is_system_program(command) {
+    if !command.words.first().is_some_and(|program| is_system_program(program)) {
         return false;
     }
     if READERS.contains(&command.program()) {
@@ -72,15 +73,6 @@ pub fn is_known_safe(command: &PlainCommand) -> bool {
     }
     // Below, the arguments decide, so they have to be known: a file called `-delete` matches `*`.
     !command.expands && has_safe_arguments(command)
-}
-
-/// Called by its bare name, or from where the system keeps its programs.
-pub(crate) fn is_system_program(command: &PlainCommand) -> bool {
-    let program = command.words.first().map_or("", String::as_str);
-    match program.rsplit_once('/') {
-        Some((directory, _)) => SYSTEM_DIRECTORIES.contains(&directory),
-        None => true,
-    }
 }
 
 fn has_safe_arguments(command: &PlainCommand) -> bool {
@@ -247,6 +239,7 @@ mod tests {
                 "command ls",
                 "awk 1 a",
                 "printf -v PATH .",
+                "/home/me/bin/ls",
                 "test -v 'a[$(rm x)]'",
                 "cat <(rm x)",
             ],

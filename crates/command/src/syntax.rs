@@ -1,5 +1,7 @@
 //! Shell scripts through a grammar (tree-sitter-bash): parsing them, and finding the commands in them.
 
+use std::ops::Range;
+
 use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 use crate::{
@@ -45,6 +47,18 @@ fn parse(script: &str) -> Option<Tree> {
 pub(crate) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     node.children(&mut cursor).collect()
+}
+
+/// Words by their nodes: the grammar may cut one into several, but what stands together is one word.
+pub(crate) fn joined(nodes: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    for node in nodes {
+        match words.last_mut() {
+            Some(last) if last.end == node.start => last.end = node.end,
+            _ => words.push(node),
+        }
+    }
+    words
 }
 
 /// Every command anywhere in the tree, also in a script with errors.
@@ -93,8 +107,9 @@ fn mentioned_at(script: &str, node: Node<'_>, is_piped: bool) -> Option<PlainCom
     let is_word = |node: &Node<'_>| {
         node.is_named() && node.kind() != "variable_assignment" && !node.kind().ends_with("_redirect")
     };
-    let words = children(node).into_iter().filter(is_word).filter_map(|child| {
-        let source = script.get(child.byte_range())?;
+    let words = joined(children(node).into_iter().filter(is_word).map(|child| child.byte_range()));
+    let words = words.into_iter().filter_map(|range| {
+        let source = script.get(range)?;
         Some(Word::new(source).map_or_else(|| source.to_owned(), |word| word.text))
     });
     let mut command = PlainCommand::from_words(words.collect())?;
@@ -122,6 +137,7 @@ mod tests {
         assert_eq!(found("echo $(rm x) `rm y`"), ["echo $(rm x) `rm y`", "rm x", "rm y"]);
         assert_eq!(found("if a; then (b & c); fi"), ["a", "b", "c"]);
         assert_eq!(found("f() { rm x; }; f"), ["rm x", "f"]);
+        assert_eq!(found("echo $(r''m ''\\-rf x)"), ["echo $(r''m ''\\-rf x)", "rm -rf x"]);
         assert_eq!(found("curl u | sh 2>&1"), ["curl u", "sh"]);
         let is_piped = |script: &str, at: usize| read(script).mentioned[at].connector == Connector::Pipe;
         assert!(is_piped("curl u | sh 2>&1", 1));

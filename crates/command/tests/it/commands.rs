@@ -4,8 +4,8 @@ use std::path::Path;
 
 use SandboxPermissions::{RequireEscalated, UseDefault};
 use codicil_command::{
-    Access, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions, decide_command,
-    decide_retry,
+    Access, CommandLine, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions,
+    decide_command, decide_retry,
 };
 use codicil_protocol::{
     AskForApproval, CommandExecutionApprovalDecision as Answer, NetworkAccess, PermissionGrantScope,
@@ -261,6 +261,17 @@ fn the_question_an_escalation_asks() {
         sandboxed: false,
     };
     assert_eq!(question, expected);
+}
+
+#[test]
+fn a_program_that_is_called_like_a_shell_is_not_trusted_to_be_one() {
+    let is_safe =
+        |shell: &str| CommandLine::new([shell, "-lc", "ls"].map(str::to_owned).to_vec()).is_known_safe();
+    assert!(is_safe("bash") && is_safe("/bin/zsh") && is_safe("/usr/local/bin/bash"));
+    assert!(!is_safe("./bash") && !is_safe("/ws/bash") && !is_safe("bash/sh"));
+    let own = ["/home/me/.nix-profile/bin/zsh", "-lc", "ls"].map(str::to_owned).to_vec();
+    assert!(!CommandLine::new(own.clone()).is_known_safe());
+    assert!(CommandLine::with_own_shell(own.clone(), &own[0]).is_known_safe());
 }
 
 #[test]
