@@ -12,6 +12,42 @@
 //! Everything but [`Rules::load`] and [`append_rule`] is pure: the same input gives the same answer, and
 //! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
 //! is never a reason to give it more than the policy allows.
+//!
+//! From a call of the model to what happens, and what an answer changes:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use codicil_command::*;
+//! use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
+//!
+//! let sandbox = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+//! let (approval, mut rules, mut grants) = (AskForApproval::OnRequest, Rules::default(), Grants::default());
+//! // In an async function by `spawn_blocking`, if `CommandLine::takes_long`.
+//! let line = CommandLine::new(["/bin/bash", "-lc", "touch -c a"].map(str::to_owned).to_vec());
+//! let permissions = SandboxPermissions::RequireEscalated;
+//! let (cwd, justification) = (Path::new("/work"), Some("May I?"));
+//! let request = CommandRequest { line: &line, cwd, permissions: &permissions, justification, prefix_rule: None };
+//!
+//! let policies = Policies { approval: &approval, sandbox: &sandbox, rules: &rules, grants: &grants };
+//! let run = match decide_command(&request, &policies) {
+//!     Decision::Run { sandboxed } => Some(sandboxed),
+//!     Decision::Refuse { why } => panic!("the model is told: {why}"),
+//!     Decision::Ask(question) => {
+//!         assert_eq!(question.reason.as_deref(), Some("May I?"));
+//!         let answer = question.decisions[1].clone(); // as if somebody had chosen the second
+//!         match settle_command(&answer, &request, &question, &mut grants) {
+//!             Outcome::Accepted { amendment } => {
+//!                 amendment.iter().for_each(|words| rules.allow(words)); // and `append_rule`, on disk
+//!                 Some(question.sandboxed)
+//!             }
+//!             Outcome::Declined | Outcome::Cancelled => None,
+//!         }
+//!     }
+//! };
+//! assert_eq!(run, Some(false));
+//! assert_eq!(rules.judge(&line), Verdict::Allowed);
+//! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod line;
