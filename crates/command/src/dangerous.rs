@@ -13,7 +13,13 @@ const ALWAYS: [&str; 23] = [
     "usermod", "wipefs",
 ];
 
-/// Whether somebody should look at a command before it runs, even in a sandbox.
+/// Whether a command removes files without asking back.
+pub fn removes_by_force(command: &PlainCommand) -> bool {
+    let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    command.program() == "rm" && has_option(&words, "f", &["force"])
+}
+
+/// Whether somebody should look at a command before it runs without a sandbox.
 pub fn is_dangerous(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     match command.program() {

@@ -6,11 +6,48 @@
 //! | how is it shown? | [`CommandLine::display`], [`command_actions`] |
 //! | does it only read? could it do harm? | [`is_known_safe`], [`is_dangerous`] |
 //! | what do the user's rules say? | [`Rules`], [`Verdict`] |
-//! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`] |
+//! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`], [`decide_permissions`] |
+//! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
 //!
 //! Everything but [`Rules::load`] and [`append_rule`] is pure: the same input gives the same answer, and
 //! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
 //! is never a reason to give it more than the policy allows.
+//!
+//! From a call of the model to what happens, and what an answer changes:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use codicil_command::*;
+//! use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
+//!
+//! let sandbox = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+//! let (approval, mut rules, mut grants) = (AskForApproval::OnRequest, Rules::default(), Grants::default());
+//! // In an async function by `spawn_blocking`, if `CommandLine::takes_long`.
+//! let line = CommandLine::new(["/bin/bash", "-lc", "touch -c a"].map(str::to_owned).to_vec());
+//! let permissions = SandboxPermissions::RequireEscalated;
+//! let (cwd, justification) = (Path::new("/work"), Some("May I?"));
+//! let request = CommandRequest { line: &line, cwd, permissions: &permissions, justification, prefix_rule: None };
+//!
+//! let policies = Policies { approval: &approval, sandbox: &sandbox, rules: &rules, grants: &grants };
+//! let run = match decide_command(&request, &policies) {
+//!     Decision::Run { sandboxed } => Some(sandboxed),
+//!     Decision::Refuse { why } => panic!("the model is told: {why}"),
+//!     Decision::Ask(question) => {
+//!         assert_eq!(question.reason.as_deref(), Some("May I?"));
+//!         let answer = question.decisions[1].clone(); // as if somebody had chosen the second
+//!         match settle_command(&answer, &request, &question, &mut grants) {
+//!             Outcome::Accepted { amendment } => {
+//!                 amendment.iter().for_each(|words| rules.allow(words)); // and `append_rule`, on disk
+//!                 Some(question.sandboxed)
+//!             }
+//!             Outcome::Declined | Outcome::Cancelled => None,
+//!         }
+//!     }
+//! };
+//! assert_eq!(run, Some(false));
+//! assert_eq!(rules.judge(&line), Verdict::Allowed);
+//! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod line;
@@ -33,10 +70,11 @@ mod decide;
 
 pub use {
     actions::command_actions,
-    dangerous::is_dangerous,
+    dangerous::{is_dangerous, removes_by_force},
     decide::{
-        Access, CommandRequest, Decision, Grants, PatchDecision, Policies, Question, SandboxPermissions,
-        WritableRoots, decide_command, decide_patch, decide_retry,
+        Access, CommandRequest, Decision, Grants, Outcome, PatchDecision, PermissionsDecision, Policies,
+        Question, SandboxPermissions, Topic, WritableRoots, decide_command, decide_patch, decide_permissions,
+        decide_retry, settle_command, settle_patch, why_not_ask,
     },
     line::{CommandLine, Connector, PlainCommand},
     quote::join,

@@ -3,11 +3,16 @@
 use std::ops::Range;
 
 use crate::{
-    dangerous::is_dangerous,
-    mentions, quote,
+    dangerous::{is_dangerous, removes_by_force},
+    mentions::{self, Mentions},
+    quote,
     safe::is_known_safe,
     syntax::{self, Reading},
 };
+
+/// The time that a malformed script takes grows with the square of its length; up to this one it is at most
+/// some milliseconds.
+const QUICK: usize = 512;
 
 /// A command as it would be started, and what could be read from it.
 #[derive(Clone, Debug)]
@@ -21,7 +26,16 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// Takes program and arguments. For `bash -lc SCRIPT` and its kind the script is what counts.
+    ///
+    /// Microseconds for a usual line, but up to a second for a malformed one of some kilobytes: see
+    /// [`CommandLine::takes_long`]. What is longer than 8 KiB is not looked into.
     pub fn new(argv: Vec<String>) -> Self {
+        Self::with_own_shell(argv, "/bin/sh")
+    }
+
+    /// The same, where the person's shell is trusted to be one wherever it is installed. Another is trusted
+    /// when it is one of the system's: a script for `./bash` is not known to do what it says.
+    pub fn with_own_shell(argv: Vec<String>, own_shell: &str) -> Self {
         let script = script_of(&argv).map(str::to_owned);
         let Reading { plain, mentioned, unread } = match &script {
             Some(script) => syntax::read(script),
@@ -31,8 +45,15 @@ impl CommandLine {
                 Reading { plain, mentioned, unread: false }
             }
         };
-        let mentioned = mentions::unwrap(mentioned);
-        Self { argv, script, plain, mentioned, unread }
+        let is_trusted = |shell: &String| shell == own_shell || is_system_program(shell);
+        let plain = plain.filter(|_| script.is_none() || argv.first().is_some_and(is_trusted));
+        let Mentions { commands: mentioned, is_complete } = mentions::unwrap(mentioned);
+        Self { argv, script, plain, mentioned, unread: unread || !is_complete }
+    }
+
+    /// Whether reading this command could keep an async runtime waiting, and belongs to `spawn_blocking`.
+    pub fn takes_long(argv: &[String]) -> bool {
+        argv.iter().map(String::len).sum::<usize>() > QUICK
     }
 
     pub fn argv(&self) -> &[String] {
@@ -63,7 +84,7 @@ impl CommandLine {
         &self.mentioned
     }
 
-    /// Whether the line was too long to be looked into, so that nothing is known about it.
+    /// Whether the line, or a line within it, was too long to be looked into: what it mentions is not known.
     pub fn is_unread(&self) -> bool {
         self.unread
     }
@@ -76,6 +97,11 @@ impl CommandLine {
     /// Whether any of it could do harm that cannot be undone.
     pub fn is_dangerous(&self) -> bool {
         self.mentioned.iter().any(is_dangerous)
+    }
+
+    /// Whether any of it is `rm -f` or its kind: the accident that a sandbox does not prevent.
+    pub fn removes_by_force(&self) -> bool {
+        self.mentioned.iter().any(removes_by_force)
     }
 }
 
@@ -126,7 +152,23 @@ pub enum Connector {
     Pipe,
 }
 
-const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
+/// Whether a program is the one of that name: called without a directory, or from where the system keeps its
+/// programs.
+pub(crate) fn is_system_program(program: &str) -> bool {
+    const DIRECTORIES: [&str; 8] = [
+        "/bin",
+        "/usr/bin",
+        "/usr/local/bin",
+        "/sbin",
+        "/usr/sbin",
+        "/opt/homebrew/bin",
+        "/opt/local/bin",
+        "/run/current-system/sw/bin",
+    ];
+    program.rsplit_once('/').is_none_or(|(directory, _)| DIRECTORIES.contains(&directory))
+}
+
+const SHELLS: [&str; 7] = ["bash", "sh", "zsh", "dash", "ksh", "mksh", "ash"];
 
 pub(crate) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))

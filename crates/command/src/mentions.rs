@@ -3,13 +3,13 @@
 use crate::{
     line::{Connector, PlainCommand, is_shell},
     options::{Options, Syntax},
-    syntax,
+    syntax::{self, LONGEST_SCRIPT},
 };
 
 /// Commands within commands within commands are followed this far.
 const DEEPEST: usize = 4;
 
-/// Nor are more commands than this looked at: `find -exec find -exec …` multiplies.
+/// Nor are more commands within others looked at than this.
 const MOST: usize = 256;
 
 /// A program whose arguments are a command.
@@ -55,32 +55,73 @@ const WRAPPERS: [Wrapper; 22] = [
     wrapper("xargs", "InPLdaEs", &["replace", "max-args", "max-procs", "delimiter", "arg-file"], 0),
 ];
 
+/// Everything that was found.
+pub(crate) struct Mentions {
+    pub(crate) commands: Vec<PlainCommand>,
+    /// Whether all of it could be looked into.
+    pub(crate) is_complete: bool,
+}
+
 /// The commands, and those inside them.
-pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Vec<PlainCommand> {
+pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Mentions {
+    let mut search = Search { characters: LONGEST_SCRIPT, commands: MOST, is_complete: true };
     let mut all = Vec::new();
     let mut level = commands;
     for _ in 0..DEEPEST {
-        let room = MOST.saturating_sub(all.len() + level.len());
-        let inner = level.iter().flat_map(inner).take(room).collect();
+        let inner = search.inside(&level);
         all.append(&mut level);
         level = inner;
     }
+    let is_deeper = !search.inside(&level).is_empty();
     all.append(&mut level);
-    all
+    Mentions { commands: all, is_complete: search.is_complete && !is_deeper }
 }
 
-fn inner(command: &PlainCommand) -> Vec<PlainCommand> {
-    let arguments = command.arguments();
-    match command.program() {
-        program if is_shell(program) => {
-            script(arguments).map(syntax::read).map_or(Vec::new(), |r| r.mentioned)
+/// What may still be looked at. Ends also for a line that is made to multiply.
+struct Search {
+    characters: usize,
+    commands: usize,
+    is_complete: bool,
+}
+
+impl Search {
+    fn inside(&mut self, level: &[PlainCommand]) -> Vec<PlainCommand> {
+        let room = self.commands;
+        let mut found = Vec::new();
+        for command in level.iter().flat_map(|command| self.inner(command)) {
+            // `find -exec find -exec …` mentions the same many times.
+            if found.contains(&command) {
+                continue;
+            }
+            if found.len() == room {
+                self.is_complete = false;
+                break;
+            }
+            found.push(command);
         }
-        "eval" => syntax::read(&arguments.join(" ")).mentioned,
-        "find" => executed_by_find(arguments),
-        name => {
-            let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == name);
-            wrapper.and_then(|wrapper| wrapped(wrapper, command)).into_iter().collect()
+        self.commands -= found.len();
+        found
+    }
+
+    fn inner(&mut self, command: &PlainCommand) -> Vec<PlainCommand> {
+        let arguments = command.arguments();
+        match command.program() {
+            program if is_shell(program) => script(arguments).map_or(Vec::new(), |script| self.read(script)),
+            "eval" => self.read(&arguments.join(" ")),
+            "find" => executed_by_find(arguments),
+            _ => wrapped(command).flatten().into_iter().collect(),
         }
+    }
+
+    fn read(&mut self, script: &str) -> Vec<PlainCommand> {
+        let Some(left) = self.characters.checked_sub(script.len()) else {
+            self.is_complete = false;
+            return Vec::new();
+        };
+        self.characters = left;
+        let reading = syntax::read(script);
+        self.is_complete &= !reading.unread;
+        reading.mentioned
     }
 }
 
@@ -91,18 +132,22 @@ fn script(arguments: &[String]) -> Option<&str> {
     arguments.get(at + 1).map(String::as_str)
 }
 
-fn wrapped(wrapper: &Wrapper, command: &PlainCommand) -> Option<PlainCommand> {
+/// The command that a program such as `env` is given to run: `None` when it is no such program,
+/// `Some(None)` when it is given none.
+pub(crate) fn wrapped(command: &PlainCommand) -> Option<Option<PlainCommand>> {
+    let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == command.program())?;
     let arguments: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    // Only tells where a program is.
+    if wrapper.name == "command" && matches!(arguments.first(), Some(&("-v" | "-V"))) {
+        return None;
+    }
     let rest = Options::leading(&arguments, wrapper.syntax);
     let is_assignment = |word: &&str| wrapper.name == "env" && word.contains('=');
-    let mut words = rest.iter().copied().skip(wrapper.operands).skip_while(|word| is_assignment(word));
-    let mut inner = PlainCommand::from_words(words.by_ref().map(str::to_owned).collect())?;
+    let words = rest.iter().copied().skip(wrapper.operands).skip_while(is_assignment);
+    let inner = PlainCommand::from_words(words.map(str::to_owned).collect());
     // What reaches `env` through a pipe reaches the program that it starts.
-    inner.connector = command.connector;
-    if wrapper.name == "xargs" {
-        inner.connector = Connector::Start;
-    }
-    Some(inner)
+    let connector = if wrapper.name == "xargs" { Connector::Start } else { command.connector };
+    Some(inner.map(|inner| PlainCommand { connector, ..inner }))
 }
 
 fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {
@@ -118,6 +163,7 @@ fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::CommandLine;
 
     fn check(script: &str, expected: &[&str]) {
@@ -134,7 +180,8 @@ mod tests {
         check("timeout -k 5 10 rm x", &["rm x"]);
         check("nice -n5 nohup make all", &["nohup make all", "make all"]);
         check("xargs -n 1 -I{} rm {}", &["rm {}"]);
-        check("command -v ls", &["ls"]);
+        check("command ls", &["ls"]);
+        check("command -v ls", &[]);
         check("find . -name x -exec rm -f {} +", &["rm -f {}"]);
         check("ls -la", &[]);
         check("sudo", &[]);
@@ -149,5 +196,21 @@ mod tests {
         assert!(found(&["bash", "-lc", "sh -xc 'rm -rf x'"]).contains(&"rm -rf x".to_owned()));
         assert!(found(&["bash", "-c", "eval \"git push\""]).contains(&"git push".to_owned()));
         assert!(found(&["env", "bash", "-c", "git push && ls"]).contains(&"git push".to_owned()));
+    }
+
+    #[test]
+    fn what_is_too_much_to_look_at_is_told() {
+        let is_unread =
+            |script: &str| CommandLine::new(["bash", "-lc", script].map(str::to_owned).to_vec()).is_unread();
+        assert!(!is_unread("nice nice nice nice rm x"));
+        assert!(is_unread("nice nice nice nice nice rm x"));
+        let multiplying = format!("{} bash -c 'git push'", "find . -exec ".repeat(12));
+        assert!(is_unread(&multiplying));
+        let many = |last: usize| (1..=last).map(|number| format!("nice a{number}; ")).collect::<String>();
+        assert!(is_unread(&many(MOST + 1)));
+        assert!(!is_unread(&many(MOST)));
+        assert!(!is_unread(&"a; ".repeat(MOST + 1)));
+        let argv = ["env", "bash", "-c"].map(str::to_owned).into_iter().chain(["x ".repeat(9_000)]);
+        assert!(CommandLine::new(argv.collect()).is_unread());
     }
 }

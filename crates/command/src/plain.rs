@@ -11,7 +11,7 @@ use tree_sitter::{Node, Tree};
 
 use crate::{
     line::{Connector, PlainCommand},
-    syntax::{children, next_after},
+    syntax::{children, joined, next_after},
     word::Word,
 };
 
@@ -104,23 +104,17 @@ impl PlainReader<'_> {
     /// Where the words of a command are.
     fn word_ranges(&self, node: Node<'_>) -> Option<Vec<Range<usize>>> {
         const WORDS: [&str; 6] = ["command_name", "word", "number", "string", "raw_string", "concatenation"];
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        for child in children(node) {
-            let Range { start, end } = child.byte_range();
-            match ranges.last_mut() {
-                _ if start == end || !WORDS.contains(&child.kind()) => return None,
-                Some(last) if last.end == start => last.end = end,
-                Some(last) => {
-                    let gap = gap(self.script.get(last.end..start)?)?;
-                    if !gap.has_blank || gap.has_line {
-                        return None;
-                    }
-                    ranges.push(start..end);
-                }
-                None => ranges.push(start..end),
+        let children = children(node);
+        let is_word = |child: &Node<'_>| WORDS.contains(&child.kind()) && !child.byte_range().is_empty();
+        let words = joined(children.iter().map(Node::byte_range));
+        let is_apart = |pair: &[Range<usize>]| match pair {
+            [before, after] => {
+                let gap = self.script.get(before.end..after.start).and_then(gap);
+                gap.is_some_and(|gap| gap.has_blank && !gap.has_line)
             }
-        }
-        Some(ranges)
+            _ => true,
+        };
+        (children.iter().all(is_word) && words.windows(2).all(is_apart)).then_some(words)
     }
 
     fn words(&self, ranges: &[Range<usize>]) -> Option<(Vec<String>, bool)> {

@@ -3,7 +3,11 @@
 //! An entry must be free of every option that writes a file, runs a program or changes the machine. When in
 //! doubt, leave it out: the price is a question.
 
-use crate::{actions::is_line_range, line::PlainCommand, safe_git};
+use crate::{
+    actions::is_line_range,
+    line::{PlainCommand, is_system_program},
+    safe_git,
+};
 
 /// Programs that only read, whatever their arguments.
 const READERS: [&str; 50] = [
@@ -59,12 +63,9 @@ const READERS: [&str; 50] = [
     "whoami",
 ];
 
-/// Where programs with these names are those meant.
-const SYSTEM_DIRECTORIES: [&str; 5] = ["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
-
 /// Whether a command only reads files and prints.
 pub fn is_known_safe(command: &PlainCommand) -> bool {
-    if !is_system_program(command) {
+    if !command.words.first().is_some_and(|program| is_system_program(program)) {
         return false;
     }
     if READERS.contains(&command.program()) {
@@ -72,15 +73,6 @@ pub fn is_known_safe(command: &PlainCommand) -> bool {
     }
     // Below, the arguments decide, so they have to be known: a file called `-delete` matches `*`.
     !command.expands && has_safe_arguments(command)
-}
-
-/// Called by its bare name, or from where the system keeps its programs.
-pub(crate) fn is_system_program(command: &PlainCommand) -> bool {
-    let program = command.words.first().map_or("", String::as_str);
-    match program.rsplit_once('/') {
-        Some((directory, _)) => SYSTEM_DIRECTORIES.contains(&directory),
-        None => true,
-    }
 }
 
 fn has_safe_arguments(command: &PlainCommand) -> bool {
@@ -92,14 +84,13 @@ fn has_safe_arguments(command: &PlainCommand) -> bool {
         "find" => !words.iter().any(|word| FIND_ACTIONS.contains(word)),
         "git" => safe_git::is_safe(&words),
         "hostname" => words.is_empty(),
-        // Its one option sets a variable, which could be the path on which programs are looked for.
-        "printf" => words.first().is_some_and(|format| !format.starts_with('-')),
+        "printf" => words.first().is_some_and(|format| is_safe_format(format)),
         "rg" => !has_option(&words, "z", &["pre", "hostname-bin", "search-zip"]),
         "sed" => is_safe_sed(&words),
         "sort" => !has_option(&words, "o", &["output", "compress-program"]),
-        "tree" => !has_option(&words, "o", &["output"]),
-        // A second file is written.
-        "uniq" => words.iter().filter(|word| !word.starts_with('-')).count() <= 1,
+        // With `-R` it writes a page into every directory.
+        "tree" => !has_option(&words, "oR", &["output"]),
+        "uniq" => is_safe_uniq(&words),
         _ => false,
     }
 }
@@ -123,6 +114,22 @@ fn is_safe_date(words: &[&str]) -> bool {
     words
         .iter()
         .all(|word| word.starts_with('+') || matches!(*word, "-u" | "-R" | "-I" | "--utc" | "-Iseconds"))
+}
+
+/// An option of `printf` sets a variable, and so does `%n`; it could be the path on which programs are looked
+/// for. Some shells compute the arguments of numbers.
+fn is_safe_format(format: &str) -> bool {
+    let is_text = |conversion: &str| {
+        let conversion = conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
+        conversion.starts_with(['s', 'b', 'c', 'q'])
+    };
+    !format.starts_with('-') && format.replace("%%", "").split('%').skip(1).all(is_text)
+}
+
+/// A second file is written.
+fn is_safe_uniq(words: &[&str]) -> bool {
+    let is_option = |word: &&&str| word.starts_with('-') && **word != "-";
+    words.iter().all(|word| *word != "--") && words.iter().filter(|word| !is_option(word)).count() <= 1
 }
 
 /// `sed -n 5p` and `sed -n 1,20p file`: other scripts can write files and run programs.
@@ -174,6 +181,8 @@ mod tests {
                 "stat a",
                 "base64 a",
                 "printf 'a\\n'",
+                "printf '%-5s 100%%\\n' a",
+                "cat a | uniq -",
                 "command -v git",
                 "sort --reverse a",
             ],
@@ -203,6 +212,13 @@ mod tests {
                 "rg --pre=sh x",
                 "rg -z x",
                 "uniq in out",
+                "uniq - out",
+                "uniq -- -in out",
+                "tree -R -L 1 -H .",
+                "printf '%n' PATH",
+                "printf '%5.1n' PATH",
+                "printf '%d' 'a[$(x)]'",
+                "printf '%'",
                 "base64 -o out a",
                 "date -s 10:00",
                 "date 0101",
@@ -223,6 +239,7 @@ mod tests {
                 "command ls",
                 "awk 1 a",
                 "printf -v PATH .",
+                "/home/me/bin/ls",
                 "test -v 'a[$(rm x)]'",
                 "cat <(rm x)",
             ],

@@ -16,7 +16,8 @@ pub(crate) fn is_safe(words: &[&str]) -> bool {
         | "describe" | "shortlog" | "merge-base" | "name-rev" | "show-ref" | "for-each-ref" | "diff-tree"
         | "cat-file" | "whatchanged" | "var" | "version" => true,
         "grep" => !has_option(arguments, "O", &[]),
-        "branch" => lists(arguments, &["list", "l", "contains", "merged", "no-merged", "points-at"]),
+        // Older versions take `-l` for something else.
+        "branch" => lists(arguments, &["list", "contains", "merged", "no-merged", "points-at"]),
         "tag" => lists(arguments, &["list", "l", "contains", "merged", "no-merged", "points-at"]),
         "remote" => matches!(arguments, [] | ["-v" | "--verbose"] | ["get-url", _]),
         "stash" => matches!(arguments, ["list" | "show", ..]),

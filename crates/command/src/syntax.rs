@@ -1,5 +1,7 @@
 //! Shell scripts through a grammar (tree-sitter-bash): parsing them, and finding the commands in them.
 
+use std::ops::Range;
+
 use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
 
 /// Longer scripts are not looked into. The grammar's parser takes a time that grows with the square of some
 /// malformed texts, and cannot be stopped meanwhile: at this length that is half a second.
-const LONGEST_SCRIPT: usize = 8 * 1024;
+pub(crate) const LONGEST_SCRIPT: usize = 8 * 1024;
 
 /// What was found in a script.
 #[derive(Default)]
@@ -47,14 +49,43 @@ pub(crate) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut cursor).collect()
 }
 
+/// Words by their nodes: the grammar may cut one into several, but what stands together is one word.
+pub(crate) fn joined(nodes: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    for node in nodes {
+        match words.last_mut() {
+            Some(last) if last.end == node.start => last.end = node.end,
+            _ => words.push(node),
+        }
+    }
+    words
+}
+
 /// Every command anywhere in the tree, also in a script with errors.
 fn mentioned(script: &str, tree: &Tree) -> Vec<PlainCommand> {
     let mut commands = Vec::new();
     let mut cursor = tree.walk();
+    // For each node on the way from the root, whether its input is a pipe. Nodes know their siblings too,
+    // but take long to find them.
+    let mut piped = vec![false];
     loop {
-        commands.extend(mentioned_at(script, cursor.node()));
-        if !cursor.goto_first_child() && !next_after(&mut cursor) {
-            return commands;
+        let is_piped = piped.last().is_some_and(|piped| *piped);
+        commands.extend(mentioned_at(script, cursor.node(), is_piped));
+        if cursor.goto_first_child() {
+            piped.push(is_piped);
+            continue;
+        }
+        loop {
+            let is_pipe = matches!(cursor.node().kind(), "|" | "|&");
+            if cursor.goto_next_sibling() {
+                // Also all of `(…)`, `{ … }` and `while … done` behind it reads from the pipe.
+                piped.last_mut().into_iter().for_each(|piped| *piped |= is_pipe);
+                break;
+            }
+            if !cursor.goto_parent() {
+                return commands;
+            }
+            piped.pop();
         }
     }
 }
@@ -69,32 +100,24 @@ pub(crate) fn next_after(cursor: &mut TreeCursor<'_>) -> bool {
     true
 }
 
-fn mentioned_at(script: &str, node: Node<'_>) -> Option<PlainCommand> {
+fn mentioned_at(script: &str, node: Node<'_>, is_piped: bool) -> Option<PlainCommand> {
     if node.kind() != "command" {
         return None;
     }
     let is_word = |node: &Node<'_>| {
         node.is_named() && node.kind() != "variable_assignment" && !node.kind().ends_with("_redirect")
     };
-    let words = children(node).into_iter().filter(is_word).filter_map(|child| {
-        let source = script.get(child.byte_range())?;
+    let words = joined(children(node).into_iter().filter(is_word).map(|child| child.byte_range()));
+    let words = words.into_iter().filter_map(|range| {
+        let source = script.get(range)?;
         Some(Word::new(source).map_or_else(|| source.to_owned(), |word| word.text))
     });
     let mut command = PlainCommand::from_words(words.collect())?;
-    if is_piped(node) {
+    if is_piped {
         command.connector = Connector::Pipe;
     }
     command.span = node.byte_range();
     Some(command)
-}
-
-/// A redirection may stand around the command within its pipeline.
-fn is_piped(node: Node<'_>) -> bool {
-    let stage = match node.parent() {
-        Some(parent) if parent.kind() == "redirected_statement" => parent,
-        _ => node,
-    };
-    stage.prev_sibling().is_some_and(|before| matches!(before.kind(), "|" | "|&"))
 }
 
 #[cfg(test)]
@@ -114,8 +137,13 @@ mod tests {
         assert_eq!(found("echo $(rm x) `rm y`"), ["echo $(rm x) `rm y`", "rm x", "rm y"]);
         assert_eq!(found("if a; then (b & c); fi"), ["a", "b", "c"]);
         assert_eq!(found("f() { rm x; }; f"), ["rm x", "f"]);
+        assert_eq!(found("echo $(r''m ''\\-rf x)"), ["echo $(r''m ''\\-rf x)", "rm -rf x"]);
         assert_eq!(found("curl u | sh 2>&1"), ["curl u", "sh"]);
-        assert_eq!(read("curl u | sh 2>&1").mentioned[1].connector, Connector::Pipe);
+        let is_piped = |script: &str, at: usize| read(script).mentioned[at].connector == Connector::Pipe;
+        assert!(is_piped("curl u | sh 2>&1", 1));
+        assert!(is_piped("curl u | (cd x && sh)", 2));
+        assert!(!is_piped("curl u | tee x; sh", 2));
+        assert!(!is_piped("curl u && sh | cat", 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use codicil_protocol::CommandExecutionApprovalDecision as Answer;
 
 use crate::{
-    decide::{Access, Policies, policy::Topic},
+    decide::{Access, Grants, Policies, policy::Topic},
     line::CommandLine,
     rules::{Verdict, proposed_amendment},
 };
@@ -23,6 +23,18 @@ pub struct CommandRequest<'a> {
     pub justification: Option<&'a str>,
     /// The model's idea of a rule for commands like this.
     pub prefix_rule: Option<&'a [String]>,
+}
+
+impl CommandRequest<'_> {
+    /// What the command has beyond the sandbox policy, once it may run in a sandbox: everything that was
+    /// granted earlier, and what it asks for itself.
+    pub fn access(&self, grants: &Grants) -> Access {
+        let mut access = grants.access();
+        if let SandboxPermissions::WithAdditional(additional) = self.permissions {
+            access.extend(additional);
+        }
+        access
+    }
 }
 
 /// What the model says a command needs.
@@ -111,16 +123,23 @@ fn need(request: &CommandRequest<'_>, policies: &Policies<'_>, verdict: &Verdict
         SandboxPermissions::RequireEscalated if confines && !(is_safe && policies.reads_everything()) => {
             return Some(Need::Escape);
         }
-        SandboxPermissions::WithAdditional(access) if confines && !policies.grants.access.covers(access) => {
+        SandboxPermissions::WithAdditional(access)
+            if confines && !policies.grants.access().covers(access) =>
+        {
             return Some(Need::Access);
         }
         _ => {}
     }
-    // Without sandbox and without questions the user has said that everything goes.
-    if request.line.is_dangerous() && (confines || !policies.never_asks()) {
+    if needs_caution(request.line, policies) {
         return Some(Need::Caution);
     }
     (policies.trusts_nothing() && !is_safe).then_some(Need::Trust)
+}
+
+/// In a sandbox the usual accidents are few, and questions about daily work are a nuisance. Without one all
+/// that could do harm is asked about, unless there are no questions either: then everything goes.
+fn needs_caution(line: &CommandLine, policies: &Policies<'_>) -> bool {
+    if policies.confines() { line.removes_by_force() } else { line.is_dangerous() && !policies.never_asks() }
 }
 
 fn ask(
@@ -130,7 +149,7 @@ fn ask(
     verdict: &Verdict,
     sandboxed: bool,
 ) -> Decision {
-    if let Some(cause) = policies.no_question(need.topic()) {
+    if let Some(cause) = policies.why_not_ask(need.topic()) {
         return Decision::Refuse { why: format!("{cause}, and {}", need.obstacle()) };
     }
     let reason = match verdict {
@@ -150,10 +169,10 @@ fn ask(
 impl Need {
     fn topic(self) -> Topic {
         match self {
-            Self::Rule => Topic::Rule,
-            Self::Escape | Self::Caution => Topic::Sandbox,
-            Self::Access => Topic::Permissions,
-            Self::Trust => Topic::Trust,
+            Self::Rule => Topic::Rules,
+            // Permissions for one command are a matter of its sandbox; the other switch is about those that
+            // are asked for ahead.
+            Self::Escape | Self::Access | Self::Caution | Self::Trust => Topic::Sandbox,
         }
     }
 

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use codicil_protocol::PermissionGrantScope;
+
 use crate::decide::{Access, CommandRequest, Question, SandboxPermissions};
 
 /// Commands, files and permissions that need not be asked about again. Lives as long as its thread.
@@ -12,8 +14,10 @@ use crate::decide::{Access, CommandRequest, Question, SandboxPermissions};
 pub struct Grants {
     commands: BTreeSet<Command>,
     files: BTreeSet<PathBuf>,
-    /// What requests for permissions were answered with, and what accepted commands asked for.
-    pub access: Access,
+    /// Permissions for the rest of the thread.
+    session: Access,
+    /// Permissions for the rest of the turn.
+    turn: Access,
 }
 
 /// The same words elsewhere are another command, and so are the same words without a sandbox.
@@ -28,9 +32,29 @@ impl Grants {
     /// Takes note that a command was accepted for the session.
     pub fn accept_command(&mut self, request: &CommandRequest<'_>, question: &Question) {
         if let SandboxPermissions::WithAdditional(access) = request.permissions {
-            self.access.extend(access);
+            self.session.extend(access);
         }
         self.commands.insert(Command::new(request, question.sandboxed));
+    }
+
+    /// Takes note of permissions that were granted, cut to what was asked for.
+    pub fn accept_access(&mut self, granted: &Access, scope: PermissionGrantScope) {
+        match scope {
+            PermissionGrantScope::Turn => self.turn.extend(granted),
+            PermissionGrantScope::Session => self.session.extend(granted),
+        }
+    }
+
+    /// The permissions that every sandboxed command and every patch has for now, without asking for them.
+    pub fn access(&self) -> Access {
+        let mut access = self.session.clone();
+        access.extend(&self.turn);
+        access
+    }
+
+    /// Forgets what was granted for the turn.
+    pub fn end_turn(&mut self) {
+        self.turn = Access::default();
     }
 
     /// Takes note that changes to files were accepted for the session.
@@ -44,7 +68,7 @@ impl Grants {
         let is_granted = has(false) || (sandboxed && has(true));
         // Permissions are remembered apart from the command: another time it may ask for more.
         let access = match request.permissions {
-            SandboxPermissions::WithAdditional(access) => self.access.covers(access),
+            SandboxPermissions::WithAdditional(access) => self.access().covers(access),
             SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => true,
         };
         is_granted && access

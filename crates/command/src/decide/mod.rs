@@ -2,17 +2,21 @@
 //! already agreed to come together. Pure functions over plain data; asking and running are the caller's.
 
 mod access;
+mod answer;
 mod command;
 mod grants;
 mod patch;
+mod permissions;
 mod policy;
 mod roots;
 
 pub use {
     access::Access,
+    answer::{Outcome, settle_command, settle_patch},
     command::{CommandRequest, Decision, Question, SandboxPermissions, decide_command, decide_retry},
     grants::Grants,
     patch::{PatchDecision, decide_patch},
-    policy::Policies,
+    permissions::{PermissionsDecision, decide_permissions},
+    policy::{Policies, Topic, why_not_ask},
     roots::WritableRoots,
 };

@@ -24,7 +24,7 @@ pub fn decide_patch<'a>(
     let is_free = |place: &Path| roots.allows(place) && !policies.trusts_nothing();
     let is_open = |place: &&Path| !is_free(place) && !policies.grants.covers_file(place);
     let Some(place) = places.into_iter().find(is_open) else { return PatchDecision::Run };
-    match policies.no_question(Topic::Sandbox) {
+    match policies.why_not_ask(Topic::Sandbox) {
         Some(cause) => {
             let why = format!("{cause}, and the sandbox does not let `{}` be written", place.display());
             PatchDecision::Refuse { why }

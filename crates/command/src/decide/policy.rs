@@ -16,29 +16,47 @@ pub struct Policies<'a> {
 
 /// What a question is about; `granular` has a switch for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
-    /// A rule says to ask.
-    Rule,
-    /// Leaving the sandbox, or doing harm in it.
+pub enum Topic {
+    /// Leaving the sandbox, more permissions in it for one command, doing harm in it, writing outside it.
     Sandbox,
-    /// More permissions within the sandbox.
+    /// A rule says to ask.
+    Rules,
+    /// Running what a skill brings along.
+    Skills,
+    /// More permissions for commands to come.
     Permissions,
-    /// Not known to only read.
-    Trust,
+    /// A question of an MCP server.
+    McpElicitations,
+}
+
+/// Why nobody may be asked about a topic, if so: for the model, as the beginning of a sentence.
+pub fn why_not_ask(approval: &AskForApproval, topic: Topic) -> Option<&'static str> {
+    let may_ask = match approval {
+        AskForApproval::Never => return Some("the approval policy is `never`"),
+        AskForApproval::Granular {
+            sandbox_approval,
+            rules,
+            skill_approval,
+            request_permissions,
+            mcp_elicitations,
+        } => match topic {
+            Topic::Sandbox => *sandbox_approval,
+            Topic::Rules => *rules,
+            Topic::Skills => *skill_approval,
+            Topic::Permissions => *request_permissions,
+            Topic::McpElicitations => *mcp_elicitations,
+        },
+        AskForApproval::Untrusted
+        | AskForApproval::OnFailure
+        | AskForApproval::OnRequest
+        | AskForApproval::Unrecognized(_) => true,
+    };
+    (!may_ask).then_some("the approval policy does not allow to ask about it")
 }
 
 impl Policies<'_> {
-    /// Why nobody may be asked, if so.
-    pub(super) fn no_question(&self, topic: Topic) -> Option<&'static str> {
-        match (self.approval, topic) {
-            (AskForApproval::Never, _) => Some("the approval policy is `never`"),
-            (AskForApproval::Granular { rules: false, .. }, Topic::Rule)
-            | (AskForApproval::Granular { sandbox_approval: false, .. }, Topic::Sandbox | Topic::Trust)
-            | (AskForApproval::Granular { request_permissions: false, .. }, Topic::Permissions) => {
-                Some("the approval policy does not allow to ask about it")
-            }
-            _ => None,
-        }
+    pub(super) fn why_not_ask(&self, topic: Topic) -> Option<&'static str> {
+        why_not_ask(self.approval, topic)
     }
 
     /// Whether everything that is not known to only read is asked about. A policy that this version does

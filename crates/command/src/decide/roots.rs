@@ -8,7 +8,7 @@ use crate::decide::Access;
 
 /// Directories that stay as they are even inside a writable root: whoever writes them decides what runs
 /// next, outside any sandbox.
-const PROTECTED: [&str; 3] = [".git", ".codex", ".agents"];
+const PROTECTED: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
 
 /// The directories that may be written to, and what in them may not.
 ///

@@ -8,7 +8,8 @@ use std::{
 
 use crate::{
     line::{CommandLine, PlainCommand},
-    rules::{Rule, Rules},
+    mentions,
+    rules::{Rule, Rules, Verdict},
     safe::is_known_safe,
 };
 
@@ -84,18 +85,20 @@ fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The words of a rule that would have made a question unnecessary: those that the model suggests, if they
-/// fit the command and are not too general, else the words of the first command that needs the question.
+/// The words of a rule that would have made a question unnecessary: those that the model suggests, if with
+/// them nothing would be left to ask and they are not too general, else the words of the first command that
+/// needs the question.
 pub fn proposed_amendment(
     line: &CommandLine,
     suggested: Option<&[String]>,
     rules: &Rules,
 ) -> Option<Vec<String>> {
-    let fits = |prefix: &&[String]| {
-        let starts = |words: &[String]| words.starts_with(prefix);
-        starts(line.argv()) || line.plain().is_some_and(|commands| commands.iter().any(|c| starts(&c.words)))
+    let suffices = |prefix: &&[String]| {
+        let mut rules = rules.clone();
+        rules.allow(prefix);
+        is_specific(prefix) && rules.judge(line) == Verdict::Allowed
     };
-    let suggested = suggested.filter(|prefix| fits(prefix) && is_specific(prefix)).map(<[String]>::to_vec);
+    let suggested = suggested.filter(suffices).map(<[String]>::to_vec);
     suggested.or_else(|| own_words(line, rules)).filter(|words| {
         is_specific(words) && words.iter().map(String::len).sum::<usize>() <= LONGEST_PROPOSAL
     })
@@ -108,24 +111,21 @@ fn own_words(line: &CommandLine, rules: &Rules) -> Option<Vec<String>> {
     Some(command.words.clone())
 }
 
-/// A rule for `python3` or `bash -c` would allow everything.
+/// A rule for `python3`, `bash -c` or `sudo -n` would allow everything, and one for `git` nearly so.
 fn is_specific(prefix: &[String]) -> bool {
-    const RUNNERS: [&str; 27] = [
+    const RUNNERS: [&str; 21] = [
         "awk",
         "bash",
         "bun",
         "dash",
         "deno",
-        "doas",
-        "env",
         "eval",
-        "exec",
         "find",
         "fish",
+        "git",
         "ksh",
         "lua",
         "node",
-        "nohup",
         "npx",
         "osascript",
         "perl",
@@ -134,16 +134,15 @@ fn is_specific(prefix: &[String]) -> bool {
         "pwsh",
         "ruby",
         "sh",
-        "sudo",
-        "time",
-        "xargs",
         "zsh",
     ];
-    let Some((program, arguments)) = prefix.split_first() else { return false };
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let runs_anything = RUNNERS.contains(&name) || name.starts_with("python");
+    let Some(command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
+    if let Some(inner) = mentions::wrapped(&command) {
+        return inner.is_some_and(|inner| is_specific(&inner.words));
+    }
+    let runs_anything = RUNNERS.contains(&command.program()) || command.program().starts_with("python");
     // With options alone what will run is still open.
-    !(runs_anything && arguments.iter().all(|argument| argument.starts_with('-')))
+    !(runs_anything && command.arguments().iter().all(|argument| argument.starts_with('-')))
 }
 
 #[cfg(test)]
@@ -174,6 +173,14 @@ mod tests {
         check("python3 -c 'print(1)'", Some("python3 -c"), Some("python3 -c 'print(1)'"));
         check("echo a > b", None, Some("/bin/bash -lc 'echo a > b'"));
         check("bash", None, None);
+        check("touch a && make", Some("touch"), Some("touch a"));
+        check("touch a && ls", Some("touch"), Some("touch"));
+        check("git push origin", Some("git push"), Some("git push"));
+        check("git push origin", Some("git"), Some("git push origin"));
+        check("sudo -u root make all", Some("sudo -u root"), Some("sudo -u root make all"));
+        check("env A=1 make all", Some("env A=1"), Some("env A=1 make all"));
+        check("env A=1 make all", Some("env A=1 make"), Some("env A=1 make"));
+        check("timeout 10", None, None);
         check(&format!("echo {} > b", "x".repeat(LONGEST_PROPOSAL)), None, None);
     }
 }

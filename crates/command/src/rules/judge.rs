@@ -34,7 +34,8 @@ impl Rules {
             }
             _ if self.allows_all(line) => Verdict::Allowed,
             _ if line.is_unread() && self.restricts() => {
-                let justification = "it is too long to be checked against the rules".to_owned();
+                let justification =
+                    "it is too long or too deeply nested to be checked against the rules".to_owned();
                 Verdict::Prompt { justification: Some(justification) }
             }
             _ => Verdict::Unmatched,

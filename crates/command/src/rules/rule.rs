@@ -1,6 +1,6 @@
 //! One rule.
 
-use super::tokens::quote;
+use crate::{line::is_system_program, rules::tokens::quote};
 
 /// What a rule says about the commands it matches; the stricter is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,14 +61,8 @@ impl Rule {
     }
 
     fn is_program(&self, name: &str, program: &str) -> bool {
-        const SYSTEM: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
-        match program.rsplit_once('/') {
-            _ if name == program => true,
-            Some((directory, base)) => {
-                base == name && (self.decision > RuleDecision::Allow || SYSTEM.contains(&directory))
-            }
-            None => false,
-        }
+        let is_named = program.rsplit('/').next() == Some(name);
+        name == program || (is_named && (self.decision > RuleDecision::Allow || is_system_program(program)))
     }
 }
 

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use SandboxPermissions::{RequireEscalated, UseDefault};
 use codicil_command::{
-    Access, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions, decide_command,
-    decide_retry,
+    Access, CommandLine, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions,
+    decide_command, decide_retry,
 };
 use codicil_protocol::{
-    AskForApproval, CommandExecutionApprovalDecision as Answer, NetworkAccess, ReadOnlyAccess, SandboxPolicy,
+    AskForApproval, CommandExecutionApprovalDecision as Answer, NetworkAccess, PermissionGrantScope,
+    ReadOnlyAccess, SandboxPolicy,
 };
 
 use crate::support::{bash, words};
@@ -149,7 +150,8 @@ fn commands_within_the_sandbox() {
         case("touch x").check(&sandbox, [Ask, Inside, Inside, Inside, Inside, Inside]);
         case("ls > x").check(&sandbox, [Ask, Inside, Inside, Inside, Inside, Inside]);
         case("echo $(date)").check(&sandbox, [Ask, Inside, Inside, Inside, Inside, Inside]);
-        case("find . -name x -delete").check(&sandbox, [Ask, Ask, Ask, Ask, Refuse, Refuse]);
+        case("find . -name x -delete").check(&sandbox, [Ask, Inside, Inside, Inside, Inside, Inside]);
+        case("git checkout -- a").check(&sandbox, [Ask, Inside, Inside, Inside, Inside, Inside]);
         case("rm -rf build").check(&sandbox, [Ask, Ask, Ask, Ask, Refuse, Refuse]);
     }
 }
@@ -163,6 +165,10 @@ fn commands_without_a_sandbox() {
             .escalated()
             .check(&sandbox, [AskThenOutside, Outside, Outside, Outside, Outside, Outside]);
         case("rm -rf build").check(
+            &sandbox,
+            [AskThenOutside, AskThenOutside, AskThenOutside, AskThenOutside, Refuse, Outside],
+        );
+        case("git checkout -- a").check(
             &sandbox,
             [AskThenOutside, AskThenOutside, AskThenOutside, AskThenOutside, Refuse, Outside],
         );
@@ -187,7 +193,7 @@ fn commands_that_ask_for_more_permissions() {
     let with = |access: Access, granted: Access| {
         let mut case = case("make");
         case.permissions = SandboxPermissions::WithAdditional(access);
-        case.grants.access = granted;
+        case.grants.accept_access(&granted, PermissionGrantScope::Turn);
         case
     };
     with(wants("/out"), Access::default()).check(&read_only(), [Ask, Ask, Ask, Ask, Refuse, Refuse]);
@@ -196,8 +202,12 @@ fn commands_that_ask_for_more_permissions() {
         .check(&FULL, [AskThenOutside, Outside, Outside, Outside, Outside, Outside]);
     let question = with(wants("/out"), Access::default()).question(&AskForApproval::OnRequest, &read_only());
     assert_eq!((question.amendment, question.decisions), (None, vec![Answer::Accept, Answer::Cancel]));
-    let only_permissions = granular(false, false, true);
-    assert_eq!(short(&with(wants("/out"), Access::default()).decide(&only_permissions, &read_only())), Ask);
+    // The switch for permissions is about those that are asked for ahead of commands.
+    let wanted = with(wants("/out"), Access::default());
+    assert_eq!(short(&wanted.decide(&granular(false, true, true), &read_only())), Refuse);
+    assert_eq!(short(&wanted.decide(&granular(true, false, false), &read_only())), Ask);
+    let upwards = with(wants("/granted/../etc"), wants("/granted"));
+    assert_eq!(short(&upwards.decide(&AskForApproval::OnRequest, &read_only())), Ask);
 }
 
 #[test]
@@ -251,6 +261,17 @@ fn the_question_an_escalation_asks() {
         sandboxed: false,
     };
     assert_eq!(question, expected);
+}
+
+#[test]
+fn a_program_that_is_called_like_a_shell_is_not_trusted_to_be_one() {
+    let is_safe =
+        |shell: &str| CommandLine::new([shell, "-lc", "ls"].map(str::to_owned).to_vec()).is_known_safe();
+    assert!(is_safe("bash") && is_safe("/bin/zsh") && is_safe("/usr/local/bin/bash"));
+    assert!(!is_safe("./bash") && !is_safe("/ws/bash") && !is_safe("bash/sh"));
+    let own = ["/home/me/.nix-profile/bin/zsh", "-lc", "ls"].map(str::to_owned).to_vec();
+    assert!(!CommandLine::new(own.clone()).is_known_safe());
+    assert!(CommandLine::with_own_shell(own.clone(), &own[0]).is_known_safe());
 }
 
 #[test]

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod actions;
+mod answers;
 mod commands;
 mod patches;
+mod permissions;
 mod properties;
 mod rules;
 mod shell;

@@ -91,6 +91,7 @@ fn where_writing_is_allowed() {
     check("/ws/sub/.git", false);
     check("/ws/sub/.GIT/hooks/x", false);
     check("/ws/.codex/config.toml", false);
+    check("/ws/.codicil/config.toml", false);
     check("/ws/.agents/x", false);
     check("/ws/.github/x", true);
     check("/ws/git", true);

@@ -47,6 +47,11 @@ fn script() -> impl Strategy<Value = String> {
         Just("sudo "),
         Just("xargs "),
         Just("cd "),
+        Just("command -v "),
+        Just("git branch "),
+        Just("-d "),
+        Just("uniq "),
+        Just("printf "),
         Just("é "),
         Just("\\"),
     ];
