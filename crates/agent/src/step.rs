@@ -3,7 +3,7 @@
 //! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
 //! tells subscribers. Steps travel in batches, because a burst of tokens must not cost a message each.
 
-use codicil_model::Request;
+use codicil_model::{History, Request};
 use codicil_protocol::{
     Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
     rpc::RequestId,
@@ -42,6 +42,10 @@ pub(crate) enum Step {
         asking: Asking,
         reply: oneshot::Sender<Question>,
     },
+    /// Somebody aside wants to know what has been said.
+    Conversation(oneshot::Sender<History>),
+    /// Everything before this has been said.
+    Settled(oneshot::Sender<()>),
     /// A question has its answer.
     Answered(RequestId),
     /// What is there to do next?
@@ -116,6 +120,21 @@ impl Steps {
 
     pub async fn one(&self, step: Step) {
         self.report(vec![step]).await;
+    }
+
+    /// What has been said so far; `None` when the thread is gone.
+    pub async fn conversation(&self) -> Option<History> {
+        let (reply, answer) = oneshot::channel();
+        self.one(Step::Conversation(reply)).await;
+        answer.await.ok()
+    }
+
+    /// Waits until everything reported so far has been said. For those who go on to report in another way.
+    pub async fn settled(&self) {
+        let (reply, settled) = oneshot::channel();
+        self.one(Step::Settled(reply)).await;
+        // A thread that is gone says nothing more.
+        let _ = settled.await;
     }
 
     /// What to do next. A thread that is gone wants nothing more.

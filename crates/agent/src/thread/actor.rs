@@ -42,7 +42,9 @@ enum Event {
 
 impl ThreadActor {
     pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
-        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), state.dynamic_tools.clone());
+        let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
+        let dynamic = state.dynamic_tools.clone();
+        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), dynamic, begun_by);
         Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, mailbox }
     }
 

@@ -26,7 +26,7 @@ impl ThreadActor {
         if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
             return answer(reply, Err(error));
         }
-        self.active = Some(self.launch(id.clone(), TurnKind::Compact, provider, origin, None));
+        self.active = Some(self.launch(id.clone(), TurnKind::Compact, provider, origin, None, None));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }

@@ -51,6 +51,7 @@ impl ThreadActor {
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
         self.end_turn_commands().await;
+        self.kit.grants().end_turn();
         if active.kind == TurnKind::Review {
             self.finish_review(&mut active, status == TurnStatus::Interrupted).await;
         }

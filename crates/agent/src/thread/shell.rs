@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     error::{ThreadError, TurnKind},
+    tools::login,
     turn::ShellTask,
 };
 
@@ -19,12 +20,13 @@ impl ThreadActor {
             return answer(reply, Err(ThreadError::EmptyCommand));
         }
         let shell = self.world.shell().await;
+        let start = login(&self.state.config, None);
         let (thread, cwd) = (self.state.id.clone(), self.state.settings.cwd.clone());
         if let Some(active) = &mut self.active {
             let Some(steps) = active.reports.upgrade() else { return answer(reply, Err(ThreadError::Busy)) };
             let (turn, cancel) = (active.id.clone(), active.cancel.clone());
             active.wants_more = true;
-            let task = ShellTask { thread, turn, command, cwd, shell, steps, cancel };
+            let task = ShellTask { thread, turn, command, cwd, shell, start, steps, cancel };
             // Ends with the turn: it holds the turn's channel open, and the turn's token cancels it.
             tokio::spawn(task.run());
             return self.accept(reply, ()).await;
@@ -34,7 +36,7 @@ impl ThreadActor {
             return answer(reply, Err(error));
         }
         let turn = id.clone();
-        let run = |steps, cancel| ShellTask { thread, turn, command, cwd, shell, steps, cancel }.run();
+        let run = |steps, cancel| ShellTask { thread, turn, command, cwd, shell, start, steps, cancel }.run();
         self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);

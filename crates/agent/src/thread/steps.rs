@@ -34,6 +34,9 @@ impl ThreadActor {
             Step::Retrying(error) => self.report_error(turn, error, true),
             Step::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
             Step::Ask { asking, reply } => self.on_ask(asking, reply),
+            // Whoever asked may have been cancelled meanwhile.
+            Step::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),
+            Step::Settled(reply) => drop(reply.send(())),
             Step::Answered(id) => self.on_answered(&id),
             Step::Next { follow_up, reply } => {
                 let request = self.next_request(turn, follow_up).await;

@@ -1,5 +1,6 @@
 //! Turns begin here: accepted, written, answered, announced, and only then at work.
 
+use codicil_config::Feature;
 use codicil_model::{Provider, Tools};
 use codicil_protocol::{
     AskForApproval, CodexErrorInfo, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted,
@@ -26,7 +27,7 @@ use crate::{
     git,
     settings::Settings,
     step::{Outcome, Step, Steps, WeakSteps},
-    tools::{Kind, Offer, Role, TurnTools},
+    tools::{Kind, Offer, Role, Terms, TurnTools},
     turn::{Show, TurnTask},
 };
 
@@ -118,7 +119,20 @@ pub(super) struct FirstInput {
     surroundings: Vec<ResponseItem>,
     /// The input as the model sees it.
     content: Vec<ResponseItem>,
-    is_stored: bool,
+    /// What of it is written only when it is said.
+    unstored: Vec<Record>,
+}
+
+impl FirstInput {
+    /// What the person wrote.
+    fn text(&self) -> String {
+        let ThreadItem::UserMessage { content, .. } = &self.item else { return String::new() };
+        let texts = content.iter().filter_map(|input| match input {
+            UserInput::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Why a turn that broke inside says it failed; the log has the rest.
@@ -166,8 +180,9 @@ impl ThreadActor {
             }
         };
         let id = turn.id.clone();
+        let prompt = Some(first.text());
         let mut active =
-            self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema);
+            self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema, prompt);
         active.first = Some(first);
         self.active = Some(active);
         self.accept(reply, turn).await;
@@ -189,27 +204,31 @@ impl ThreadActor {
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(surroundings.iter().map(|item| context_record(&id, item)));
-        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
+        // Hooks may keep back what is asked.
+        let mut unstored = Vec::new();
+        let said = Record::Item { turn_id: id.clone(), item: stored_form(&item) };
+        match self.state.config.features.enabled(Feature::Hooks) {
+            true => unstored.push(said),
+            false => records.push(said),
+        }
         // A history that is too long is summed up first, and without what is asked now.
-        let waits = self.is_too_long();
-        if !waits {
-            records.extend(content.iter().map(|item| context_record(&id, item)));
+        let asked = content.iter().map(|item| context_record(&id, item));
+        match self.is_too_long() || !unstored.is_empty() {
+            true => unstored.extend(asked),
+            false => records.extend(asked),
         }
         self.store(records).await?;
         self.state.note_preview(&item);
         self.state.remember(surroundings.iter().cloned());
-        Ok((in_progress(id), provider, FirstInput { item, surroundings, content, is_stored: !waits }))
+        Ok((in_progress(id), provider, FirstInput { item, surroundings, content, unstored }))
     }
 
     /// Says what the turn is about, once nothing has to be done before.
     pub(super) async fn say_first(&mut self, turn: &TurnId) {
         let Some(first) = self.active.as_mut().and_then(|active| active.first.take()) else { return };
-        let FirstInput { item, surroundings, content, is_stored } = first;
-        if !is_stored {
-            let records = content.iter().map(|item| context_record(turn, item)).collect();
-            if !self.keep(records).await {
-                return;
-            }
+        let FirstInput { item, surroundings, content, unstored } = first;
+        if !self.keep(unstored).await {
+            return;
         }
         self.say_raw(turn, &surroundings);
         self.say_raw(turn, &content);
@@ -230,15 +249,21 @@ impl ThreadActor {
         provider: Arc<dyn Provider>,
         origin: Origin,
         output_schema: Option<Value>,
+        prompt: Option<String>,
     ) -> ActiveTurn {
         let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
         let offered = self.offer(kind);
-        let (kit, config, settings) = (self.kit.clone(), self.state.config.clone(), self.tool_settings(kind));
-        let tools = offered.clone();
+        let terms = Terms {
+            settings: self.tool_settings(kind),
+            config: self.state.config.clone(),
+            provider: provider.clone(),
+            offered: offered.clone(),
+            transcript: self.state.view().path,
+        };
+        let kit = self.kit.clone();
         let run = |steps: Steps, cancel: CancellationToken| {
-            let tools =
-                TurnTools::new(kit, turn.clone(), settings, config, tools, steps.clone(), cancel.clone());
-            TurnTask { thread, turn, provider, steps, cancel, show, tools }.run()
+            let tools = TurnTools::new(kit, turn.clone(), terms, steps.clone(), cancel.clone());
+            TurnTask { thread, turn, provider, steps, cancel, show, tools, prompt }.run()
         };
         let output_schema = output_schema.map(Arc::new);
         ActiveTurn { origin, output_schema, offered, ..ActiveTurn::new(id, kind, run) }

@@ -74,6 +74,7 @@ impl TurnTools {
         };
         drop(withdraw);
         self.steps.one(Step::Answered(id)).await;
+        self.steps.settled().await;
         Ok(match answer {
             Ok(result) => serde_json::from_str(result.get()).map_or(Reply::Nonsense, Reply::Answer),
             Err(_) => Reply::Error,

@@ -29,6 +29,8 @@ pub(crate) struct Toolkit {
     pub reports: Reports,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
+    /// How the thread came to be here, until hooks have been told.
+    begun_by: Mutex<Option<&'static str>>,
     terminals: Mutex<HashMap<SessionId, Terminal>>,
     /// The tools that were offered last, so that a list is made once and not for each turn.
     offered: Mutex<Option<(Offer, Tools)>>,
@@ -67,6 +69,7 @@ impl Toolkit {
         world: Arc<World>,
         thread: ThreadId,
         dynamic: Vec<DynamicToolSpec>,
+        begun_by: &'static str,
     ) -> (Arc<Self>, mpsc::Receiver<Report>) {
         let (sender, reports) = mpsc::channel(REPORTS);
         let owner = Owner::from(thread.to_string());
@@ -77,6 +80,7 @@ impl Toolkit {
             dynamic,
             reports: Reports(sender),
             grants: Mutex::default(),
+            begun_by: Mutex::new(Some(begun_by)),
             terminals: Mutex::default(),
             offered: Mutex::default(),
         };
@@ -89,6 +93,11 @@ impl Toolkit {
 
     pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `startup` or `resume`, the first time that somebody asks.
+    pub fn take_begun_by(&self) -> Option<&'static str> {
+        self.begun_by.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The tools of an offer.

@@ -14,6 +14,8 @@ mod call;
 mod command;
 mod diff;
 mod dynamic;
+mod guardian;
+mod hooks;
 mod image;
 mod kit;
 mod offer;
@@ -25,18 +27,21 @@ mod user_input;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use codicil_command::Access;
 use codicil_config::EffectiveConfig;
-use codicil_model::Tools;
+use codicil_model::{Provider, Tools};
 use codicil_protocol::{ModeKind, ResponseItem, ThreadItem, TurnId};
-use tokio::sync::RwLock;
+use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    hooks::Hooks,
     settings::{Settings, join},
     step::{Step, Steps},
 };
@@ -44,7 +49,7 @@ use crate::{
 pub(crate) use {
     ask::{Asking, Kind},
     call::{Call, Cancelled, Input, Output},
-    command::{CommandEnd, CommandItem, Screen},
+    command::{CommandEnd, CommandItem, Screen, login},
     dynamic::check_dynamic_tools,
     kit::{Report, Toolkit},
     offer::{Offer, Role},
@@ -62,29 +67,57 @@ pub(crate) struct TurnTools {
     pub turn: TurnId,
     pub settings: Settings,
     pub config: Arc<EffectiveConfig>,
+    /// The model of the turn, for those who have to ask it something aside.
+    provider: Arc<dyn Provider>,
     pub offered: Tools,
     pub steps: Steps,
     pub cancel: CancellationToken,
     diff: Diff,
-    /// What was granted for this turn only.
-    access: Mutex<Access>,
     /// Held shared by tools that do not mind others beside them, and alone by the rest.
     alone: RwLock<()>,
+    /// The thread's file, for hooks.
+    transcript: Option<String>,
+    hooks: OnceCell<Hooks>,
+    /// Whether a hook has asked for the turn to end once its tools are done.
+    stopped: AtomicBool,
+}
+
+/// What holds for the tools of a turn, as it was when the turn began.
+pub(crate) struct Terms {
+    pub settings: Settings,
+    pub config: Arc<EffectiveConfig>,
+    pub provider: Arc<dyn Provider>,
+    pub offered: Tools,
+    /// The thread's file.
+    pub transcript: Option<String>,
 }
 
 impl TurnTools {
     pub fn new(
         kit: Arc<Toolkit>,
         turn: TurnId,
-        settings: Settings,
-        config: Arc<EffectiveConfig>,
-        offered: Tools,
+        terms: Terms,
         steps: Steps,
         cancel: CancellationToken,
     ) -> Self {
+        let Terms { settings, config, provider, offered, transcript } = terms;
         let diff = Diff::new(settings.cwd.clone());
-        let (access, alone) = (Mutex::default(), RwLock::default());
-        Self { kit, turn, settings, config, offered, steps, cancel, diff, access, alone }
+        let (alone, hooks, stopped) = (RwLock::default(), OnceCell::new(), AtomicBool::new(false));
+        Self {
+            kit,
+            turn,
+            settings,
+            config,
+            provider,
+            offered,
+            steps,
+            cancel,
+            diff,
+            alone,
+            transcript,
+            hooks,
+            stopped,
+        }
     }
 
     /// Runs the calls of one response, beside each other where they allow it, and reports their outputs.
@@ -105,10 +138,10 @@ impl TurnTools {
     async fn run_one(&self, call: Call) {
         let done = if runs_beside_others(&call.name) {
             let _shared = self.alone.read().await;
-            self.dispatch(&call).await
+            self.dispatch_with_hooks(&call).await
         } else {
             let _alone = self.alone.write().await;
-            self.dispatch(&call).await
+            self.dispatch_with_hooks(&call).await
         };
         let output = done.unwrap_or_else(|Cancelled| say("aborted by user"));
         self.steps.one(Step::Context(vec![call.answer(output)])).await;
@@ -145,6 +178,15 @@ impl TurnTools {
         name == "apply_patch" || self.offered.specs().iter().any(|spec| spec.name() == name)
     }
 
+    fn stop_after_tools(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the turn goes on after its tools.
+    pub fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Items of tools that end within their call.
     async fn started(&self, item: ThreadItem) {
         self.steps.one(Step::Started(item)).await;
@@ -167,10 +209,6 @@ impl TurnTools {
     /// A path as a model writes it: relative to where the turn works.
     fn path(&self, given: &str) -> PathBuf {
         join(&self.settings.cwd, given)
-    }
-
-    fn turn_access(&self) -> MutexGuard<'_, Access> {
-        self.access.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_command::{PatchDecision, Policies, Rules, WritableRoots, decide_patch};
+use codicil_command::{Outcome, PatchDecision, Policies, Rules, WritableRoots, decide_patch, settle_patch};
 use codicil_patch::{Disk, Durability, Files, Follow, Invocation, Patch, Plan};
 use codicil_protocol::{
-    FileChangeApproval, FileChangeApprovalDecision as Answer, FileChangeOutputDelta,
-    FileChangeOutputDeltaNotification, FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId,
-    PatchApplyStatus, ThreadItem,
+    FileChangeApproval, FileChangeOutputDelta, FileChangeOutputDeltaNotification,
+    FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId, PatchApplyStatus, ThreadItem,
 };
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{
     TurnTools,
@@ -103,14 +103,14 @@ impl TurnTools {
 
     /// Reads the patch and the files. The inner error is for the model.
     async fn plan_patch(&self, patch: String, cwd: PathBuf) -> Result<Result<Planned, String>, Cancelled> {
-        let grants = self.grants();
+        let grants = self.kit.grants().clone();
         let (approval, sandbox) = (self.settings.approval_policy.clone(), self.settings.sandbox.clone());
         let home = self.settings.cwd.clone();
         let plan = move || {
             let patch = Patch::parse(&patch).map_err(|error| error.to_string())?;
             let plan = Plan::new(&patch, &cwd, &Disk).map_err(|error| error.to_string())?;
             let tmpdir = std::env::var_os("TMPDIR").map(PathBuf::from);
-            let roots = WritableRoots::new(&sandbox, &home, tmpdir.as_deref(), &grants.access)
+            let roots = WritableRoots::new(&sandbox, &home, tmpdir.as_deref(), &grants.access())
                 .resolved(|path| Disk.resolve(path, Follow::Links).unwrap_or_else(|_| path.to_owned()));
             // Rules are about commands; they have nothing to say here.
             let (rules, grants) = (&Rules::default(), &grants);
@@ -127,6 +127,13 @@ impl TurnTools {
         id: &ItemId,
         plan: &Plan,
     ) -> Result<Option<(PatchApplyStatus, String)>, Cancelled> {
+        if self.is_guarded() {
+            let files: Vec<_> = plan.places().map(|place| place.to_string_lossy()).collect();
+            let (cwd, count) = (self.settings.cwd.to_string_lossy(), plan.changes.len());
+            let action = json!({ "tool": "apply_patch", "cwd": cwd, "files": files, "change_count": count });
+            let ruling = self.consult_guardian(id, action).await?;
+            return Ok(ruling.err().map(|why| (PatchApplyStatus::Declined, format!("patch {why}"))));
+        }
         let params = FileChangeRequestApprovalParams {
             thread_id: self.kit.thread.clone(),
             turn_id: self.turn.clone(),
@@ -137,15 +144,14 @@ impl TurnTools {
         };
         let declined = || Some((PatchApplyStatus::Declined, "patch rejected by user".to_owned()));
         Ok(match self.ask::<FileChangeApproval>(params, Kind::Approval).await? {
-            Reply::Answer(response) => match response.decision {
-                Answer::Accept => None,
-                Answer::AcceptForSession => {
-                    self.kit.grants().accept_files(plan.places());
-                    None
+            Reply::Answer(response) => {
+                let outcome = settle_patch(&response.decision, plan.places(), &mut self.kit.grants());
+                match outcome {
+                    Outcome::Accepted { .. } => None,
+                    Outcome::Cancelled => return Err(self.interrupt()),
+                    Outcome::Declined => declined(),
                 }
-                Answer::Cancel => return Err(self.interrupt()),
-                Answer::Decline | Answer::Unrecognized(_) => declined(),
-            },
+            }
             Reply::Nonsense => declined(),
             Reply::Error => {
                 let why = "patch rejected: the client could not be asked for approval".to_owned();

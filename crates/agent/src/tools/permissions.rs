@@ -1,12 +1,11 @@
 //! `request_permissions`: the model asks for what its commands will need.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use codicil_command::Access;
+use codicil_command::{Access, PermissionsDecision, Policies, Rules, decide_permissions};
 use codicil_protocol::{
-    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, AskForApproval,
-    PermissionGrantScope, PermissionsApproval, PermissionsRequestApprovalParams,
-    PermissionsRequestApprovalResponse, RequestPermissionProfile,
+    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, PermissionGrantScope,
+    PermissionsApproval, PermissionsRequestApprovalParams, RequestPermissionProfile,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -34,8 +33,10 @@ impl TurnTools {
         if wanted == Access::default() {
             return Ok(say("request_permissions requires at least one permission"));
         }
-        if !self.may_ask_for_permissions() {
-            return Ok(granted(&Access::default(), PermissionGrantScope::Turn));
+        match self.decide_permissions(&wanted) {
+            PermissionsDecision::Granted => return Ok(granted(&wanted, PermissionGrantScope::Turn)),
+            PermissionsDecision::Refuse { why } => return Ok(say(format!("permissions refused: {why}"))),
+            PermissionsDecision::Ask => {}
         }
         let params = PermissionsRequestApprovalParams {
             thread_id: self.kit.thread.clone(),
@@ -45,40 +46,20 @@ impl TurnTools {
             permissions: profile(&wanted),
         };
         let (access, scope) = match self.ask::<PermissionsApproval>(params, Kind::Approval).await? {
-            Reply::Answer(response) => {
-                let scope = response.scope;
-                (cut(&response, &wanted), scope)
-            }
+            // Nobody gives more than was asked for.
+            Reply::Answer(response) => (Access::from(&response.permissions).cut_to(&wanted), response.scope),
             Reply::Nonsense | Reply::Error => (Access::default(), PermissionGrantScope::Turn),
         };
-        match scope {
-            PermissionGrantScope::Turn => self.turn_access().extend(&access),
-            PermissionGrantScope::Session => self.kit.grants().access.extend(&access),
-        }
+        self.kit.grants().accept_access(&access, scope);
         Ok(granted(&access, scope))
     }
 
-    fn may_ask_for_permissions(&self) -> bool {
-        match &self.settings.approval_policy {
-            AskForApproval::Never => false,
-            AskForApproval::Granular { request_permissions, .. } => *request_permissions,
-            _ => true,
-        }
-    }
-}
-
-/// What was granted of what was asked for: nobody gives more than that.
-fn cut(response: &PermissionsRequestApprovalResponse, wanted: &Access) -> Access {
-    let files = response.permissions.file_system.as_ref();
-    let network = response.permissions.network.as_ref().and_then(|network| network.enabled);
-    let kept = |granted: Option<&Vec<AbsolutePathBuf>>, asked: &[PathBuf]| -> Vec<PathBuf> {
-        let granted: Vec<&Path> = granted.into_iter().flatten().map(|path| Path::new(&**path)).collect();
-        asked.iter().filter(|path| granted.contains(&path.as_path())).cloned().collect()
-    };
-    Access {
-        network: wanted.network && network.unwrap_or(false),
-        read: kept(files.and_then(|files| files.read.as_ref()), &wanted.read),
-        write: kept(files.and_then(|files| files.write.as_ref()), &wanted.write),
+    fn decide_permissions(&self, wanted: &Access) -> PermissionsDecision {
+        let grants = self.kit.grants().clone();
+        let (approval, sandbox) = (&self.settings.approval_policy, &self.settings.sandbox);
+        // Rules are about commands; they have nothing to say here.
+        let policies = Policies { approval, sandbox, rules: &Rules::default(), grants: &grants };
+        decide_permissions(wanted, &policies)
     }
 }
 

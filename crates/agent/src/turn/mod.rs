@@ -1,6 +1,7 @@
 //! A running turn: ask the model, show what it says, run the tools it calls, until it is done.
 
 mod compact;
+mod hooks;
 mod images;
 mod shell;
 mod stream;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     step::{Ask, FollowUp, Outcome, Step, Steps},
-    tools::TurnTools,
+    tools::{Cancelled, TurnTools},
 };
 
 pub use shell::ShellTask;
@@ -29,6 +30,8 @@ pub struct TurnTask {
     pub cancel: CancellationToken,
     pub show: Show,
     pub tools: TurnTools,
+    /// What the person said, if this turn is about it.
+    pub prompt: Option<String>,
 }
 
 /// What of a response is shown to clients.
@@ -44,14 +47,24 @@ pub struct Show {
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
     pub async fn run(self) -> Outcome {
+        match self.begin_hooks().await {
+            Ok(true) => {}
+            Ok(false) => return Outcome::Completed,
+            Err(Cancelled) => return Outcome::Interrupted,
+        }
         let mut follow_up = FollowUp::Needed;
+        let (mut said, mut kept_on) = (None, false);
         loop {
             let done = match self.steps.next(follow_up).await {
                 Ask::Respond(request) => match self.respond(&request).await {
                     Ok(Some(response)) => {
+                        said = response.message.or(said);
                         let is_last = response.calls.is_empty();
                         follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
                         self.tools.run(response.calls).await;
+                        if !self.tools.goes_on() {
+                            return Outcome::Completed;
+                        }
                         Ok(!self.cancel.is_cancelled())
                     }
                     Ok(None) => Ok(false),
@@ -59,7 +72,14 @@ impl TurnTask {
                 },
                 Ask::Compact(request) => self.compact(&request).await,
                 Ask::End if self.cancel.is_cancelled() => Ok(false),
-                Ask::End => return Outcome::Completed,
+                Ask::End => match self.stop_hooks(kept_on, said.take()).await {
+                    Ok(true) => {
+                        (kept_on, follow_up) = (true, FollowUp::Needed);
+                        Ok(true)
+                    }
+                    Ok(false) => return Outcome::Completed,
+                    Err(Cancelled) => Ok(false),
+                },
             };
             match done {
                 Ok(true) => {}

@@ -19,6 +19,7 @@ pub struct ShellTask {
     pub command: String,
     pub cwd: PathBuf,
     pub shell: Shell,
+    pub start: Start,
     pub steps: Steps,
     pub cancel: CancellationToken,
 }
@@ -26,7 +27,7 @@ pub struct ShellTask {
 impl ShellTask {
     /// Runs to the end. A command that fails is a result; the turn is complete all the same.
     pub async fn run(self) -> Outcome {
-        let argv = self.shell.argv(&self.command, Start::Login);
+        let argv = self.shell.argv(&self.command, self.start);
         let item = self.item(display(&argv));
         self.steps.one(Step::Started(item.started())).await;
         let began = Instant::now();

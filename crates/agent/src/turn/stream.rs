@@ -21,6 +21,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Response {
     pub calls: Vec<Call>,
+    /// The last thing that was said in it.
+    pub message: Option<String>,
 }
 
 /// Reads one response.
@@ -186,6 +188,7 @@ impl Reader {
                     Some(plan) => self.end_plan(&id, text, plan, &whole, steps),
                     None => whole,
                 };
+                self.response.message = Some(shown.clone());
                 let shown = agent_message(&id, shown, phase.clone());
                 steps.push(Step::Completed { item: shown, context: vec![item] });
             }

@@ -6,6 +6,7 @@ mod envelope;
 mod failures;
 mod gate;
 mod handshake;
+mod hooks;
 mod malformed;
 mod mutation;
 mod order;

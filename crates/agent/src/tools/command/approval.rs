@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use codicil_command::{
-    Access, CommandLine, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions,
-    append_rule, command_actions, decide_command, decide_retry,
+    Access, CommandLine, CommandRequest, Decision, Grants, Outcome, Policies, Question, Rules,
+    SandboxPermissions, append_rule, command_actions, decide_command, decide_retry, settle_command,
 };
 use codicil_protocol::{
     AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
     AdditionalPermissionProfile, AskForApproval, CommandExecutionApproval,
-    CommandExecutionApprovalDecision as Answer, CommandExecutionRequestApprovalParams,
-    CommandExecutionStatus, SandboxPolicy,
+    CommandExecutionRequestApprovalParams, CommandExecutionStatus, SandboxPolicy,
 };
+
+use serde_json::json;
 
 use super::{Assessed, CommandEnd, CommandItem, TurnTools, Wanted};
 use crate::{
@@ -77,15 +78,8 @@ impl TurnTools {
             approval: self.settings.approval_policy.clone(),
             sandbox: self.settings.sandbox.clone(),
             rules: self.rule_directories(),
-            grants: self.grants(),
+            grants: self.kit.grants().clone(),
         }
-    }
-
-    /// What people have agreed to: for the thread, and for this turn.
-    pub(in crate::tools) fn grants(&self) -> Grants {
-        let mut grants = self.kit.grants().clone();
-        grants.access.extend(&self.turn_access());
-        grants
     }
 
     fn rule_directories(&self) -> Vec<PathBuf> {
@@ -100,6 +94,13 @@ impl TurnTools {
         item: &CommandItem,
         question: &Question,
     ) -> Result<Verdict, Cancelled> {
+        if self.is_guarded() {
+            let action = json!({ "tool": wanted.tool, "command": item.command, "cwd": item.cwd });
+            return Ok(match self.consult_guardian(&item.id, action).await? {
+                Ok(()) => Verdict::Run { sandboxed: question.sandboxed },
+                Err(why) => Verdict::No { status: CommandExecutionStatus::Declined, why },
+            });
+        }
         let params = self.approval_params(wanted, item, question);
         let reply = self.ask::<CommandExecutionApproval>(params, Kind::Approval).await?;
         let declined =
@@ -112,33 +113,20 @@ impl TurnTools {
                 return Ok(Verdict::No { status: CommandExecutionStatus::Failed, why });
             }
         };
-        match answer {
-            Answer::Accept => self.note_access(wanted),
-            Answer::AcceptForSession => {
-                let request = request(wanted, &assessed.line);
-                self.kit.grants().accept_command(&request, question);
+        let request = request(wanted, &assessed.line);
+        let outcome = settle_command(&answer, &request, question, &mut self.kit.grants());
+        match outcome {
+            Outcome::Accepted { amendment: None } => Ok(Verdict::Run { sandboxed: question.sandboxed }),
+            Outcome::Accepted { amendment: Some(words) } => {
+                self.amend_rules(words).await;
+                Ok(Verdict::Run { sandboxed: question.sandboxed })
             }
-            Answer::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
-                self.amend_rules(execpolicy_amendment).await;
-                return Ok(Verdict::Run { sandboxed: false });
-            }
-            Answer::Cancel => {
+            Outcome::Declined => declined("rejected by user"),
+            Outcome::Cancelled => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Declined);
                 self.say_ended(item, end).await;
-                return Err(self.interrupt());
+                Err(self.interrupt())
             }
-            // A rule about a host cannot answer a question about a command.
-            Answer::ApplyNetworkPolicyAmendment { .. } | Answer::Decline | Answer::Unrecognized(_) => {
-                return declined("rejected by user");
-            }
-        }
-        Ok(Verdict::Run { sandboxed: question.sandboxed })
-    }
-
-    /// What a command was given in addition holds for the rest of the turn.
-    fn note_access(&self, wanted: &Wanted) {
-        if let SandboxPermissions::WithAdditional(access) = &wanted.permissions {
-            self.turn_access().extend(access);
         }
     }
 

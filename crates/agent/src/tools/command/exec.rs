@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use codicil_command::{Access, SandboxPermissions};
+use codicil_config::EffectiveConfig;
 use codicil_exec::{SessionError, SessionId, Shell, Start};
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionTerminalInteraction, Frame, TerminalInteractionNotification,
@@ -188,9 +189,7 @@ impl TurnTools {
             Some(path) => Shell::at(path),
             None => self.kit.world.shell().await,
         };
-        let allowed = self.config.settings.allow_login_shell.unwrap_or(true);
-        let start = if login.unwrap_or(true) && allowed { Start::Login } else { Start::Plain };
-        shell.argv(line, start)
+        shell.argv(line, self::login(&self.config, login))
     }
 
     /// How much of an output the model gets.
@@ -246,6 +245,12 @@ impl TurnTools {
         let limit = self.output_tokens(arguments.max_output_tokens);
         Ok(say(session_text(None, report.waited, state, &report.output, limit)))
     }
+}
+
+/// Whether a shell reads the person's profile: if the call wants it, and the configuration lets it.
+pub(crate) fn login(config: &EffectiveConfig, asked: Option<bool>) -> Start {
+    let allowed = config.settings.allow_login_shell.unwrap_or(true);
+    if asked.unwrap_or(true) && allowed { Start::Login } else { Start::Plain }
 }
 
 fn wait(asked: Option<u64>, default: Duration, longest: Duration) -> Duration {

@@ -62,7 +62,7 @@ impl TurnTools {
 
     /// Looks at the disk to find out what must stay as it is.
     async fn confine(&self, wanted: &Wanted) -> Result<Prepared, SandboxError> {
-        let mut access = self.grants().access;
+        let mut access = self.kit.grants().access();
         if let SandboxPermissions::WithAdditional(more) = &wanted.permissions {
             access.extend(more);
         }

@@ -24,6 +24,7 @@ use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionSt
 
 pub(super) use exec::Additional;
 pub(crate) use {
+    exec::login,
     item::{CommandEnd, CommandItem},
     screen::Screen,
 };

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod commands;
+mod guardian;
 mod others;
 mod patches;
 mod terminals;
@@ -11,7 +12,7 @@ use codicil_testkit::App;
 use serde_json::{Value, json};
 
 /// A thread without a sandbox, where nobody is asked.
-async fn free_thread(app: &mut App) -> Thread {
+pub(crate) async fn free_thread(app: &mut App) -> Thread {
     thread(app, json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" })).await
 }
 
