@@ -1,0 +1,248 @@
+//! A call of a tool: what is asked, what comes back, and what can go wrong.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use codicil_protocol::{McpToolCallError, McpToolCallResult, McpToolCallStatus};
+use rmcp::model::ProgressNotificationParam;
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    elicitation::Elicitor,
+    limits::{ERROR_CHARS, PROGRESS_CHARS},
+    text::cut,
+};
+
+/// Told of progress, in order and before the result. It is called while messages are read: it must not wait.
+pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// A call to make. `server` and `tool` are the names that [`crate::McpTool`] has, not the qualified one.
+#[derive(Clone, Default)]
+pub struct ToolCall {
+    pub server: String,
+    pub tool: String,
+    /// An object, or null for none.
+    pub arguments: Value,
+    /// Goes along as `_meta`.
+    pub meta: Option<Value>,
+    pub progress: Option<ProgressSink>,
+    /// Answers the server's questions; without it they are declined. The calls of a thread share one, by which
+    /// they are told from those of other threads.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
+    /// Ends the call and tells the server.
+    pub cancel: CancellationToken,
+}
+
+/// Arguments are left out: they may be long, and secret.
+impl fmt::Debug for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall")
+            .field("server", &self.server)
+            .field("tool", &self.tool)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far a tool says it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    pub progress: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
+/// What a tool gave back. That it reports failure is a result, too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutcome {
+    pub result: McpToolCallResult,
+    pub is_error: bool,
+    pub duration: Duration,
+}
+
+/// A result as a model is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelOutput {
+    Text(String),
+    /// When there are pictures in it.
+    Parts(Vec<ModelPart>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelPart {
+    Text(String),
+    /// As a `data:` URL.
+    Image(String),
+}
+
+/// Why a call brought nothing back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CallError {
+    #[error("unknown MCP server '{0}'")]
+    UnknownServer(String),
+    #[error("unknown tool '{tool}' of MCP server '{server}'")]
+    UnknownTool { server: String, tool: String },
+    #[error("tool '{tool}' is disabled for MCP server '{server}'")]
+    DisabledTool { server: String, tool: String },
+    #[error("arguments of an MCP tool must be an object")]
+    Arguments,
+    /// The server is not running and could not be started.
+    #[error("{0}")]
+    NotStarted(String),
+    /// The server's own answer.
+    #[error("MCP error {code}: {message}")]
+    Server { code: i32, message: String },
+    #[error("timed out after {}", seconds(*.0))]
+    TimedOut(Duration),
+    #[error("cancelled")]
+    Cancelled,
+    /// The connection ended before the answer came.
+    #[error("{0}")]
+    Closed(String),
+    /// An answer that is not one.
+    #[error("the server gave an answer that cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Progress {
+    pub(crate) fn of(report: ProgressNotificationParam) -> Progress {
+        let message = report.message.map(|message| cut(&message, PROGRESS_CHARS));
+        Progress { progress: report.progress, total: report.total, message }
+    }
+
+    /// What a person is shown: the tool's words, else the numbers.
+    pub fn text(&self) -> String {
+        match (&self.message, self.total) {
+            (Some(message), _) => message.clone(),
+            (None, Some(total)) => format!("{}/{total}", self.progress),
+            (None, None) => self.progress.to_string(),
+        }
+    }
+}
+
+impl CallError {
+    /// For the `error` of an `mcpToolCall` item.
+    pub fn to_item_error(&self) -> McpToolCallError {
+        McpToolCallError { message: cut(&format!("tool call error: {self}"), ERROR_CHARS) }
+    }
+}
+
+impl ToolOutcome {
+    /// Reads the result of `tools/call`. Its parts are handed on as they are.
+    pub(crate) fn of(result: Value, duration: Duration) -> Result<ToolOutcome, CallError> {
+        let Value::Object(mut result) = result else {
+            return Err(CallError::Unreadable("the result is not an object".to_owned()));
+        };
+        let content = match result.remove("content") {
+            Some(Value::Array(content)) => content,
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => return Err(CallError::Unreadable("its content is not a list".to_owned())),
+        };
+        let structured_content = result.remove("structuredContent").filter(|content| !content.is_null());
+        let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+        Ok(ToolOutcome { result: McpToolCallResult { content, structured_content }, is_error, duration })
+    }
+
+    /// For the `status` of an `mcpToolCall` item.
+    pub fn status(&self) -> McpToolCallStatus {
+        if self.is_error { McpToolCallStatus::Failed } else { McpToolCallStatus::Completed }
+    }
+
+    /// Structured content wins over the list; pictures make it a list of parts.
+    pub fn for_model(&self) -> ModelOutput {
+        if let Some(structured) = &self.result.structured_content {
+            return ModelOutput::Text(structured.to_string());
+        }
+        let parts: Vec<ModelPart> = self.result.content.iter().map(part).collect();
+        if parts.iter().any(|part| matches!(part, ModelPart::Image(_))) {
+            return ModelOutput::Parts(parts);
+        }
+        ModelOutput::Text(json!(self.result.content).to_string())
+    }
+}
+
+fn part(block: &Value) -> ModelPart {
+    let field = |name: &str| block.get(name).and_then(Value::as_str);
+    match (field("type"), field("text"), field("data")) {
+        (Some("text"), Some(text), _) => ModelPart::Text(text.to_owned()),
+        (Some("image"), _, Some(data)) if data.starts_with("data:") => ModelPart::Image(data.to_owned()),
+        (Some("image"), _, Some(data)) => {
+            let kind = field("mimeType").unwrap_or("application/octet-stream");
+            ModelPart::Image(format!("data:{kind};base64,{data}"))
+        }
+        _ => ModelPart::Text(block.to_string()),
+    }
+}
+
+pub(crate) fn seconds(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        1.0 => "1 second".to_owned(),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(result: Value) -> ToolOutcome {
+        ToolOutcome::of(result, Duration::ZERO).unwrap()
+    }
+
+    #[test]
+    fn a_model_reads_the_list_as_json() {
+        let outcome = outcome(json!({ "content": [{ "type": "text", "text": "hi" }] }));
+        assert_eq!(outcome.for_model(), ModelOutput::Text(r#"[{"text":"hi","type":"text"}]"#.to_owned()));
+        assert_eq!(outcome.status(), McpToolCallStatus::Completed);
+    }
+
+    #[test]
+    fn structured_content_wins() {
+        let outcome = outcome(json!({ "content": [], "structuredContent": { "n": 3 }, "isError": true }));
+        assert_eq!(outcome.for_model(), ModelOutput::Text(r#"{"n":3}"#.to_owned()));
+        assert_eq!(outcome.status(), McpToolCallStatus::Failed);
+    }
+
+    #[test]
+    fn pictures_become_parts() {
+        let outcome = outcome(json!({ "content": [
+            { "type": "text", "text": "a dot" },
+            { "type": "image", "data": "QUJD", "mimeType": "image/png" },
+            { "type": "odd" },
+        ] }));
+        let image = ModelPart::Image("data:image/png;base64,QUJD".to_owned());
+        let odd = ModelPart::Text(r#"{"type":"odd"}"#.to_owned());
+        assert_eq!(
+            outcome.for_model(),
+            ModelOutput::Parts(vec![ModelPart::Text("a dot".to_owned()), image, odd])
+        );
+    }
+
+    #[test]
+    fn a_result_without_content_is_empty_and_nonsense_is_an_error() {
+        assert_eq!(outcome(json!({})).result.content, Vec::<Value>::new());
+        assert!(ToolOutcome::of(json!("x"), Duration::ZERO).is_err());
+        assert!(ToolOutcome::of(json!({ "content": "x" }), Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn progress_has_a_text() {
+        let progress = |message: Option<&str>, total| Progress {
+            progress: 1.0,
+            total,
+            message: message.map(str::to_owned),
+        };
+        assert_eq!(progress(Some("step"), Some(3.0)).text(), "step");
+        assert_eq!(progress(None, Some(3.0)).text(), "1/3");
+        assert_eq!(progress(None, None).text(), "1");
+    }
+
+    #[test]
+    fn durations_are_readable() {
+        assert_eq!(
+            CallError::TimedOut(Duration::from_millis(500)).to_string(),
+            "timed out after 0.5 seconds"
+        );
+        assert_eq!(CallError::TimedOut(Duration::from_secs(1)).to_string(), "timed out after 1 second");
+    }
+}

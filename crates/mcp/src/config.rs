@@ -1,0 +1,461 @@
+//! The `[mcp_servers.NAME]` tables as types. The tables come from the `config` crate, which has put the layers
+//! together and checked their shapes; here they get their meaning. Keys that have none here are left alone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use codicil_config::{CredentialsStore, EffectiveConfig};
+use codicil_protocol::Secret;
+use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use thiserror::Error;
+use toml::{Table, Value};
+use url::Url;
+
+use crate::limits::{STARTUP_TIMEOUT, TOOL_TIMEOUT};
+
+/// The servers of one configuration, by name, and what they have in common.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTable {
+    servers: BTreeMap<String, Arc<ServerConfig>>,
+    pub oauth: OauthSettings,
+}
+
+/// How signing in is done for all servers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OauthSettings {
+    /// Of the local address that the browser is sent back to; any free one without it.
+    pub callback_port: Option<u16>,
+    /// What the browser is told instead, when something stands in between.
+    pub callback_url: Option<String>,
+    /// Where credentials are kept; without it in the file.
+    pub store: Option<CredentialsStore>,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    pub enabled: bool,
+    /// A thread does not start without it.
+    pub required: bool,
+    pub transport: Transport,
+    pub startup_timeout: Duration,
+    pub tool_timeout: Duration,
+    /// When given, the only tools that are offered.
+    pub enabled_tools: Option<BTreeSet<String>>,
+    pub disabled_tools: BTreeSet<String>,
+    /// What to ask for when signing in.
+    pub scopes: Option<Vec<String>>,
+    /// By tool; see [`ApprovalMode`].
+    pub approval_modes: BTreeMap<String, ApprovalMode>,
+}
+
+/// How a server is reached. This and the name are what threads share a connection by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    Stdio(StdioConfig),
+    Http(HttpConfig),
+}
+
+/// A child process that is spoken to by its standard streams.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct StdioConfig {
+    pub command: String,
+    pub args: Vec<String>,
+    /// Set for it, whatever the environment is.
+    pub env: BTreeMap<String, String>,
+    /// Names that it gets from the environment beside the usual few.
+    pub env_vars: Vec<String>,
+    pub cwd: Option<PathBuf>,
+}
+
+/// Arguments and values may be secret.
+impl fmt::Debug for StdioConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioConfig")
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("env_vars", &self.env_vars)
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+/// A server at an address.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct HttpConfig {
+    pub url: String,
+    /// The variable that holds a token for it.
+    pub bearer_token_env_var: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    /// Header to variable.
+    pub env_headers: BTreeMap<String, String>,
+    /// What the token is asked for, when that is not the address.
+    pub oauth_resource: Option<String>,
+}
+
+/// Headers and the address may be secret.
+impl fmt::Debug for HttpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpConfig")
+            .field("bearer_token_env_var", &self.bearer_token_env_var)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("env_headers", &self.env_headers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a person is asked before a tool runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalMode {
+    /// As the tool's hints and the thread's policy say.
+    #[default]
+    Auto,
+    /// Always.
+    Prompt,
+    /// Never: somebody has allowed it for good.
+    Approve,
+}
+
+/// What is wrong with a table, with the key.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}\nin `{key}`")]
+pub struct ServerConfigError {
+    pub key: String,
+    pub reason: String,
+}
+
+impl ServerTable {
+    /// The servers of a thread's configuration.
+    pub fn read(config: &EffectiveConfig) -> Result<ServerTable, ServerConfigError> {
+        let mut table = ServerTable::of(config.mcp_servers())?;
+        table.oauth = OauthSettings {
+            callback_port: config.settings.mcp_oauth_callback_port,
+            callback_url: config.settings.mcp_oauth_callback_url.clone(),
+            store: config.settings.mcp_oauth_credentials_store,
+        };
+        Ok(table)
+    }
+
+    /// The servers of tables by name.
+    pub fn of<'a>(
+        tables: impl IntoIterator<Item = (&'a str, &'a Table)>,
+    ) -> Result<ServerTable, ServerConfigError> {
+        let servers = tables.into_iter().map(|(name, table)| {
+            let server = ServerConfig::of(table).map_err(|error| error.below(name))?;
+            Ok((name.to_owned(), Arc::new(server)))
+        });
+        Ok(ServerTable { servers: servers.collect::<Result<_, _>>()?, oauth: OauthSettings::default() })
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<ServerConfig>> {
+        self.servers.get(name)
+    }
+
+    /// All of them, sorted by name, disabled ones included.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<ServerConfig>)> {
+        self.servers.iter().map(|(name, server)| (name.as_str(), server))
+    }
+
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+}
+
+impl ServerConfigError {
+    fn new(key: &str, reason: impl Into<String>) -> Self {
+        Self { key: key.to_owned(), reason: reason.into() }
+    }
+
+    fn below(mut self, name: &str) -> Self {
+        self.key = if self.key.is_empty() {
+            format!("mcp_servers.{name}")
+        } else {
+            format!("mcp_servers.{name}.{}", self.key)
+        };
+        self
+    }
+}
+
+/// The table as it is written.
+#[derive(Deserialize)]
+struct Written {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    env_vars: Vec<Variable>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    bearer_token_env_var: Option<String>,
+    #[serde(default)]
+    http_headers: BTreeMap<String, String>,
+    #[serde(default)]
+    env_http_headers: BTreeMap<String, String>,
+    enabled: Option<bool>,
+    required: Option<bool>,
+    startup_timeout_sec: Option<f64>,
+    startup_timeout_ms: Option<u64>,
+    tool_timeout_sec: Option<f64>,
+    enabled_tools: Option<BTreeSet<String>>,
+    #[serde(default)]
+    disabled_tools: BTreeSet<String>,
+    scopes: Option<Vec<String>>,
+    oauth_resource: Option<String>,
+    #[serde(default)]
+    tools: BTreeMap<String, WrittenTool>,
+}
+
+#[derive(Deserialize)]
+struct WrittenTool {
+    #[serde(default)]
+    approval_mode: ApprovalMode,
+}
+
+/// A name, or a table with a name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Variable {
+    Name(String),
+    Table { name: String },
+}
+
+impl ServerConfig {
+    fn of(table: &Table) -> Result<ServerConfig, ServerConfigError> {
+        let written: Written = Value::Table(table.clone()).try_into().map_err(|error| unreadable(&error))?;
+        let startup_timeout = match (written.startup_timeout_sec, written.startup_timeout_ms) {
+            (Some(seconds), _) => duration("startup_timeout_sec", seconds)?,
+            (None, Some(milliseconds)) => Duration::from_millis(milliseconds),
+            (None, None) => STARTUP_TIMEOUT,
+        };
+        let tool_timeout = match written.tool_timeout_sec {
+            Some(seconds) => duration("tool_timeout_sec", seconds)?,
+            None => TOOL_TIMEOUT,
+        };
+        Ok(ServerConfig {
+            enabled: written.enabled.unwrap_or(true),
+            required: written.required.unwrap_or(false),
+            startup_timeout,
+            tool_timeout,
+            enabled_tools: written.enabled_tools.clone(),
+            disabled_tools: written.disabled_tools.clone(),
+            scopes: written.scopes.clone(),
+            approval_modes: written
+                .tools
+                .iter()
+                .map(|(name, tool)| (name.clone(), tool.approval_mode))
+                .collect(),
+            transport: written.transport()?,
+        })
+    }
+
+    /// Whether a tool is offered at all.
+    pub fn offers(&self, tool: &str) -> bool {
+        let chosen = self.enabled_tools.as_ref().is_none_or(|tools| tools.contains(tool));
+        chosen && !self.disabled_tools.contains(tool)
+    }
+
+    /// How the calls of a tool are approved.
+    pub fn approval_mode(&self, tool: &str) -> ApprovalMode {
+        self.approval_modes.get(tool).copied().unwrap_or_default()
+    }
+}
+
+impl Written {
+    fn transport(self) -> Result<Transport, ServerConfigError> {
+        match (self.command, self.url) {
+            (Some(command), None) => Ok(Transport::Stdio(StdioConfig {
+                command,
+                args: self.args,
+                env: self.env,
+                env_vars: self
+                    .env_vars
+                    .into_iter()
+                    .map(|variable| match variable {
+                        Variable::Name(name) | Variable::Table { name } => name,
+                    })
+                    .collect(),
+                cwd: self.cwd,
+            })),
+            (None, Some(url)) => {
+                check_url(&url)?;
+                check_headers(&self.http_headers, "http_headers")?;
+                check_header_names(self.env_http_headers.keys(), "env_http_headers")?;
+                Ok(Transport::Http(HttpConfig {
+                    url,
+                    bearer_token_env_var: self.bearer_token_env_var,
+                    headers: self.http_headers,
+                    env_headers: self.env_http_headers,
+                    oauth_resource: self.oauth_resource,
+                }))
+            }
+            _ => Err(ServerConfigError::new("", "invalid transport")),
+        }
+    }
+}
+
+/// The reader's words without the text that it may quote: values can be secret.
+fn unreadable(error: &toml::de::Error) -> ServerConfigError {
+    let whole = error.to_string();
+    let key = whole.split("in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap_or_default();
+    let reason = error.message();
+    let secret = ["env", "http_headers", "args", "url"].iter().any(|name| key.starts_with(name));
+    ServerConfigError::new(key, if secret { "not of the right type" } else { reason })
+}
+
+fn duration(key: &str, seconds: f64) -> Result<Duration, ServerConfigError> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| ServerConfigError::new(key, "not a number of seconds"))
+}
+
+fn check_url(url: &str) -> Result<(), ServerConfigError> {
+    let fits = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if fits { Ok(()) } else { Err(ServerConfigError::new("url", "not an http or https address")) }
+}
+
+fn check_headers(headers: &BTreeMap<String, String>, key: &str) -> Result<(), ServerConfigError> {
+    check_header_names(headers.keys(), key)?;
+    match headers.iter().find(|(_, value)| HeaderValue::from_str(value).is_err()) {
+        Some((name, _)) => Err(ServerConfigError::new(&format!("{key}.{name}"), "not a header value")),
+        None => Ok(()),
+    }
+}
+
+fn check_header_names<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+    key: &str,
+) -> Result<(), ServerConfigError> {
+    match names.find(|name| HeaderName::from_bytes(name.as_bytes()).is_err()) {
+        Some(name) => Err(ServerConfigError::new(&format!("{key}.{name}"), "not a header name")),
+        None => Ok(()),
+    }
+}
+
+impl HttpConfig {
+    /// Whether the configuration itself says how to sign in, so that OAuth is not looked at.
+    pub(crate) fn has_own_credentials(&self) -> bool {
+        let names = self.headers.keys().chain(self.env_headers.keys());
+        self.bearer_token_env_var.is_some()
+            || names.into_iter().any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// The address without what may be secret in it, for logs and texts.
+    pub(crate) fn shown_url(&self) -> String {
+        match Url::parse(&self.url) {
+            Ok(url) => url.origin().ascii_serialization(),
+            Err(_) => "the configured address".to_owned(),
+        }
+    }
+
+    /// The token from the environment, if one is asked for.
+    pub(crate) fn bearer_token(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Secret>, String> {
+        let Some(name) = &self.bearer_token_env_var else { return Ok(None) };
+        match variable(name).filter(|token| !token.is_empty()) {
+            Some(token) => Ok(Some(Secret::from(token))),
+            None => Err(format!("environment variable {name} (bearer_token_env_var) is not set")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ServerTable, ServerConfigError> {
+        let table: Table = text.parse().unwrap();
+        let servers = table["mcp_servers"].as_table().unwrap();
+        ServerTable::of(servers.iter().map(|(name, server)| (name.as_str(), server.as_table().unwrap())))
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let table = read("[mcp_servers.a]\ncommand = 'x'").unwrap();
+        let server = table.get("a").unwrap();
+        assert!(server.enabled && !server.required);
+        assert_eq!(server.startup_timeout, Duration::from_secs(10));
+        assert_eq!(server.tool_timeout, Duration::from_secs(60));
+        assert!(server.offers("anything"));
+        assert_eq!(server.approval_mode("anything"), ApprovalMode::Auto);
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let table = read(
+            "[mcp_servers.a]\ncommand = 'x'\nargs = ['-v']\nenv = { A = '1' }\nenv_vars = ['B', { name = 'C' }]\n\
+             cwd = '/tmp'\nrequired = true\nstartup_timeout_ms = 1500\ntool_timeout_sec = 0.5\n\
+             enabled_tools = ['t', 'u']\ndisabled_tools = ['u']\nunknown_key = { deep = true }\n\
+             [mcp_servers.a.tools.t]\napproval_mode = 'approve'\n\
+             [mcp_servers.b]\nurl = 'https://example.com/mcp'\nbearer_token_env_var = 'TOKEN'\n\
+             http_headers = { X-A = '1' }\nenv_http_headers = { X-B = 'VAR' }\nenabled = false\nscopes = ['s']\n\
+             oauth_resource = 'https://example.com'\n",
+        )
+        .unwrap();
+        let a = table.get("a").unwrap();
+        assert_eq!(a.startup_timeout, Duration::from_millis(1500));
+        assert_eq!(a.tool_timeout, Duration::from_millis(500));
+        assert!(a.required && a.offers("t") && !a.offers("u") && !a.offers("v"));
+        assert_eq!(a.approval_mode("t"), ApprovalMode::Approve);
+        let Transport::Stdio(stdio) = &a.transport else { panic!("{a:?}") };
+        assert_eq!(stdio.env_vars, ["B", "C"]);
+        let b = table.get("b").unwrap();
+        assert!(!b.enabled);
+        let Transport::Http(http) = &b.transport else { panic!("{b:?}") };
+        assert_eq!(http.oauth_resource.as_deref(), Some("https://example.com"));
+        assert!(http.has_own_credentials());
+    }
+
+    #[test]
+    fn seconds_win_over_milliseconds() {
+        let table =
+            read("[mcp_servers.a]\ncommand='x'\nstartup_timeout_sec=2\nstartup_timeout_ms=9").unwrap();
+        assert_eq!(table.get("a").unwrap().startup_timeout, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn errors_name_the_key_and_no_value() {
+        let check = |text: &str, key: &str| {
+            let error = read(text).unwrap_err();
+            assert_eq!(error.key, key, "{error}");
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        };
+        check("[mcp_servers.a]\nenabled = true", "mcp_servers.a");
+        check("[mcp_servers.a]\ncommand = 'x'\nurl = 'http://y'", "mcp_servers.a");
+        check("[mcp_servers.a]\ncommand = 'x'\ntool_timeout_sec = -1", "mcp_servers.a.tool_timeout_sec");
+        check("[mcp_servers.a]\nurl = 'ftp://s3cret@x'", "mcp_servers.a.url");
+        check(
+            "[mcp_servers.a]\nurl = 'http://x'\nhttp_headers = { 'a b' = 's3cret' }",
+            "mcp_servers.a.http_headers.a b",
+        );
+        check(
+            "[mcp_servers.a]\nurl = 'http://x'\nhttp_headers = { A = \"s3cret\\n\" }",
+            "mcp_servers.a.http_headers.A",
+        );
+        check("[mcp_servers.a]\ncommand = 'x'\nenv = 's3cret'", "mcp_servers.a.env");
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let table = read(
+            "[mcp_servers.a]\ncommand = 'x'\nargs = ['s3cret']\nenv = { A = 's3cret' }\n\
+             [mcp_servers.b]\nurl = 'http://x/s3cret'\nhttp_headers = { A = 's3cret' }",
+        )
+        .unwrap();
+        let shown = format!("{table:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

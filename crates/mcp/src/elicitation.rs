@@ -1,0 +1,208 @@
+//! Questions of servers to people. A server asks while one of its tools runs; whoever called the tool
+//! answers, through an [`Elicitor`]. Nobody there to answer means no.
+
+use std::{future::Future, pin::Pin};
+
+use codicil_protocol::{
+    McpElicitationSchema, McpServerElicitationAction, McpServerElicitationRequest,
+    McpServerElicitationRequestResponse,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Answers the questions that come up during a call.
+pub trait Elicitor: Send + Sync {
+    /// Asks a person. Dropped when the call is over or the server takes its question back.
+    fn elicit<'a>(
+        &'a self,
+        server: &'a str,
+        request: McpServerElicitationRequest,
+    ) -> Pin<Box<dyn Future<Output = McpServerElicitationRequestResponse> + Send + 'a>>;
+}
+
+/// What a server is told when nobody was asked.
+pub(crate) fn declined() -> Value {
+    json!({ "action": "decline" })
+}
+
+/// What a server is told when the call ended before somebody answered.
+pub(crate) fn cancelled() -> Value {
+    json!({ "action": "cancel" })
+}
+
+/// The answer as a server reads it: accepted always comes with content.
+pub(crate) fn answer(response: McpServerElicitationRequestResponse) -> Value {
+    let mut answer = match response.action {
+        McpServerElicitationAction::Accept => {
+            json!({ "action": "accept", "content": response.content.unwrap_or_else(|| json!({})) })
+        }
+        McpServerElicitationAction::Decline => declined(),
+        McpServerElicitationAction::Cancel => cancelled(),
+    };
+    if let (Some(meta), Some(answer)) = (response.meta, answer.as_object_mut()) {
+        answer.insert("_meta".to_owned(), meta);
+    }
+    answer
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(default)]
+    mode: Option<String>,
+    message: String,
+    #[serde(default)]
+    requested_schema: Option<Value>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    elicitation_id: Option<String>,
+    #[serde(rename = "_meta", default)]
+    meta: Option<Value>,
+}
+
+/// The params of `elicitation/create` in the protocol's words, or what is wrong with them.
+pub(crate) fn parse(params: Value) -> Result<McpServerElicitationRequest, String> {
+    let params: Params = serde_json::from_value(params).map_err(|error| error.to_string())?;
+    let meta = params.meta.filter(|meta| meta.as_object().is_none_or(|meta| !meta.is_empty()));
+    match params.mode.as_deref() {
+        None | Some("form") => Ok(McpServerElicitationRequest::Form {
+            meta,
+            message: params.message,
+            requested_schema: form(params.requested_schema.unwrap_or_default())?,
+        }),
+        Some("url") => Ok(McpServerElicitationRequest::Url {
+            meta,
+            message: params.message,
+            url: params.url.ok_or("missing field `url`")?,
+            elicitation_id: params.elicitation_id.ok_or("missing field `elicitationId`")?,
+        }),
+        Some(mode) => Err(format!("unknown mode `{mode}`")),
+    }
+}
+
+/// Schema writers add titles and the like, which a form has no place for.
+fn form(schema: Value) -> Result<McpElicitationSchema, String> {
+    let Value::Object(mut schema) = schema else {
+        return Err("`requestedSchema` is not an object".to_owned());
+    };
+    keep(&mut schema, &["$schema", "type", "properties", "required"]);
+    schema.entry("type").or_insert_with(|| "object".into());
+    let fields = schema.entry("properties").or_insert_with(|| json!({}));
+    for field in fields.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        simplify(field);
+    }
+    serde_json::from_value(Value::Object(schema)).map_err(|error| format!("`requestedSchema`: {error}"))
+}
+
+/// Keeps of a field what the protocol has for its type.
+fn simplify(field: &mut Value) {
+    if let Some(value) = value_or_null(field) {
+        *field = value;
+    }
+    let Some(field) = field.as_object_mut() else { return };
+    const TEXTS: [&str; 4] = ["type", "title", "description", "default"];
+    let own: &[&str] = match field.get("type").and_then(Value::as_str) {
+        Some("string") if field.contains_key("oneOf") => &["oneOf"],
+        Some("string") if field.contains_key("enum") => &["enum", "enumNames"],
+        Some("string") => &["minLength", "maxLength", "format"],
+        Some("number" | "integer") => &["minimum", "maximum"],
+        Some("array") => &["minItems", "maxItems", "items"],
+        _ => &[],
+    };
+    keep(field, &[&TEXTS, own].concat());
+    // A default of null says nothing.
+    if field.get("default").is_some_and(Value::is_null) {
+        field.remove("default");
+    }
+}
+
+/// `anyOf` of something and null, as optional fields are written, is that something.
+fn value_or_null(field: &Value) -> Option<Value> {
+    let options = field.get("anyOf")?.as_array()?;
+    let mut values = options.iter().filter(|option| option.get("type") != Some(&json!("null")));
+    let (Some(Value::Object(value)), None) = (values.next(), values.next()) else { return None };
+    let mut value = value.clone();
+    for key in ["title", "description", "default"] {
+        if let Some(text) = field.get(key) {
+            value.insert(key.to_owned(), text.clone());
+        }
+    }
+    Some(Value::Object(value))
+}
+
+fn keep(object: &mut Map<String, Value>, keys: &[&str]) {
+    object.retain(|key, _| keys.contains(&key.as_str()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(params: Value) -> Value {
+        serde_json::to_value(parse(params).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_form_is_passed_on() {
+        let schema = json!({ "type": "object", "properties": { "name": { "type": "string", "title": "Name" } },
+            "required": ["name"] });
+        assert_eq!(
+            parsed(json!({ "message": "Your name?", "requestedSchema": schema })),
+            json!({ "mode": "form", "_meta": null, "message": "Your name?", "requestedSchema": schema })
+        );
+    }
+
+    #[test]
+    fn what_schema_writers_add_does_no_harm() {
+        let schema = json!({ "title": "Info", "additionalProperties": false, "type": "object", "properties": {
+            "nick": { "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null, "title": "Nick" },
+            "age": { "type": "integer", "minimum": 0, "exclusiveMaximum": 200 },
+            "size": { "type": "string", "enum": ["s", "m"], "x-order": 1 },
+        } });
+        let form = &parsed(json!({ "message": "?", "requestedSchema": schema }))["requestedSchema"];
+        assert_eq!(
+            form["properties"],
+            json!({
+                "nick": { "type": "string", "title": "Nick" },
+                "age": { "type": "integer", "minimum": 0.0 },
+                "size": { "type": "string", "enum": ["s", "m"] },
+            })
+        );
+    }
+
+    #[test]
+    fn a_page_is_passed_on() {
+        let params =
+            json!({ "mode": "url", "message": "Open this", "url": "https://x", "elicitationId": "e" });
+        let mut expected = params.clone();
+        expected["_meta"] = Value::Null;
+        assert_eq!(parsed(params), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_refused() {
+        assert!(
+            parse(
+                json!({ "message": "?", "requestedSchema": { "properties": { "a": { "type": "object" } } } })
+            )
+            .is_err()
+        );
+        assert!(parse(json!({ "mode": "url", "message": "?" })).is_err());
+        assert!(parse(json!({ "mode": "dream", "message": "?" })).is_err());
+        assert!(parse(json!({})).is_err());
+    }
+
+    #[test]
+    fn answers_are_as_servers_read_them() {
+        let response = |action, content| McpServerElicitationRequestResponse { action, content, meta: None };
+        use McpServerElicitationAction::{Accept, Cancel, Decline};
+        assert_eq!(
+            answer(response(Accept, Some(json!({"a": 1})))),
+            json!({"action": "accept", "content": {"a": 1}})
+        );
+        assert_eq!(answer(response(Accept, None)), json!({"action": "accept", "content": {}}));
+        assert_eq!(answer(response(Decline, Some(json!({})))), json!({"action": "decline"}));
+        assert_eq!(answer(response(Cancel, None)), json!({"action": "cancel"}));
+    }
+}

@@ -1,0 +1,57 @@
+//! Connections to MCP servers, on the official SDK: started on demand, shared between threads, bounded, and
+//! ended with those who hold them.
+//!
+//! Start with [`Pool`]. A thread joins it with its [`ServerTable`] and holds [`ThreadServers`].
+//!
+//! | what | where |
+//! |---|---|
+//! | which servers there are | [`ServerTable`], [`ServerConfig`] |
+//! | what they offer a model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
+//! | call a tool | [`ThreadServers::call`], [`ToolCall`], [`ToolOutcome`] |
+//! | answer a server's questions | [`Elicitor`] |
+//!
+//! How a connection is made up, from the outside in: `slot.rs` starts it and notices its end; `connection.rs`
+//! asks; `pending.rs` waits for an answer; `tap.rs` sees every message on its way to and from the SDK, and
+//! tells `switchboard.rs`, which knows the calls under way; `stdio` carries the messages.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod config;
+mod limits;
+
+mod pool;
+mod thread;
+mod tools;
+
+mod call;
+mod elicitation;
+mod names;
+mod schema;
+
+mod connection;
+mod lists;
+mod pending;
+mod service;
+mod slot;
+mod start_error;
+mod switchboard;
+mod tap;
+mod text;
+mod wire;
+
+mod stdio;
+
+pub use {
+    call::{CallError, ModelOutput, ModelPart, Progress, ProgressSink, ToolCall, ToolOutcome},
+    config::{
+        ApprovalMode, HttpConfig, OauthSettings, ServerConfig, ServerConfigError, ServerTable, StdioConfig,
+        Transport,
+    },
+    elicitation::Elicitor,
+    limits::{DESCRIPTION_CHARS, MESSAGE_BYTES, RESOURCES_PER_SERVER, SCHEMA_BYTES, TOOLS_PER_SERVER},
+    names::PREFIX,
+    pool::{Pool, PoolOptions},
+    service::ClientIdentity,
+    start_error::StartError,
+    thread::{RequiredError, StartupObserver, ThreadServers},
+    tools::{Hints, McpTool, ToolSet},
+};

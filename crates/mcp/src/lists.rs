@@ -1,0 +1,65 @@
+//! Lists that come in pages, read to their end or to a ceiling. An entry that cannot be read is left out; it
+//! does not cost the others.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    call::CallError,
+    connection::Connection,
+    limits::{LIST_TIMEOUT, PAGES},
+};
+
+/// One page, and where the next begins.
+pub(crate) struct Page<T> {
+    pub(crate) entries: Vec<T>,
+    pub(crate) next: Option<String>,
+}
+
+/// All pages of a list, within one timeout.
+pub(crate) async fn list<T: DeserializeOwned>(
+    connection: &Connection,
+    method: &str,
+    member: &str,
+    most: usize,
+) -> Result<Vec<T>, CallError> {
+    let pages = async {
+        let mut entries = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES {
+            let read = page(connection, method, member, cursor.as_deref()).await?;
+            entries.extend(read.entries);
+            cursor = read.next;
+            if cursor.is_none() || entries.len() >= most {
+                break;
+            }
+        }
+        entries.truncate(most);
+        Ok(entries)
+    };
+    timeout(LIST_TIMEOUT, pages).await.unwrap_or(Err(CallError::TimedOut(LIST_TIMEOUT)))
+}
+
+/// One page of a list.
+pub(crate) async fn page<T: DeserializeOwned>(
+    connection: &Connection,
+    method: &str,
+    member: &str,
+    cursor: Option<&str>,
+) -> Result<Page<T>, CallError> {
+    let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+    let mut result = connection.ask(method, params).await?;
+    let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let entries = match result.get_mut(member).map(Value::take) {
+        Some(Value::Array(entries)) => entries,
+        _ => Vec::new(),
+    };
+    Ok(Page { entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(), next })
+}
+
+fn read<T: DeserializeOwned>(method: &str, entry: Value) -> Option<T> {
+    serde_json::from_value(entry)
+        .inspect_err(|error| tracing::debug!(method, %error, "an entry that cannot be read was left out"))
+        .ok()
+}

@@ -1,0 +1,113 @@
+//! All connections of a process. Threads that configure a server alike share its connection; it ends when
+//! the last of them lets go.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use codicil_exec::Environment;
+use futures_util::future::join_all;
+
+use crate::{
+    config::{ServerConfig, ServerTable, Transport},
+    connection::Surroundings,
+    service::ClientIdentity,
+    slot::Slot,
+    thread::{StartupObserver, ThreadServers},
+};
+
+/// What a pool needs to know about its program.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// Where credentials are kept.
+    pub home: PathBuf,
+    /// What servers are told about us.
+    pub identity: ClientIdentity,
+    /// What servers' variables are taken from.
+    pub environment: Environment,
+}
+
+/// The connections of a process. Clones are the same pool.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    surroundings: Arc<Surroundings>,
+    slots: Mutex<HashMap<Key, Weak<Slot>>>,
+    /// How often the configuration was reloaded.
+    generation: AtomicU64,
+}
+
+/// What threads share a connection by.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    name: String,
+    transport: Transport,
+}
+
+impl PoolOptions {
+    /// With the environment of this process.
+    pub fn new(home: impl Into<PathBuf>, identity: ClientIdentity) -> PoolOptions {
+        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect() }
+    }
+}
+
+impl Pool {
+    /// An empty pool. Nothing runs until a thread joins.
+    pub fn new(options: PoolOptions) -> Pool {
+        let surroundings = Surroundings { identity: options.identity, environment: options.environment };
+        Pool {
+            inner: Arc::new(Inner {
+                surroundings: Arc::new(surroundings),
+                slots: Mutex::default(),
+                generation: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// A thread's share. Its servers are being started when this returns; nothing is waited for.
+    ///
+    /// Has to be called within a runtime.
+    pub fn join(&self, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
+        ThreadServers::new(self.clone(), table, observer)
+    }
+
+    /// Marks the configuration of all threads as out of date: see [`ThreadServers::is_stale`].
+    pub fn reload(&self) {
+        self.inner.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends all servers, and waits for a few seconds at most until they are gone.
+    pub async fn shutdown(&self) {
+        let slots: Vec<Arc<Slot>> = self.slots().values().filter_map(Weak::upgrade).collect();
+        join_all(slots.iter().map(|slot| slot.close())).await;
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner.generation.load(Ordering::Relaxed)
+    }
+
+    /// The place of a server, new if nobody holds it.
+    pub(crate) fn slot(&self, name: &str, config: &Arc<ServerConfig>) -> Arc<Slot> {
+        let key = Key { name: name.to_owned(), transport: config.transport.clone() };
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get(&key).and_then(Weak::upgrade) {
+            return slot;
+        }
+        slots.retain(|_, slot| slot.strong_count() > 0);
+        let slot = Slot::new(name, config.clone(), self.inner.surroundings.clone());
+        slots.insert(key, Arc::downgrade(&slot));
+        slot
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Weak<Slot>>> {
+        self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

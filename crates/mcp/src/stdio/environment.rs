@@ -1,0 +1,60 @@
+//! Which variables a server gets: a few that programs need to work at all, and what its configuration names.
+
+use codicil_exec::Environment;
+
+use crate::config::StdioConfig;
+
+/// Not the whole environment: it holds the keys of model providers, among others.
+const USUAL: [&str; 14] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "__CF_USER_TEXT_ENCODING",
+];
+
+/// The environment of a server, out of our own.
+pub(super) fn of(config: &StdioConfig, own: &Environment) -> Environment {
+    let names = USUAL.iter().copied().chain(config.env_vars.iter().map(String::as_str));
+    let mut env: Environment =
+        names.filter_map(|name| own.get_key_value(name.as_ref() as &std::ffi::OsStr)).map(cloned).collect();
+    env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env
+}
+
+fn cloned<A: Clone, B: Clone>((name, value): (&A, &B)) -> (A, B) {
+    (name.clone(), value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_server_gets_the_usual_and_what_is_named() {
+        let own = ["PATH", "OPENAI_API_KEY", "WANTED", "LANG"];
+        let own: Environment = own.iter().map(|name| (name.into(), "own".into())).collect();
+        let config = StdioConfig {
+            command: "x".into(),
+            args: vec![],
+            env: BTreeMap::from([("LANG".into(), "set".into()), ("NEW".into(), "set".into())]),
+            env_vars: vec!["WANTED".into(), "MISSING".into()],
+            cwd: None,
+        };
+        let env = of(&config, &own);
+        let shown: Vec<String> =
+            env.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        assert_eq!(shown, ["LANG=set", "NEW=set", "PATH=own", "WANTED=own"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The transport of a child process: messages as lines on its standard streams.
+
+use std::{collections::VecDeque, future::Future, path::PathBuf, sync::Arc};
+
+use codicil_exec::{Environment, Exit, Input, Process, Reach, Source, SpawnError, Spec, Stdin};
+use rmcp::{
+    RoleClient,
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::Transport,
+};
+use thiserror::Error;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    environment,
+    lines::{Line, Lines},
+    stderr::StderrLog,
+};
+use crate::{
+    config::StdioConfig,
+    limits::{FAREWELL, MESSAGE_BYTES, QUEUED_MESSAGES},
+    switchboard::Switchboard,
+    wire,
+};
+
+/// Why a message did not reach a child process.
+#[derive(Debug, Error)]
+pub(crate) enum StdioError {
+    #[error("the server does not read its input")]
+    Full,
+    #[error("the server has ended")]
+    Closed,
+    #[error("the message cannot be encoded: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// A child process as a transport. Dropping it kills the process with its whole session.
+pub(crate) struct StdioTransport {
+    server: String,
+    process: Process,
+    /// Taken away to close the input.
+    input: Option<mpsc::Sender<Vec<u8>>>,
+    writer: AbortOnDropHandle<()>,
+    lines: Lines,
+    received: VecDeque<ServerJsonRpcMessage>,
+    decoder: wire::Decoder,
+    stderr: StderrLog,
+    board: Arc<Switchboard>,
+}
+
+impl StdioTransport {
+    /// Starts the process. Nothing is sent yet.
+    pub(crate) async fn spawn(
+        server: &str,
+        config: &StdioConfig,
+        own_environment: &Environment,
+        board: Arc<Switchboard>,
+    ) -> Result<StdioTransport, SpawnError> {
+        let argv = std::iter::once(&config.command).chain(&config.args);
+        let cwd = config.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
+        let mut spec = Spec::new(argv, cwd, environment::of(config, own_environment));
+        spec.stdin = Input::Piped;
+        spec.reach = Reach::Session;
+        let mut process = Process::spawn(spec).await?;
+        let (input, messages) = mpsc::channel(QUEUED_MESSAGES);
+        let stdin = process.stdin.take();
+        Ok(StdioTransport {
+            server: server.to_owned(),
+            process,
+            input: Some(input),
+            writer: AbortOnDropHandle::new(tokio::spawn(write(stdin, messages))),
+            lines: Lines::new(MESSAGE_BYTES),
+            received: VecDeque::new(),
+            decoder: wire::Decoder::default(),
+            stderr: StderrLog::new(server),
+            board,
+        })
+    }
+
+    /// Queued here and not in the future: the futures of several messages may run in any order.
+    fn queue(&mut self, message: &ClientJsonRpcMessage) -> Result<(), StdioError> {
+        self.decoder.note_sent(message);
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let input = self.input.as_ref().ok_or(StdioError::Closed)?;
+        input.try_send(line).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StdioError::Full,
+            mpsc::error::TrySendError::Closed(_) => StdioError::Closed,
+        })
+    }
+
+    fn on_stdout(&mut self, bytes: &[u8]) {
+        for line in self.lines.push(bytes) {
+            match line {
+                Line::Whole(line) => match self.decoder.decode(&line) {
+                    Ok(messages) => self.received.extend(messages),
+                    Err(error) => {
+                        tracing::debug!(server = self.server, %error, "a line that is no message was skipped");
+                    }
+                },
+                Line::TooLong { head } => {
+                    tracing::warn!(
+                        server = self.server,
+                        "a message of more than {MESSAGE_BYTES} bytes was skipped"
+                    );
+                    self.received.extend(wire::too_long(&head));
+                }
+            }
+        }
+    }
+
+    /// Reads until the process has ended, throwing away what it says.
+    async fn ended(&mut self) -> Exit {
+        while let Some(chunk) = self.process.output.next().await {
+            if chunk.source == Source::Stderr {
+                self.stderr.push(&chunk.bytes);
+            }
+        }
+        self.process.exit().await
+    }
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = StdioError;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), StdioError>> + Send + 'static {
+        let queued = self.queue(&item);
+        async move { queued }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            if let Some(message) = self.received.pop_front() {
+                return Some(message);
+            }
+            match self.process.output.next().await {
+                Some(chunk) if chunk.source == Source::Stderr => self.stderr.push(&chunk.bytes),
+                Some(chunk) => self.on_stdout(&chunk.bytes),
+                None => {
+                    self.board.ended(describe(self.process.exit().await));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Closes the input, which tells a server to end, and gives it a moment. What is left is killed on drop.
+    async fn close(&mut self) -> Result<(), StdioError> {
+        let until = Instant::now() + FAREWELL;
+        self.input = None;
+        let _ = timeout_at(until, &mut self.writer).await;
+        self.writer.abort();
+        let _ = timeout_at(until, self.ended()).await;
+        self.process.terminate();
+        Ok(())
+    }
+}
+
+/// Writes messages until there are none to come or nobody reads them; then the input is closed.
+async fn write(stdin: Option<Stdin>, mut messages: mpsc::Receiver<Vec<u8>>) {
+    let Some(mut stdin) = stdin else { return };
+    while let Some(message) = messages.recv().await {
+        if stdin.write(&message).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn describe(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("the server exited with code {code}"),
+        Exit::Signal(signal) => format!("the server was ended by signal {signal}"),
+        Exit::TimedOut | Exit::Unknown => "the server has ended".to_owned(),
+    }
+}

@@ -1,0 +1,255 @@
+//! The servers of one thread: which it holds, what they offer, and calls to them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification, Tool};
+use futures_util::future::join_all;
+use thiserror::Error;
+use tokio::{sync::watch, time::timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::{
+    call::{CallError, ToolCall, ToolOutcome},
+    config::{ServerConfig, ServerTable},
+    connection::Connection,
+    limits::RETRY_PATIENCE,
+    pool::Pool,
+    slot::{Slot, State},
+    tools::ToolSet,
+};
+
+/// Told of each step in starting a thread's servers: `starting`, then one of the others. Must not wait.
+pub type StartupObserver = Arc<dyn Fn(McpServerStatusUpdatedNotification) + Send + Sync>;
+
+/// What a thread holds of the pool. Dropping it lets go.
+pub struct ThreadServers {
+    pool: Pool,
+    observer: StartupObserver,
+    share: Mutex<Share>,
+}
+
+#[derive(Default)]
+struct Share {
+    servers: BTreeMap<String, Held>,
+    generation: u64,
+    offered: Option<Offered>,
+}
+
+#[derive(Clone)]
+struct Held {
+    slot: Arc<Slot>,
+    config: Arc<ServerConfig>,
+    _reports: Arc<AbortOnDropHandle<()>>,
+}
+
+/// The last set of tools, and what it was made from.
+struct Offered {
+    sources: Vec<Source>,
+    tools: Arc<ToolSet>,
+}
+
+#[derive(Clone)]
+struct Source {
+    name: String,
+    config: Arc<ServerConfig>,
+    tools: Arc<[Tool]>,
+}
+
+/// A thread cannot start without these servers.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("required MCP servers failed to initialize: {0}")]
+pub struct RequiredError(String);
+
+impl ThreadServers {
+    pub(crate) fn new(pool: Pool, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
+        let servers = ThreadServers { pool, observer, share: Mutex::default() };
+        servers.update(table);
+        servers
+    }
+
+    /// True when the configuration was reloaded since the last update. To be asked when a turn begins.
+    pub fn is_stale(&self) -> bool {
+        self.share().generation != self.pool.generation()
+    }
+
+    /// Takes up another configuration: lets go of what is not in it, starts what is new, keeps the rest.
+    pub fn update(&self, table: &ServerTable) {
+        let generation = self.pool.generation();
+        let wanted = table.iter().filter(|(_, config)| config.enabled);
+        let mut share = self.share();
+        let mut before = std::mem::take(&mut share.servers);
+        share.servers = wanted
+            .map(|(name, config)| {
+                let kept = before.remove(name).filter(|held| held.config.transport == config.transport);
+                let held = match kept {
+                    Some(held) => Held { config: config.clone(), ..held },
+                    None => self.hold(name, config),
+                };
+                (name.to_owned(), held)
+            })
+            .collect();
+        share.generation = generation;
+        drop(share);
+        // Ends the last of them outside of the lock.
+        drop(before);
+    }
+
+    fn hold(&self, name: &str, config: &Arc<ServerConfig>) -> Held {
+        let slot = self.pool.slot(name, config);
+        slot.start();
+        let reports = tokio::spawn(report(name.to_owned(), slot.watch(), self.observer.clone()));
+        Held { slot, config: config.clone(), _reports: Arc::new(AbortOnDropHandle::new(reports)) }
+    }
+
+    /// Starts again what has failed or ended. To be called when a turn begins; does not wait.
+    pub fn retry(&self) {
+        for held in self.held() {
+            held.1.slot.start();
+        }
+    }
+
+    /// Waits for the servers without which the thread must not start.
+    pub async fn required(&self) -> Result<(), RequiredError> {
+        let required = self.held().into_iter().filter(|(_, held)| held.config.required);
+        let failures = required.map(|(name, held)| async move {
+            let error = held.slot.settled().await.err()?;
+            Some(format!("{name}: {error}"))
+        });
+        let failures: Vec<String> = join_all(failures).await.into_iter().flatten().collect();
+        if failures.is_empty() { Ok(()) } else { Err(RequiredError(failures.join("; "))) }
+    }
+
+    /// Whether any server is configured and enabled.
+    pub fn is_empty(&self) -> bool {
+        self.share().servers.is_empty()
+    }
+
+    /// The tools to offer. Waits until each server has started or failed; one that has failed before is waited
+    /// for only a moment.
+    pub async fn tools(&self) -> Arc<ToolSet> {
+        let sources = self.held().into_iter().map(|(name, held)| async move {
+            let tools = connected(&held.slot).await?.tools().await;
+            Some(Source { name, config: held.config, tools })
+        });
+        let sources: Vec<Source> = join_all(sources).await.into_iter().flatten().collect();
+        self.offer(sources)
+    }
+
+    /// The same set as before when nothing has changed: most turns have what the turn before had.
+    fn offer(&self, sources: Vec<Source>) -> Arc<ToolSet> {
+        if let Some(offered) = &self.share().offered
+            && same(&offered.sources, &sources)
+        {
+            return offered.tools.clone();
+        }
+        let tools =
+            ToolSet::new(sources.iter().map(|source| (&*source.name, &*source.config, &*source.tools)));
+        let tools = Arc::new(tools);
+        self.share().offered = Some(Offered { sources, tools: tools.clone() });
+        tools
+    }
+
+    /// Calls a tool, starting its server if it has ended. Dropping the future cancels the call.
+    pub async fn call(&self, call: ToolCall) -> Result<ToolOutcome, CallError> {
+        let held = self.get(&call.server)?;
+        if !held.config.offers(&call.tool) {
+            return Err(CallError::DisabledTool { server: call.server, tool: call.tool });
+        }
+        let connection = tokio::select! {
+            connection = started(&call.server, &held.slot) => connection?,
+            () = call.cancel.cancelled() => return Err(CallError::Cancelled),
+        };
+        connection.call(call, held.config.tool_timeout).await
+    }
+
+    fn get(&self, server: &str) -> Result<Held, CallError> {
+        let held = self.share().servers.get(server).cloned();
+        held.ok_or_else(|| CallError::UnknownServer(server.to_owned()))
+    }
+
+    fn held(&self) -> Vec<(String, Held)> {
+        self.share().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
+    }
+
+    fn share(&self) -> MutexGuard<'_, Share> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn same(one: &[Source], two: &[Source]) -> bool {
+    let equal = |(one, two): (&Source, &Source)| {
+        one.name == two.name && Arc::ptr_eq(&one.config, &two.config) && Arc::ptr_eq(&one.tools, &two.tools)
+    };
+    one.len() == two.len() && one.iter().zip(two).all(equal)
+}
+
+/// The connection of a server that is expected to be starting or running.
+async fn connected(slot: &Slot) -> Option<Arc<Connection>> {
+    if let Some(connection) = slot.connection() {
+        return Some(connection);
+    }
+    let again = matches!(&*slot.watch().borrow(), State::Starting { again: true });
+    let settled = slot.settled();
+    if again { timeout(RETRY_PATIENCE, settled).await.ok()?.ok() } else { settled.await.ok() }
+}
+
+/// The connection of a server, started if need be.
+pub(crate) async fn started(server: &str, slot: &Slot) -> Result<Arc<Connection>, CallError> {
+    slot.ready().await.map_err(|error| CallError::NotStarted(error.describe(server)))
+}
+
+/// Tells a thread how a server starts. One that joins late is told the beginning as well.
+async fn report(name: String, mut state: watch::Receiver<State>, observer: StartupObserver) {
+    let mut teller = Teller { name, observer, starting: false };
+    loop {
+        let (outcome, error) = match &*state.borrow_and_update() {
+            State::Starting { .. } => (Some(McpServerStartupState::Starting), None),
+            State::Ready(_) => (Some(McpServerStartupState::Ready), None),
+            State::Failed(error) => (Some(McpServerStartupState::Failed), Some(error.describe(&teller.name))),
+            State::Idle | State::Ended => (None, None),
+        };
+        if let Some(outcome) = outcome {
+            teller.tell(outcome, error);
+        }
+        if state.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Teller {
+    name: String,
+    observer: StartupObserver,
+    /// Told that it starts, and nothing since.
+    starting: bool,
+}
+
+impl Teller {
+    fn tell(&mut self, outcome: McpServerStartupState, error: Option<String>) {
+        let starting = outcome == McpServerStartupState::Starting;
+        if !self.starting {
+            self.starting = true;
+            self.send(McpServerStartupState::Starting, None);
+        }
+        if !starting {
+            self.starting = false;
+            self.send(outcome, error);
+        }
+    }
+
+    fn send(&self, status: McpServerStartupState, error: Option<String>) {
+        (self.observer)(McpServerStatusUpdatedNotification { name: self.name.clone(), status, error });
+    }
+}
+
+impl Drop for Teller {
+    /// The thread let go of the server while it was starting.
+    fn drop(&mut self) {
+        if self.starting {
+            self.send(McpServerStartupState::Cancelled, None);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The tools that servers offer, as a thread sees them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use codicil_protocol::Tool;
+use serde_json::Value;
+
+use crate::{
+    config::{ApprovalMode, ServerConfig},
+    limits::DESCRIPTION_CHARS,
+    names::qualify,
+    schema::reduce,
+    text::cut,
+};
+
+/// A tool of a server, ready to be offered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpTool {
+    /// What the model calls it.
+    pub qualified_name: String,
+    pub server: String,
+    /// In the server's own words; `tool.name` is what [`crate::ToolCall`] wants.
+    pub tool: Tool,
+    /// The input schema, reduced to what function tools take.
+    pub parameters: Value,
+    pub hints: Hints,
+    pub approval_mode: ApprovalMode,
+}
+
+/// What a server claims about a tool. Nothing said is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+/// The tools of all servers of a thread, sorted by their qualified names.
+#[derive(Clone, Debug, Default)]
+pub struct ToolSet {
+    tools: Vec<Arc<McpTool>>,
+    by_name: HashMap<String, Arc<McpTool>>,
+}
+
+impl Hints {
+    fn of(tool: &Tool) -> Hints {
+        let hint = |name: &str| tool.annotations.as_ref()?.get(name)?.as_bool();
+        Hints {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        }
+    }
+}
+
+impl McpTool {
+    /// What the model is told; never empty when the server says anything at all.
+    pub fn description(&self) -> String {
+        let text = self.tool.description.as_deref().or(self.tool.title.as_deref()).unwrap_or_default();
+        cut(text, DESCRIPTION_CHARS)
+    }
+
+    /// What a person is shown.
+    pub fn title(&self) -> &str {
+        let annotated = || self.tool.annotations.as_ref()?.get("title")?.as_str();
+        self.tool.title.as_deref().or_else(annotated).unwrap_or(&self.tool.name)
+    }
+}
+
+impl ToolSet {
+    /// The tools that the configuration lets through.
+    pub(crate) fn new<'a>(
+        servers: impl IntoIterator<Item = (&'a str, &'a ServerConfig, &'a [Tool])>,
+    ) -> ToolSet {
+        let mut offered: Vec<(&str, &ServerConfig, &Tool)> = Vec::new();
+        for (server, config, tools) in servers {
+            // A server that lists a tool twice offers it once.
+            let mut seen: HashSet<&str> = HashSet::new();
+            let tools = tools.iter().filter(|tool| config.offers(&tool.name) && seen.insert(&tool.name));
+            offered.extend(tools.map(|tool| (server, config, tool)));
+        }
+        let names: Vec<(&str, &str)> =
+            offered.iter().map(|(server, _, tool)| (*server, tool.name.as_str())).collect();
+        let mut tools: Vec<Arc<McpTool>> = qualify(&names)
+            .into_iter()
+            .zip(&offered)
+            .map(|(name, (server, config, tool))| Arc::new(entry(name, server, config, tool)))
+            .collect();
+        tools.sort_by(|one, two| one.qualified_name.cmp(&two.qualified_name));
+        let by_name = tools.iter().map(|tool| (tool.qualified_name.clone(), tool.clone())).collect();
+        ToolSet { tools, by_name }
+    }
+
+    /// By the name that a model uses.
+    pub fn get(&self, qualified_name: &str) -> Option<&Arc<McpTool>> {
+        self.by_name.get(qualified_name)
+    }
+
+    /// Sorted by qualified name, each only once.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<McpTool>> {
+        self.tools.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
+fn entry(qualified_name: String, server: &str, config: &ServerConfig, tool: &Tool) -> McpTool {
+    McpTool {
+        qualified_name,
+        server: server.to_owned(),
+        parameters: reduce(&tool.input_schema),
+        hints: Hints::of(tool),
+        approval_mode: config.approval_mode(&tool.name),
+        tool: tool.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::ServerTable;
+
+    fn config(text: &str) -> Arc<ServerConfig> {
+        let table: toml::Table = text.parse().unwrap();
+        ServerTable::of([("s", &table)]).unwrap().get("s").unwrap().clone()
+    }
+
+    fn tool(value: Value) -> Tool {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn tools_are_filtered_sorted_and_described() {
+        let one = config("command = 'x'\nenabled_tools = ['b', 'a']\ntools.a.approval_mode = 'prompt'");
+        let two = config("command = 'x'\ndisabled_tools = ['hidden']");
+        let plain = |name: &str| tool(json!({ "name": name, "inputSchema": {} }));
+        let a = tool(json!({ "name": "a", "title": "Tool A", "inputSchema": { "type": "object" },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false } }));
+        let tools = ToolSet::new([
+            ("zed", &*one, [plain("b"), a, plain("c")].as_slice()),
+            ("abc", &*two, [plain("hidden"), plain("x"), plain("x")].as_slice()),
+        ]);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.qualified_name.as_str()).collect();
+        assert_eq!(names, ["mcp__abc__x", "mcp__zed__a", "mcp__zed__b"]);
+        let a = tools.get("mcp__zed__a").unwrap();
+        assert_eq!((a.description().as_str(), a.title()), ("Tool A", "Tool A"));
+        assert_eq!(a.approval_mode, ApprovalMode::Prompt);
+        assert_eq!(a.hints, Hints { read_only: Some(true), open_world: Some(false), ..Hints::default() });
+        assert!(tools.get("mcp__zed__c").is_none());
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls: results, progress, errors, cancellation, deadlines and deaths.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use codicil_mcp::{CallError, MESSAGE_BYTES, Progress, ToolCall};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::{World, ask_for, call, server, soon, text};
+
+#[tokio::test]
+async fn a_call_brings_its_result() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let outcome = soon(servers.call(call("echo", json!({ "text": "hi" })))).await.unwrap();
+    assert_eq!(text(&outcome), "echo: hi");
+    assert!(!outcome.is_error);
+
+    let outcome = soon(servers.call(call("fail", Value::Null))).await.unwrap();
+    assert!(outcome.is_error);
+
+    let outcome = soon(servers.call(call("odd", json!({})))).await.unwrap();
+    assert_eq!(outcome.result.content, [json!({ "type": "hologram", "depth": 3 })]);
+}
+
+#[tokio::test]
+async fn errors_say_what_happened() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let error = soon(servers.call(call("refuse", json!({})))).await.unwrap_err();
+    assert_eq!(error, CallError::Server { code: -32602, message: "no such thing".to_owned() });
+    assert_eq!(error.to_item_error().message, "tool call error: MCP error -32602: no such thing");
+
+    let error = soon(servers.call(call("echo", json!("no object")))).await.unwrap_err();
+    assert_eq!(error, CallError::Arguments);
+
+    let other = ToolCall { server: "other".to_owned(), ..call("echo", json!({})) };
+    assert_eq!(soon(servers.call(other)).await.unwrap_err(), CallError::UnknownServer("other".to_owned()));
+}
+
+#[tokio::test]
+async fn progress_comes_in_order_and_before_the_result() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let sink = seen.clone();
+    let counted = ToolCall {
+        progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))),
+        ..call("count", json!({ "to": 500 }))
+    };
+    soon(servers.call(counted)).await.unwrap();
+    let seen = seen.lock().unwrap();
+    let texts: Vec<String> = seen.iter().map(Progress::text).collect();
+    let expected: Vec<String> = (1..=500).map(|step| format!("step {step}")).collect();
+    assert_eq!(texts, expected);
+}
+
+/// A call of the tool that never answers, and a signal that the server works on it.
+fn hanging() -> (ToolCall, Arc<Notify>) {
+    let begun = Arc::new(Notify::new());
+    let signal = begun.clone();
+    let hang = ToolCall { progress: Some(Arc::new(move |_| signal.notify_one())), ..call("hang", json!({})) };
+    (hang, begun)
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_at_once_and_the_server_is_told() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let (hang, begun) = hanging();
+    let cancel = hang.cancel.clone();
+    let (result, ()) = soon(async {
+        tokio::join!(servers.call(hang), async {
+            begun.notified().await;
+            cancel.cancel();
+        })
+    })
+    .await;
+    assert_eq!(result.unwrap_err(), CallError::Cancelled);
+    told_of_cancellation(&servers, 1).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let (hang, begun) = hanging();
+    soon(async {
+        tokio::select! {
+            result = servers.call(hang) => panic!("{result:?}"),
+            () = begun.notified() => {}
+        }
+    })
+    .await;
+    told_of_cancellation(&servers, 1).await;
+}
+
+/// The message leaves by itself a moment later, so the server is asked until it has come.
+async fn told_of_cancellation(servers: &codicil_mcp::ThreadServers, times: usize) {
+    soon(async {
+        loop {
+            let ids: Vec<Value> = serde_json::from_str(&ask_for(servers, "cancelled").await).unwrap();
+            if ids.len() == times {
+                return;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_has_a_deadline() {
+    let world = World::new();
+    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 0.2"));
+    let error = soon(servers.call(call("hang", json!({})))).await.unwrap_err();
+    assert_eq!(error, CallError::TimedOut(Duration::from_millis(200)));
+    told_of_cancellation(&servers, 1).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_fails_its_calls_and_comes_back_with_the_next() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let pid = ask_for(&servers, "pid").await;
+    let (hang, begun) = hanging();
+    let (hung, died) = soon(async {
+        tokio::join!(servers.call(hang), async {
+            begun.notified().await;
+            servers.call(call("die", json!({}))).await
+        })
+    })
+    .await;
+    let closed = CallError::Closed("the server exited with code 7".to_owned());
+    assert_eq!((hung.unwrap_err(), died.unwrap_err()), (closed.clone(), closed));
+    assert_ne!(ask_for(&servers, "pid").await, pid);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_costs_only_its_own_call() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let pid = ask_for(&servers, "pid").await;
+    let (huge, small) = soon(async {
+        tokio::join!(
+            servers.call(call("huge", json!({ "bytes": MESSAGE_BYTES }))),
+            servers.call(call("echo", json!({ "text": "still here" })))
+        )
+    })
+    .await;
+    assert!(huge.unwrap_err().to_string().contains("larger than 16 MiB"));
+    assert_eq!(text(&small.unwrap()), "echo: still here");
+    assert_eq!(ask_for(&servers, "pid").await, pid);
+
+    let large = soon(servers.call(call("huge", json!({ "bytes": 8 << 20 })))).await.unwrap();
+    assert_eq!(text(&large).len(), 8 << 20);
+}

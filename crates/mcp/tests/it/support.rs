@@ -1,0 +1,124 @@
+//! What the tests share: a pool in a temporary home, servers, and waiting with a deadline.
+
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+
+use codicil_mcp::{
+    ClientIdentity, Pool, PoolOptions, ServerTable, StartupObserver, ThreadServers, ToolCall, ToolOutcome,
+};
+use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toml::Table;
+
+/// How long anything may take before a test fails. Machines that run tests are busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A future's result, or a failed test.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("nothing happened")
+}
+
+pub struct World {
+    pub pool: Pool,
+    pub home: tempfile::TempDir,
+}
+
+/// Startup reports of one thread, in order.
+pub struct Reports(mpsc::UnboundedReceiver<McpServerStatusUpdatedNotification>);
+
+impl World {
+    pub fn new() -> World {
+        World::with_environment(&[])
+    }
+
+    pub fn with_environment(variables: &[(&str, &str)]) -> World {
+        let home = tempfile::tempdir().unwrap();
+        let identity = ClientIdentity { name: "codicil-test".to_owned(), version: "1.2.3".to_owned() };
+        let mut options = PoolOptions::new(home.path(), identity);
+        options.environment.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
+        World { pool: Pool::new(options), home }
+    }
+
+    pub fn join(&self, config: &str) -> (ThreadServers, Reports) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let observer: StartupObserver = Arc::new(move |report| {
+            let _ = sender.send(report);
+        });
+        (self.pool.join(&table(config), observer), Reports(receiver))
+    }
+
+    /// A thread with one test server called `test`.
+    pub async fn plain(&self) -> ThreadServers {
+        let (servers, mut reports) = self.join(&server("test", "plain", ""));
+        reports.until("test", McpServerStartupState::Ready).await;
+        servers
+    }
+}
+
+impl Reports {
+    pub async fn next(&mut self) -> McpServerStatusUpdatedNotification {
+        soon(self.0.recv()).await.expect("the thread is gone")
+    }
+
+    pub async fn until(
+        &mut self,
+        name: &str,
+        status: McpServerStartupState,
+    ) -> McpServerStatusUpdatedNotification {
+        loop {
+            let report = self.next().await;
+            if report.name == name && report.status == status {
+                return report;
+            }
+            assert_eq!(report.status, McpServerStartupState::Starting, "{report:?}");
+        }
+    }
+}
+
+pub fn table(config: &str) -> ServerTable {
+    let table: Table = config.parse().unwrap();
+    let empty = Table::new();
+    let servers = table.get("mcp_servers").map_or(&empty, |servers| servers.as_table().unwrap());
+    ServerTable::of(servers.iter().map(|(name, server)| (name.as_str(), server.as_table().unwrap()))).unwrap()
+}
+
+pub fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_mcp-test-server"))
+}
+
+/// A table for the test server.
+pub fn server(name: &str, mode: &str, more: &str) -> String {
+    format!(
+        "[mcp_servers.{name}]\ncommand = {:?}\nargs = [{mode:?}]\n{more}\n",
+        program().display().to_string()
+    )
+}
+
+pub fn call(tool: &str, arguments: Value) -> ToolCall {
+    ToolCall { server: "test".to_owned(), tool: tool.to_owned(), arguments, ..ToolCall::default() }
+}
+
+/// The text of the first part of a result.
+pub fn text(outcome: &ToolOutcome) -> String {
+    outcome.result.content[0]["text"].as_str().unwrap().to_owned()
+}
+
+pub async fn ask_for(servers: &ThreadServers, tool: &str) -> String {
+    text(&soon(servers.call(call(tool, json!({})))).await.unwrap())
+}
+
+/// Waits until a process is gone. There is no event for the end of somebody else's child, so this looks.
+pub async fn gone(pid: u32) {
+    soon(async {
+        while is_alive(pid) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+pub fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+}
