@@ -36,6 +36,17 @@ impl Probe {
         let lines = [chosen].into_iter().chain(self.machine.lines());
         lines.collect::<Vec<_>>().join("\n")
     }
+
+    /// The same in one line, for a log.
+    pub fn summary(&self) -> String {
+        match self.kind() {
+            Ok(kind) => {
+                let unused = self.machine.lines().into_iter().filter(|line| line.contains(": not used: "));
+                [kind.to_string()].into_iter().chain(unused).collect::<Vec<_>>().join("; ")
+            }
+            Err(reason) => format!("none, commands are refused: {reason}"),
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]
