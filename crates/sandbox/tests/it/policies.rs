@@ -232,7 +232,8 @@ fn the_report_says_what_is_used_and_what_is_not() {
         let report = less.report();
         assert!(report.contains("bubblewrap: not used: not wanted\nmount namespace: not used: not allowed"));
         assert!(report.contains(&format!("not stopped: {}", Gap::FileAttributes)), "{report}");
-        let summary = "Landlock and seccomp; bubblewrap: not used: not wanted; mount namespace: not used: not allowed";
+        let summary =
+            "Landlock and seccomp; bubblewrap: not used: not wanted; mount namespace: not used: not allowed";
         assert_eq!(less.summary(), summary);
     }
 }

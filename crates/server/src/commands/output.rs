@@ -174,7 +174,10 @@ mod tests {
             let text = kept(cap, &long);
             let (head, note) = text.split_at(MAX_BUFFERED_BYTES);
             assert!(head.bytes().all(|byte| byte == b'x'));
-            assert!(note.starts_with("\n[3 more bytes were dropped: an answer holds at most 32 MiB"), "{note}");
+            assert!(
+                note.starts_with("\n[3 more bytes were dropped: an answer holds at most 32 MiB"),
+                "{note}"
+            );
         }
         assert_eq!(kept(Some(MAX_BUFFERED_BYTES as u64), &long).len(), MAX_BUFFERED_BYTES);
     }

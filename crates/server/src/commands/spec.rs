@@ -22,7 +22,9 @@ pub fn spec(request: Request, config: &ConfigStore, server_cwd: &Path) -> Result
             check(&policy, &settings.requirements)?;
             policy
         }
-        None => Settings::resolve(&settings, config.home(), server_cwd.to_owned(), &Overrides::default()).sandbox,
+        None => {
+            Settings::resolve(&settings, config.home(), server_cwd.to_owned(), &Overrides::default()).sandbox
+        }
     };
     let prepared = confine(&policy, server_cwd, &cwd, &settings)?;
     let env = environment(&settings.settings.shell_environment_policy, request.env);
