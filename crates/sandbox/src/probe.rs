@@ -1,6 +1,6 @@
 //! Which confinement is to be had on this machine.
 
-use std::sync::OnceLock;
+use std::{path::PathBuf, sync::OnceLock};
 
 use crate::{Kind, platform::Machine};
 
@@ -25,6 +25,11 @@ impl Probe {
     /// How commands are confined, or why they cannot be.
     pub fn kind(&self) -> Result<Kind, String> {
         self.machine.kind()
+    }
+
+    /// Where `bwrap` is, or why it is not used.
+    pub fn bubblewrap(&self) -> Result<PathBuf, String> {
+        self.machine.bubblewrap_path()
     }
 
     /// Which confinement is used and why not a better one, for people to read.
