@@ -114,14 +114,14 @@ fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> Finding {
     files.extend(config.filter(|config| holds_secrets(config)).map(|_| store.home().config_file()));
     files.retain(|path| fs::metadata(path).is_ok_and(|found| found.is_file()));
     files.sort();
-    let open = |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
-    let open: Vec<_> = files.iter().filter(open).map(|path| format!("chmod 600 {}", path.display())).collect();
+    let open =
+        |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
+    let open: Vec<_> =
+        files.iter().filter(open).map(|path| format!("chmod 600 {}", path.display())).collect();
     match (open.is_empty(), files.len()) {
         (false, _) => Finding::new("secrets", Status::Warning, "others can read these files:").with(open),
         (true, 0) => Finding::new("secrets", Status::Ok, "no files with credentials"),
-        (true, count) => {
-            Finding::new("secrets", Status::Ok, format!("{count} files, for their owner only"))
-        }
+        (true, count) => Finding::new("secrets", Status::Ok, format!("{count} files, for their owner only")),
     }
 }
 
