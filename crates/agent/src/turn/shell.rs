@@ -34,7 +34,10 @@ impl ShellTask {
         let item = self.item(&id, display(&argv));
         self.steps.one(Step::Started(item.clone())).await;
         let began = Instant::now();
-        let spec = Spec::new(&argv, &self.cwd, std::env::vars_os().collect());
+        let spec = Spec {
+            reach: codicil_exec::Reach::Session,
+            ..Spec::new(&argv, &self.cwd, std::env::vars_os().collect())
+        };
         let ended = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
