@@ -4,6 +4,7 @@ use std::env;
 
 use anyhow::{Context, bail};
 use codicil_config::{ConfigStore, Flags, Home, Query, Sources, Strictness};
+use codicil_sandbox::Probe;
 use codicil_server::{Listen, Server, Setup, WsAuth};
 use codicil_store::Store;
 
@@ -21,6 +22,7 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
         return export::run(export);
     }
     logging::init();
+    log_confinement();
     let auth = ws_auth(&args.auth)?;
     let config = config(&overrides)?;
     let setup = Setup {
@@ -91,8 +93,21 @@ fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
     }
 }
 
+/// Says how commands will be confined, if anybody listens: finding out starts processes. The thread ends by
+/// itself.
+fn log_confinement() {
+    let say = || match Probe::cached().kind() {
+        Ok(_) => tracing::info!("commands are confined by {}", Probe::cached().summary()),
+        Err(_) => tracing::warn!("confinement of commands: {}", Probe::cached().summary()),
+    };
+    if tracing::enabled!(tracing::Level::INFO) {
+        // Without it the server works just as well.
+        let _ = std::thread::Builder::new().name("probe".into()).spawn(say);
+    }
+}
+
 /// The configuration is read when it is first needed, except that a strict start checks it.
-fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
+pub fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
     let cwd = env::current_dir().context("the current directory is gone")?;
     let mut flags = Flags::parse(&overrides.config, &cwd)?;
     for (names, on) in [(&overrides.enable, true), (&overrides.disable, false)] {

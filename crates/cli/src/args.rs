@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use codicil_server::Listen;
 
-use crate::version;
+use crate::{doctor::DoctorArgs, sandbox::SandboxArgs, version};
 
 /// A little codex: an app-server for agents that works with any model.
 #[derive(Debug, Parser)]
@@ -24,6 +24,10 @@ pub enum Command {
     AppServer(AppServer),
     /// Make the index of stored threads anew from their files.
     Reindex,
+    /// Run a command as confined as an agent's commands are.
+    Sandbox(SandboxArgs),
+    /// Say what works here, what does not, and why.
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completion {
         #[arg(value_enum, default_value = "bash")]

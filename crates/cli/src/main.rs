@@ -2,10 +2,12 @@
 
 mod app_server;
 mod args;
+mod doctor;
 mod ending;
 mod export;
 mod logging;
 mod reindex;
+mod sandbox;
 mod version;
 
 use std::process::ExitCode;
@@ -29,6 +31,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::AppServer(args) => app_server::run(cli.overrides, args),
         Command::Reindex => reindex::run(),
+        Command::Sandbox(args) => sandbox::run(&cli.overrides, &args),
+        Command::Doctor(args) => doctor::run(&cli.overrides, &args),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
             Ok(())

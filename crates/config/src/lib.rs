@@ -76,8 +76,8 @@ pub use {
     store::{ConfigStore, Sources},
     tables::{
         BundledSkills, CredentialsStore, FeatureToggles, Feedback, History, HistoryPersistence,
-        InheritEnvironment, Plugin, ProjectEntry, Secret, ShellEnvironmentPolicy, SkillEntry, Skills, Tools,
-        TrustLevel, WebSearchTool,
+        InheritEnvironment, Plugin, ProjectEntry, SandboxLimits, Secret, ShellEnvironmentPolicy, SkillEntry,
+        Skills, Tools, TrustLevel, WebSearchTool,
     },
     write::WriteError,
 };

@@ -19,8 +19,8 @@ use crate::{
     limits::CodicilSettings,
     shapes::{McpServerShape, ModelProviderShape},
     tables::{
-        CredentialsStore, FeatureToggles, Feedback, History, Plugin, ProjectEntry, ShellEnvironmentPolicy,
-        Skills, Tools,
+        CredentialsStore, FeatureToggles, Feedback, History, Plugin, ProjectEntry, SandboxLimits,
+        ShellEnvironmentPolicy, Skills, Tools,
     },
 };
 
@@ -56,6 +56,7 @@ pub struct Settings {
     #[serde(deserialize_with = "closed")]
     pub sandbox_mode: Option<SandboxMode>,
     pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
+    pub sandbox_limits: SandboxLimits,
     pub shell_environment_policy: ShellEnvironmentPolicy,
     pub allow_login_shell: Option<bool>,
 

@@ -1,6 +1,6 @@
 //! The tables within the configuration that have a type of their own.
 
-use std::{collections::BTreeMap, fmt, ops::Deref};
+use std::{collections::BTreeMap, fmt, num::NonZeroU64, ops::Deref};
 
 use codicil_protocol::WebSearchToolConfig;
 use serde::{
@@ -54,6 +54,22 @@ pub enum InheritEnvironment {
     /// Only what a shell needs: `HOME`, `PATH`, `SHELL`, `USER` and the like.
     Core,
     None,
+}
+
+/// `[sandbox_limits]`: ceilings on what each process of a command may use. Left out is unlimited.
+///
+/// A ceiling of nothing would end every command, so zero is refused when the file is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SandboxLimits {
+    /// Seconds of processor time.
+    pub cpu_seconds: Option<NonZeroU64>,
+    /// Bytes of address space.
+    pub memory_bytes: Option<NonZeroU64>,
+    /// Processes and threads of the user who runs the server, the server's own included.
+    pub processes: Option<NonZeroU64>,
+    /// Bytes of the largest file that can be written.
+    pub file_size_bytes: Option<NonZeroU64>,
 }
 
 /// `[history]`.

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, getpid, getppid, setsid};
 
-use crate::guard::announce;
+use crate::{guard::announce, spec::Reach};
 
 /// The steps for one child.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub(crate) struct Setup {
     pub(crate) server: Pid,
     /// Where the guard listens.
     pub(crate) guard: RawFd,
+    /// What the guard has to kill when the server is gone.
+    pub(crate) reach: Reach,
     /// Whether standard input is a terminal to take over.
     pub(crate) terminal: bool,
     /// Shared with the steps attached to a command, to find out whether they still are.
@@ -55,7 +57,7 @@ impl Setup {
         if getppid() != Some(self.server) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        announce(self.guard);
+        announce(self.guard, self.reach);
         Ok(())
     }
 }

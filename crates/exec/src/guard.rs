@@ -23,11 +23,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{spawner::MAX_LIVE, spec::Reach};
 
-const ANNOUNCED: i32 = 1;
-const KEPT_GROUP: i32 = 2;
-const KEPT_SESSION: i32 = 3;
-const FAILED: i32 = 4;
-const GONE: i32 = 5;
+const ANNOUNCED_GROUP: i32 = 1;
+const ANNOUNCED_SESSION: i32 = 2;
+const KEPT_GROUP: i32 = 3;
+const KEPT_SESSION: i32 = 4;
+const FAILED: i32 = 5;
+const GONE: i32 = 6;
 
 /// What is said about one group: what happened, and its id. Small enough that the pipe never splits it.
 type Message = [u8; 8];
@@ -87,8 +88,12 @@ impl Guard {
 }
 
 /// Called by the child between fork and exec, once. A guard that is gone is no reason to fail.
-pub(crate) fn announce(guard: RawFd) {
-    let message = message(ANNOUNCED, rustix::process::getpid().as_raw_pid());
+pub(crate) fn announce(guard: RawFd, reach: Reach) {
+    let what = match reach {
+        Reach::Group => ANNOUNCED_GROUP,
+        Reach::Session => ANNOUNCED_SESSION,
+    };
+    let message = message(what, rustix::process::getpid().as_raw_pid());
     // SAFETY: plain system calls on a descriptor that nobody else in this process uses. The signal of a
     // broken pipe is ignored for the moment of writing; its default is what the program starts with. The
     // descriptor is closed, so that a later step that forks and does not exec cannot hold the pipe open.
@@ -182,9 +187,10 @@ struct Groups {
 impl Groups {
     fn hear(&mut self, what: i32, id: i32) {
         match what {
-            ANNOUNCED => self.announced = id,
-            KEPT_GROUP => self.keep(id),
+            ANNOUNCED_GROUP => self.announced = id,
             // Ids are positive, so this cannot overflow.
+            ANNOUNCED_SESSION => self.announced = id.wrapping_neg(),
+            KEPT_GROUP => self.keep(id),
             KEPT_SESSION => self.keep(id.wrapping_neg()),
             GONE => self.replace(|kept| kept.unsigned_abs() == id.unsigned_abs(), 0),
             _ => self.announced = 0,
@@ -203,19 +209,23 @@ impl Groups {
     }
 
     fn kill(&self) {
-        kill_group(self.announced);
-        self.ids.iter().for_each(|id| kill_group(id.wrapping_abs()));
+        self.all().for_each(|id| kill_group(id.wrapping_abs()));
         #[cfg(target_os = "linux")]
-        if self.ids.iter().any(|id| *id < 0) {
+        if self.all().any(|id| id < 0) {
             // Twice, for a group that was made while the first look went by it.
             for _ in 0..2 {
                 crate::group::session::each_group(|session, group| {
-                    if self.ids.contains(&session.as_raw_pid().wrapping_neg()) {
+                    let session = session.as_raw_pid().wrapping_neg();
+                    if self.all().any(|id| id == session) {
                         kill_group(group.as_raw_pid());
                     }
                 });
             }
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = i32> {
+        self.ids.iter().copied().chain([self.announced])
     }
 }
 
@@ -247,10 +257,12 @@ mod tests {
             assert_eq!(known(messages), (announced, ids.to_vec()), "{messages:?}");
         };
         check(&[], 0, &[]);
-        check(&[(ANNOUNCED, 40)], 40, &[]);
-        check(&[(ANNOUNCED, 40), (FAILED, 0)], 0, &[]);
-        check(&[(ANNOUNCED, 40), (KEPT_GROUP, 40)], 0, &[40]);
-        check(&[(KEPT_GROUP, 40), (KEPT_SESSION, 50), (ANNOUNCED, 60)], 60, &[40, -50]);
+        check(&[(ANNOUNCED_GROUP, 40)], 40, &[]);
+        check(&[(ANNOUNCED_SESSION, 40)], -40, &[]);
+        check(&[(ANNOUNCED_GROUP, 40), (FAILED, 0)], 0, &[]);
+        check(&[(ANNOUNCED_GROUP, 40), (KEPT_GROUP, 40)], 0, &[40]);
+        check(&[(ANNOUNCED_SESSION, 40), (KEPT_SESSION, 40)], 0, &[-40]);
+        check(&[(KEPT_GROUP, 40), (KEPT_SESSION, 50), (ANNOUNCED_GROUP, 60)], 60, &[40, -50]);
         check(&[(KEPT_GROUP, 40), (KEPT_SESSION, 50), (GONE, 50)], 0, &[40]);
         check(&[(KEPT_GROUP, 40), (GONE, 40), (KEPT_GROUP, 41)], 0, &[41]);
         check(&[(GONE, 99), (FAILED, 0)], 0, &[]);

@@ -150,7 +150,13 @@ fn start(spec: Spec, guard: &Arc<Guard>, keeper: &Handle) -> Result<Started, Spa
 fn exec(mut spec: Spec, guard: i32) -> Result<(Pid, ServerEnds), SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
     let prepare = spec.prepare.take();
-    let setup = Setup { server: getpid(), guard, terminal: terminal.is_some(), attached: Arc::new(()) };
+    let setup = Setup {
+        server: getpid(),
+        guard,
+        reach: spec.reach,
+        terminal: terminal.is_some(),
+        attached: Arc::new(()),
+    };
     let mut command = command(&spec, &setup)?;
     if let Some(prepare) = prepare {
         apply(prepare, &mut command, &setup)?;

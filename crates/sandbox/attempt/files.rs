@@ -79,6 +79,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         let options = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path("SCENE_PIPE"));
         options?.write_all(b"x")
     }),
+    ("shared-memory-of-another", Denied, |_| write(&path("SCENE_SHARED"))),
     ("write-through-proc-root", Denied, |s| write_below(Path::new("/proc/self/root"), &s.outside())),
     ("write-through-server-root", Denied, |s| {
         write_below(Path::new(&format!("/proc/{}/root", s.server())), &s.outside())

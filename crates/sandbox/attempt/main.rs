@@ -5,10 +5,13 @@
 //! | `confine [options] -- PROGRAM …` | runs a program confined, and ends as it ends |
 //! | `list` | prints the names and classes of all attempts |
 //! | `try NAME…` | makes attempts, each in a process of its own, and prints what came of them |
+//! | `apart NAME…` | the same without confinement, where they do no harm |
 //! | `death` | prints the signal that comes when the parent dies |
 //! | `one NAME` | makes one attempt; its exit code is 0 or an error number |
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[cfg(target_os = "linux")]
+mod apart;
 #[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
@@ -35,9 +38,10 @@ fn main() -> std::process::ExitCode {
         Some((word, rest)) if word == "confine" => confine::run(rest),
         Some((word, _)) if word == "list" => table::list(),
         Some((word, names)) if word == "try" => table::try_all(names),
+        Some((word, names)) if word == "apart" => apart::run(names),
         Some((word, _)) if word == "death" => processes::death(),
         Some((word, names)) if word == "one" => table::one(&names[0]),
-        _ => panic!("confine, list, try, death or one"),
+        _ => panic!("confine, list, try, apart, death or one"),
     }
 }
 

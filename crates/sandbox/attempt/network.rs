@@ -29,6 +29,13 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("netlink-events", Filtered, |_| {
         socket(libc::AF_NETLINK, libc::SOCK_DGRAM, libc::NETLINK_KOBJECT_UEVENT)
     }),
+    ("udp-listen", Denied, |_| UdpSocket::bind("127.0.0.1:0").map(drop)),
+    // Other ways to the same network, which rules about TCP would not see.
+    ("multipath-tcp", Filtered, |_| socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP)),
+    ("sctp", Filtered, |_| socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP)),
+    ("express-data-path", Filtered, |_| socket(libc::AF_XDP, libc::SOCK_RAW, 0)),
+    ("network-keys", Filtered, |_| socket(libc::AF_KEY, libc::SOCK_RAW, 2)),
+    ("tipc", Filtered, |_| socket(libc::AF_TIPC, libc::SOCK_SEQPACKET, 0)),
     ("vsock", Filtered, |_| socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0)),
     ("kernel-crypto", Filtered, |_| socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0)),
     ("bluetooth", Filtered, |_| socket(libc::AF_BLUETOOTH, libc::SOCK_RAW, 1)),

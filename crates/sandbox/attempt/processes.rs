@@ -3,13 +3,17 @@
 use std::{
     fs::{self, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
     process::ExitCode,
 };
 
 use crate::{
-    scene::{call, check},
+    scene::{call, check, number, path},
     table::{Attempt, Class::*},
 };
+
+/// A terminal is neither waited for nor taken over.
+const TERMINAL: i32 = libc::O_NOCTTY | libc::O_NONBLOCK;
 
 pub const ATTEMPTS: &[Attempt] = &[
     // SAFETY (each): plain numbers.
@@ -22,6 +26,38 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("signal-by-descriptor", Denied, |s| {
         let descriptor = call(libc::SYS_pidfd_open, &[s.victim() as usize])?;
         call(libc::SYS_pidfd_send_signal, &[descriptor as usize, libc::SIGCONT as usize]).map(drop)
+    }),
+    ("signal-with-a-value", Denied, |s| {
+        // SAFETY: a plain number and a union of a number and a pointer that nobody follows.
+        let value = libc::sigval { sival_ptr: std::ptr::null_mut() };
+        check(unsafe { libc::sigqueue(s.victim(), libc::SIGCONT, value) }).map(drop)
+    }),
+    ("priority-of-another", Denied, |s| {
+        // SAFETY: plain numbers.
+        check(unsafe { libc::setpriority(libc::PRIO_PROCESS, s.victim() as libc::id_t, 19) }).map(drop)
+    }),
+    // All processes of the user, of which only one's own may be meant: none is changed.
+    ("priority-of-everybody", Filtered, |_| {
+        call(libc::SYS_setpriority, &[libc::PRIO_USER as usize, usize::MAX, 0]).map(drop)
+    }),
+    ("processors-of-another", Denied, |s| {
+        let mut set = [0u64; 16];
+        let size = size_of_val(&set);
+        let number = s.victim() as usize;
+        // What it may use already, so that nothing changes for it.
+        call(libc::SYS_sched_getaffinity, &[number, size, set.as_mut_ptr() as usize])?;
+        call(libc::SYS_sched_setaffinity, &[number, size, set.as_ptr() as usize]).map(drop)
+    }),
+    ("memory-segment-of-another", Denied, |_| {
+        // SAFETY: a plain number; the kernel chooses the place.
+        let place = unsafe { libc::shmat(number("SCENE_SEGMENT"), std::ptr::null(), 0) };
+        if place as isize == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }),
+    ("read-terminal-of-another", Denied, |_| {
+        OpenOptions::new().read(true).custom_flags(TERMINAL).open(path("SCENE_TERMINAL")).map(drop)
+    }),
+    ("write-terminal-of-another", Denied, |_| {
+        OpenOptions::new().write(true).custom_flags(TERMINAL).open(path("SCENE_TERMINAL")).map(drop)
     }),
     ("memory-through-proc", Forbidden, |s| {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", s.victim())).map(drop)

@@ -1,6 +1,6 @@
 //! All attempts, and how they are made.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::{
     controls, files, kernel, metadata, network, processes,
@@ -12,9 +12,9 @@ use crate::{
 pub enum Class {
     /// Refused, and possible without a sandbox.
     Denied,
-    /// Refused by the system call filter; the error tells. Not made without a sandbox.
+    /// Refused by the system call filter; the error tells. Without a sandbox the kernel says something else.
     Filtered,
-    /// Refused, and too dangerous or too dependent on the machine to be made without a sandbox.
+    /// Refused. Whether it is possible without a sandbox depends on the machine.
     Forbidden,
     /// Possible.
     Allowed,
@@ -44,7 +44,8 @@ pub fn list() -> ExitCode {
 pub fn try_all(names: &[String]) -> ExitCode {
     for name in names {
         use std::os::unix::process::ExitStatusExt;
-        let status = Command::new("/proc/self/exe").args(["one", name]).status().unwrap();
+        let mut command = Command::new("/proc/self/exe");
+        let status = command.args(["one", name]).stdin(Stdio::null()).status().unwrap();
         println!("{name} {}", status.code().unwrap_or_else(|| -status.signal().unwrap()));
     }
     ExitCode::SUCCESS

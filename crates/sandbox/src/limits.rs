@@ -1,5 +1,8 @@
 //! Ceilings on what a command may use.
 
+use std::num::NonZeroU64;
+
+use codicil_config::SandboxLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Resource limits of each process of a command. Left out is unlimited, or what the server itself is
@@ -32,6 +35,18 @@ impl Limits {
             Some((resource, Rlimit { current: limit, maximum: limit }))
         })
         .collect()
+    }
+}
+
+/// What the configuration says, for [`Confinement::with_limits`](crate::Confinement::with_limits).
+impl From<&SandboxLimits> for Limits {
+    fn from(set: &SandboxLimits) -> Self {
+        Self {
+            cpu_seconds: set.cpu_seconds.map(NonZeroU64::get),
+            address_space: set.memory_bytes.map(NonZeroU64::get),
+            processes: set.processes.map(NonZeroU64::get),
+            file_size: set.file_size_bytes.map(NonZeroU64::get),
+        }
     }
 }
 

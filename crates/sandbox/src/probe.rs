@@ -1,6 +1,6 @@
 //! Which confinement is to be had on this machine.
 
-use std::sync::OnceLock;
+use std::{path::PathBuf, sync::OnceLock};
 
 use crate::{Kind, platform::Machine};
 
@@ -27,6 +27,11 @@ impl Probe {
         self.machine.kind()
     }
 
+    /// Where `bwrap` is, or why it is not used.
+    pub fn bubblewrap(&self) -> Result<PathBuf, String> {
+        self.machine.bubblewrap_path()
+    }
+
     /// Which confinement is used and why not a better one, for people to read.
     pub fn report(&self) -> String {
         let chosen = match self.kind() {
@@ -35,6 +40,17 @@ impl Probe {
         };
         let lines = [chosen].into_iter().chain(self.machine.lines());
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The same in one line, for a log.
+    pub fn summary(&self) -> String {
+        match self.kind() {
+            Ok(kind) => {
+                let unused = self.machine.lines().into_iter().filter(|line| line.contains(": not used: "));
+                [kind.to_string()].into_iter().chain(unused).collect::<Vec<_>>().join("; ")
+            }
+            Err(reason) => format!("none, commands are refused: {reason}"),
+        }
     }
 }
 

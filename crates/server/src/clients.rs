@@ -13,7 +13,7 @@ use std::{
 use codicil_agent::{Answer, Audience, Question, Withdraw};
 use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
 
-use crate::{outbox::Outbox, questions::Questions};
+use crate::{commands::Commands, outbox::Outbox, questions::Questions};
 
 /// A connection, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,7 @@ pub struct ClientId(u64);
 pub struct Client {
     pub id: ClientId,
     pub outbox: Outbox,
+    pub commands: Commands,
     session: OnceLock<Session>,
 }
 
@@ -61,13 +62,14 @@ impl Client {
     /// Sends a frame unless the client has opted out of its method. Before `initialize` it hears nothing
     /// but answers.
     pub fn notify(&self, frame: &Frame) {
-        let wanted = match (self.session(), frame.method()) {
-            (Some(session), Some(method)) => !session.opted_out.contains(method),
-            (session, method) => session.is_some() && method.is_some(),
-        };
-        if wanted {
+        if frame.method().is_some_and(|method| self.wants(method)) {
             self.outbox.push(frame);
         }
+    }
+
+    /// Whether a notification of this method reaches the client at all.
+    pub fn wants(&self, method: &str) -> bool {
+        self.session().is_some_and(|session| !session.opted_out.contains(method))
     }
 
     /// Sends a question. Nobody can opt out of those: somebody waits for the answer.
@@ -98,7 +100,12 @@ struct Rooms {
 impl Clients {
     pub fn connect(&self) -> Arc<Client> {
         let id = ClientId(self.0.next_id.fetch_add(1, Ordering::Relaxed));
-        let client = Arc::new(Client { id, outbox: Outbox::default(), session: OnceLock::new() });
+        let client = Arc::new(Client {
+            id,
+            outbox: Outbox::default(),
+            commands: Commands::default(),
+            session: OnceLock::new(),
+        });
         self.write().clients.insert(id, client.clone());
         client
     }

@@ -91,6 +91,8 @@ impl Connection {
 
     /// Lets requests that are nearly done finish, then lets go of everything the client held.
     async fn end(mut self) {
+        // These last as long as the connection and no longer, so there is nothing to wait for.
+        self.client.commands.end();
         let outbox = &self.client.outbox;
         match outbox.closed() {
             Some(Closed::TooSlow) => {

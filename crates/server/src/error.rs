@@ -3,9 +3,13 @@
 use std::fmt;
 
 use codicil_agent::ThreadError;
+use codicil_exec::SpawnError;
 use codicil_protocol::rpc::{ErrorObject, codes};
+use codicil_sandbox::SandboxError;
 use codicil_store::StoreError;
 use serde_json::{Value, json};
+
+use crate::commands::CommandError;
 
 /// What a client is told when its request failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +110,38 @@ impl From<ThreadError> for RpcError {
             ThreadError::CannotLocate(_) | ThreadError::Closed | ThreadError::Store(_) => {
                 Self::internal(error)
             }
+        }
+    }
+}
+
+impl From<CommandError> for RpcError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Empty
+            | CommandError::NoId
+            | CommandError::Policy(_)
+            | CommandError::Duplicate(_)
+            | CommandError::NotRunning(_)
+            | CommandError::NoStdin
+            | CommandError::StdinClosed
+            | CommandError::Resize(_)
+            | CommandError::Config(_)
+            | CommandError::Sandbox(SandboxError::UnknownPolicy(_) | SandboxError::WritableRoot(_)) => {
+                Self::invalid_request(error)
+            }
+            CommandError::SizeWithoutTerminal
+            | CommandError::NoSize
+            | CommandError::CapAndNone
+            | CommandError::TimeoutAndNone
+            | CommandError::NegativeTimeout(_)
+            | CommandError::NothingToWrite
+            | CommandError::Base64(_) => Self::invalid_params(error),
+            CommandError::TooMany | CommandError::Spawn(SpawnError::TooMany) => Self::overloaded(),
+            CommandError::Sandbox(
+                SandboxError::Unavailable(_) | SandboxError::Prepare { .. } | SandboxError::Step { .. },
+            )
+            | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_) | SpawnError::Prepare(_))
+            | CommandError::Ending => Self::internal(error),
         }
     }
 }

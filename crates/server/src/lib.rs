@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod clients;
+mod commands;
 mod connection;
 mod cx;
 mod encoded;

@@ -11,6 +11,10 @@ pub const MAX_IN_FLIGHT: usize = 128;
 /// Bytes waiting to be read by a client above which its new requests are refused as overload.
 pub const BUSY_BYTES: usize = 1 << 20;
 
+/// Bytes waiting to be read by a client above which output of its commands waits. With one more frame of
+/// output it is still below [`BUSY_BYTES`]: a client must be able to end a command that floods it.
+pub const STREAM_BYTES: usize = 512 << 10;
+
 /// Bytes waiting to be read by a client above which nothing more is read from it.
 pub const PAUSE_READING_BYTES: usize = 16 << 20;
 
@@ -22,6 +26,19 @@ pub const MAX_JOINED_BYTES: usize = 256 << 10;
 
 /// Bytes waiting to be read by a client above which it is disconnected: it has stopped reading.
 pub const MAX_WAITING_BYTES: usize = 64 << 20;
+
+/// Commands that one connection may run at a time with `command/exec`. Fewer than [`MAX_IN_FLIGHT`], so that
+/// there is always room for the request that ends one.
+pub const MAX_COMMANDS: usize = 96;
+
+/// What an answer to `command/exec` holds of each stream at most, whatever was asked for.
+pub const MAX_BUFFERED_BYTES: usize = 32 << 20;
+
+/// Input that waits for a command to read it. A write beyond that is answered when there is room again.
+pub const MAX_INPUT_BYTES: usize = 1 << 20;
+
+/// Input that waits for that room, of one command. More is refused as overload.
+pub const MAX_WAITING_INPUT_BYTES: usize = 64 << 20;
 
 /// Connections of a listener. More are turned away with 503, or closed at once.
 pub const MAX_CONNECTIONS: usize = 1024;

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{
-    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_WAITING_BYTES, PAUSE_READING_BYTES,
+    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_WAITING_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
 };
 
 #[derive(Debug, Default)]
@@ -70,10 +70,30 @@ impl Outbox {
             return;
         }
         if total < JOIN_DELTAS_BYTES || !waiting.join(frame) {
-            waiting.bytes += frame.bytes().len();
-            waiting.entries.push_back(Entry::Shared(frame.bytes().clone()));
+            waiting.append(frame);
         }
         drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// Queues a frame once the client has read enough of what is there. Whoever produces without end is
+    /// held up in this way; the order of frames pushed one after the other stays.
+    pub async fn push_when_room(&self, frame: &Frame) {
+        loop {
+            let drained = self.drained.notified();
+            {
+                let mut waiting = self.lock();
+                if waiting.closed.is_some() {
+                    return;
+                }
+                // Looking and queueing are one step, so that many producers keep to the ceiling together.
+                if waiting.total() <= STREAM_BYTES {
+                    waiting.append(frame);
+                    break;
+                }
+            }
+            drained.await;
+        }
         self.filled.notify_one();
     }
 
@@ -160,6 +180,11 @@ impl Waiting {
             self.entries.clear();
             self.bytes = 0;
         }
+    }
+
+    fn append(&mut self, frame: &Frame) {
+        self.bytes += frame.bytes().len();
+        self.entries.push_back(Entry::Shared(frame.bytes().clone()));
     }
 
     /// Appends a delta to the last entry, if that is of the same item and not too long already.

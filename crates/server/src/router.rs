@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{config, connection, models, policy, threads, turns},
+    handlers::{command_exec, config, connection, models, policy, threads, turns},
     route::Router,
 };
 
@@ -49,6 +49,10 @@ pub fn router() -> Router {
         .on::<TurnSteer>(turns::steer)
         .on::<TurnInterrupt>(turns::interrupt)
         .on::<ReviewStart>(turns::review_start)
+        .on::<CommandExec>(command_exec::exec)
+        .on::<CommandExecWrite>(command_exec::write)
+        .on::<CommandExecResize>(command_exec::resize)
+        .on::<CommandExecTerminate>(command_exec::terminate)
         .on::<ModelList>(models::list)
         .on::<ExperimentalFeatureList>(models::experimental_feature_list)
         .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
@@ -95,10 +99,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<AccountLogout>(not_built::<AccountLogout>)
         .on::<AccountRateLimitsRead>(not_built::<AccountRateLimitsRead>)
         .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
-        .on::<CommandExec>(not_built::<CommandExec>)
-        .on::<CommandExecWrite>(not_built::<CommandExecWrite>)
-        .on::<CommandExecTerminate>(not_built::<CommandExecTerminate>)
-        .on::<CommandExecResize>(not_built::<CommandExecResize>)
         .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
         .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
         .on::<AccountRead>(not_built::<AccountRead>)

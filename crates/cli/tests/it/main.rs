@@ -3,12 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+mod command_flood;
+mod confined;
+mod doctor;
 mod ending;
 mod export;
 mod flags;
 mod flood;
 mod killed;
+mod leftovers;
 mod mutation;
+mod raw;
+mod sandbox;
 mod stdio;
 mod stories;
 mod unix;

@@ -40,6 +40,10 @@ fn a_problem_in_a_file_has_a_place_and_a_key() {
         "FILE:2:12: invalid value: integer `0`, expected a nonzero u32\nin `codicil.queues.requests`\n",
     );
     check(
+        "[sandbox_limits]\ncpu_seconds = 0\n",
+        "FILE:2:15: invalid value: integer `0`, expected a nonzero u64\nin `sandbox_limits.cpu_seconds`\n",
+    );
+    check(
         "[tools.web_search]\ncontext_size = 'huge'\n",
         "FILE:1:1: unknown variant `huge`, expected one of `low`, `medium`, `high`\nin `tools.web_search`\n",
     );

@@ -33,6 +33,10 @@ inherit = "core"
 exclude = ["AWS_*"]
 set = { A = "1" }
 
+[sandbox_limits]
+cpu_seconds = 60
+memory_bytes = 4294967296
+
 [history]
 persistence = "none"
 max_bytes = 10
@@ -66,6 +70,12 @@ fn a_full_file_reads_as_what_it_says() {
     let settings = &config.settings;
     assert_eq!(settings.model_context_window, Some(100_000));
     assert_eq!(settings.model_verbosity, Some(Verbosity::Low));
+    let limits = settings.sandbox_limits;
+    assert_eq!(
+        limits.cpu_seconds.zip(limits.memory_bytes).map(|(s, b)| (s.get(), b.get())),
+        Some((60, 4 << 30))
+    );
+    assert_eq!(limits.processes.or(limits.file_size_bytes), None);
     assert_eq!(settings.personality(), Some(Personality::Friendly));
     assert_eq!(settings.forced_login_method, Some(ForcedLoginMethod::Api));
     assert_eq!(settings.cli_auth_credentials_store, Some(CredentialsStore::Keyring));

@@ -81,6 +81,10 @@ impl Machine {
         self.means(&[]).map(|means| means.kind())
     }
 
+    pub(crate) fn bubblewrap_path(&self) -> Result<PathBuf, String> {
+        self.bubblewrap.clone().map(|found| found.path)
+    }
+
     /// One line for each part, and for each thing that is not stopped.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |name: &str, found: Result<String, &String>| match found {

@@ -152,6 +152,9 @@ fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     // Limits of another process; a process's own are set with the number 0.
     let another = SeccompCondition::new(0, Dword, Ne, 0)?;
     refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
+    // Priorities of others: by their number, or with all processes of the user. One's own are the number 0.
+    refuse(libc::SYS_setpriority, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
+    refuse(libc::SYS_setpriority, vec![SeccompCondition::new(0, Dword, Eq, libc::PRIO_USER as u64)?])?;
     refuse(libc::SYS_socket, other_families(sockets)?)?;
     refuse(libc::SYS_socketpair, other_families(Sockets::Local)?)?;
     if sockets == Sockets::Pairs {

@@ -17,7 +17,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::with::User;
 
@@ -133,6 +133,9 @@ pub struct Neighbours {
     _scratch: TempDir,
     _pipe: fs::File,
     _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram, UnixListener),
+    _segment: Segment,
+    _terminal: fs::File,
+    _shared: NamedTempFile,
 }
 
 impl Neighbours {
@@ -163,6 +166,9 @@ impl Neighbours {
         let pipe = place.path("outside").join(pipe.file_name().unwrap());
         assert!(Command::new("mkfifo").args(["-m", "777"]).arg(&pipe).status().unwrap().success());
         let reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+        let segment = Segment::new(place.user());
+        let (terminal, terminal_path) = terminal(place.user());
+        let shared = shared_file(place);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let variables = vec![
             ("SCENE_OUTSIDE", text(&place.path("outside"))),
@@ -175,8 +181,20 @@ impl Neighbours {
             ("SCENE_DATAGRAM", text(&datagram)),
             ("SCENE_ABSTRACT", name),
             ("SCENE_PIPE", text(&pipe)),
+            ("SCENE_SEGMENT", segment.0.to_string()),
+            ("SCENE_TERMINAL", text(&terminal_path)),
+            ("SCENE_SHARED", text(shared.path())),
         ];
-        Self { victim, variables, _scratch: scratch, _pipe: reader, _listeners: listeners }
+        Self {
+            victim,
+            variables,
+            _scratch: scratch,
+            _pipe: reader,
+            _listeners: listeners,
+            _segment: segment,
+            _terminal: terminal,
+            _shared: shared,
+        }
     }
 
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -189,4 +207,64 @@ impl Drop for Neighbours {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
+}
+
+/// A piece of System V memory, gone when dropped.
+struct Segment(i32);
+
+impl Segment {
+    fn new(user: User) -> Self {
+        // SAFETY: plain numbers; the structure is filled by the first call and read by the second.
+        let id = unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600);
+            assert_ne!(id, -1, "System V memory");
+            let mut is: libc::shmid_ds = std::mem::zeroed();
+            assert_eq!(libc::shmctl(id, libc::IPC_STAT, &mut is), 0);
+            if let Some(user) = user.id() {
+                is.shm_perm.uid = user;
+                assert_eq!(libc::shmctl(id, libc::IPC_SET, &mut is), 0);
+            }
+            id
+        };
+        Self(id)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: removes a piece that this made; nothing is written through the pointer.
+        unsafe { libc::shmctl(self.0, libc::IPC_RMID, std::ptr::null_mut()) };
+    }
+}
+
+/// A terminal of the user: the controlling end, and the path of the other one.
+fn terminal(user: User) -> (fs::File, PathBuf) {
+    use std::os::fd::AsRawFd;
+
+    let mut options = fs::OpenOptions::new();
+    let controller = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx").unwrap();
+    let (mut number, unlocked) = (0_u32, 0_i32);
+    // SAFETY: these two requests read and write one int each.
+    unsafe {
+        assert_eq!(libc::ioctl(controller.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked), 0);
+        assert_eq!(libc::ioctl(controller.as_raw_fd(), libc::TIOCGPTN, &raw mut number), 0);
+    }
+    let path = PathBuf::from(format!("/dev/pts/{number}"));
+    if let Some(id) = user.id() {
+        lchown(&path, Some(id), Some(id)).unwrap();
+    }
+    (controller, path)
+}
+
+/// A file in the memory that programs share, where there is such a place.
+fn shared_file(place: &Place) -> NamedTempFile {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix("codicil-");
+    let file =
+        builder.tempfile_in("/dev/shm").or_else(|_| builder.tempfile_in(place.path("outside"))).unwrap();
+    fs::set_permissions(file.path(), PermissionsExt::from_mode(0o666)).unwrap();
+    if let Some(id) = place.user().id() {
+        lchown(file.path(), Some(id), Some(id)).unwrap();
+    }
+    file
 }

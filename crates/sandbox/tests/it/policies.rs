@@ -226,11 +226,15 @@ fn the_report_says_what_is_used_and_what_is_not() {
     for part in ["bubblewrap: ", "mount namespace: ", "Landlock: ", "seccomp: "] {
         assert!(report.contains(part), "{report}");
     }
+    assert!(!probe.summary().contains('\n'), "{}", probe.summary());
     let less = probe.clone().without_bubblewrap("not wanted").without_namespaces("not allowed");
     if less.kind() == Ok(Kind::Landlock) {
         let report = less.report();
         assert!(report.contains("bubblewrap: not used: not wanted\nmount namespace: not used: not allowed"));
         assert!(report.contains(&format!("not stopped: {}", Gap::FileAttributes)), "{report}");
+        let summary =
+            "Landlock and seccomp; bubblewrap: not used: not wanted; mount namespace: not used: not allowed";
+        assert_eq!(less.summary(), summary);
     }
 }
 

@@ -69,6 +69,11 @@ impl User {
         users
     }
 
+    pub fn is_root(self) -> bool {
+        // SAFETY: takes nothing.
+        self.0.is_none() && unsafe { libc::geteuid() } == 0
+    }
+
     pub fn id(self) -> Option<u32> {
         self.0
     }

@@ -98,6 +98,30 @@ fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
 }
 
 #[test]
+fn a_producer_without_end_waits_for_its_reader() {
+    let outbox = Outbox::default();
+    let piece = filler(350 << 10);
+    let pushed = || outbox.push_when_room(&piece).now_or_never().is_some();
+    assert_eq!((0..10).filter(|_| pushed()).count(), 2);
+    assert!(!outbox.is_busy(), "requests of the client are still served");
+
+    let (mut one, mut other) =
+        (Box::pin(outbox.push_when_room(&piece)), Box::pin(outbox.push_when_room(&piece)));
+    assert!((&mut one).now_or_never().is_none() && (&mut other).now_or_never().is_none());
+    assert_eq!(waiting(&outbox).len(), 2);
+    assert!((&mut one).now_or_never().is_none(), "the writer still holds it");
+    assert!(outbox.take().now_or_never().is_none());
+    assert!(one.now_or_never().is_some() && (&mut other).now_or_never().is_some());
+    assert!(!pushed(), "together they keep to the ceiling");
+
+    let mut late = Box::pin(outbox.push_when_room(&piece));
+    assert!((&mut late).now_or_never().is_none());
+    outbox.finish();
+    assert!(late.now_or_never().is_some(), "nobody waits for a client that is gone");
+    assert_eq!(waiting(&outbox).len(), 2, "and nothing more is taken");
+}
+
+#[test]
 fn deltas_stay_apart_while_the_client_keeps_up() {
     let outbox = Outbox::default();
     outbox.push(&message("i", "one"));

@@ -1,0 +1,202 @@
+//! What is looked at, one function each.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use codicil_agent::{Overrides as ThreadOverrides, Settings};
+use codicil_config::{ConfigError, ConfigStore, EffectiveConfig, Query};
+use codicil_exec::Shell;
+use codicil_model::ProviderConfig;
+use codicil_sandbox::Probe;
+use rustix::fs::{Access, access};
+
+use super::{Finding, Status};
+use crate::{app_server, args::Overrides};
+
+/// Parts of the names of files that hold credentials.
+const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
+
+/// Members of a provider or MCP server that hold credentials.
+const SECRET_KEYS: [&str; 4] = ["experimental_bearer_token", "http_headers", "query_params", "env"];
+
+pub fn all(overrides: &Overrides) -> Vec<Finding> {
+    let mut findings = vec![sandbox(), bubblewrap(), shell(), git()];
+    match app_server::config(overrides) {
+        Ok(store) => {
+            let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+            let config = store.load(&Query::at(&cwd));
+            findings.push(home(&store));
+            findings.push(secrets(&store, config.as_ref().ok()));
+            findings.push(configuration(&config));
+            findings.push(providers(&store, &config, &cwd));
+        }
+        Err(error) => findings.push(Finding::new("config", Status::Error, format!("{error:#}"))),
+    }
+    findings
+}
+
+fn sandbox() -> Finding {
+    let probe = Probe::cached();
+    let parts = probe.report().lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    match probe.kind() {
+        Ok(kind) => Finding::new("sandbox", Status::Ok, kind.to_string()).with(parts),
+        Err(reason) => {
+            let summary = format!("none, so commands are refused: {reason}");
+            Finding::new("sandbox", Status::Error, summary).with(parts)
+        }
+    }
+}
+
+/// It confines best, but is not needed.
+fn bubblewrap() -> Finding {
+    match Probe::cached().bubblewrap() {
+        Ok(path) => Finding::new("bubblewrap", Status::Ok, path.display().to_string()),
+        Err(reason) => Finding::new("bubblewrap", Status::Ok, format!("not used: {reason}")),
+    }
+}
+
+fn shell() -> Finding {
+    let shell = Shell::of_user();
+    let (path, runs) = (shell.path().display(), access(shell.path(), Access::EXEC_OK).is_ok());
+    match runs {
+        true => Finding::new("shell", Status::Ok, path.to_string()),
+        false => Finding::new("shell", Status::Error, format!("{path} cannot be run")),
+    }
+}
+
+fn git() -> Finding {
+    let output = Command::new("git").arg("--version").output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Finding::new("git", Status::Ok, String::from_utf8_lossy(&output.stdout).trim())
+        }
+        Ok(output) => Finding::new("git", Status::Warning, format!("does not work: {}", output.status)),
+        Err(error) => {
+            let summary = format!("not found, so there are no diffs and no branches: {error}");
+            Finding::new("git", Status::Warning, summary)
+        }
+    }
+}
+
+fn home(store: &ConfigStore) -> Finding {
+    let path: &Path = store.home().path();
+    let shown = path.display();
+    let existing = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    let is_writable = access(existing, Access::WRITE_OK).is_ok();
+    match (existing == path, is_writable) {
+        _ if !existing.is_dir() => {
+            Finding::new("home", Status::Error, format!("{} is no directory", existing.display()))
+        }
+        (true, true) => Finding::new("home", Status::Ok, format!("{shown}, writable")),
+        (true, false) => {
+            Finding::new("home", Status::Error, format!("{shown} is not writable: threads cannot be stored"))
+        }
+        (false, true) => Finding::new("home", Status::Ok, format!("{shown}, made when it is first needed")),
+        (false, false) => {
+            let summary = format!("{shown} cannot be made: {} is not writable", existing.display());
+            Finding::new("home", Status::Error, summary)
+        }
+    }
+}
+
+/// Files that others can read although credentials are in them.
+fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> Finding {
+    let entries = fs::read_dir(&**store.home().path()).into_iter().flatten().flatten();
+    let holds = |name: &str| SECRET_NAMES.iter().any(|part| name.to_lowercase().contains(part));
+    let mut files: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(holds))
+        .map(|entry| entry.path())
+        .collect();
+    files.extend(config.filter(|config| holds_secrets(config)).map(|_| store.home().config_file()));
+    files.retain(|path| fs::metadata(path).is_ok_and(|found| found.is_file()));
+    files.sort();
+    let open =
+        |path: &&PathBuf| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
+    let open: Vec<_> =
+        files.iter().filter(open).map(|path| format!("chmod 600 {}", path.display())).collect();
+    match (open.is_empty(), files.len()) {
+        (false, _) => Finding::new("secrets", Status::Warning, "others can read these files:").with(open),
+        (true, 0) => Finding::new("secrets", Status::Ok, "no files with credentials"),
+        (true, count) => Finding::new("secrets", Status::Ok, format!("{count} files, for their owner only")),
+    }
+}
+
+fn holds_secrets(config: &EffectiveConfig) -> bool {
+    let tables = config.model_providers().chain(config.mcp_servers());
+    tables.into_iter().any(|(_, table)| SECRET_KEYS.iter().any(|key| table.contains_key(*key)))
+}
+
+fn configuration(config: &Result<EffectiveConfig, ConfigError>) -> Finding {
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            return Finding::new("config", Status::Error, "cannot be used:").with([error.to_string()]);
+        }
+    };
+    let warnings = config.warnings.iter().map(|warning| match &warning.details {
+        Some(details) => format!("{} {details}", warning.summary),
+        None => warning.summary.clone(),
+    });
+    let warnings: Vec<_> = warnings.collect();
+    let files = config.layers().enabled().filter_map(|layer| layer.path()).filter(|path| path.exists());
+    let files = files.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let summary = if files.is_empty() { "no files, defaults apply".to_owned() } else { files };
+    let status = if warnings.is_empty() { Status::Ok } else { Status::Warning };
+    Finding::new("config", status, summary).with(warnings)
+}
+
+/// The provider in use and those that are configured, and whether their keys are there.
+fn providers(store: &ConfigStore, config: &Result<EffectiveConfig, ConfigError>, cwd: &Path) -> Finding {
+    let Ok(config) = config else {
+        return Finding::new("providers", Status::Warning, "not looked at, as there is no configuration");
+    };
+    let settings = Settings::resolve(config, store.home(), cwd.to_owned(), &ThreadOverrides::default());
+    let mut details = Vec::new();
+    let mut worst = Status::Ok;
+    let others = config.model_providers().map(|(name, _)| name).filter(|name| *name != settings.provider);
+    for id in [settings.provider.as_str()].into_iter().chain(others) {
+        let (status, text) = provider(id, config);
+        // Only what is used can be in the way.
+        worst = worst.max(if id == settings.provider { status } else { Status::Ok });
+        details.push(format!("{id}: {text}"));
+    }
+    let summary = format!("{} with the model {}", settings.provider, settings.model);
+    Finding::new("providers", worst, summary).with(details)
+}
+
+fn provider(id: &str, config: &EffectiveConfig) -> (Status, String) {
+    let configured = config.model_providers().find(|(name, _)| *name == id);
+    let found = match configured {
+        // The reader's own words may quote what is in the file.
+        Some((_, table)) => table.clone().try_into().map_err(|_| "its table cannot be read".to_owned()),
+        None => ProviderConfig::builtin(id).ok_or_else(|| "neither configured nor built in".to_owned()),
+    };
+    match found {
+        Ok(provider) => keys(&provider),
+        Err(reason) => (Status::Error, reason),
+    }
+}
+
+/// Where the key comes from. Its value is not looked at.
+fn keys(provider: &ProviderConfig) -> (Status, String) {
+    let is_set = |name: &String| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let headers = provider.env_http_headers.iter().flat_map(|headers| headers.values());
+    let missing: Vec<_> = headers.filter(|name| !is_set(name)).cloned().collect();
+    if !missing.is_empty() {
+        return (Status::Warning, format!("not set: {}", missing.join(", ")));
+    }
+    match (&provider.env_key, &provider.experimental_bearer_token) {
+        (_, Some(_)) => (Status::Ok, "a token in the configuration".to_owned()),
+        (Some(name), None) if is_set(name) => (Status::Ok, format!("{name} is set")),
+        (Some(name), None) if provider.requires_openai_auth => {
+            (Status::Warning, format!("{name} is not set; a login does as well"))
+        }
+        (Some(name), None) => (Status::Warning, format!("{name} is not set")),
+        (None, None) if provider.requires_openai_auth => (Status::Ok, "needs a login".to_owned()),
+        (None, None) => (Status::Ok, "needs no key".to_owned()),
+    }
+}

@@ -1,0 +1,158 @@
+//! `codicil doctor`: what works here, what does not, and why.
+
+mod checks;
+
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal, Write as _},
+};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{args::Overrides, logging, version};
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found about one thing. Texts hold names and places, never secrets.
+struct Finding {
+    name: &'static str,
+    status: Status,
+    summary: String,
+    details: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Status {
+    Ok,
+    /// Something works less well than it could.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+impl Finding {
+    fn new(name: &'static str, status: Status, summary: impl Into<String>) -> Self {
+        Self { name, status, summary: summary.into(), details: Vec::new() }
+    }
+
+    fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(details);
+        self
+    }
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+
+    /// Green, yellow, red.
+    fn colour(self) -> u8 {
+        match self {
+            Self::Ok => 32,
+            Self::Warning => 33,
+            Self::Error => 31,
+        }
+    }
+}
+
+/// Ends the process: with 1 when something does not work, else with 0.
+pub fn run(overrides: &Overrides, args: &DoctorArgs) -> anyhow::Result<()> {
+    logging::init();
+    let findings = checks::all(overrides);
+    let text = match args.json {
+        true => as_json(&findings)?,
+        false => as_text(&findings, std::io::stdout().is_terminal()),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    std::process::exit(i32::from(worst(&findings) == Status::Error))
+}
+
+fn worst(findings: &[Finding]) -> Status {
+    findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
+}
+
+fn as_json(findings: &[Finding]) -> anyhow::Result<String> {
+    let one = |finding: &Finding| {
+        json!({
+            "name": finding.name,
+            "status": finding.status.name(),
+            "summary": finding.summary,
+            "details": finding.details,
+        })
+    };
+    let report = json!({
+        "ok": worst(findings) != Status::Error,
+        "version": version::LINE.as_str(),
+        "checks": findings.iter().map(one).collect::<Vec<_>>(),
+    });
+    Ok(serde_json::to_string_pretty(&report)? + "\n")
+}
+
+/// One line for each finding, in columns; its details below it, in the last one.
+fn as_text(findings: &[Finding], colours: bool) -> String {
+    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or_default();
+    let margin = " ".repeat("warning".len() + width + 4);
+    let mut text = format!("{}\n\n", version::LINE.as_str());
+    for Finding { name, status, summary, details } in findings {
+        let word = format!("{:<7}", status.name());
+        let word = if colours { format!("\x1b[{}m{word}\x1b[0m", status.colour()) } else { word };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{word}  {name:<width$}  {summary}");
+        for line in details.iter().flat_map(|detail| detail.lines()) {
+            let _ = writeln!(text, "{margin}{line}");
+        }
+    }
+    let verdict = match worst(findings) {
+        Status::Ok => "Everything works.",
+        Status::Warning => "It works, with the warnings above.",
+        Status::Error => "Something does not work: see the errors above.",
+    };
+    text + "\n" + verdict + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_whatever_is_in_them() {
+        let findings = [
+            Finding::new("a", Status::Ok, "fine"),
+            Finding::new("longer", Status::Warning, "not quite").with(["first\nsecond".to_owned()]),
+        ];
+        let text = as_text(&findings, false);
+        let body: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(
+            body,
+            [
+                "ok       a       fine",
+                "warning  longer  not quite",
+                "                 first",
+                "                 second",
+                "",
+                "It works, with the warnings above.",
+            ]
+        );
+        assert!(as_text(&findings, true).contains("\x1b[33mwarning\x1b[0m"));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let findings = [Finding::new("a", Status::Error, "broken").with(["why".to_owned()])];
+        let report: serde_json::Value = serde_json::from_str(&as_json(&findings).unwrap()).unwrap();
+        assert_eq!(report["ok"], false);
+        let expected = json!([{ "name": "a", "status": "error", "summary": "broken", "details": ["why"] }]);
+        assert_eq!(report["checks"], expected);
+    }
+}

@@ -1,0 +1,155 @@
+//! The commands that one connection runs with `command/exec`, and how they are reached while they run.
+//!
+//! The table belongs to the connection, and with it every id. A command is a task of its own (`run.rs`):
+//! reading and encoding its output must not hold up the connection's other requests. Its owner is the request
+//! that started it; when that is dropped, or [`Commands::end`] is called, the command is killed with everything
+//! it started.
+
+mod delta;
+mod error;
+mod input;
+mod output;
+mod request;
+mod run;
+mod spec;
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_exec::{ProcessHandle, Size};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    error::CommandError,
+    input::End,
+    output::Sink,
+    request::{Request, size},
+    spec::spec,
+};
+use self::{
+    input::{Feed, Feeder},
+    run::Ends,
+};
+use crate::limits::MAX_COMMANDS;
+
+/// The table of one connection. Cheap to clone; every clone is the same table.
+#[derive(Clone, Default)]
+pub struct Commands(Arc<Registry>);
+
+#[derive(Default)]
+struct Registry {
+    table: Mutex<Table>,
+    /// Cancelled when the connection is over; each command has a child of it.
+    ending: CancellationToken,
+}
+
+#[derive(Default)]
+struct Table {
+    running: usize,
+    /// Those to which the client gave an id.
+    named: HashMap<String, Control>,
+}
+
+impl Commands {
+    /// Takes a place for a command that is about to start. From here on its id reaches it.
+    pub fn enter(&self, request: &Request) -> Result<Place, CommandError> {
+        let mut table = self.lock();
+        if table.running >= MAX_COMMANDS {
+            return Err(CommandError::TooMany);
+        }
+        let (control, ends) = Control::new(request, self.0.ending.child_token());
+        if let Some(id) = &request.process_id {
+            match table.named.entry(id.clone()) {
+                Entry::Occupied(_) => return Err(CommandError::duplicate(id)),
+                Entry::Vacant(free) => _ = free.insert(control),
+            }
+        }
+        table.running += 1;
+        let stay = Stay { commands: self.clone(), id: request.process_id.clone() };
+        Ok(Place { ends, _stay: stay })
+    }
+
+    /// The running command with this id.
+    pub fn get(&self, id: &str) -> Result<Control, CommandError> {
+        self.lock().named.get(id).cloned().ok_or_else(|| CommandError::not_running(id))
+    }
+
+    /// Kills every command: the connection is over. One that comes later does not start.
+    pub fn end(&self) {
+        self.0.ending.cancel();
+    }
+
+    // The table is changed in single steps, so a panic elsewhere cannot leave it half done.
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Commands({} running)", self.lock().running)
+    }
+}
+
+/// A command's place in the table, and its ends of what others reach it by.
+pub struct Place {
+    ends: Ends,
+    _stay: Stay,
+}
+
+/// Gives the id back when dropped.
+struct Stay {
+    commands: Commands,
+    id: Option<String>,
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let mut table = self.commands.lock();
+        table.running -= 1;
+        if let Some(id) = &self.id {
+            table.named.remove(id);
+        }
+    }
+}
+
+/// What a client can do with a running command.
+#[derive(Clone)]
+pub struct Control {
+    input: Option<Feeder>,
+    process: watch::Receiver<Option<ProcessHandle>>,
+    terminate: CancellationToken,
+}
+
+impl Control {
+    fn new(request: &Request, terminate: CancellationToken) -> (Self, Ends) {
+        let (started, process) = watch::channel(None);
+        let (input, feed) = request.takes_input().then(Feed::new).unzip();
+        let ends = Ends { started, feed, terminate: terminate.clone() };
+        (Self { input, process, terminate }, ends)
+    }
+
+    /// Feeds it. Returns when the bytes are taken, which is at once unless it has stopped reading.
+    pub async fn write(self, bytes: Vec<u8>, end: End) -> Result<(), CommandError> {
+        self.input.ok_or(CommandError::NoStdin)?.write(bytes, end).await
+    }
+
+    /// Gives its terminal another size, once it has started.
+    pub async fn resize(mut self, size: Size) -> Result<(), CommandError> {
+        let process = match self.process.wait_for(Option::is_some).await {
+            Ok(process) => process.clone(),
+            // It never started, and whoever asked for it is being told why.
+            Err(_) => None,
+        };
+        Ok(process.ok_or(codicil_exec::ResizeError::Ended)?.resize(size)?)
+    }
+
+    /// Has it killed, with everything it started.
+    pub fn terminate(&self) {
+        self.terminate.cancel();
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong with `command/exec` and its kin. Clients of the reference know these texts.
+
+use codicil_config::{ConfigError, NotAllowed};
+use codicil_exec::{ResizeError, SpawnError};
+use codicil_sandbox::SandboxError;
+
+/// Why a command was not run, or not reached. A command that fails is none of these.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error("command must not be empty")]
+    Empty,
+    #[error("command/exec tty or streaming requires a client-supplied processId")]
+    NoId,
+    #[error("command/exec size requires tty: true")]
+    SizeWithoutTerminal,
+    #[error("command/exec size rows and cols must be greater than 0")]
+    NoSize,
+    #[error("command/exec cannot set both outputBytesCap and disableOutputCap")]
+    CapAndNone,
+    #[error("command/exec cannot set both timeoutMs and disableTimeout")]
+    TimeoutAndNone,
+    #[error("command/exec timeoutMs must be non-negative, got {0}")]
+    NegativeTimeout(i64),
+    #[error("invalid sandbox policy: {0}")]
+    Policy(#[from] NotAllowed),
+
+    /// With the id as JSON, so that it is one word whatever is in it.
+    #[error("duplicate active command/exec process id: {0}")]
+    Duplicate(String),
+    #[error("no active command/exec for process id {0}")]
+    NotRunning(String),
+    /// The connection runs as many as it may, or has too much input waiting.
+    #[error("too many commands")]
+    TooMany,
+
+    #[error("stdin streaming is not enabled for this command/exec")]
+    NoStdin,
+    #[error("stdin is already closed")]
+    StdinClosed,
+    #[error("command/exec/write requires deltaBase64 or closeStdin")]
+    NothingToWrite,
+    #[error("invalid deltaBase64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    #[error("failed to resize PTY: {0}")]
+    Resize(#[from] ResizeError),
+
+    #[error("failed to load configuration: {0}")]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Spawn(SpawnError),
+    #[error("the server is ending")]
+    Ending,
+}
+
+impl CommandError {
+    pub(super) fn duplicate(id: &str) -> Self {
+        Self::Duplicate(quoted(id))
+    }
+
+    pub(super) fn not_running(id: &str) -> Self {
+        Self::NotRunning(quoted(id))
+    }
+}
+
+/// What the sandbox refused is told by its own words: a child can hand back no more than a number.
+impl From<SpawnError> for CommandError {
+    fn from(error: SpawnError) -> Self {
+        let refused = match &error {
+            SpawnError::Io(error) => SandboxError::from_spawn(error),
+            SpawnError::NoCommand | SpawnError::TooMany | SpawnError::Prepare(_) => None,
+        };
+        refused.map_or(Self::Spawn(error), Self::Sandbox)
+    }
+}
+
+fn quoted(id: &str) -> String {
+    serde_json::Value::from(id).to_string()
+}

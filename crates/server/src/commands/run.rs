@@ -1,0 +1,64 @@
+//! One command from its start to its end.
+
+use std::panic::resume_unwind;
+
+use codicil_exec::{Exit, Process, ProcessHandle, Spec};
+use codicil_protocol::CommandExecResponse;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::Instrument;
+
+use super::{CommandError, Place, Sink, input::Feed};
+
+/// How a command ends that was killed before it had begun.
+const KILLED: Exit = Exit::Signal(9);
+
+/// The command's ends of what a client reaches it by.
+pub struct Ends {
+    pub started: watch::Sender<Option<ProcessHandle>>,
+    pub feed: Option<Feed>,
+    pub terminate: CancellationToken,
+}
+
+impl Place {
+    /// Runs the command. The answer is ready when the command has ended and the client has been told all of
+    /// its output. Dropped before that, the command is killed.
+    pub async fn run(self, spec: Spec, sink: Sink) -> Result<CommandExecResponse, CommandError> {
+        let Self { ends, _stay } = self;
+        let task = AbortOnDropHandle::new(tokio::spawn(run(spec, sink, ends).in_current_span()));
+        match task.await.map_err(|error| error.try_into_panic()) {
+            Ok(result) => result,
+            Err(Ok(panic)) => resume_unwind(panic),
+            Err(Err(_cancelled)) => Err(CommandError::Ending),
+        }
+    }
+}
+
+async fn run(spec: Spec, mut sink: Sink, ends: Ends) -> Result<CommandExecResponse, CommandError> {
+    let Ends { started, feed, terminate } = ends;
+    if terminate.is_cancelled() {
+        return Ok(sink.finish(KILLED));
+    }
+    let mut process = Process::spawn(spec).await?;
+    let handle = process.handle();
+    started.send_replace(Some(handle.clone()));
+    let stdin = process.stdin.take();
+    let feeding = async {
+        match feed {
+            Some(feed) => feed.run(stdin).await,
+            None => std::future::pending().await,
+        }
+    };
+    let killing = async {
+        terminate.cancelled().await;
+        handle.terminate();
+        std::future::pending().await
+    };
+    // Only the output tells the end: after the process itself, and after everything it wrote.
+    tokio::select! {
+        () = sink.fill(&mut process.output) => {}
+        never = feeding => match never {},
+        never = killing => match never {},
+    }
+    Ok(sink.finish(process.exit().await))
+}
