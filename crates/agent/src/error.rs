@@ -69,6 +69,10 @@ pub enum ThreadError {
     Config(#[from] ConfigError),
     #[error("failed to load configuration: {0}")]
     Provider(ModelError),
+    #[error("failed to load configuration: {0}")]
+    Servers(String),
+    #[error("{0}")]
+    RequiredServers(String),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the thread has too much to do; try again later")]

@@ -3,7 +3,7 @@
 //! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
 //! tells subscribers. Steps travel in batches, because a burst of tokens must not cost a message each.
 
-use codicil_model::{History, Request};
+use codicil_model::{History, Request, Tools};
 use codicil_protocol::{
     Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
     rpc::RequestId,
@@ -37,6 +37,8 @@ pub(crate) enum Step {
         item: ItemId,
         summary: String,
     },
+    /// What the model may call in this turn.
+    Offered(Tools),
     /// Somebody is to be asked.
     Ask {
         asking: Asking,

@@ -7,10 +7,11 @@ use std::{
 };
 
 use codicil_config::{EffectiveConfig, Query};
+use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, SessionSource, Thread, ThreadClosed, ThreadClosedNotification,
-    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, SessionSource, Thread,
+    ThreadClosed, ThreadClosedNotification, ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse,
+    ThreadMetadataUpdateParams, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
@@ -103,8 +104,9 @@ impl Threads {
             _ => Some(self.0.world.store.create(meta.clone()).await?),
         };
         let mut state = ThreadState::new(&meta, log, config, settings);
+        state.overrides = given.config;
         state.raw_events = params.experimental_raw_events;
-        Ok(self.open(state, Vec::new()))
+        self.open(state, Vec::new()).await
     }
 
     /// Joins a loaded thread, or loads a stored one.
@@ -141,11 +143,12 @@ impl Threads {
             .collect();
         log.append(&records).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        state.overrides = given.config;
         state.preview = (history.iter())
             .find(|item| is_from_user(item) && !codicil_context::is_context_message(item))
             .map(codicil_context::message_text);
         state.remember(history);
-        let opened = self.open(state, Vec::new());
+        let opened = self.open(state, Vec::new()).await?;
         self.say_status(&opened.thread.id, ThreadStatus::Idle);
         Ok(opened)
     }
@@ -179,9 +182,10 @@ impl Threads {
         }
         let log = self.0.world.store.open_log(&meta.id).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        state.overrides = given.config;
         let turns = stored.thread.turns.clone();
         state.recall(stored);
-        let opened = self.open(state, turns);
+        let opened = self.open(state, turns).await?;
         self.say_status(&opened.thread.id, ThreadStatus::Idle);
         Ok(opened)
     }
@@ -216,12 +220,13 @@ impl Threads {
             _ => Some(self.0.world.store.fork(&source, ForkPoint::End, meta.clone()).await?),
         };
         let mut state = ThreadState::new(&meta, log, config, settings);
+        state.overrides = given.config;
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
         state.name = None;
         (state.created_at, state.updated_at) = (created_at, created_at);
-        Ok(self.open(state, turns))
+        self.open(state, turns).await
     }
 
     /// A fork of a thread for a review of its own; announced at once, before anything happens in it.
@@ -388,18 +393,29 @@ impl Threads {
         futures_util::future::join_all(handles.iter().map(ThreadHandle::unload)).await;
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        self.0.world.mcp.shutdown().await;
         if let Err(error) = self.0.world.store.close().await {
             tracing::error!("the store could not be closed: {error}");
         }
     }
 
-    fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Opened {
+    async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
+        let servers = self.join_servers(&state.config)?;
+        servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
         let (handle, mailbox) = ThreadHandle::new(state.id.clone());
-        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, mailbox).run());
+        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, servers, mailbox).run());
         self.lock().insert(opened.thread.id.clone(), handle);
-        opened
+        Ok(opened)
+    }
+
+    /// Starts the thread's MCP servers, without waiting for them.
+    fn join_servers(&self, config: &EffectiveConfig) -> Result<ThreadServers, ThreadError> {
+        let table = ServerTable::read(config).map_err(|error| ThreadError::Servers(error.to_string()))?;
+        let audience = self.0.world.audience.clone();
+        let observer = Arc::new(move |status| audience.broadcast::<McpServerStartupStatusUpdated>(&status));
+        Ok(self.0.world.mcp.join(&table, observer))
     }
 
     /// The configuration and settings of a thread that is about to be opened.

@@ -8,6 +8,7 @@ use std::{
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
+use codicil_mcp::{ClientIdentity, Pool, PoolOptions};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
@@ -24,6 +25,8 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    /// Connections to MCP servers, shared by threads.
+    pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
     pub(crate) terminals: Sessions,
     shell: OnceCell<Shell>,
@@ -42,7 +45,10 @@ impl World {
         cwd: PathBuf,
         version: String,
     ) -> Self {
+        let identity = ClientIdentity { name: "codicil".to_owned(), version: version.clone() };
+        let mcp = Pool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
         Self {
+            mcp,
             config,
             store,
             audience,

@@ -96,6 +96,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::ReviewTarget(_)
             | ThreadError::Config(_)
             | ThreadError::Provider(_)
+            | ThreadError::Servers(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
             ThreadError::InputTooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
                 "input_error_code": "input_too_large",
@@ -107,9 +108,10 @@ impl From<ThreadError> for RpcError {
                 Self::invalid_request(&error).with_data(data)
             }
             ThreadError::Busy => Self::overloaded(),
-            ThreadError::CannotLocate(_) | ThreadError::Closed | ThreadError::Store(_) => {
-                Self::internal(error)
-            }
+            ThreadError::CannotLocate(_)
+            | ThreadError::RequiredServers(_)
+            | ThreadError::Closed
+            | ThreadError::Store(_) => Self::internal(error),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use codicil_mcp::ThreadServers;
 use codicil_protocol::{
     Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
     TurnId,
@@ -41,10 +42,15 @@ enum Event {
 }
 
 impl ThreadActor {
-    pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
+    pub fn new(
+        world: Arc<World>,
+        state: ThreadState,
+        servers: ThreadServers,
+        mailbox: mpsc::Receiver<Command>,
+    ) -> Self {
         let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let dynamic = state.dynamic_tools.clone();
-        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), dynamic, begun_by);
+        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), dynamic, begun_by, servers);
         Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, mailbox }
     }
 

@@ -8,6 +8,7 @@ mod questions;
 mod request;
 mod review;
 mod rollback;
+mod servers;
 mod shell;
 mod state;
 mod steps;

@@ -11,6 +11,7 @@ use codicil_protocol::{
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{clock::unix_now, settings::Settings};
 
@@ -20,6 +21,8 @@ pub(crate) struct ThreadState {
     /// Where it is kept; `None` for an ephemeral thread.
     pub log: Option<ThreadLog>,
     pub config: Arc<EffectiveConfig>,
+    /// What of its configuration was given with the request that opened it.
+    pub overrides: Map<String, Value>,
     pub settings: Settings,
     /// What of the settings is on disk.
     pub stored: Option<Stored>,
@@ -73,6 +76,7 @@ impl ThreadState {
             id: meta.id.clone(),
             log,
             config,
+            overrides: Map::new(),
             tone: settings.personality,
             settings,
             stored: None,

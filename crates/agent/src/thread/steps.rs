@@ -33,6 +33,11 @@ impl ThreadActor {
             Step::Rerouted(to_model) => self.on_rerouted(turn, to_model),
             Step::Retrying(error) => self.report_error(turn, error, true),
             Step::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
+            Step::Offered(tools) => {
+                if let Some(active) = &mut self.active {
+                    active.offered = tools;
+                }
+            }
             Step::Ask { asking, reply } => self.on_ask(asking, reply),
             // Whoever asked may have been cancelled meanwhile.
             Step::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),

@@ -169,6 +169,7 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
+        self.refresh_servers().await;
         let before = self.state.settings.clone();
         self.state.settings.apply(&mut params);
         let prepared = self.prepare_turn(&mut params).await;
@@ -252,12 +253,11 @@ impl ThreadActor {
         prompt: Option<String>,
     ) -> ActiveTurn {
         let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
-        let offered = self.offer(kind);
         let terms = Terms {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
             provider: provider.clone(),
-            offered: offered.clone(),
+            offer: self.offer(kind),
             transcript: self.state.view().path,
         };
         let kit = self.kit.clone();
@@ -266,16 +266,16 @@ impl ThreadActor {
             TurnTask { thread, turn, provider, steps, cancel, show, tools, prompt }.run()
         };
         let output_schema = output_schema.map(Arc::new);
-        ActiveTurn { origin, output_schema, offered, ..ActiveTurn::new(id, kind, run) }
+        ActiveTurn { origin, output_schema, ..ActiveTurn::new(id, kind, run) }
     }
 
-    fn offer(&self, kind: TurnKind) -> Tools {
+    fn offer(&self, kind: TurnKind) -> Option<Offer> {
         let role = match kind {
             TurnKind::Regular | TurnKind::Shell => Role::Main,
             TurnKind::Review => Role::Reviewer,
-            TurnKind::Compact => return Tools::default(),
+            TurnKind::Compact => return None,
         };
-        self.kit.tools(Offer::new(role, &self.state.config, self.model_info()))
+        Some(Offer::new(role, &self.state.config, self.model_info()))
     }
 
     /// What holds for the tools of a turn. A reviewer asks nobody.

@@ -2,9 +2,13 @@
 
 use codicil_protocol::{Frame, Method, ThreadActiveFlag, rpc::RequestId};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::{TurnTools, call::Cancelled};
-use crate::{audience::Question, step::Step};
+use crate::{
+    audience::Question,
+    step::{Step, Steps},
+};
 
 /// A question that a thread is to put to its subscribers.
 pub(crate) struct Asking {
@@ -55,9 +59,16 @@ pub(crate) enum Reply<T> {
     Error,
 }
 
-impl TurnTools {
+/// Asks in the name of a turn. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub steps: Steps,
+    pub cancel: CancellationToken,
+}
+
+impl Asker {
     /// Asks the thread's subscribers and waits for the first answer.
-    pub(crate) async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    pub async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
     where
         M: Method,
         M::Params: Send + 'static,
@@ -79,5 +90,19 @@ impl TurnTools {
             Ok(result) => serde_json::from_str(result.get()).map_or(Reply::Nonsense, Reply::Answer),
             Err(_) => Reply::Error,
         })
+    }
+}
+
+impl TurnTools {
+    pub(crate) fn asker(&self) -> Asker {
+        Asker { steps: self.steps.clone(), cancel: self.cancel.clone() }
+    }
+
+    pub(crate) async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        self.asker().ask::<M>(params, kind).await
     }
 }

@@ -1,12 +1,13 @@
 //! What the tools of a thread keep between turns.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use codicil_command::Grants;
 use codicil_exec::{Owner, SessionId};
+use codicil_mcp::ThreadServers;
 use codicil_model::Tools;
 use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
@@ -24,11 +25,15 @@ pub(crate) struct Toolkit {
     pub thread: ThreadId,
     /// Whose terminals they are.
     pub owner: Owner,
+    /// The thread's MCP servers.
+    pub servers: ThreadServers,
     /// Tools that the client runs.
     pub dynamic: Vec<DynamicToolSpec>,
     pub reports: Reports,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
+    /// Tools of MCP servers, by server and name, that need not be asked about again.
+    approved_mcp_tools: Mutex<HashSet<(String, String)>>,
     /// How the thread came to be here, until hooks have been told.
     begun_by: Mutex<Option<&'static str>>,
     terminals: Mutex<HashMap<SessionId, Terminal>>,
@@ -70,6 +75,7 @@ impl Toolkit {
         thread: ThreadId,
         dynamic: Vec<DynamicToolSpec>,
         begun_by: &'static str,
+        servers: ThreadServers,
     ) -> (Arc<Self>, mpsc::Receiver<Report>) {
         let (sender, reports) = mpsc::channel(REPORTS);
         let owner = Owner::from(thread.to_string());
@@ -77,9 +83,11 @@ impl Toolkit {
             world,
             thread,
             owner,
+            servers,
             dynamic,
             reports: Reports(sender),
             grants: Mutex::default(),
+            approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),
             terminals: Mutex::default(),
             offered: Mutex::default(),
@@ -89,6 +97,10 @@ impl Toolkit {
 
     pub fn grants(&self) -> MutexGuard<'_, Grants> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn approved_mcp_tools(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.approved_mcp_tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {

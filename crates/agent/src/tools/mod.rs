@@ -18,6 +18,7 @@ mod guardian;
 mod hooks;
 mod image;
 mod kit;
+mod mcp;
 mod offer;
 mod patch;
 mod permissions;
@@ -28,13 +29,14 @@ mod user_input;
 use std::{
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use codicil_config::EffectiveConfig;
+use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{Provider, Tools};
 use codicil_protocol::{ModeKind, ResponseItem, ThreadItem, TurnId};
 use tokio::sync::{OnceCell, RwLock};
@@ -69,7 +71,8 @@ pub(crate) struct TurnTools {
     pub config: Arc<EffectiveConfig>,
     /// The model of the turn, for those who have to ask it something aside.
     provider: Arc<dyn Provider>,
-    pub offered: Tools,
+    offer: Option<Offer>,
+    offered: OnceLock<Offered>,
     pub steps: Steps,
     pub cancel: CancellationToken,
     diff: Diff,
@@ -78,6 +81,7 @@ pub(crate) struct TurnTools {
     /// The thread's file, for hooks.
     transcript: Option<String>,
     hooks: OnceCell<Hooks>,
+    elicitor: OnceLock<Arc<dyn Elicitor>>,
     /// Whether a hook has asked for the turn to end once its tools are done.
     stopped: AtomicBool,
 }
@@ -87,9 +91,17 @@ pub(crate) struct Terms {
     pub settings: Settings,
     pub config: Arc<EffectiveConfig>,
     pub provider: Arc<dyn Provider>,
-    pub offered: Tools,
+    /// What is offered besides the tools of MCP servers; `None` for turns without tools.
+    pub offer: Option<Offer>,
     /// The thread's file.
     pub transcript: Option<String>,
+}
+
+/// What the model is offered, and whose tools they are.
+#[derive(Debug, Default)]
+struct Offered {
+    tools: Tools,
+    mcp: Option<Arc<ToolSet>>,
 }
 
 impl TurnTools {
@@ -100,24 +112,46 @@ impl TurnTools {
         steps: Steps,
         cancel: CancellationToken,
     ) -> Self {
-        let Terms { settings, config, provider, offered, transcript } = terms;
+        let Terms { settings, config, provider, offer, transcript } = terms;
         let diff = Diff::new(settings.cwd.clone());
-        let (alone, hooks, stopped) = (RwLock::default(), OnceCell::new(), AtomicBool::new(false));
         Self {
             kit,
             turn,
             settings,
             config,
             provider,
-            offered,
+            offer,
+            offered: OnceLock::new(),
             steps,
             cancel,
             diff,
-            alone,
+            alone: RwLock::default(),
             transcript,
-            hooks,
-            stopped,
+            hooks: OnceCell::new(),
+            elicitor: OnceLock::new(),
+            stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Waits for MCP servers that are still starting, and settles what the model is offered.
+    pub async fn gather(&self) -> Tools {
+        let Some(offer) = self.offer.clone() else { return Tools::default() };
+        let mcp = match self.kit.servers.is_empty() {
+            true => None,
+            false => Some(self.kit.servers.tools().await),
+        };
+        let offer = match &mcp {
+            Some(mcp) => offer.with_mcp(mcp.clone()),
+            None => offer,
+        };
+        // Tools that are not on the list are not called either.
+        let mcp = mcp.filter(|_| offer.mcp.is_some());
+        let tools = self.kit.tools(offer);
+        self.offered.get_or_init(|| Offered { tools, mcp }).tools.clone()
+    }
+
+    fn offered(&self) -> &Offered {
+        self.offered.get_or_init(Offered::default)
     }
 
     /// Runs the calls of one response, beside each other where they allow it, and reports their outputs.
@@ -156,6 +190,9 @@ impl TurnTools {
         if self.kit.dynamic.iter().any(|tool| tool.name == name) {
             return self.call_dynamic(call).await;
         }
+        if let Some(tool) = self.offered().mcp.as_ref().and_then(|mcp| mcp.get(name)) {
+            return self.call_mcp(call, &tool.clone()).await;
+        }
         if !self.is_offered(name) {
             // The model usually finds another way.
             return Ok(say(format!("unsupported call: {name}")));
@@ -175,7 +212,7 @@ impl TurnTools {
 
     /// Models that know the patch tool call it even where it is not on the list.
     fn is_offered(&self, name: &str) -> bool {
-        name == "apply_patch" || self.offered.specs().iter().any(|spec| spec.name() == name)
+        name == "apply_patch" || self.offered().tools.specs().iter().any(|spec| spec.name() == name)
     }
 
     fn stop_after_tools(&self) {

@@ -1,6 +1,9 @@
 //! Which tools a turn offers to the model, in the order in which the reference server does.
 
+use std::sync::Arc;
+
 use codicil_config::{EffectiveConfig, Feature};
+use codicil_mcp::ToolSet;
 use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools};
 use codicil_protocol::{DynamicToolSpec, WebSearchMode};
 
@@ -18,6 +21,18 @@ pub(crate) struct Offer {
     pub web_search: Option<bool>,
     pub image_generation: bool,
     pub view_image: bool,
+    /// The tools of MCP servers; `None` without servers.
+    pub mcp: Option<McpTools>,
+}
+
+/// Sets of tools are the same when they are one: nothing changes in one.
+#[derive(Clone, Debug)]
+pub(crate) struct McpTools(pub Arc<ToolSet>);
+
+impl PartialEq for McpTools {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// For whom the tools are.
@@ -60,7 +75,14 @@ impl Offer {
             web_search,
             image_generation: has(Feature::ImageGeneration),
             view_image: config.settings.view_image(),
+            mcp: None,
         }
+    }
+
+    /// With the tools of MCP servers, where they are for.
+    pub fn with_mcp(self, tools: Arc<ToolSet>) -> Self {
+        let mcp = (self.role == Role::Main).then_some(McpTools(tools));
+        Self { mcp, ..self }
     }
 
     /// The list, with the tools that the client runs at its end.
@@ -69,6 +91,8 @@ impl Offer {
         if self.role == Role::Main {
             // A client that brings a tool of the same name means its own.
             tools.retain(|spec| !dynamic.iter().any(|tool| tool.name == spec.name()));
+            let servers = self.mcp.iter().flat_map(|mcp| mcp.0.iter());
+            tools.extend(servers.map(|tool| specs::mcp(tool)));
             let shown = dynamic.iter().filter(|tool| tool.defer_loading != Some(true));
             tools.extend(shown.map(specs::dynamic));
         }
@@ -82,6 +106,9 @@ impl Offer {
             ShellTools::Sessions => vec![specs::exec_command(self.exec_permissions), specs::write_stdin()],
             ShellTools::Calls => vec![specs::shell_command(self.exec_permissions)],
         };
+        if self.mcp.is_some() {
+            tools.extend(specs::mcp_resources());
+        }
         let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
             if wanted {
                 tools.push(spec());

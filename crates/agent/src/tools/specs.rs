@@ -1,6 +1,7 @@
 //! The built-in tools as the model is told about them. Names and arguments are the reference server's, so
 //! that models trained for them feel at home; the words are ours.
 
+use codicil_mcp::McpTool;
 use codicil_model::{Grammar, ToolSpec};
 use codicil_protocol::DynamicToolSpec;
 use serde_json::{Value, json};
@@ -215,6 +216,40 @@ pub(super) fn view_image() -> ToolSpec {
     let about = "Looks at an image file. Use it when the user names a file that is not in the \
                  conversation yet.";
     function("view_image", about, properties, &["path"])
+}
+
+/// What MCP servers have to read.
+pub(super) fn mcp_resources() -> [ToolSpec; 3] {
+    let list = || {
+        json!({
+            "server": string("The server to ask; all of them by default."),
+            "cursor": string("Where the last answer left off, if it was not complete."),
+        })
+    };
+    let read = json!({
+        "server": string("The server, by its name in the list."),
+        "uri": string("The resource, by its address in the list."),
+    });
+    [
+        function("list_mcp_resources", "Lists what MCP servers offer to read.", list(), &[]),
+        function(
+            "list_mcp_resource_templates",
+            "Lists the patterns of addresses that MCP servers can read.",
+            list(),
+            &[],
+        ),
+        function("read_mcp_resource", "Reads a resource of an MCP server.", read, &["server", "uri"]),
+    ]
+}
+
+/// A tool of an MCP server.
+pub(super) fn mcp(tool: &McpTool) -> ToolSpec {
+    ToolSpec::Function {
+        name: tool.qualified_name.clone(),
+        description: tool.description(),
+        parameters: tool.parameters.clone(),
+        strict: false,
+    }
 }
 
 /// A tool that the client runs.

@@ -47,6 +47,10 @@ pub struct Show {
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
     pub async fn run(self) -> Outcome {
+        let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
+            return Outcome::Interrupted;
+        };
+        self.steps.one(Step::Offered(tools)).await;
         match self.begin_hooks().await {
             Ok(true) => {}
             Ok(false) => return Outcome::Completed,

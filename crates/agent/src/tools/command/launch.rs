@@ -4,7 +4,7 @@ use codicil_command::{Access, SandboxPermissions};
 use codicil_config::InheritEnvironment;
 use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Size, Spec, add_tool_defaults};
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
-use codicil_sandbox::{Confinement, Grants, Prepared, Probe, SandboxError};
+use codicil_sandbox::{Confinement, Grants, Limits, Prepared, Probe, SandboxError};
 use tokio::sync::mpsc;
 
 use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
@@ -67,8 +67,11 @@ impl TurnTools {
             access.extend(more);
         }
         let (policy, cwd) = (self.settings.sandbox.clone(), wanted.cwd.clone());
-        let prepare =
-            move || Confinement::new(&policy, &cwd, &sandbox_grants(access), Probe::cached())?.prepare();
+        let limits = Limits::from(&self.config.settings.sandbox_limits);
+        let prepare = move || {
+            let confinement = Confinement::new(&policy, &cwd, &sandbox_grants(access), Probe::cached())?;
+            confinement.with_limits(limits).prepare()
+        };
         match tokio::task::spawn_blocking(prepare).await {
             Ok(prepared) => prepared,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),

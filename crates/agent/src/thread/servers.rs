@@ -1,0 +1,31 @@
+//! A thread's MCP servers, looked after when a turn begins.
+
+use codicil_config::Query;
+use codicil_mcp::ServerTable;
+
+use super::actor::ThreadActor;
+
+impl ThreadActor {
+    /// Starts again what has ended, and takes up a configuration that was reloaded. Waits for no server.
+    pub(super) async fn refresh_servers(&mut self) {
+        if self.kit.servers.is_stale() {
+            self.reload_servers().await;
+        }
+        self.kit.servers.retry();
+    }
+
+    /// A configuration that cannot be used changes nothing.
+    async fn reload_servers(&mut self) {
+        let (world, cwd) = (self.world.clone(), self.state.settings.cwd.clone());
+        let query = Query { cwd: Some(cwd), overrides: self.state.overrides.clone() };
+        let load = move || {
+            let config = world.load_config(&query).map_err(|error| error.to_string())?;
+            ServerTable::read(&config).map_err(|error| error.to_string())
+        };
+        match tokio::task::spawn_blocking(load).await {
+            Ok(Ok(table)) => self.kit.servers.update(&table),
+            Ok(Err(error)) => tracing::warn!("MCP servers stay as they were: {error}"),
+            Err(error) => tracing::error!("MCP servers stay as they were: {error}"),
+        }
+    }
+}
