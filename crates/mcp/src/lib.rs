@@ -9,16 +9,23 @@
 //! | what they offer a model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
 //! | call a tool | [`ThreadServers::call`], [`ToolCall`], [`ToolOutcome`] |
 //! | answer a server's questions | [`Elicitor`] |
+//! | read resources | [`ThreadServers::list_resources`], [`ThreadServers::read_resource`] |
+//! | list all servers for a person | [`Pool::status_page`] |
+//! | sign in | [`Pool::login`] |
+//! | take up a changed configuration | [`Pool::reload`], [`ThreadServers::update`] |
 //!
 //! How a connection is made up, from the outside in: `slot.rs` starts it and notices its end; `connection.rs`
 //! asks; `pending.rs` waits for an answer; `tap.rs` sees every message on its way to and from the SDK, and
-//! tells `switchboard.rs`, which knows the calls under way; `stdio` carries the messages.
+//! tells `switchboard.rs`, which knows the calls under way; `stdio` and `http` carry the messages; `oauth` gets tokens.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod config;
 mod limits;
 
+mod login;
 mod pool;
+mod resources;
+mod status;
 mod thread;
 mod tools;
 
@@ -38,6 +45,8 @@ mod tap;
 mod text;
 mod wire;
 
+mod http;
+mod oauth;
 mod stdio;
 
 pub use {
@@ -49,9 +58,12 @@ pub use {
     elicitation::Elicitor,
     limits::{DESCRIPTION_CHARS, MESSAGE_BYTES, RESOURCES_PER_SERVER, SCHEMA_BYTES, TOOLS_PER_SERVER},
     names::PREFIX,
+    oauth::{Login, LoginError, LoginOptions, OauthError},
     pool::{Pool, PoolOptions},
+    resources::ResourceError,
     service::ClientIdentity,
     start_error::StartError,
+    status::StatusPageError,
     thread::{RequiredError, StartupObserver, ThreadServers},
     tools::{Hints, McpTool, ToolSet},
 };

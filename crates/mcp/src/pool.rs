@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 use crate::{
     config::{ServerConfig, ServerTable, Transport},
     connection::Surroundings,
+    oauth::CredentialsFile,
     service::ClientIdentity,
     slot::Slot,
     thread::{StartupObserver, ThreadServers},
@@ -62,7 +63,11 @@ impl PoolOptions {
 impl Pool {
     /// An empty pool. Nothing runs until a thread joins.
     pub fn new(options: PoolOptions) -> Pool {
-        let surroundings = Surroundings { identity: options.identity, environment: options.environment };
+        let surroundings = Surroundings {
+            identity: options.identity,
+            environment: options.environment,
+            credentials: CredentialsFile::in_home(&options.home),
+        };
         Pool {
             inner: Arc::new(Inner {
                 surroundings: Arc::new(surroundings),
@@ -88,6 +93,25 @@ impl Pool {
     pub async fn shutdown(&self) {
         let slots: Vec<Arc<Slot>> = self.slots().values().filter_map(Weak::upgrade).collect();
         join_all(slots.iter().map(|slot| slot.close())).await;
+    }
+
+    pub(crate) fn identity(&self) -> &ClientIdentity {
+        &self.inner.surroundings.identity
+    }
+
+    pub(crate) fn credentials(&self) -> &CredentialsFile {
+        &self.inner.surroundings.credentials
+    }
+
+    /// Lets failed starts of a server count as never tried.
+    pub(crate) fn forgive(&self, name: &str) {
+        let slots: Vec<Arc<Slot>> = self
+            .slots()
+            .iter()
+            .filter(|(key, _)| key.name == name)
+            .filter_map(|(_, slot)| slot.upgrade())
+            .collect();
+        slots.iter().for_each(|slot| slot.forgive());
     }
 
     pub(crate) fn generation(&self) -> u64 {

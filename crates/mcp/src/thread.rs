@@ -165,6 +165,14 @@ impl ThreadServers {
         connection.call(call, held.config.tool_timeout).await
     }
 
+    pub(crate) fn slot(&self, server: &str) -> Result<Arc<Slot>, CallError> {
+        self.get(server).map(|held| held.slot)
+    }
+
+    pub(crate) fn slots(&self) -> Vec<(String, Arc<Slot>)> {
+        self.held().into_iter().map(|(name, held)| (name, held.slot)).collect()
+    }
+
     fn get(&self, server: &str) -> Result<Held, CallError> {
         let held = self.share().servers.get(server).cloned();
         held.ok_or_else(|| CallError::UnknownServer(server.to_owned()))

@@ -1,7 +1,8 @@
 //! An MCP server by standard streams for the tests. Its first argument says how it behaves: `plain`, `mute`
 //! (never answers), `noisy` (writes things that are no messages), `exits` (ends with code 3 at once), `crowded`
 //! (many tools in pages), `flood` (writes without end once it is initialized).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! A child that it starts outlives the call on purpose.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::zombie_processes)]
 
 use std::{
     env,
