@@ -146,11 +146,20 @@ impl ServerTable {
     pub fn of<'a>(
         tables: impl IntoIterator<Item = (&'a str, &'a Table)>,
     ) -> Result<ServerTable, ServerConfigError> {
-        let servers = tables.into_iter().map(|(name, table)| {
+        let mut all = ServerTable::default();
+        for (name, table) in tables {
+            all.add(name, table)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds a server that comes from elsewhere, such as a plugin. One of that name that is there already stays.
+    pub fn add(&mut self, name: &str, table: &Table) -> Result<(), ServerConfigError> {
+        if !self.servers.contains_key(name) {
             let server = written::read(table).map_err(|error| error.below(name))?;
-            Ok((name.to_owned(), Arc::new(server)))
-        });
-        Ok(ServerTable { servers: servers.collect::<Result<_, _>>()?, oauth: OauthSettings::default() })
+            self.servers.insert(name.to_owned(), Arc::new(server));
+        }
+        Ok(())
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<ServerConfig>> {

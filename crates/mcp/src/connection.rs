@@ -84,7 +84,7 @@ impl Connection {
             Transport::Stdio(stdio) => {
                 let transport =
                     StdioTransport::spawn(name, stdio, &surroundings.environment, board.clone()).await;
-                let transport = transport.map_err(|error| StartError::spawn(&error))?;
+                let transport = transport.map_err(|error| StartError::spawn(&stdio.command, &error))?;
                 Self::initialize(transport, surroundings, board).await
             }
             Transport::Http(http) => {

@@ -57,7 +57,7 @@ pub use {
     },
     elicitation::Elicitor,
     limits::{DESCRIPTION_CHARS, MESSAGE_BYTES, RESOURCES_PER_SERVER, SCHEMA_BYTES, TOOLS_PER_SERVER},
-    names::PREFIX,
+    names::TOOL_PREFIX,
     oauth::{Login, LoginError, LoginOptions, OauthError},
     pool::{Pool, PoolOptions},
     resources::ResourceError,

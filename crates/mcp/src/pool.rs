@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// What a pool needs to know about its program.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PoolOptions {
     /// Where credentials are kept.
     pub home: PathBuf,
@@ -31,6 +32,16 @@ pub struct PoolOptions {
     pub identity: ClientIdentity,
     /// What servers' variables are taken from.
     pub environment: Environment,
+}
+
+/// The environment is full of secrets.
+impl fmt::Debug for PoolOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolOptions")
+            .field("home", &self.home)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The connections of a process. Clones are the same pool.

@@ -37,8 +37,11 @@ impl StartError {
         cut(&format!("MCP client for `{server}` failed to start: {self}"), ERROR_CHARS)
     }
 
-    pub(crate) fn spawn(error: &SpawnError) -> StartError {
-        StartError::Spawn(error.to_string())
+    pub(crate) fn spawn(program: &str, error: &SpawnError) -> StartError {
+        StartError::Spawn(match error {
+            SpawnError::Io(error) => format!("failed to run `{program}`: {error}"),
+            other => other.to_string(),
+        })
     }
 
     /// `ending` is what the transport knows about its end.

@@ -25,7 +25,6 @@ pub(crate) enum Bearer {
 
 /// The tokens that somebody got by signing in to a server. They are read from the file for each request: a
 /// person may sign in at any time, and another process may renew them.
-#[derive(Debug)]
 pub(crate) struct OauthTokens {
     pub(crate) file: CredentialsFile,
     pub(crate) server: String,

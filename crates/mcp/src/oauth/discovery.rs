@@ -139,7 +139,7 @@ async fn fetch(url: &Url, issuer: Issuer<'_>, server: &Url) -> Result<Option<Met
     if !issuer.fits(found.issuer.as_deref())
         || !endpoints.into_iter().flatten().all(|url| may_follow(server, url))
     {
-        tracing::debug!(%url, "metadata that does not fit the server was ignored");
+        tracing::debug!("metadata that does not fit the server was ignored");
         return Ok(None);
     }
     if found

@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use codicil_config::CredentialsStore;
+use codicil_protocol::McpServerOauthLoginParams;
 use oauth2::{
     AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, basic::BasicClient,
 };
@@ -34,6 +35,13 @@ pub struct LoginOptions {
     pub scopes: Option<Vec<String>>,
     /// How long the browser is waited for.
     pub timeout: Option<Duration>,
+}
+
+impl From<&McpServerOauthLoginParams> for LoginOptions {
+    fn from(params: &McpServerOauthLoginParams) -> Self {
+        let seconds = params.timeout_secs.map(|seconds| u64::try_from(seconds).unwrap_or(0).max(1));
+        LoginOptions { scopes: params.scopes.clone(), timeout: seconds.map(Duration::from_secs) }
+    }
 }
 
 /// A sign-in under way.

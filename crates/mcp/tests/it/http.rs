@@ -87,7 +87,7 @@ async fn an_address_without_its_last_slash_is_followed() {
     assert_eq!(headers(&servers).await["mcp-session-id"], "session-1");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn progress_comes_by_events() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
@@ -160,4 +160,13 @@ async fn answers_that_are_too_long_or_nonsense_cost_only_their_call() {
     let error = soon(servers.call(call("broken", json!({})))).await.unwrap_err();
     assert_eq!(error.to_string(), "the server's answer is not a message");
     assert_eq!(headers(&servers).await["mcp-session-id"], "session-1");
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error() {
+    let site = Site::start(Habits::default()).await;
+    let world = World::new();
+    let (servers, _reports) = world.join(&site.table("tool_timeout_sec = 30"));
+    let error = soon(servers.call(call("cut", json!({})))).await.unwrap_err();
+    assert!(!matches!(error, CallError::TimedOut(_)), "{error}");
 }

@@ -118,7 +118,7 @@ async fn a_question_that_makes_no_sense_is_an_error() {
 #[tokio::test]
 async fn the_clock_stands_still_while_a_person_thinks() {
     let world = World::new();
-    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 0.3"));
+    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 1.5"));
     let person = Arc::new(Slow);
     let elicitor = Some(person.clone() as Arc<dyn Elicitor>);
     let ask = ToolCall { elicitor, ..call("ask", json!({ "params": form() })) };
@@ -136,7 +136,7 @@ impl Elicitor for Slow {
         _: McpServerElicitationRequest,
     ) -> Pin<Box<dyn Future<Output = Response> + Send + 'a>> {
         Box::pin(async {
-            tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
             Response { action: Action::Decline, content: None, meta: None }
         })
     }

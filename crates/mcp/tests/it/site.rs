@@ -243,7 +243,7 @@ impl State {
         let params = &message["params"];
         match (message["method"].as_str().unwrap(), params["name"].as_str()) {
             ("tools/list", _) => {
-                let names = ["headers", "count", "ask", "huge", "hang", "huge_event", "broken"];
+                let names = ["headers", "count", "ask", "huge", "hang", "huge_event", "broken", "cut"];
                 let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
                 Reply::json(&done(json!({ "tools": tools })))
             }
@@ -254,6 +254,7 @@ impl State {
                 events.send(&done(text("z".repeat(codicil_mcp::MESSAGE_BYTES))));
                 reply
             }
+            (_, Some("cut")) => Reply::events().0,
             (_, Some("broken")) => Reply::json(&json!("what?")),
             (_, Some("count")) => {
                 let (reply, events) = Reply::events();

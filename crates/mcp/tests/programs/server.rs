@@ -108,7 +108,7 @@ impl Server {
         }
         let mut names =
             vec!["answers", "ask", "cancelled", "count", "echo", "env", "fail", "grow", "hang", "huge"];
-        names.extend(["pid", "refuse", "die", "family", "odd"]);
+        names.extend(["pid", "refuse", "die", "family", "odd", "meta"]);
         if self.extra_tool {
             names.push("extra");
         }
@@ -143,6 +143,7 @@ impl Server {
             }
             "cancelled" => text(&json!(self.cancelled).to_string()),
             "die" => exit(7),
+            "meta" => text(&params["_meta"].to_string()),
             "pid" => text(&std::process::id().to_string()),
             "family" => {
                 let child = Command::new("sleep").arg("1000").spawn().unwrap();
