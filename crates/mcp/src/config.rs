@@ -1,6 +1,8 @@
 //! The `[mcp_servers.NAME]` tables as types. The tables come from the `config` crate, which has put the layers
 //! together and checked their shapes; here they get their meaning. Keys that have none here are left alone.
 
+mod written;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -11,13 +13,9 @@ use std::{
 
 use codicil_config::{CredentialsStore, EffectiveConfig};
 use codicil_protocol::Secret;
-use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use thiserror::Error;
-use toml::{Table, Value};
-use url::Url;
-
-use crate::limits::{STARTUP_TIMEOUT, TOOL_TIMEOUT};
+use toml::Table;
 
 /// The servers of one configuration, by name, and what they have in common.
 #[derive(Clone, Debug, Default)]
@@ -148,11 +146,20 @@ impl ServerTable {
     pub fn of<'a>(
         tables: impl IntoIterator<Item = (&'a str, &'a Table)>,
     ) -> Result<ServerTable, ServerConfigError> {
-        let servers = tables.into_iter().map(|(name, table)| {
-            let server = ServerConfig::of(table).map_err(|error| error.below(name))?;
-            Ok((name.to_owned(), Arc::new(server)))
-        });
-        Ok(ServerTable { servers: servers.collect::<Result<_, _>>()?, oauth: OauthSettings::default() })
+        let mut all = ServerTable::default();
+        for (name, table) in tables {
+            all.add(name, table)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds a server that comes from elsewhere, such as a plugin. One of that name that is there already stays.
+    pub fn add(&mut self, name: &str, table: &Table) -> Result<(), ServerConfigError> {
+        if !self.servers.contains_key(name) {
+            let server = written::read(table).map_err(|error| error.below(name))?;
+            self.servers.insert(name.to_owned(), Arc::new(server));
+        }
+        Ok(())
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<ServerConfig>> {
@@ -188,80 +195,7 @@ impl ServerConfigError {
     }
 }
 
-/// The table as it is written.
-#[derive(Deserialize)]
-struct Written {
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    #[serde(default)]
-    env_vars: Vec<Variable>,
-    cwd: Option<PathBuf>,
-    url: Option<String>,
-    bearer_token_env_var: Option<String>,
-    #[serde(default)]
-    http_headers: BTreeMap<String, String>,
-    #[serde(default)]
-    env_http_headers: BTreeMap<String, String>,
-    enabled: Option<bool>,
-    required: Option<bool>,
-    startup_timeout_sec: Option<f64>,
-    startup_timeout_ms: Option<u64>,
-    tool_timeout_sec: Option<f64>,
-    enabled_tools: Option<BTreeSet<String>>,
-    #[serde(default)]
-    disabled_tools: BTreeSet<String>,
-    scopes: Option<Vec<String>>,
-    oauth_resource: Option<String>,
-    #[serde(default)]
-    tools: BTreeMap<String, WrittenTool>,
-}
-
-#[derive(Deserialize)]
-struct WrittenTool {
-    #[serde(default)]
-    approval_mode: ApprovalMode,
-}
-
-/// A name, or a table with a name.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Variable {
-    Name(String),
-    Table { name: String },
-}
-
 impl ServerConfig {
-    fn of(table: &Table) -> Result<ServerConfig, ServerConfigError> {
-        let written: Written = Value::Table(table.clone()).try_into().map_err(|error| unreadable(&error))?;
-        let startup_timeout = match (written.startup_timeout_sec, written.startup_timeout_ms) {
-            (Some(seconds), _) => duration("startup_timeout_sec", seconds)?,
-            (None, Some(milliseconds)) => Duration::from_millis(milliseconds),
-            (None, None) => STARTUP_TIMEOUT,
-        };
-        let tool_timeout = match written.tool_timeout_sec {
-            Some(seconds) => duration("tool_timeout_sec", seconds)?,
-            None => TOOL_TIMEOUT,
-        };
-        Ok(ServerConfig {
-            enabled: written.enabled.unwrap_or(true),
-            required: written.required.unwrap_or(false),
-            startup_timeout,
-            tool_timeout,
-            enabled_tools: written.enabled_tools.clone(),
-            disabled_tools: written.disabled_tools.clone(),
-            scopes: written.scopes.clone(),
-            approval_modes: written
-                .tools
-                .iter()
-                .map(|(name, tool)| (name.clone(), tool.approval_mode))
-                .collect(),
-            transport: written.transport()?,
-        })
-    }
-
     /// Whether a tool is offered at all.
     pub fn offers(&self, tool: &str) -> bool {
         let chosen = self.enabled_tools.as_ref().is_none_or(|tools| tools.contains(tool));
@@ -274,89 +208,12 @@ impl ServerConfig {
     }
 }
 
-impl Written {
-    fn transport(self) -> Result<Transport, ServerConfigError> {
-        match (self.command, self.url) {
-            (Some(command), None) => Ok(Transport::Stdio(StdioConfig {
-                command,
-                args: self.args,
-                env: self.env,
-                env_vars: self
-                    .env_vars
-                    .into_iter()
-                    .map(|variable| match variable {
-                        Variable::Name(name) | Variable::Table { name } => name,
-                    })
-                    .collect(),
-                cwd: self.cwd,
-            })),
-            (None, Some(url)) => {
-                check_url(&url)?;
-                check_headers(&self.http_headers, "http_headers")?;
-                check_header_names(self.env_http_headers.keys(), "env_http_headers")?;
-                Ok(Transport::Http(HttpConfig {
-                    url,
-                    bearer_token_env_var: self.bearer_token_env_var,
-                    headers: self.http_headers,
-                    env_headers: self.env_http_headers,
-                    oauth_resource: self.oauth_resource,
-                }))
-            }
-            _ => Err(ServerConfigError::new("", "invalid transport")),
-        }
-    }
-}
-
-/// The reader's words without the text that it may quote: values can be secret.
-fn unreadable(error: &toml::de::Error) -> ServerConfigError {
-    let whole = error.to_string();
-    let key = whole.split("in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap_or_default();
-    let reason = error.message();
-    let secret = ["env", "http_headers", "args", "url"].iter().any(|name| key.starts_with(name));
-    ServerConfigError::new(key, if secret { "not of the right type" } else { reason })
-}
-
-fn duration(key: &str, seconds: f64) -> Result<Duration, ServerConfigError> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| ServerConfigError::new(key, "not a number of seconds"))
-}
-
-fn check_url(url: &str) -> Result<(), ServerConfigError> {
-    let fits = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if fits { Ok(()) } else { Err(ServerConfigError::new("url", "not an http or https address")) }
-}
-
-fn check_headers(headers: &BTreeMap<String, String>, key: &str) -> Result<(), ServerConfigError> {
-    check_header_names(headers.keys(), key)?;
-    match headers.iter().find(|(_, value)| HeaderValue::from_str(value).is_err()) {
-        Some((name, _)) => Err(ServerConfigError::new(&format!("{key}.{name}"), "not a header value")),
-        None => Ok(()),
-    }
-}
-
-fn check_header_names<'a>(
-    mut names: impl Iterator<Item = &'a String>,
-    key: &str,
-) -> Result<(), ServerConfigError> {
-    match names.find(|name| HeaderName::from_bytes(name.as_bytes()).is_err()) {
-        Some(name) => Err(ServerConfigError::new(&format!("{key}.{name}"), "not a header name")),
-        None => Ok(()),
-    }
-}
-
 impl HttpConfig {
     /// Whether the configuration itself says how to sign in, so that OAuth is not looked at.
     pub(crate) fn has_own_credentials(&self) -> bool {
         let names = self.headers.keys().chain(self.env_headers.keys());
         self.bearer_token_env_var.is_some()
             || names.into_iter().any(|name| name.eq_ignore_ascii_case("authorization"))
-    }
-
-    /// The address without what may be secret in it, for logs and texts.
-    pub(crate) fn shown_url(&self) -> String {
-        match Url::parse(&self.url) {
-            Ok(url) => url.origin().ascii_serialization(),
-            Err(_) => "the configured address".to_owned(),
-        }
     }
 
     /// The token from the environment, if one is asked for.

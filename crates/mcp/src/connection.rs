@@ -1,6 +1,7 @@
 //! One running connection: started with a deadline, asked with deadlines, ended on drop.
 
 use std::{
+    ffi::OsStr,
     future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -20,12 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     call::{CallError, ToolCall, ToolOutcome},
-    config::{ServerConfig, Transport},
+    config::{HttpConfig, ServerConfig, Transport},
+    http,
     limits::{LIST_TIMEOUT, TOOLS_PER_SERVER},
     lists::list,
+    oauth::{Bearer, CredentialsFile, OauthTokens},
     pending::Pending,
     service::{ClientIdentity, ClientService},
-    start_error::StartError,
+    start_error::{StartError, root},
     stdio::StdioTransport,
     switchboard::{CallWatch, Switchboard, Watched},
     tap::Tap,
@@ -41,6 +44,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) struct Surroundings {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: Environment,
+    pub(crate) credentials: CredentialsFile,
 }
 
 /// A server that has been initialized. Dropping it ends the server or its session.
@@ -80,10 +84,14 @@ impl Connection {
             Transport::Stdio(stdio) => {
                 let transport =
                     StdioTransport::spawn(name, stdio, &surroundings.environment, board.clone()).await;
-                let transport = transport.map_err(|error| StartError::spawn(&error))?;
+                let transport = transport.map_err(|error| StartError::spawn(&stdio.command, &error))?;
                 Self::initialize(transport, surroundings, board).await
             }
-            Transport::Http(_) => Err(StartError::Failed("HTTP servers are not supported yet".to_owned())),
+            Transport::Http(http) => {
+                let bearer = bearer(name, http, surroundings)?;
+                let transport = http::transport(http, &surroundings.environment, bearer).await?;
+                Self::initialize(transport, surroundings, board).await
+            }
         }
     }
 
@@ -192,6 +200,23 @@ impl Drop for Connection {
     }
 }
 
+/// The configuration's own token, else that of somebody who has signed in.
+fn bearer(name: &str, config: &HttpConfig, surroundings: &Surroundings) -> Result<Bearer, StartError> {
+    let variable = |name: &str| surroundings.environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
+    if let Some(token) = config.bearer_token(variable).map_err(StartError::Environment)? {
+        return Ok(Bearer::Fixed(token));
+    }
+    if config.has_own_credentials() {
+        return Ok(Bearer::None);
+    }
+    Ok(Bearer::Oauth(Arc::new(OauthTokens {
+        file: surroundings.credentials.clone(),
+        server: name.to_owned(),
+        url: config.url.clone(),
+        resource: config.oauth_resource.clone(),
+    })))
+}
+
 fn call_params(call: &ToolCall) -> Result<Value, CallError> {
     match &call.arguments {
         Value::Object(arguments) => Ok(json!({ "name": call.tool, "arguments": arguments })),
@@ -211,9 +236,7 @@ pub(crate) fn service_error(error: ServiceError, board: &Switchboard) -> CallErr
         ServiceError::McpError(error) => {
             CallError::Server { code: error.code.0, message: error.message.into_owned() }
         }
-        ServiceError::TransportSend(error) => {
-            CallError::Closed(crate::start_error::root(error.error.as_ref()))
-        }
+        ServiceError::TransportSend(error) => CallError::Closed(root(error.error.as_ref())),
         ServiceError::TransportClosed => CallError::Closed(board.ending()),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(timeout),

@@ -9,16 +9,64 @@
 //! | what they offer a model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
 //! | call a tool | [`ThreadServers::call`], [`ToolCall`], [`ToolOutcome`] |
 //! | answer a server's questions | [`Elicitor`] |
+//! | read resources | [`ThreadServers::list_resources`], [`ThreadServers::read_resource`] |
+//! | list all servers for a person | [`Pool::status_page`] |
+//! | sign in | [`Pool::login`] |
+//! | take up a changed configuration | [`Pool::reload`], [`ThreadServers::begin_turn`] |
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use codicil_mcp::{ClientIdentity, Elicitor, Pool, PoolOptions, ServerTable, ToolCall};
+//! # use codicil_config::EffectiveConfig;
+//! # use serde_json::json;
+//! # use tokio_util::sync::CancellationToken;
+//! # async fn example(config: EffectiveConfig, elicitor: Arc<dyn Elicitor>, interrupted: CancellationToken)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! // Once for the process.
+//! let identity = ClientIdentity { name: "codicil".into(), version: "0.1.0".into() };
+//! let pool = Pool::new(PoolOptions::new("/home/me/.codicil", identity));
+//!
+//! // A thread starts: nothing is waited for, unless a server is required.
+//! let servers = pool.join(&ServerTable::read(&config)?, Arc::new(|update| println!("{update:?}")));
+//! servers.required().await?;
+//!
+//! // A turn begins.
+//! servers.begin_turn(|| ServerTable::read(&config))?;
+//! let tools = servers.tools().await;
+//!
+//! // The model calls a tool.
+//! if let Some(tool) = tools.get("mcp__notes__search") {
+//!     let outcome = servers.call(ToolCall {
+//!         server: tool.server.clone(),
+//!         tool: tool.tool.name.clone(),
+//!         arguments: json!({ "query": "milk" }),
+//!         meta: None,
+//!         progress: Some(Arc::new(|progress| println!("{}", progress.text()))),
+//!         elicitor: Some(elicitor),
+//!         cancel: interrupted,
+//!     });
+//!     match outcome.await {
+//!         Ok(outcome) => println!("{:?} {:?}", outcome.status(), outcome.for_model()),
+//!         Err(error) => println!("{}", error.to_item_error().message),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! How a connection is made up, from the outside in: `slot.rs` starts it and notices its end; `connection.rs`
 //! asks; `pending.rs` waits for an answer; `tap.rs` sees every message on its way to and from the SDK, and
-//! tells `switchboard.rs`, which knows the calls under way; `stdio` carries the messages.
+//! tells `switchboard.rs`, which knows the calls under way; `stdio` and `http` carry the messages; `oauth` gets
+//! tokens.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod config;
 mod limits;
 
+mod login;
 mod pool;
+mod resources;
+mod status;
 mod thread;
 mod tools;
 
@@ -38,6 +86,8 @@ mod tap;
 mod text;
 mod wire;
 
+mod http;
+mod oauth;
 mod stdio;
 
 pub use {
@@ -48,10 +98,13 @@ pub use {
     },
     elicitation::Elicitor,
     limits::{DESCRIPTION_CHARS, MESSAGE_BYTES, RESOURCES_PER_SERVER, SCHEMA_BYTES, TOOLS_PER_SERVER},
-    names::PREFIX,
+    names::TOOL_PREFIX,
+    oauth::{Login, LoginError, LoginOptions, OauthError},
     pool::{Pool, PoolOptions},
+    resources::ResourceError,
     service::ClientIdentity,
     start_error::StartError,
+    status::StatusPageError,
     thread::{RequiredError, StartupObserver, ThreadServers},
     tools::{Hints, McpTool, ToolSet},
 };

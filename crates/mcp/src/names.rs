@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 /// The prefix of all of them; no other tool's name begins so.
-pub const PREFIX: &str = "mcp__";
+pub const TOOL_PREFIX: &str = "mcp__";
 
 /// The longest name that providers accept.
 const LONGEST: usize = 64;
@@ -32,7 +32,7 @@ pub(crate) fn qualify(tools: &[(&str, &str)]) -> Vec<String> {
 /// One byte for each character, so that it can be cut anywhere.
 fn plain(server: &str, tool: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    let name = format!("{PREFIX}{server}__{tool}");
+    let name = format!("{TOOL_PREFIX}{server}__{tool}");
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 

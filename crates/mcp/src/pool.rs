@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -16,13 +17,14 @@ use futures_util::future::join_all;
 use crate::{
     config::{ServerConfig, ServerTable, Transport},
     connection::Surroundings,
+    oauth::CredentialsFile,
     service::ClientIdentity,
     slot::Slot,
     thread::{StartupObserver, ThreadServers},
 };
 
 /// What a pool needs to know about its program.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PoolOptions {
     /// Where credentials are kept.
     pub home: PathBuf,
@@ -30,6 +32,16 @@ pub struct PoolOptions {
     pub identity: ClientIdentity,
     /// What servers' variables are taken from.
     pub environment: Environment,
+}
+
+/// The environment is full of secrets.
+impl fmt::Debug for PoolOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolOptions")
+            .field("home", &self.home)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The connections of a process. Clones are the same pool.
@@ -62,7 +74,11 @@ impl PoolOptions {
 impl Pool {
     /// An empty pool. Nothing runs until a thread joins.
     pub fn new(options: PoolOptions) -> Pool {
-        let surroundings = Surroundings { identity: options.identity, environment: options.environment };
+        let surroundings = Surroundings {
+            identity: options.identity,
+            environment: options.environment,
+            credentials: CredentialsFile::in_home(&options.home),
+        };
         Pool {
             inner: Arc::new(Inner {
                 surroundings: Arc::new(surroundings),
@@ -88,6 +104,25 @@ impl Pool {
     pub async fn shutdown(&self) {
         let slots: Vec<Arc<Slot>> = self.slots().values().filter_map(Weak::upgrade).collect();
         join_all(slots.iter().map(|slot| slot.close())).await;
+    }
+
+    pub(crate) fn identity(&self) -> &ClientIdentity {
+        &self.inner.surroundings.identity
+    }
+
+    pub(crate) fn credentials(&self) -> &CredentialsFile {
+        &self.inner.surroundings.credentials
+    }
+
+    /// Lets failed starts of a server count as never tried.
+    pub(crate) fn forgive(&self, name: &str) {
+        let slots: Vec<Arc<Slot>> = self
+            .slots()
+            .iter()
+            .filter(|(key, _)| key.name == name)
+            .filter_map(|(_, slot)| slot.upgrade())
+            .collect();
+        slots.iter().for_each(|slot| slot.forgive());
     }
 
     pub(crate) fn generation(&self) -> u64 {

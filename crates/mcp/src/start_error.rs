@@ -3,10 +3,13 @@
 use std::{error::Error, time::Duration};
 
 use codicil_exec::SpawnError;
-use rmcp::service::ClientInitializeError;
+use rmcp::{
+    service::ClientInitializeError,
+    transport::streamable_http_client::{AuthRequiredError, StreamableHttpError},
+};
 use thiserror::Error;
 
-use crate::{call::seconds, limits::ERROR_CHARS, text::cut};
+use crate::{call::seconds, http::HttpError, limits::ERROR_CHARS, text::cut};
 
 /// Why a server did not start. Cloned to everybody who waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -34,8 +37,11 @@ impl StartError {
         cut(&format!("MCP client for `{server}` failed to start: {self}"), ERROR_CHARS)
     }
 
-    pub(crate) fn spawn(error: &SpawnError) -> StartError {
-        StartError::Spawn(error.to_string())
+    pub(crate) fn spawn(program: &str, error: &SpawnError) -> StartError {
+        StartError::Spawn(match error {
+            SpawnError::Io(error) => format!("failed to run `{program}`: {error}"),
+            other => other.to_string(),
+        })
     }
 
     /// `ending` is what the transport knows about its end.
@@ -63,5 +69,9 @@ pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string()
+    if let Some(StreamableHttpError::Client(error)) = cause.downcast_ref::<StreamableHttpError<HttpError>>() {
+        return error.to_string();
+    }
+    // Its own words repeat the server's challenge.
+    if cause.is::<AuthRequiredError>() { StartError::NotSignedIn.to_string() } else { cause.to_string() }
 }

@@ -70,7 +70,7 @@ impl ThreadServers {
         servers
     }
 
-    /// True when the configuration was reloaded since the last update. To be asked when a turn begins.
+    /// True when the configuration was reloaded since the last update.
     pub fn is_stale(&self) -> bool {
         self.share().generation != self.pool.generation()
     }
@@ -104,11 +104,17 @@ impl ThreadServers {
         Held { slot, config: config.clone(), _reports: Arc::new(AbortOnDropHandle::new(reports)) }
     }
 
-    /// Starts again what has failed or ended. To be called when a turn begins; does not wait.
+    /// To be called when a turn begins: takes up the configuration if it was reloaded, and starts again what has
+    /// failed or ended. Does not wait. When the configuration cannot be read, what there was stays.
+    pub fn begin_turn<E>(&self, read: impl FnOnce() -> Result<ServerTable, E>) -> Result<(), E> {
+        let updated = if self.is_stale() { read().map(|table| self.update(&table)) } else { Ok(()) };
+        self.retry();
+        updated
+    }
+
+    /// Starts again what has failed or ended. Does not wait.
     pub fn retry(&self) {
-        for held in self.held() {
-            held.1.slot.start();
-        }
+        self.slots().iter().for_each(|(_, slot)| slot.start());
     }
 
     /// Waits for the servers without which the thread must not start.
@@ -163,6 +169,14 @@ impl ThreadServers {
             () = call.cancel.cancelled() => return Err(CallError::Cancelled),
         };
         connection.call(call, held.config.tool_timeout).await
+    }
+
+    pub(crate) fn slot(&self, server: &str) -> Result<Arc<Slot>, CallError> {
+        self.get(server).map(|held| held.slot)
+    }
+
+    pub(crate) fn slots(&self) -> Vec<(String, Arc<Slot>)> {
+        self.held().into_iter().map(|(name, held)| (name, held.slot)).collect()
     }
 
     fn get(&self, server: &str) -> Result<Held, CallError> {

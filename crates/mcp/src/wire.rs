@@ -121,8 +121,13 @@ pub(crate) fn too_long(head: &[u8]) -> Option<ServerJsonRpcMessage> {
             NumberOrString::Number(digits.parse().ok()?)
         }
     };
+    Some(too_large(id))
+}
+
+/// What whoever asked gets in place of an answer that was too large.
+pub(crate) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
     let text = format!("the answer is larger than {} MiB", MESSAGE_BYTES / (1024 * 1024));
-    Some(JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None), Some(id)))
+    JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None), Some(id))
 }
 
 /// A result as the server wrote it, as far as the SDK has kept it.

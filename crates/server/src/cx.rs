@@ -9,6 +9,7 @@ use codicil_agent::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
 
 use crate::{
+    background::Background,
     clients::{Client, Clients},
     server::Shared,
     user_agent::user_agent,
@@ -51,6 +52,10 @@ impl Cx {
 
     pub fn clients(&self) -> &Clients {
         &self.shared.clients
+    }
+
+    pub fn background(&self) -> &Background {
+        &self.shared.background
     }
 
     pub fn threads(&self) -> &Threads {

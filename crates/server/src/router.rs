@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{command_exec, config, connection, models, policy, threads, turns},
+    handlers::{command_exec, config, connection, mcp, models, policy, threads, turns},
     route::Router,
 };
 
@@ -60,6 +60,9 @@ pub fn router() -> Router {
         .on::<ConfigValueWrite>(config::value_write)
         .on::<ConfigBatchWrite>(config::batch_write)
         .on::<ConfigRequirementsRead>(config::requirements_read)
+        .on::<McpServerStatusList>(mcp::status_list)
+        .on::<McpServerOauthLogin>(mcp::oauth_login)
+        .on::<ConfigMcpServerReload>(mcp::reload)
         .on::<CollaborationModeList>(models::collaboration_mode_list)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list);
@@ -90,9 +93,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
         .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
         .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
-        .on::<McpServerOauthLogin>(not_built::<McpServerOauthLogin>)
-        .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
-        .on::<McpServerStatusList>(not_built::<McpServerStatusList>)
         .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
         .on::<AccountLoginStart>(not_built::<AccountLoginStart>)
         .on::<AccountLoginCancel>(not_built::<AccountLoginCancel>)

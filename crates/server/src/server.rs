@@ -12,6 +12,7 @@ use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    background::Background,
     clients::Clients,
     route::Router,
     router::router,
@@ -37,6 +38,7 @@ pub struct Shared {
     pub setup: Setup,
     pub clients: Clients,
     pub router: Router,
+    pub background: Background,
     threads: OnceLock<Threads>,
 }
 
@@ -80,8 +82,13 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
-        let shared =
-            Shared { setup, clients: Clients::default(), router: router(), threads: OnceLock::new() };
+        let shared = Shared {
+            setup,
+            clients: Clients::default(),
+            router: router(),
+            background: Background::default(),
+            threads: OnceLock::new(),
+        };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
     }
 
@@ -105,6 +112,7 @@ impl Server {
         if tokio::time::timeout(crate::limits::FLUSH_TIME, self.tasks.wait()).await.is_err() {
             tracing::warn!("some connections did not end in time and are dropped");
         }
+        self.shared.background.stop().await;
         if let Some(threads) = self.shared.threads.get() {
             threads.stop().await;
         }

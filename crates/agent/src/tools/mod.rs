@@ -206,6 +206,8 @@ impl TurnTools {
             "view_image" => self.view_image(call).await,
             "request_user_input" => self.request_user_input(call).await,
             "request_permissions" => self.request_permissions(call).await,
+            "list_mcp_resources" | "list_mcp_resource_templates" => self.list_mcp_resources(call).await,
+            "read_mcp_resource" => self.read_mcp_resource(call).await,
             _ => Ok(say(format!("unsupported call: {name}"))),
         }
     }

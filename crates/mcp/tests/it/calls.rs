@@ -27,6 +27,16 @@ async fn a_call_brings_its_result() {
 }
 
 #[tokio::test]
+async fn metadata_goes_along() {
+    let world = World::new();
+    let servers = world.plain().await;
+    let call = ToolCall { meta: Some(json!({ "turn": 7 })), ..call("meta", json!({})) };
+    let meta: Value = serde_json::from_str(&text(&soon(servers.call(call)).await.unwrap())).unwrap();
+    assert_eq!(meta["turn"], 7);
+    assert!(!meta["progressToken"].is_null());
+}
+
+#[tokio::test]
 async fn errors_say_what_happened() {
     let world = World::new();
     let servers = world.plain().await;
@@ -41,7 +51,7 @@ async fn errors_say_what_happened() {
     assert_eq!(soon(servers.call(other)).await.unwrap_err(), CallError::UnknownServer("other".to_owned()));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn progress_comes_in_order_and_before_the_result() {
     let world = World::new();
     let servers = world.plain().await;
@@ -114,10 +124,11 @@ async fn told_of_cancellation(servers: &codicil_mcp::ThreadServers, times: usize
 #[tokio::test]
 async fn a_call_has_a_deadline() {
     let world = World::new();
-    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 0.2"));
-    let error = soon(servers.call(call("hang", json!({})))).await.unwrap_err();
+    let (hasty, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 0.2"));
+    let patient = world.plain().await;
+    let error = soon(hasty.call(call("hang", json!({})))).await.unwrap_err();
     assert_eq!(error, CallError::TimedOut(Duration::from_millis(200)));
-    told_of_cancellation(&servers, 1).await;
+    told_of_cancellation(&patient, 1).await;
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::support::{World, ask_for, call, server, soon, text};
 
 /// Gives the same answer to every question, or none at all.
-struct Person {
+pub struct Person {
     answer: Option<Response>,
     asked: Notify,
     seen: Mutex<Vec<(String, Value)>>,
@@ -27,6 +27,19 @@ impl Person {
     fn new(answer: Option<(Action, Option<Value>)>) -> Arc<Person> {
         let answer = answer.map(|(action, content)| Response { action, content, meta: None });
         Arc::new(Person { answer, asked: Notify::new(), seen: Mutex::default() })
+    }
+
+    /// Never answers.
+    pub fn silent() -> Arc<Person> {
+        Person::new(None)
+    }
+
+    pub fn accepting() -> Arc<Person> {
+        Person::new(Some((Action::Accept, None)))
+    }
+
+    pub fn questions(&self) -> Vec<(String, Value)> {
+        self.seen.lock().unwrap().clone()
     }
 }
 
@@ -105,7 +118,7 @@ async fn a_question_that_makes_no_sense_is_an_error() {
 #[tokio::test]
 async fn the_clock_stands_still_while_a_person_thinks() {
     let world = World::new();
-    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 0.3"));
+    let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 1.5"));
     let person = Arc::new(Slow);
     let elicitor = Some(person.clone() as Arc<dyn Elicitor>);
     let ask = ToolCall { elicitor, ..call("ask", json!({ "params": form() })) };
@@ -123,7 +136,7 @@ impl Elicitor for Slow {
         _: McpServerElicitationRequest,
     ) -> Pin<Box<dyn Future<Output = Response> + Send + 'a>> {
         Box::pin(async {
-            tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
             Response { action: Action::Decline, content: None, meta: None }
         })
     }
@@ -144,8 +157,16 @@ async fn a_question_ends_with_its_call() {
     })
     .await;
     assert!(result.is_err());
-    let answers = ask_for(&servers, "answers").await;
-    assert_eq!(answers, r#"[{"action":"cancel"}]"#);
+    // The answer leaves by itself a moment later, so the server is asked until it has come.
+    let answers = soon(async {
+        loop {
+            let answers = ask_for(&servers, "answers").await;
+            if answers != "[]" {
+                return answers;
+            }
+        }
+    });
+    assert_eq!(answers.await, r#"[{"action":"cancel"}]"#);
 }
 
 #[tokio::test]

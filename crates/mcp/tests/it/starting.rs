@@ -30,7 +30,11 @@ async fn a_server_starts_beside_one_that_fails_and_one_that_does_not_exist() {
         error("bad"),
         "MCP client for `bad` failed to start: the server exited with code 3 before it was initialized"
     );
-    assert!(error("gone").contains("No such file"), "{}", error("gone"));
+    assert!(
+        error("gone").contains("failed to run `/nonexistent/program`: No such file"),
+        "{}",
+        error("gone")
+    );
     assert!(!soon(servers.tools()).await.is_empty());
 }
 
@@ -45,6 +49,20 @@ async fn a_server_that_never_answers_fails_in_time_and_is_killed() {
          [mcp_servers.mute] if it needs longer"
     );
     assert!(soon(servers.tools()).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_writing_is_ended_and_others_go_on() {
+    let world = World::new();
+    let config = [server("flood", "flood", "startup_timeout_ms = 500"), server("test", "plain", "")].concat();
+    let (servers, mut reports) = world.join(&config);
+    ask_for(&servers, "pid").await;
+    let mut failed = reports.next().await;
+    while failed.status != Failed {
+        failed = reports.next().await;
+    }
+    assert_eq!(failed.name, "flood");
+    ask_for(&servers, "pid").await;
 }
 
 #[tokio::test]
@@ -124,9 +142,12 @@ async fn a_reload_swaps_what_has_changed_and_keeps_the_rest() {
 
     world.pool.reload();
     assert!(servers.is_stale());
+    assert_eq!(servers.begin_turn(|| Err("not readable")), Err("not readable"));
+    assert!(servers.is_stale());
     let config = [server("test", "plain", "enabled_tools = ['pid']"), server("new", "plain", "")].concat();
-    servers.update(&table(&config));
+    servers.begin_turn(|| Ok::<_, ()>(table(&config))).unwrap();
     assert!(!servers.is_stale());
+    servers.begin_turn(|| -> Result<_, ()> { panic!("nothing was reloaded") }).unwrap();
 
     let tools = soon(servers.tools()).await;
     let names: Vec<&str> = tools.iter().map(|tool| tool.qualified_name.as_str()).collect();

@@ -20,7 +20,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
 
 pub struct World {
     pub pool: Pool,
-    pub home: tempfile::TempDir,
+    pub home: Arc<tempfile::TempDir>,
 }
 
 /// Startup reports of one thread, in order.
@@ -31,10 +31,15 @@ impl World {
         World::with_environment(&[])
     }
 
+    /// Another program with the same home.
+    pub fn in_home_of(other: &World) -> World {
+        let home = other.home.clone();
+        World { pool: Pool::new(PoolOptions::new(home.path(), identity())), home }
+    }
+
     pub fn with_environment(variables: &[(&str, &str)]) -> World {
-        let home = tempfile::tempdir().unwrap();
-        let identity = ClientIdentity { name: "codicil-test".to_owned(), version: "1.2.3".to_owned() };
-        let mut options = PoolOptions::new(home.path(), identity);
+        let home = Arc::new(tempfile::tempdir().unwrap());
+        let mut options = PoolOptions::new(home.path(), identity());
         options.environment.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
         World { pool: Pool::new(options), home }
     }
@@ -55,6 +60,10 @@ impl World {
     }
 }
 
+fn identity() -> ClientIdentity {
+    ClientIdentity { name: "codicil-test".to_owned(), version: "1.2.3".to_owned() }
+}
+
 impl Reports {
     pub async fn next(&mut self) -> McpServerStatusUpdatedNotification {
         soon(self.0.recv()).await.expect("the thread is gone")
@@ -70,7 +79,7 @@ impl Reports {
             if report.name == name && report.status == status {
                 return report;
             }
-            assert_eq!(report.status, McpServerStartupState::Starting, "{report:?}");
+            assert!(report.name != name || report.status == McpServerStartupState::Starting, "{report:?}");
         }
     }
 }

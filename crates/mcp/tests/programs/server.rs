@@ -1,7 +1,8 @@
 //! An MCP server by standard streams for the tests. Its first argument says how it behaves: `plain`, `mute`
 //! (never answers), `noisy` (writes things that are no messages), `exits` (ends with code 3 at once), `crowded`
 //! (many tools in pages), `flood` (writes without end once it is initialized).
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+//! A child that it starts outlives the call on purpose.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::zombie_processes)]
 
 use std::{
     env,
@@ -107,7 +108,7 @@ impl Server {
         }
         let mut names =
             vec!["answers", "ask", "cancelled", "count", "echo", "env", "fail", "grow", "hang", "huge"];
-        names.extend(["pid", "refuse", "die", "family", "odd"]);
+        names.extend(["pid", "refuse", "die", "family", "odd", "meta"]);
         if self.extra_tool {
             names.push("extra");
         }
@@ -142,6 +143,7 @@ impl Server {
             }
             "cancelled" => text(&json!(self.cancelled).to_string()),
             "die" => exit(7),
+            "meta" => text(&params["_meta"].to_string()),
             "pid" => text(&std::process::id().to_string()),
             "family" => {
                 let child = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -3,6 +3,7 @@
 pub mod command_exec;
 pub mod config;
 pub mod connection;
+pub mod mcp;
 pub mod models;
 pub mod policy;
 pub mod threads;

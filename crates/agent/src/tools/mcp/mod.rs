@@ -2,6 +2,7 @@
 
 mod approval;
 mod questions;
+mod resources;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,0 +1,110 @@
+//! Streams of events, with a ceiling for each event.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
+use reqwest::Response;
+use rmcp::model::ServerJsonRpcMessage;
+use sse_stream::{Error as SseError, Sse, SseStream};
+
+use crate::limits::MESSAGE_BYTES;
+
+/// The events of an answer. One that is too long ends the stream; `instead` is then its last event.
+pub(super) fn events(
+    response: Response,
+    instead: Option<ServerJsonRpcMessage>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let instead = instead.and_then(|message| serde_json::to_string(&message).ok());
+    let events = SseStream::from_bytes_stream(bounded(chunks(response), MESSAGE_BYTES));
+    let events = events.scan((false, instead), |(ended, instead), event| {
+        let event = if std::mem::replace(ended, event.is_err()) {
+            None
+        } else {
+            Some(match (event, instead.take()) {
+                (Err(error), Some(data)) if is_too_long(&error) => Ok(Sse::default().data(data)),
+                (event, data) => {
+                    *instead = data;
+                    event
+                }
+            })
+        };
+        std::future::ready(event)
+    });
+    events.boxed()
+}
+
+fn chunks(response: Response) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold(Some(response), |response| async {
+        let mut response = response?;
+        match response.chunk().await {
+            Ok(Some(chunk)) => Some((Ok(chunk), Some(response))),
+            Ok(None) => None,
+            Err(error) => Some((Err(io::Error::other(error.without_url())), None)),
+        }
+    })
+}
+
+/// Fails when more than so many bytes come without an empty line, which ends an event.
+fn bounded(
+    chunks: impl Stream<Item = io::Result<Bytes>> + Send,
+    most: usize,
+) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    let mut event = EventSize::default();
+    chunks.map(move |chunk| {
+        let chunk = chunk?;
+        if event.add(&chunk) > most {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "an event is too long"));
+        }
+        Ok(chunk)
+    })
+}
+
+fn is_too_long(error: &SseError) -> bool {
+    let SseError::Body(error) = error else { return false };
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::FileTooLarge)
+}
+
+#[derive(Default)]
+struct EventSize {
+    size: usize,
+    /// The line so far is empty.
+    line_is_empty: bool,
+}
+
+impl EventSize {
+    /// Takes bytes in and gives the size of the largest event so far that is not complete.
+    fn add(&mut self, bytes: &[u8]) -> usize {
+        let mut largest = 0;
+        for byte in bytes {
+            self.size = self.size.saturating_add(1);
+            match byte {
+                b'\n' | b'\r' if self.line_is_empty => self.size = 0,
+                b'\n' => self.line_is_empty = true,
+                b'\r' => {}
+                _ => self.line_is_empty = false,
+            }
+            largest = largest.max(self.size);
+        }
+        largest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_measured_to_its_empty_line() {
+        for end in ["\n", "\r\n"] {
+            let mut size = EventSize::default();
+            let event = format!("data: 12345{end}{end}");
+            let largest = size.add(event.repeat(100).as_bytes());
+            assert!(largest <= event.len(), "{largest}");
+            assert!(size.add(&[b'x'; 1000]) >= 1000);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The requests that the SDK makes: post a message, open a stream, end a session.
+
+use std::{collections::HashMap, sync::Arc};
+
+use codicil_protocol::Secret;
+use futures_util::stream::BoxStream;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE},
+};
+use reqwest::{Client, Response};
+use rmcp::{
+    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
+    transport::streamable_http_client::{
+        AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    },
+};
+use sse_stream::{Error as SseError, Sse};
+
+use super::{body::read_within, events::events, headers::joined, transport::HttpError};
+use crate::{limits::MESSAGE_BYTES, oauth::Bearer, wire};
+
+type Failure = StreamableHttpError<HttpError>;
+
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The longest answer to a request that failed.
+const ERROR_BYTES: usize = 256 * 1024;
+
+/// An HTTP client with one server's headers and credentials. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Requests(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    headers: HeaderMap,
+    bearer: Bearer,
+}
+
+/// A request but for its credentials.
+struct Draft {
+    method: Method,
+    url: Arc<str>,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+}
+
+impl Requests {
+    pub(super) fn new(client: Client, headers: HeaderMap, bearer: Bearer) -> Requests {
+        Requests(Arc::new(Inner { client, headers, bearer }))
+    }
+
+    fn draft(&self, method: Method, url: Arc<str>, protocol: HashMap<HeaderName, HeaderValue>) -> Draft {
+        Draft { method, url, headers: joined(&self.0.headers, protocol), body: None }
+    }
+
+    /// Sends a request; with a new token once more, when the server refuses the old one.
+    async fn send(&self, draft: Draft) -> Result<Response, Failure> {
+        let bearer = &self.0.bearer;
+        let token = bearer.token().await.map_err(sign_in)?;
+        let response = self.send_with(&draft, token.as_ref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let renewed = match &token {
+            Some(token) => bearer.renew(token).await.map_err(sign_in)?,
+            None => None,
+        };
+        match renewed {
+            Some(token) => Ok(self.send_with(&draft, Some(&token)).await?),
+            None => Ok(response),
+        }
+    }
+
+    async fn send_with(&self, draft: &Draft, token: Option<&Secret>) -> Result<Response, Failure> {
+        let mut request =
+            self.0.client.request(draft.method.clone(), &*draft.url).headers(draft.headers.clone());
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
+                .map_err(|_| sign_in("the token cannot be sent".to_owned()))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        if let Some(body) = &draft.body {
+            request = request.header(CONTENT_TYPE, JSON).body(body.clone());
+        }
+        request.send().await.map_err(|error| Failure::Client(error.into()))
+    }
+
+    async fn post(
+        &self,
+        url: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        protocol: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let mut draft = self.draft(Method::POST, url, protocol);
+        draft.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        insert(&mut draft.headers, SESSION, session.as_deref());
+        draft.body = Some(serde_json::to_vec(&message)?);
+        let response = self.send(draft).await?;
+        if response.status() == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(Failure::SessionExpired);
+        }
+        answer(response, &message).await
+    }
+
+    async fn stream(
+        &self,
+        url: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        protocol: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        let mut draft = self.draft(Method::GET, url, protocol);
+        draft.headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
+        insert(&mut draft.headers, SESSION, session.as_deref());
+        insert(&mut draft.headers, LAST_EVENT, last_event.as_deref());
+        let response = checked(self.send(draft).await?)?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(Failure::ServerDoesNotSupportSse),
+            status if !status.is_success() => Err(Failure::Client(HttpError::Status(status.as_u16()))),
+            _ if !is_of(&response, EVENTS) => Err(Failure::UnexpectedContentType(None)),
+            _ => Ok(events(response, None)),
+        }
+    }
+
+    async fn delete(
+        &self,
+        url: Arc<str>,
+        session: Arc<str>,
+        protocol: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        let mut draft = self.draft(Method::DELETE, url, protocol);
+        insert(&mut draft.headers, SESSION, Some(&session));
+        // A server that keeps its sessions to itself may say so in any way.
+        self.send(draft).await.map(drop)
+    }
+}
+
+/// What was answered to a posted message.
+async fn answer(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let response = checked(response)?;
+    let status = response.status();
+    let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    if !status.is_success() {
+        let body = read_within(response, ERROR_BYTES).await.ok().flatten().unwrap_or_default();
+        return match decode(&body, message).filter(|message| matches!(message, JsonRpcMessage::Error(_))) {
+            Some(error) => Ok(StreamableHttpPostResponse::Json(error, session)),
+            None => Err(Failure::Client(HttpError::Status(status.as_u16()))),
+        };
+    }
+    // Only requests have answers; what else a server says to the rest does not matter.
+    let JsonRpcMessage::Request(request) = message else { return Ok(StreamableHttpPostResponse::Accepted) };
+    let too_large = || wire::too_large(request.id.clone());
+    if is_of(&response, EVENTS) {
+        return Ok(StreamableHttpPostResponse::Sse(events(response, Some(too_large())), session));
+    }
+    let body = read_within(response, MESSAGE_BYTES).await.map_err(|error| Failure::Client(error.into()))?;
+    let Some(body) = body else { return Ok(StreamableHttpPostResponse::Json(too_large(), session)) };
+    match decode(&body, message) {
+        Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+        None => Err(Failure::Client(HttpError::Unreadable)),
+    }
+}
+
+/// Every refusal for lack of credentials is told alike, with or without a challenge.
+fn checked(response: Response) -> Result<Response, Failure> {
+    if response.status() != StatusCode::UNAUTHORIZED {
+        return Ok(response);
+    }
+    let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
+    Err(Failure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or("Bearer").to_owned())))
+}
+
+/// The answer in a body: the only one, or the first of several.
+fn decode(body: &[u8], message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+    let mut decoder = wire::Decoder::default();
+    decoder.note_sent(message);
+    let messages = decoder.decode(body).ok()?;
+    messages
+        .into_iter()
+        .find(|message| matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)))
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {
+    if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+        headers.insert(name, value);
+    }
+}
+
+fn is_of(response: &Response, kind: &str) -> bool {
+    let given = response.headers().get(CONTENT_TYPE).and_then(|given| given.to_str().ok());
+    given.is_some_and(|given| given.trim_start().to_ascii_lowercase().starts_with(kind))
+}
+
+fn sign_in(reason: String) -> Failure {
+    Failure::Client(HttpError::SignIn(reason))
+}
+
+impl StreamableHttpClient for Requests {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.post(uri, message, session_id, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        self.delete(uri, session_id, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        self.stream(uri, session_id, last_event_id, custom_headers).await
+    }
+}

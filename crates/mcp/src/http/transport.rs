@@ -1,0 +1,65 @@
+//! The SDK's transport over our HTTP client.
+
+use std::{sync::Arc, time::Duration};
+
+use codicil_exec::Environment;
+use reqwest::Url;
+use rmcp::transport::{
+    StreamableHttpClientTransport, common::client_side_sse::SseRetryPolicy,
+    streamable_http_client::StreamableHttpClientTransportConfig,
+};
+use thiserror::Error;
+
+use super::{clients::client_for, headers, requests::Requests};
+use crate::{
+    config::HttpConfig,
+    oauth::Bearer,
+    start_error::{StartError, root},
+};
+
+/// Why a request brought nothing back.
+#[derive(Debug, Error)]
+pub(crate) enum HttpError {
+    #[error("{0}")]
+    Network(String),
+    #[error("the server answered with HTTP status {0}")]
+    Status(u16),
+    #[error("the server's answer is not a message")]
+    Unreadable,
+    #[error("signing in failed: {0}")]
+    SignIn(String),
+}
+
+impl From<reqwest::Error> for HttpError {
+    /// Without the address, which may hold a secret; with the cause, which says what happened.
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let cause = root(&error);
+        let what = if error.is_connect() { "the server cannot be reached" } else { "the request failed" };
+        HttpError::Network(format!("{what}: {cause}"))
+    }
+}
+
+/// A stream that breaks is taken up again a few times, then left.
+#[derive(Debug)]
+struct Patience;
+
+impl SseRetryPolicy for Patience {
+    fn retry(&self, times: usize) -> Option<Duration> {
+        (times < 8).then(|| Duration::from_secs(1 << times.min(5)))
+    }
+}
+
+/// A transport to a server. Nothing is sent yet.
+pub(crate) async fn transport(
+    config: &HttpConfig,
+    environment: &Environment,
+    bearer: Bearer,
+) -> Result<StreamableHttpClientTransport<Requests>, StartError> {
+    let url = Url::parse(&config.url).map_err(|error| StartError::Failed(error.to_string()))?;
+    let client = client_for(&url).await.map_err(StartError::Failed)?;
+    let requests = Requests::new(client, headers::of(config, environment), bearer);
+    let mut options = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
+    options.retry_config = Arc::new(Patience);
+    Ok(StreamableHttpClientTransport::with_client(requests, options))
+}

@@ -1,0 +1,126 @@
+//! The two requests for tokens: a code for the first, a refresh token for the next.
+
+use codicil_protocol::Secret;
+use oauth2::{
+    AuthType, AuthorizationCode, ClientId, ClientSecret, EndpointNotSet, EndpointSet, PkceCodeVerifier,
+    RedirectUrl, RefreshToken, RequestTokenError, TokenResponse, TokenUrl,
+    basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse},
+};
+
+use super::{
+    credentials::{Credentials, ends_at},
+    error::OauthError,
+    registration::Client,
+    web,
+};
+use crate::text::cut;
+
+/// A client that knows where tokens come from.
+type TokenClient = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+
+/// Everything that a code is exchanged with.
+pub(super) struct Exchange<'a> {
+    pub(super) client: &'a Client,
+    pub(super) token_endpoint: &'a str,
+    pub(super) secret_in_body: bool,
+    pub(super) redirect: &'a str,
+    pub(super) resource: &'a str,
+}
+
+/// What came of asking for a new token.
+pub(super) enum Renewal {
+    Renewed(Credentials),
+    /// The refresh token is not accepted any more.
+    Rejected,
+}
+
+/// What a token endpoint gave, without what it belongs to.
+pub(super) struct Tokens(BasicTokenResponse);
+
+pub(super) async fn exchange(
+    exchange: Exchange<'_>,
+    code: String,
+    verifier: PkceCodeVerifier,
+) -> Result<Tokens, OauthError> {
+    let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| unreadable(&error))?;
+    let client = token_client(exchange.client, exchange.token_endpoint, exchange.secret_in_body)?;
+    let client = client.set_redirect_uri(redirect);
+    let request = client
+        .exchange_code(AuthorizationCode::new(code))
+        .set_pkce_verifier(verifier)
+        .add_extra_param("resource", exchange.resource.to_owned());
+    request.request_async(&web::execute).await.map(Tokens).map_err(failed)
+}
+
+/// A new token for an old one. The refresh token stays when no new one comes.
+pub(super) async fn renew(
+    old: &Credentials,
+    token_endpoint: &str,
+    resource: &str,
+) -> Result<Renewal, OauthError> {
+    let Some(refresh) = &old.refresh_token else { return Ok(Renewal::Rejected) };
+    let client = Client { id: old.client_id.clone(), secret: old.client_secret.clone() };
+    let client = token_client(&client, token_endpoint, false)?;
+    let refresh = RefreshToken::new(refresh.reveal().to_owned());
+    let request = client.exchange_refresh_token(&refresh).add_extra_param("resource", resource.to_owned());
+    match request.request_async(&web::execute).await {
+        Ok(tokens) => Ok(Renewal::Renewed(Tokens(tokens).into_credentials(old.clone()))),
+        Err(RequestTokenError::ServerResponse(response))
+            if response.error() == &BasicErrorResponseType::InvalidGrant =>
+        {
+            Ok(Renewal::Rejected)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+impl Tokens {
+    /// The tokens in place of those that are there.
+    pub(super) fn into_credentials(self, old: Credentials) -> Credentials {
+        let tokens = self.0;
+        let refresh = tokens.refresh_token().map(|token| Secret::from(token.secret().clone()));
+        let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
+        Credentials {
+            access_token: Secret::from(tokens.access_token().secret().clone()),
+            expires_at: tokens.expires_in().map(ends_at),
+            refresh_token: refresh.or(old.refresh_token),
+            scopes: scopes.unwrap_or(old.scopes),
+            ..old
+        }
+    }
+}
+
+fn token_client(client: &Client, endpoint: &str, secret_in_body: bool) -> Result<TokenClient, OauthError> {
+    let endpoint = TokenUrl::new(endpoint.to_owned()).map_err(|error| unreadable(&error))?;
+    let mut built = BasicClient::new(ClientId::new(client.id.clone())).set_token_uri(endpoint);
+    if let Some(secret) = &client.secret {
+        built = built.set_client_secret(ClientSecret::new(secret.reveal().to_owned()));
+    }
+    if secret_in_body {
+        built = built.set_auth_type(AuthType::RequestBody);
+    }
+    Ok(built)
+}
+
+fn unreadable(error: &dyn std::error::Error) -> OauthError {
+    OauthError::Unreadable(format!("an address cannot be used: {error}"))
+}
+
+/// In our words: theirs could hold the whole answer.
+fn failed(error: RequestTokenError<OauthError, BasicErrorResponse>) -> OauthError {
+    match error {
+        RequestTokenError::ServerResponse(response) => {
+            let code = response.error().to_string();
+            let reason = match response.error_description() {
+                Some(description) => format!("{code}: {description}"),
+                None => code,
+            };
+            OauthError::Refused(cut(&reason, 300))
+        }
+        RequestTokenError::Request(error) => error,
+        RequestTokenError::Parse(..) => {
+            OauthError::Unreadable("the token endpoint's answer cannot be read".to_owned())
+        }
+        RequestTokenError::Other(reason) => OauthError::Unreadable(cut(&reason, 300)),
+    }
+}

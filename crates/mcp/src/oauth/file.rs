@@ -1,0 +1,84 @@
+//! A small file that several processes change: one at a time, as a whole, readable by its owner only.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+
+/// How long another process may hold the lock. It does so for one request to a token endpoint.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Held by whoever changes the file, in this process or another; released on drop. Readers need no lock.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock of a file. It is a file beside it: the file itself is replaced with each change.
+    pub(super) async fn acquire(path: &Path) -> io::Result<Lock> {
+        let path = path.with_extension("lock");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let place = path.clone();
+            match tokio::task::spawn_blocking(move || try_lock(&place)).await? {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) if Instant::now() < until => sleep(PAUSE).await,
+                Ok(None) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The text of a file, empty when there is none.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        text => text,
+    }
+}
+
+/// Writes beside the file and renames: readers see the old text or the new one.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = Temporary(path.with_file_name(format!("{name}.{}.{number}.tmp", std::process::id())));
+    let _ = fs::remove_file(&beside.0);
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside.0)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&beside.0, path)
+}
+
+/// Goes away unless it was renamed.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,56 @@
+//! Clients that register themselves (RFC 7591). Each sign-in registers anew, because the address that the
+//! browser comes back to is a new one each time.
+
+use codicil_protocol::Secret;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{discovery::Metadata, error::OauthError, web};
+use crate::text::cut;
+
+/// Who we are to an authorization server.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) secret: Option<Secret>,
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    client_id: String,
+    #[serde(default)]
+    client_secret: Option<String>,
+}
+
+pub(super) async fn register(
+    metadata: &Metadata,
+    name: &str,
+    redirect: &str,
+    scopes: &[String],
+) -> Result<Client, OauthError> {
+    let endpoint = metadata.registration_endpoint.as_ref().ok_or(OauthError::NoRegistration)?;
+    let mut wish = json!({
+        "client_name": name,
+        "redirect_uris": [redirect],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    });
+    if let (false, Some(wish)) = (scopes.is_empty(), wish.as_object_mut()) {
+        wish.insert("scope".to_owned(), json!(scopes.join(" ")));
+    }
+    let (status, answer) = web::post_json(endpoint, &wish).await?;
+    if !(200..300).contains(&status) {
+        let text = |name: &str| answer.as_ref()?.get(name)?.as_str().map(|text| cut(text, 200));
+        let reason = text("error_description")
+            .or_else(|| text("error"))
+            .unwrap_or_else(|| format!("HTTP status {status}"));
+        return Err(OauthError::Unreadable(format!("registering as a client failed: {reason}")));
+    }
+    let registered: Registered = serde_json::from_value(answer.unwrap_or_default())
+        .map_err(|_| OauthError::Unreadable("registering as a client brought no client id".to_owned()))?;
+    // Some answer with an empty secret, meaning none.
+    let secret = registered.client_secret.filter(|secret| !secret.is_empty()).map(Secret::from);
+    Ok(Client { id: registered.client_id, secret })
+}

@@ -1,0 +1,65 @@
+//! The requests of signing in: few, short, and not followed elsewhere.
+
+use std::time::Duration;
+
+use reqwest::{Response, Url};
+use serde_json::Value;
+
+use super::error::OauthError;
+use crate::http::{HttpError, client_for, read_within};
+
+/// The longest answer.
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The status and, if it is JSON, the body at an address.
+pub(super) async fn get(url: &Url) -> Result<(u16, Option<Value>), OauthError> {
+    let request = client_for(url).await.map_err(OauthError::Network)?.get(url.clone());
+    let request = request.header("accept", "application/json").timeout(TIMEOUT);
+    answer(request.send().await.map_err(network)?).await
+}
+
+/// Only what the headers of an answer say: the body may be a stream without end.
+pub(super) async fn probe(url: &Url) -> Result<Response, OauthError> {
+    let request = client_for(url).await.map_err(OauthError::Network)?.get(url.clone());
+    request.header("accept", "text/event-stream").timeout(TIMEOUT).send().await.map_err(network)
+}
+
+pub(super) async fn post_json(url: &Url, body: &Value) -> Result<(u16, Option<Value>), OauthError> {
+    let request = client_for(url).await.map_err(OauthError::Network)?.post(url.clone());
+    let request = request.header("content-type", "application/json").header("accept", "application/json");
+    let request = request.timeout(TIMEOUT).body(body.to_string());
+    answer(request.send().await.map_err(network)?).await
+}
+
+/// A request of the `oauth2` crate.
+pub(super) async fn execute(request: oauth2::HttpRequest) -> Result<oauth2::HttpResponse, OauthError> {
+    let (parts, body) = request.into_parts();
+    let url =
+        Url::parse(&parts.uri.to_string()).map_err(|error| OauthError::Unreadable(error.to_string()))?;
+    let client = client_for(&url).await.map_err(OauthError::Network)?;
+    let request = client.request(parts.method, url).headers(parts.headers).timeout(TIMEOUT).body(body);
+    let response = request.send().await.map_err(network)?;
+    let mut answer = http::Response::new(Vec::new());
+    *answer.status_mut() = response.status();
+    *answer.headers_mut() = response.headers().clone();
+    *answer.body_mut() = body_of(response).await?;
+    Ok(answer)
+}
+
+async fn answer(response: Response) -> Result<(u16, Option<Value>), OauthError> {
+    let status = response.status().as_u16();
+    let body = body_of(response).await?;
+    Ok((status, serde_json::from_slice(&body).ok()))
+}
+
+async fn body_of(response: Response) -> Result<Vec<u8>, OauthError> {
+    let body = read_within(response, ANSWER_BYTES).await.map_err(network)?;
+    body.ok_or_else(|| OauthError::Unreadable("the answer is too long".to_owned()))
+}
+
+fn network(error: reqwest::Error) -> OauthError {
+    OauthError::Network(HttpError::from(error).to_string())
+}

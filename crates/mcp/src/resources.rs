@@ -1,0 +1,120 @@
+//! The resources of a thread's servers, in the shapes that the resource tools give to a model.
+
+use codicil_protocol::{Resource, ResourceTemplate};
+use futures_util::future::join_all;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::{
+    call::CallError,
+    limits::RESOURCES_PER_SERVER,
+    lists::{list, page},
+    thread::{ThreadServers, started},
+};
+
+/// Why there are no resources.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ResourceError {
+    #[error("cursor can only be used when a server is specified")]
+    CursorWithoutServer,
+    #[error("{method} failed: {error}")]
+    Failed { method: &'static str, error: CallError },
+}
+
+/// A list that servers have: its method, and what it is called in there.
+#[derive(Clone, Copy)]
+struct Kind {
+    method: &'static str,
+    member: &'static str,
+}
+
+const RESOURCES: Kind = Kind { method: "resources/list", member: "resources" };
+const TEMPLATES: Kind = Kind { method: "resources/templates/list", member: "resourceTemplates" };
+
+impl ThreadServers {
+    /// One page of a server's resources, or all of all servers: `{resources, server?, nextCursor?}`. Servers that
+    /// cannot be asked are left out of the latter.
+    pub async fn list_resources(
+        &self,
+        server: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Value, ResourceError> {
+        self.list_kind::<Resource>(RESOURCES, server, cursor).await
+    }
+
+    /// The same for templates: `{resourceTemplates, server?, nextCursor?}`.
+    pub async fn list_resource_templates(
+        &self,
+        server: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Value, ResourceError> {
+        self.list_kind::<ResourceTemplate>(TEMPLATES, server, cursor).await
+    }
+
+    /// The contents of a resource: `{server, uri, contents}`.
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, ResourceError> {
+        const METHOD: &str = "resources/read";
+        let failed = |error| ResourceError::Failed { method: METHOD, error };
+        let slot = self.slot(server).map_err(failed)?;
+        let connection = started(server, &slot).await.map_err(failed)?;
+        let mut contents = connection.ask(METHOD, json!({ "uri": uri })).await.map_err(failed)?;
+        let Some(contents) = contents.as_object_mut() else {
+            return Err(failed(CallError::Unreadable("the result is not an object".to_owned())));
+        };
+        contents.insert("server".to_owned(), json!(server));
+        contents.insert("uri".to_owned(), json!(uri));
+        Ok(Value::Object(std::mem::take(contents)))
+    }
+
+    async fn list_kind<T: DeserializeOwned + Serialize>(
+        &self,
+        kind: Kind,
+        server: Option<&str>,
+        cursor: Option<&str>,
+    ) -> Result<Value, ResourceError> {
+        match (server, cursor) {
+            (Some(server), cursor) => self.list_one::<T>(kind, server, cursor).await,
+            (None, None) => Ok(self.list_all::<T>(kind).await),
+            (None, Some(_)) => Err(ResourceError::CursorWithoutServer),
+        }
+    }
+
+    async fn list_one<T: DeserializeOwned + Serialize>(
+        &self,
+        kind: Kind,
+        server: &str,
+        cursor: Option<&str>,
+    ) -> Result<Value, ResourceError> {
+        let failed = |error| ResourceError::Failed { method: kind.method, error };
+        let slot = self.slot(server).map_err(failed)?;
+        let connection = started(server, &slot).await.map_err(failed)?;
+        let found = page::<T>(&connection, kind.method, kind.member, cursor).await.map_err(failed)?;
+        let entries: Vec<Value> = found.entries.iter().map(|entry| with_server(entry, server)).collect();
+        let mut listed = json!({ "server": server, (kind.member): entries });
+        if let (Some(next), Some(listed)) = (found.next, listed.as_object_mut()) {
+            listed.insert("nextCursor".to_owned(), json!(next));
+        }
+        Ok(listed)
+    }
+
+    async fn list_all<T: DeserializeOwned + Serialize>(&self, kind: Kind) -> Value {
+        let lists = self.slots().into_iter().map(|(server, slot)| async move {
+            let connection = slot.ready().await.ok().filter(|connection| connection.has_resources())?;
+            let entries = list::<T>(&connection, kind.method, kind.member, RESOURCES_PER_SERVER).await;
+            let entries =
+                entries.inspect_err(|error| tracing::debug!(server, %error, "resources were left out"));
+            Some(entries.ok()?.iter().map(|entry| with_server(entry, &server)).collect::<Vec<Value>>())
+        });
+        let entries: Vec<Value> = join_all(lists).await.into_iter().flatten().flatten().collect();
+        json!({ (kind.member): entries })
+    }
+}
+
+fn with_server(entry: &impl Serialize, server: &str) -> Value {
+    let mut entry = serde_json::to_value(entry).unwrap_or_default();
+    if let Some(entry) = entry.as_object_mut() {
+        entry.insert("server".to_owned(), json!(server));
+    }
+    entry
+}

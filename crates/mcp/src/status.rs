@@ -1,0 +1,148 @@
+//! `mcpServerStatus/list`: what each configured server offers and how one signs in to it. Servers that run are
+//! asked; others are started for the answer.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use codicil_protocol::{
+    ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus, McpServerStatus, Resource,
+    ResourceTemplate,
+};
+use futures_util::future::join_all;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::{
+    config::{HttpConfig, ServerConfig, ServerTable, Transport},
+    connection::Connection,
+    limits::RESOURCES_PER_SERVER,
+    lists::list,
+    oauth::discover,
+    pool::Pool,
+};
+
+/// How long a server may take to say whether one can sign in to it.
+const DISCOVERY: Duration = Duration::from_secs(5);
+
+/// Why there is no such page.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StatusPageError {
+    #[error("invalid cursor: {0}")]
+    Cursor(String),
+    #[error("cursor {cursor} exceeds total MCP servers {total}")]
+    Beyond { cursor: usize, total: usize },
+}
+
+impl Pool {
+    /// One page of servers, sorted by name. Only those on the page are asked.
+    pub async fn status_page(
+        &self,
+        table: &ServerTable,
+        params: &ListMcpServerStatusParams,
+    ) -> Result<ListMcpServerStatusResponse, StatusPageError> {
+        let range = page_range(params, table.len())?;
+        let next_cursor = (range.end < table.len()).then(|| range.end.to_string());
+        let servers = table.iter().skip(range.start).take(range.len());
+        let data = join_all(servers.map(|(name, config)| self.status(name, config))).await;
+        Ok(ListMcpServerStatusResponse { data, next_cursor })
+    }
+
+    /// One server. A disabled or unreachable one offers nothing.
+    pub async fn status(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
+        let (offer, auth_status) = tokio::join!(self.offer(name, config), self.auth_status(name, config));
+        McpServerStatus { auth_status, ..offer }
+    }
+
+    async fn offer(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
+        let mut status = McpServerStatus {
+            name: name.to_owned(),
+            tools: Default::default(),
+            resources: Vec::new(),
+            resource_templates: Vec::new(),
+            auth_status: McpAuthStatus::Unsupported,
+        };
+        if !config.enabled {
+            return status;
+        }
+        let slot = self.slot(name, config);
+        let Ok(connection) = slot.ready().await else { return status };
+        let tools = connection.tools().await;
+        let offered = tools.iter().filter(|tool| config.offers(&tool.name));
+        status.tools = offered.map(|tool| (tool.name.clone(), tool.clone())).collect();
+        if connection.has_resources() {
+            (status.resources, status.resource_templates) = tokio::join!(
+                listed::<Resource>(&connection, "resources/list", "resources"),
+                listed::<ResourceTemplate>(&connection, "resources/templates/list", "resourceTemplates"),
+            );
+        }
+        status
+    }
+
+    /// How a server is, or could be, signed in to.
+    pub async fn auth_status(&self, name: &str, config: &ServerConfig) -> McpAuthStatus {
+        match &config.transport {
+            Transport::Http(http) if config.enabled => self.http_auth_status(name, http).await,
+            _ => McpAuthStatus::Unsupported,
+        }
+    }
+
+    async fn http_auth_status(&self, name: &str, http: &HttpConfig) -> McpAuthStatus {
+        if http.has_own_credentials() {
+            return McpAuthStatus::BearerToken;
+        }
+        match self.credentials().get(name, &http.url).await {
+            Ok(Some(credentials)) if credentials.are_usable() => return McpAuthStatus::OAuth,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(server = name, %error, "whether somebody has signed in is unknown"),
+        }
+        let Ok(url) = Url::parse(&http.url) else { return McpAuthStatus::Unsupported };
+        match timeout(DISCOVERY, discover(&url)).await {
+            Ok(Ok(Some(_))) => McpAuthStatus::NotLoggedIn,
+            _ => McpAuthStatus::Unsupported,
+        }
+    }
+}
+
+async fn listed<T: DeserializeOwned>(connection: &Connection, method: &str, member: &str) -> Vec<T> {
+    let entries = list(connection, method, member, RESOURCES_PER_SERVER).await;
+    entries
+        .inspect_err(|error| tracing::debug!(method, %error, "a list could not be read"))
+        .unwrap_or_default()
+}
+
+/// Cursors are numbers: how many servers come before.
+fn page_range(params: &ListMcpServerStatusParams, total: usize) -> Result<Range<usize>, StatusPageError> {
+    let start = match params.cursor.as_deref() {
+        None => 0,
+        Some(cursor) => cursor.parse().map_err(|_| StatusPageError::Cursor(cursor.to_owned()))?,
+    };
+    if start > total {
+        return Err(StatusPageError::Beyond { cursor: start, total });
+    }
+    let limit = params.limit.map_or(total, |limit| usize::try_from(limit.max(1)).unwrap_or(usize::MAX));
+    Ok(start..start.saturating_add(limit).min(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_numbers() {
+        let check = |cursor: Option<&str>, limit: Option<u32>, expected: Result<Range<usize>, &str>| {
+            let params = ListMcpServerStatusParams { cursor: cursor.map(str::to_owned), limit };
+            let range = page_range(&params, 3).map_err(|error| error.to_string());
+            assert_eq!(range, expected.map_err(str::to_owned), "{params:?}");
+        };
+        check(None, None, Ok(0..3));
+        check(None, Some(1), Ok(0..1));
+        check(None, Some(0), Ok(0..1));
+        check(Some("1"), Some(1), Ok(1..2));
+        check(Some("2"), Some(u32::MAX), Ok(2..3));
+        check(Some("3"), None, Ok(3..3));
+        check(Some("nope"), None, Err("invalid cursor: nope"));
+        check(Some("-1"), None, Err("invalid cursor: -1"));
+        check(Some("99"), None, Err("cursor 99 exceeds total MCP servers 3"));
+    }
+}
