@@ -9,7 +9,7 @@ use codicil_context::{
 use codicil_protocol::ResponseItem;
 use jiff::Zoned;
 
-use crate::settings::Settings;
+use crate::{abilities::Abilities, settings::Settings};
 
 /// Everything that is looked at. Owned, because the looking is done where blocking is allowed.
 pub(crate) struct Surroundings {
@@ -17,6 +17,7 @@ pub(crate) struct Surroundings {
     pub supports_personality: bool,
     pub developer_instructions: Option<String>,
     pub docs: DocSearch,
+    pub abilities: Abilities,
     /// What the model knows already.
     pub before: Option<Told>,
 }
@@ -30,6 +31,8 @@ impl Surroundings {
             tracing::warn!("{warning}");
         }
         let rules = found.text();
+        // Told once, when everything is.
+        let lists = self.before.is_none().then(|| self.abilities.lists()).unwrap_or_default();
         let today = Zoned::now();
         let now = Told {
             model: settings.model,
@@ -45,8 +48,9 @@ impl Surroundings {
         };
         let extras = Extras {
             developer_instructions: self.developer_instructions.as_deref(),
+            skills: lists.skills.as_deref(),
+            plugins: lists.plugins.as_deref(),
             agents_md: rules.as_deref(),
-            ..Extras::default()
         };
         let messages = messages(self.before.as_ref(), &now, &extras);
         (now, messages)

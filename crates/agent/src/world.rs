@@ -9,6 +9,8 @@ use std::{
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::Shell;
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
+use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
+use codicil_skills::{Extensions, NoAccount};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
@@ -20,6 +22,8 @@ pub struct World {
     pub store: Store,
     pub audience: Arc<dyn Audience>,
     pub models: ProviderContext,
+    /// Skills, plugins and apps.
+    pub extensions: Extensions,
     /// Where threads work that name no directory.
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
@@ -40,11 +44,17 @@ impl World {
         cwd: PathBuf,
         version: String,
     ) -> Self {
+        let told = audience.clone();
+        let extensions =
+            Extensions::new(config.clone(), std::env::home_dir(), Arc::new(NoAccount), move || {
+                told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+            });
         Self {
             config,
             store,
             audience,
             models,
+            extensions,
             cwd,
             version,
             shell: OnceCell::new(),

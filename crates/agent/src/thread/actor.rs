@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use codicil_protocol::{Frame, Notice, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification};
+use codicil_skills::SkillWatch;
 use codicil_store::Record;
 use tokio::sync::mpsc;
 
@@ -18,6 +19,8 @@ pub(crate) struct ThreadActor {
     pub(super) world: Arc<World>,
     pub(super) state: ThreadState,
     pub(super) active: Option<ActiveTurn>,
+    /// Clients hear of changes to the skills of a loaded thread.
+    pub(super) skills: SkillWatch,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -32,7 +35,8 @@ enum Event {
 
 impl ThreadActor {
     pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
-        Self { world, state, active: None, mailbox }
+        let skills = world.extensions.skills.watch(&state.settings.cwd);
+        Self { world, state, active: None, skills, mailbox }
     }
 
     /// Runs until the thread is unloaded.
@@ -105,6 +109,7 @@ impl ThreadActor {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
             active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            config: self.state.config.clone(),
         }
     }
 

@@ -7,10 +7,14 @@ mod request;
 mod review;
 mod rollback;
 mod shell;
+mod skills;
 mod state;
 mod steps;
 mod turns;
 
+use std::sync::Arc;
+
+use codicil_config::EffectiveConfig;
 use codicil_protocol::{GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnId, TurnStartParams, UserInput};
 use tokio::sync::{mpsc, oneshot};
 
@@ -59,6 +63,8 @@ pub struct Snapshot {
     pub thread: Thread,
     pub settings: Settings,
     pub active_turn: Option<TurnId>,
+    /// What holds for it, requirements and features included.
+    pub config: Arc<EffectiveConfig>,
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, ThreadError>>;

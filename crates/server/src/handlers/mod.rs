@@ -1,8 +1,11 @@
 //! One module of handlers for each area of the protocol. The method name tells the file and the function.
 
+pub mod apps;
 pub mod config;
 pub mod connection;
 pub mod models;
+pub mod plugins;
 pub mod policy;
+pub mod skills;
 pub mod threads;
 pub mod turns;
