@@ -9,7 +9,10 @@ use codicil_context::{
 use codicil_protocol::ResponseItem;
 use jiff::Zoned;
 
-use crate::{abilities::Abilities, settings::Settings};
+use crate::{
+    abilities::{Abilities, Lists},
+    settings::Settings,
+};
 
 /// Everything that is looked at. Owned, because the looking is done where blocking is allowed.
 pub(crate) struct Surroundings {
@@ -32,7 +35,7 @@ impl Surroundings {
         }
         let rules = found.text();
         // Told once, when everything is.
-        let lists = self.before.is_none().then(|| self.abilities.lists()).unwrap_or_default();
+        let lists = if self.before.is_none() { self.abilities.lists() } else { Lists::default() };
         let today = Zoned::now();
         let now = Told {
             model: settings.model,

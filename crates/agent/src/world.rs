@@ -10,7 +10,7 @@ use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::Shell;
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
-use codicil_skills::{Extensions, NoAccount};
+use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
@@ -44,11 +44,10 @@ impl World {
         cwd: PathBuf,
         version: String,
     ) -> Self {
-        let told = audience.clone();
-        let extensions =
-            Extensions::new(config.clone(), std::env::home_dir(), Arc::new(NoAccount), move || {
-                told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
-            });
+        let (told, accounts) = (audience.clone(), Arc::new(AccountOf(models.auth.clone())));
+        let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
+            told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+        });
         Self {
             config,
             store,

@@ -18,7 +18,7 @@ mod skills;
 mod small_file;
 
 pub use {
-    apps::{Account, AccountFuture, Accounts, Apps, AppsError, NoAccount, Refetch},
+    apps::{Account, AccountFuture, AccountOf, Accounts, Apps, AppsError, NoAccount, Refetch},
     extensions::Extensions,
     mentions::Mentions,
     plugins::{

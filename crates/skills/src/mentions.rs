@@ -48,13 +48,13 @@ impl Mentions {
     }
 
     /// The skills that are meant and turned on. A name that two of them share means neither: the model
-    /// sees both in its list.
+    /// sees both in its list. Looks at the disk to see through links.
     pub fn choose<'s>(&self, skills: &'s [Skill]) -> Vec<&'s Skill> {
         let on = || skills.iter().filter(|skill| skill.metadata.enabled);
         let by_path = self.skill_paths.iter().filter_map(|path| {
-            on().find(|skill| {
-                Path::new(&skill.metadata.path) == Path::new(path) || is_same_file(&skill.metadata.path, path)
-            })
+            let (named, real) = (Path::new(path), Path::new(path).canonicalize().ok());
+            let is_meant = |known: &Path| known == named || Some(known) == real.as_deref();
+            on().find(|skill| is_meant(Path::new(&skill.metadata.path)))
         });
         let by_name = self.skill_names.iter().filter_map(|name| {
             let mut fitting = on().filter(|skill| skill.metadata.name == *name);
@@ -129,10 +129,6 @@ fn is_of_name(letter: char) -> bool {
 /// `US$5` and `\$HOME` call for nothing.
 fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '$' | '\\')
-}
-
-fn is_same_file(known: &str, named: &str) -> bool {
-    Path::new(named).canonicalize().is_ok_and(|real| real == Path::new(known))
 }
 
 #[cfg(test)]

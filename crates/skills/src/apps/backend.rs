@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_model::{ModelError, client_for};
+use codicil_model::{ModelError, http_client};
 use reqwest::{Method, RequestBuilder, Response, Url};
 
 use super::account::Account;
@@ -72,7 +72,7 @@ impl Backend {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let client = client_for(&url, CONNECT_TIME).await?;
+        let client = http_client(&url, CONNECT_TIME).await?;
         let request = client.request(method, url).timeout(REQUEST_TIME);
         let request = request.bearer_auth(self.account.access_token.expose());
         Ok(match &self.account.account_id {

@@ -20,7 +20,7 @@ use codicil_config::{ConfigStore, EffectiveConfig, Feature, Query};
 use codicil_protocol::{AppInfo, AppSummary};
 
 pub use self::{
-    account::{Account, AccountFuture, Accounts, NoAccount},
+    account::{Account, AccountFuture, AccountOf, Accounts, NoAccount},
     backend::AppsError,
 };
 

@@ -178,7 +178,7 @@ impl Inner {
         let config = self.config.load(&Query::at(cwd)).ok();
         let now = config.as_ref().or(thread);
         let switches = now.map(|config| Switches::new(&config.settings.skills.config)).unwrap_or_default();
-        let mut roots = self.roots(cwd, thread.or(now), now);
+        let mut roots = self.roots(cwd, now, thread.or(now));
         roots.extend(extra);
         let mut found = Found::default();
         let mut seen = HashSet::new();
@@ -204,9 +204,13 @@ impl Inner {
         found
     }
 
-    /// `shape` says which kinds of roots there are, `now` which plugins are turned on.
-    fn roots(&self, cwd: &Path, shape: Option<&EffectiveConfig>, now: Option<&EffectiveConfig>) -> Vec<Root> {
-        let mut roots = roots::roots(&self.homes, cwd, shape);
+    /// `now` is what holds in the directory, `shape` which kinds of roots there are at all.
+    fn roots(&self, cwd: &Path, now: Option<&EffectiveConfig>, shape: Option<&EffectiveConfig>) -> Vec<Root> {
+        let mut roots = roots::roots(&self.homes, cwd, now);
+        let bundled = shape.and_then(|shape| shape.settings.skills.bundled);
+        if bundled.is_some_and(|bundled| !bundled.enabled) {
+            roots.retain(|root| root.kind != RootKind::System);
+        }
         if let (Some(now), Some(shape)) = (now, shape)
             && shape.features.enabled(Feature::Plugins)
         {

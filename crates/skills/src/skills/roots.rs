@@ -33,17 +33,15 @@ impl Homes {
     }
 }
 
-/// All roots for a directory, each once. `config` is what holds there; without one the defaults do.
+/// All roots for a directory but those of plugins. `config` is what holds there; without one the defaults do.
 pub(crate) fn roots(homes: &Homes, cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
     let of_user =
         [Some(homes.server.join("skills")), homes.user.as_ref().map(|home| home.join(".agents/skills"))];
     let mut roots: Vec<_> = of_user.into_iter().flatten().map(|path| root(path, RootKind::User)).collect();
-    if config.and_then(|config| config.settings.skills.bundled).is_none_or(|bundled| bundled.enabled) {
-        roots.push(root(homes.bundled_skills(), RootKind::System));
-    }
+    roots.push(root(homes.bundled_skills(), RootKind::System));
     roots.extend(config.and_then(of_machine));
     roots.extend(of_project(cwd, config));
-    distinct(roots)
+    roots
 }
 
 /// Without those that are there already; the first of them counts.

@@ -177,6 +177,8 @@ enum Reread {
 #[derive(Default)]
 struct Followed {
     eyes: Option<Eyes>,
+    /// The system does not let us watch; asking again would only fill the log.
+    is_blind: bool,
     found: HashMap<Root, Arc<Scan>>,
 }
 
@@ -226,11 +228,12 @@ impl Followed {
 
     /// True when folders are followed that were not before.
     fn follow(&mut self, sights: Sights, shared: &Arc<Shared>) -> bool {
-        if self.eyes.is_none() {
+        if self.eyes.is_none() && !self.is_blind {
             let told = shared.clone();
-            self.eyes = Eyes::open(move || told.stir())
-                .inspect_err(|error| tracing::warn!("skill files cannot be watched: {error}"))
-                .ok();
+            let opened = Eyes::open(move || told.stir());
+            self.eyes =
+                opened.inspect_err(|error| tracing::warn!("skill files cannot be watched: {error}")).ok();
+            self.is_blind = self.eyes.is_none();
         }
         self.eyes.as_mut().is_some_and(|eyes| eyes.follow(sights))
     }

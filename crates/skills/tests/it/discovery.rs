@@ -165,3 +165,17 @@ fn a_home_that_is_a_repository_is_searched_once() {
     assert_eq!((skills.len(), skills[0].path.as_str()), (1, file.to_str().unwrap()));
     assert_eq!(skills[0].scope, SkillScope::User);
 }
+
+#[test]
+fn a_thread_that_moved_has_the_skills_of_where_it_is() {
+    let place = Place::new();
+    place.skill("work/.agents/skills", "here");
+    place.skill("other/.agents/skills", "there");
+    let begun = place.load();
+    let names = |folder: &str| -> Vec<_> {
+        let found = place.extensions.skills.at(&place.path(folder), &begun).skills.into_iter();
+        own(found.map(|skill| skill.metadata).collect()).into_iter().map(|skill| skill.name).collect()
+    };
+    assert_eq!(names("work"), ["here"]);
+    assert_eq!(names("other"), ["there"]);
+}
