@@ -10,6 +10,8 @@ mod malformed;
 mod mutation;
 mod order;
 mod params;
+mod plugins;
+mod skills;
 mod threads;
 mod turns;
 mod unix;
