@@ -9,7 +9,10 @@ use codicil_context::{
 use codicil_protocol::ResponseItem;
 use jiff::Zoned;
 
-use crate::settings::Settings;
+use crate::{
+    abilities::{Abilities, Lists},
+    settings::Settings,
+};
 
 /// Everything that is looked at. Owned, because the looking is done where blocking is allowed.
 pub(crate) struct Surroundings {
@@ -17,6 +20,7 @@ pub(crate) struct Surroundings {
     pub supports_personality: bool,
     pub developer_instructions: Option<String>,
     pub docs: DocSearch,
+    pub abilities: Abilities,
     /// What the model knows already.
     pub before: Option<Told>,
 }
@@ -30,6 +34,8 @@ impl Surroundings {
             tracing::warn!("{warning}");
         }
         let rules = found.text();
+        // Told once, when everything is.
+        let lists = if self.before.is_none() { self.abilities.lists() } else { Lists::default() };
         let today = Zoned::now();
         let now = Told {
             model: settings.model,
@@ -45,8 +51,9 @@ impl Surroundings {
         };
         let extras = Extras {
             developer_instructions: self.developer_instructions.as_deref(),
+            skills: lists.skills.as_deref(),
+            plugins: lists.plugins.as_deref(),
             agents_md: rules.as_deref(),
-            ..Extras::default()
         };
         let messages = messages(self.before.as_ref(), &now, &extras);
         (now, messages)

@@ -156,7 +156,7 @@ impl Threads {
     /// A loaded thread as it is; what the request would change does not count.
     async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
         handle.joined();
-        let Snapshot { thread, settings, active_turn } = handle.snapshot().await?;
+        let Snapshot { thread, settings, active_turn, .. } = handle.snapshot().await?;
         if let (Some(requested), Some(active)) = (path, &thread.path)
             && requested != active
         {

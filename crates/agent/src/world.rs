@@ -10,6 +10,8 @@ use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
 use codicil_mcp::{ClientIdentity, Pool, PoolOptions};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
+use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
+use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
@@ -21,6 +23,8 @@ pub struct World {
     pub store: Store,
     pub audience: Arc<dyn Audience>,
     pub models: ProviderContext,
+    /// Skills, plugins and apps.
+    pub extensions: Extensions,
     /// Where threads work that name no directory.
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
@@ -47,12 +51,17 @@ impl World {
     ) -> Self {
         let identity = ClientIdentity { name: "codicil".to_owned(), version: version.clone() };
         let mcp = Pool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
+        let (told, accounts) = (audience.clone(), Arc::new(AccountOf(models.auth.clone())));
+        let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
+            told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+        });
         Self {
             mcp,
             config,
             store,
             audience,
             models,
+            extensions,
             cwd,
             version,
             terminals: Sessions::default(),

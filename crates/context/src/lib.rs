@@ -16,6 +16,7 @@ mod told;
 
 mod agents_md;
 mod environment;
+mod extensions;
 mod instructions;
 mod permissions;
 
@@ -37,6 +38,7 @@ pub use {
     agents_md::{DEFAULT_MAX_DOC_BYTES, Doc, DocSearch, ProjectDocs},
     compaction::{KEPT_USER_TOKENS, compacted_history, is_summary_message, summary_message, user_messages},
     cut::{drop_oldest_turn_parts, kept_within},
+    extensions::{PluginOffer, plugin_message, plugins_text, skills_text},
     image::{ImageError, MAX_IMAGE_BYTES, load_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},
     instructions::{

@@ -137,6 +137,7 @@ pub enum PluginAuthPolicy {
 
 /// How to show a plugin.
 #[wire]
+#[derive(Default)]
 pub struct PluginInterface {
     pub display_name: Option<String>,
     pub short_description: Option<String>,

@@ -76,24 +76,19 @@ pub struct SkillMetadata {
     pub enabled: bool,
 }
 
-/// How to show a skill.
+/// How to show a skill. What it does not say is null.
 #[wire]
+#[derive(Default)]
 pub struct SkillInterface {
-    #[omit]
     pub display_name: Option<String>,
-    #[omit]
     pub short_description: Option<String>,
     /// An absolute path below the skill's `assets`; others are dropped. Nobody checks that it is there.
-    #[omit]
     pub icon_small: Option<String>,
     /// As `icon_small`.
-    #[omit]
     pub icon_large: Option<String>,
     /// `#RRGGBB`.
-    #[omit]
     pub brand_color: Option<String>,
     /// Text to start with when a person picks the skill.
-    #[omit]
     pub default_prompt: Option<String>,
 }
 

@@ -20,7 +20,9 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{command_exec, config, connection, mcp, models, policy, threads, turns},
+    handlers::{
+        apps, command_exec, config, connection, mcp, models, plugins, policy, skills, threads, turns,
+    },
     route::Router,
 };
 
@@ -53,6 +55,13 @@ pub fn router() -> Router {
         .on::<CommandExecWrite>(command_exec::write)
         .on::<CommandExecResize>(command_exec::resize)
         .on::<CommandExecTerminate>(command_exec::terminate)
+        .on::<SkillsList>(skills::list)
+        .on::<PluginList>(plugins::list)
+        .on::<PluginRead>(plugins::read)
+        .on::<AppList>(apps::list)
+        .on::<SkillsConfigWrite>(skills::config_write)
+        .on::<PluginInstall>(plugins::install)
+        .on::<PluginUninstall>(plugins::uninstall)
         .on::<ModelList>(models::list)
         .on::<ExperimentalFeatureList>(models::experimental_feature_list)
         .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
@@ -73,10 +82,6 @@ pub fn router() -> Router {
 /// say so.
 fn unbuilt(router: Router) -> Router {
     router
-        .on::<SkillsList>(not_built::<SkillsList>)
-        .on::<PluginList>(not_built::<PluginList>)
-        .on::<PluginRead>(not_built::<PluginRead>)
-        .on::<AppList>(not_built::<AppList>)
         .on::<FsReadFile>(not_built::<FsReadFile>)
         .on::<FsWriteFile>(not_built::<FsWriteFile>)
         .on::<FsCreateDirectory>(not_built::<FsCreateDirectory>)
@@ -86,9 +91,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<FsCopy>(not_built::<FsCopy>)
         .on::<FsWatch>(not_built::<FsWatch>)
         .on::<FsUnwatch>(not_built::<FsUnwatch>)
-        .on::<SkillsConfigWrite>(not_built::<SkillsConfigWrite>)
-        .on::<PluginInstall>(not_built::<PluginInstall>)
-        .on::<PluginUninstall>(not_built::<PluginUninstall>)
         .on::<ThreadRealtimeStart>(not_built::<ThreadRealtimeStart>)
         .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
         .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)

@@ -7,6 +7,7 @@ use codicil_protocol::{
     Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
     TurnId,
 };
+use codicil_skills::SkillWatch;
 use codicil_store::Record;
 use tokio::sync::mpsc;
 
@@ -27,6 +28,8 @@ pub(crate) struct ThreadActor {
     /// Commands that have begun and are not complete; they may outlive their turn.
     pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
     pub(super) reports: mpsc::Receiver<Report>,
+    /// Clients hear of changes to the skills of a loaded thread.
+    pub(super) skills: SkillWatch,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -51,7 +54,8 @@ impl ThreadActor {
         let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let dynamic = state.dynamic_tools.clone();
         let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), dynamic, begun_by, servers);
-        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, mailbox }
+        let skills = world.extensions.skills.watch(&state.settings.cwd);
+        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, skills, mailbox }
     }
 
     /// Runs until the thread is unloaded.
@@ -137,6 +141,7 @@ impl ThreadActor {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
             active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            config: self.state.config.clone(),
         }
     }
 

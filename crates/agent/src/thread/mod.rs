@@ -10,10 +10,14 @@ mod review;
 mod rollback;
 mod servers;
 mod shell;
+mod skills;
 mod state;
 mod steps;
 mod turns;
 
+use std::sync::Arc;
+
+use codicil_config::EffectiveConfig;
 use codicil_protocol::{GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnId, TurnStartParams, UserInput};
 use tokio::sync::{mpsc, oneshot};
 
@@ -62,6 +66,8 @@ pub struct Snapshot {
     pub thread: Thread,
     pub settings: Settings,
     pub active_turn: Option<TurnId>,
+    /// What holds for it, requirements and features included.
+    pub config: Arc<EffectiveConfig>,
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, ThreadError>>;

@@ -2,6 +2,7 @@
 
 use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
+use codicil_skills::Mentions;
 use codicil_store::Record;
 
 use super::{
@@ -50,7 +51,7 @@ impl ThreadActor {
 
     /// Input that arrived during the turn becomes a message of it.
     async fn take_steered(&mut self, turn: &TurnId, input: Vec<UserInput>) {
-        let content: Vec<_> = self.user_content(&input).await.into_iter().collect();
+        let content = self.user_content(&input).await;
         let item = user_message(input);
         let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
         records.push(Record::Item { turn_id: turn.clone(), item: stored_form(&item) });
@@ -125,11 +126,13 @@ impl ThreadActor {
 
     /// What has changed since the model was last told, as messages.
     pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
+        self.follow_skills();
         let surroundings = Surroundings {
             settings: self.state.settings.clone(),
             supports_personality: self.model_info().personality,
             developer_instructions: self.state.developer_instructions.clone(),
             docs: doc_search(&self.state.config, self.world.config.home().path()),
+            abilities: self.abilities(),
             before: self.state.told.clone(),
         };
         match tokio::task::spawn_blocking(move || surroundings.look()).await {
@@ -145,15 +148,20 @@ impl ThreadActor {
         }
     }
 
-    /// A user's input as the model sees it; nothing where there is nothing to say.
-    pub(super) async fn user_content(&self, input: &[UserInput]) -> Option<ResponseItem> {
+    /// A user's input as the model sees it, with what it calls for; nothing where there is nothing to say.
+    pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
         let cwd = self.state.settings.cwd.clone();
-        if !codicil_context::reads_files(input) {
-            return codicil_context::user_message(input, &cwd);
+        let abilities = self.abilities();
+        let called = Mentions::of(input);
+        if !codicil_context::reads_files(input) && called.is_empty() {
+            return codicil_context::user_message(input, &cwd).into_iter().collect();
         }
         let input = input.to_vec();
-        let message = tokio::task::spawn_blocking(move || codicil_context::user_message(&input, &cwd));
+        let content = tokio::task::spawn_blocking(move || {
+            let message = codicil_context::user_message(&input, &cwd);
+            message.into_iter().chain(abilities.called(&called)).collect()
+        });
         // Only a panic ends up in the error.
-        message.await.unwrap_or_default()
+        content.await.unwrap_or_default()
     }
 }

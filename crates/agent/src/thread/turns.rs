@@ -199,7 +199,7 @@ impl ThreadActor {
         let id = TurnId::from(uuid::Uuid::now_v7().to_string());
         let input = std::mem::take(&mut params.input);
         let surroundings = self.context_messages().await;
-        let content: Vec<_> = self.user_content(&input).await.into_iter().collect();
+        let content = self.user_content(&input).await;
         let item = user_message(input);
         let mut records = vec![Record::Turn { turn_id: id.clone() }];
         records.extend(self.state.settings_record());

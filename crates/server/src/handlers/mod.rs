@@ -1,10 +1,13 @@
 //! One module of handlers for each area of the protocol. The method name tells the file and the function.
 
+pub mod apps;
 pub mod command_exec;
 pub mod config;
 pub mod connection;
 pub mod mcp;
 pub mod models;
+pub mod plugins;
 pub mod policy;
+pub mod skills;
 pub mod threads;
 pub mod turns;

@@ -36,7 +36,7 @@ fn dialect(config: &EffectiveConfig) -> WireApi {
 }
 
 /// A page of a list whose cursors are positions.
-fn page<T>(
+pub(super) fn page<T>(
     all: Vec<T>,
     cursor: Option<&str>,
     limit: Option<u32>,

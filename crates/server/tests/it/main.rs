@@ -12,6 +12,8 @@ mod malformed;
 mod mutation;
 mod order;
 mod params;
+mod plugins;
+mod skills;
 mod threads;
 mod tools;
 mod turns;

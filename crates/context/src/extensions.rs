@@ -1,0 +1,157 @@
+//! Skills and plugins as a model is told of them: the lists it starts with, and what a mention adds.
+
+use codicil_protocol::{ResponseItem, SkillMetadata};
+
+use crate::message::developer_message;
+
+/// How much of the developer message a list may take; some eight thousand tokens.
+const MAX_LIST_BYTES: usize = 32 << 10;
+
+const SKILLS: &str = "## Skills
+
+A skill is a set of instructions in a file. These can be used in this thread:";
+
+const HOW_SKILLS: &str = "How to use them:
+
+- Use a skill when the person names it (`$name`, or in plain words) or when the task is clearly what its
+  description says. Otherwise leave it. If several fit, take the fewest that cover the task and say which.
+- Read the whole file before you act on it, unless its text is already in the conversation. It stands in a
+  `<skill>` block when the person called for it by name.
+- Paths in a skill count from the folder of its file. Read further files only when the skill says that you
+  need them, and prefer its scripts and templates to writing your own.
+- If a skill that was asked for cannot be read, say so in a sentence and go on without it.
+- A skill holds for the request it was used for, not for later ones, unless it is named again.";
+
+const PLUGINS: &str = "## Plugins
+
+A plugin is a bundle of skills, MCP servers and apps. These are installed:";
+
+const HOW_PLUGINS: &str = "Skills of a plugin have its name before theirs (`plugin:skill`). When the person \
+mentions a plugin, prefer what it offers for that request. If what they want is not among your tools and \
+skills, say so and go on as well as you can without it.";
+
+/// The list of skills for the first developer message, for
+/// [`Extras::skills`](crate::Extras::skills); `None` when there are none.
+pub fn skills_text<'s>(skills: impl IntoIterator<Item = &'s SkillMetadata>) -> Option<String> {
+    let line =
+        |skill: &SkillMetadata| format!("- {}: {} (file: {})", skill.name, skill.description, skill.path);
+    list(SKILLS, skills.into_iter().map(line), HOW_SKILLS)
+}
+
+/// The list of plugins (name and description) for the first developer message, for
+/// [`Extras::plugins`](crate::Extras::plugins); `None` when there are none.
+pub fn plugins_text<'s>(plugins: impl IntoIterator<Item = (&'s str, Option<&'s str>)>) -> Option<String> {
+    let line = |(name, description): (&str, Option<&str>)| match description {
+        Some(description) => format!("- `{name}`: {}", one_line(description)),
+        None => format!("- `{name}`"),
+    };
+    list(PLUGINS, plugins.into_iter().map(line), HOW_PLUGINS)
+}
+
+/// What a plugin offers that the person mentioned.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PluginOffer<'p> {
+    /// As it stands before the names of its skills.
+    pub name: &'p str,
+    /// Names of its skills, with the plugin's name.
+    pub skills: &'p [String],
+    pub mcp_servers: &'p [String],
+    /// Names of its apps.
+    pub apps: &'p [String],
+}
+
+/// Tells the model what a mentioned plugin offers; it follows the person's message. `None` when the plugin
+/// offers nothing.
+pub fn plugin_message(offer: PluginOffer<'_>) -> Option<ResponseItem> {
+    let parts = [("Skills", offer.skills), ("Tools of MCP servers", offer.mcp_servers), ("Apps", offer.apps)];
+    let lines = parts.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        format!("- {what}: {}", names.join(", "))
+    });
+    let lines: Vec<_> = lines.collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "The person mentioned the plugin `{}`. It offers:\n\n{}\n\nPrefer these for what was asked.",
+        offer.name,
+        lines.join("\n")
+    );
+    Some(developer_message([text]))
+}
+
+/// As many lines as there is room for, between a heading and what to do with them.
+fn list(heading: &str, lines: impl Iterator<Item = String>, how: &str) -> Option<String> {
+    let mut shown = String::new();
+    let mut left_out = 0;
+    for line in lines {
+        if left_out == 0 && shown.len() + line.len() <= MAX_LIST_BYTES {
+            shown.push_str(&line);
+            shown.push('\n');
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        shown.push_str(&format!("- and {left_out} more that are not listed here\n"));
+    }
+    (!shown.is_empty()).then(|| format!("{heading}\n\n{shown}\n{how}"))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use codicil_protocol::SkillScope;
+
+    use super::*;
+    use crate::message::message_text;
+
+    fn skill(name: &str, description: &str) -> SkillMetadata {
+        SkillMetadata {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            short_description: None,
+            interface: None,
+            dependencies: None,
+            path: format!("/s/{name}/SKILL.md"),
+            scope: SkillScope::User,
+            enabled: true,
+        }
+    }
+
+    #[test]
+    fn a_skill_is_a_line_with_its_file() {
+        let text = skills_text(&[skill("mine", "Does a thing")]).unwrap();
+        assert!(text.contains("\n- mine: Does a thing (file: /s/mine/SKILL.md)\n"), "{text}");
+        assert_eq!(skills_text(&[]), None);
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_says_so() {
+        let many: Vec<_> = (0..100).map(|number| skill(&format!("s{number}"), &"x".repeat(1000))).collect();
+        let text = skills_text(&many).unwrap();
+        assert!(text.len() < 40 << 10, "{}", text.len());
+        let listed = text.lines().filter(|line| line.starts_with("- s")).count();
+        assert!(text.contains(&format!("- and {} more", 100 - listed)), "{listed}");
+    }
+
+    #[test]
+    fn plugins_are_listed_on_a_line_each() {
+        let text = plugins_text([("a", Some("Does\n a thing")), ("b", None)]).unwrap();
+        assert!(text.contains("\n- `a`: Does a thing\n- `b`\n"), "{text}");
+        assert_eq!(plugins_text([]), None);
+    }
+
+    #[test]
+    fn a_mentioned_plugin_says_what_it_offers() {
+        let (skills, servers) = (["sample:greet".to_owned()], ["plug".to_owned()]);
+        let offer = PluginOffer { name: "sample", skills: &skills, mcp_servers: &servers, apps: &[] };
+        let text = message_text(&plugin_message(offer).unwrap());
+        assert!(text.contains("`sample`") && text.contains("- Skills: `sample:greet`"), "{text}");
+        assert!(text.contains("- Tools of MCP servers: `plug`") && !text.contains("Apps"), "{text}");
+        assert_eq!(plugin_message(PluginOffer { name: "empty", ..PluginOffer::default() }), None);
+    }
+}

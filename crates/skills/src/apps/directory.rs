@@ -1,0 +1,105 @@
+//! The directory: every app that exists, page by page.
+
+use std::collections::BTreeMap;
+
+use codicil_protocol::AppInfo;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    backend::{AppsError, Backend, body, send},
+    merge::install_url,
+};
+
+const LIST: &str = "/connectors/directory/list";
+const WORKSPACE_LIST: &str = "/connectors/directory/list_workspace";
+
+const MAX_PAGES: usize = 100;
+const MAX_APPS: usize = 10_000;
+
+#[derive(Deserialize)]
+struct Page {
+    /// Read one by one: an app that we cannot read must not hide the others.
+    apps: Vec<Value>,
+    #[serde(alias = "nextToken")]
+    next_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    name: String,
+    description: Option<String>,
+    #[serde(alias = "logoUrl")]
+    logo_url: Option<String>,
+    #[serde(alias = "logoUrlDark")]
+    logo_url_dark: Option<String>,
+    #[serde(alias = "distributionChannel")]
+    distribution_channel: Option<String>,
+    branding: Option<Value>,
+    #[serde(alias = "appMetadata")]
+    app_metadata: Option<Value>,
+    labels: Option<BTreeMap<String, String>>,
+    visibility: Option<String>,
+}
+
+/// All apps of the directory, and those of the account's workspace.
+pub(super) async fn list(backend: &Backend) -> Result<Vec<AppInfo>, AppsError> {
+    let mut apps = BTreeMap::new();
+    list_into(backend, LIST, &mut apps).await?;
+    if backend.account().is_workspace {
+        list_into(backend, WORKSPACE_LIST, &mut apps).await?;
+    }
+    Ok(apps.into_values().collect())
+}
+
+async fn list_into(
+    backend: &Backend,
+    path: &str,
+    apps: &mut BTreeMap<String, AppInfo>,
+) -> Result<(), AppsError> {
+    let mut token: Option<String> = None;
+    for _ in 0..MAX_PAGES {
+        let page = page(backend, path, token.as_deref()).await?;
+        let readable = page.apps.into_iter().filter_map(|app| serde_json::from_value::<Listed>(app).ok());
+        let shown = readable.filter(|app| app.visibility.as_deref() != Some("HIDDEN"));
+        apps.extend(shown.map(|app| (app.id.clone(), app.into_info())));
+        token = page.next_token.filter(|token| !token.is_empty());
+        if token.is_none() || apps.len() > MAX_APPS {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn page(backend: &Backend, path: &str, token: Option<&str>) -> Result<Page, AppsError> {
+    let mut query = vec![("external_logos", "true")];
+    if path == LIST {
+        query.push(("tier", "categorized"));
+    }
+    query.extend(token.map(|token| ("token", token)));
+    let request = backend.request(Method::GET, path, &query).await?;
+    let bytes = body(send(request).await?).await?;
+    serde_json::from_slice(&bytes).map_err(|error| AppsError::Answer(error.to_string()))
+}
+
+impl Listed {
+    fn into_info(self) -> AppInfo {
+        AppInfo {
+            install_url: Some(install_url(&self.name, &self.id)),
+            id: self.id,
+            name: self.name,
+            description: self.description,
+            logo_url: self.logo_url,
+            logo_url_dark: self.logo_url_dark,
+            distribution_channel: self.distribution_channel,
+            branding: self.branding.and_then(|branding| serde_json::from_value(branding).ok()),
+            app_metadata: self.app_metadata.and_then(|metadata| serde_json::from_value(metadata).ok()),
+            labels: self.labels,
+            is_accessible: false,
+            is_enabled: true,
+            plugin_display_names: Vec::new(),
+        }
+    }
+}

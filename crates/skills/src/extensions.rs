@@ -1,0 +1,42 @@
+//! Skills, plugins and apps of a process, made together because each needs the others.
+
+use std::{path::PathBuf, sync::Arc};
+
+use codicil_config::ConfigStore;
+
+use crate::{
+    apps::{Accounts, Apps},
+    plugins::Plugins,
+    skills::{Skills, roots::Homes},
+};
+
+/// Everything that extends an agent. Cheap to clone; making it touches neither disk nor network.
+#[derive(Clone)]
+pub struct Extensions {
+    pub skills: Skills,
+    pub plugins: Plugins,
+    pub apps: Apps,
+}
+
+impl Extensions {
+    /// `user_home` is `~`, where a person may keep skills for several programs. `on_skills_changed` is
+    /// called from any thread when skill files that are watched have changed.
+    pub fn new(
+        config: ConfigStore,
+        user_home: Option<PathBuf>,
+        accounts: Arc<dyn Accounts>,
+        on_skills_changed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let homes = Homes { server: config.home().path().to_path_buf(), user: user_home };
+        let plugins = Plugins::new(config.clone(), homes.clone());
+        let skills = Skills::new(config.clone(), homes, plugins.clone(), on_skills_changed);
+        let apps = Apps::new(config, plugins.clone(), accounts);
+        Self { skills, plugins, apps }
+    }
+}
+
+impl std::fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extensions").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! What a person calls for in a message: skills by `$name` or a `skill` input, plugins by a `mention`.
+//!
+//! In a text, a link such as `[$name](/path/SKILL.md)` or `[@name](plugin://name@market)` says exactly what
+//! is meant. A bare `$name` is looked up by the reader of this, who knows which skills there are.
+
+use std::path::Path;
+
+use codicil_protocol::UserInput;
+
+use crate::skills::Skill;
+
+const PLUGIN: &str = "plugin://";
+const SKILL: &str = "skill://";
+
+/// What one message calls for, each thing once, in the order in which it is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mentions {
+    /// Files of skills.
+    pub skill_paths: Vec<String>,
+    /// Names of skills that come without a file.
+    pub skill_names: Vec<String>,
+    /// Ids of plugins.
+    pub plugins: Vec<String>,
+}
+
+impl Mentions {
+    pub fn of(input: &[UserInput]) -> Self {
+        let mut mentions = Self::default();
+        let mut named = Vec::new();
+        for input in input {
+            match input {
+                UserInput::Skill { name, path } => {
+                    mentions.add_skill_path(path);
+                    named.push(name.as_str());
+                }
+                UserInput::Mention { path, .. } => mentions.add_plugin(path),
+                UserInput::Text { text, .. } => mentions.read(text),
+                UserInput::Image { .. } | UserInput::LocalImage { .. } | UserInput::Unrecognized(_) => {}
+            }
+        }
+        // An input says which of that name is meant, or that it is none that we know.
+        mentions.skill_names.retain(|name| !named.contains(&name.as_str()));
+        mentions
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.skill_paths.is_empty() && self.skill_names.is_empty() && self.plugins.is_empty()
+    }
+
+    /// The skills that are meant and turned on. A name that two of them share means neither: the model
+    /// sees both in its list. Looks at the disk to see through links.
+    pub fn choose<'s>(&self, skills: &'s [Skill]) -> Vec<&'s Skill> {
+        let on = || skills.iter().filter(|skill| skill.metadata.enabled);
+        let by_path = self.skill_paths.iter().filter_map(|path| {
+            let (named, real) = (Path::new(path), Path::new(path).canonicalize().ok());
+            let is_meant = |known: &Path| known == named || Some(known) == real.as_deref();
+            on().find(|skill| is_meant(Path::new(&skill.metadata.path)))
+        });
+        let by_name = self.skill_names.iter().filter_map(|name| {
+            let mut fitting = on().filter(|skill| skill.metadata.name == *name);
+            fitting.next().filter(|_| fitting.next().is_none())
+        });
+        let mut chosen: Vec<&Skill> = Vec::new();
+        for skill in by_path.chain(by_name) {
+            if !chosen.iter().any(|other| other.metadata.path == skill.metadata.path) {
+                chosen.push(skill);
+            }
+        }
+        chosen
+    }
+
+    fn read(&mut self, text: &str) {
+        let mut before = None;
+        for (at, letter) in text.char_indices() {
+            let rest = text.get(at + letter.len_utf8()..).unwrap_or_default();
+            match letter {
+                '$' if !before.is_some_and(is_of_word) => self.read_name(before, rest),
+                '@' if before == Some('[') => {
+                    if let Some((_, target)) = link(rest) {
+                        self.add_plugin(target);
+                    }
+                }
+                _ => {}
+            }
+            before = Some(letter);
+        }
+    }
+
+    fn read_name(&mut self, before: Option<char>, rest: &str) {
+        if let Some((_, target)) = link(rest).filter(|_| before == Some('[')) {
+            return self.add_skill_path(target);
+        }
+        let end = rest.find(|letter: char| !is_of_name(letter)).unwrap_or(rest.len());
+        let name = rest.get(..end).unwrap_or_default().trim_end_matches([':', '-']);
+        if !name.is_empty() {
+            add(&mut self.skill_names, name);
+        }
+    }
+
+    fn add_skill_path(&mut self, path: &str) {
+        add(&mut self.skill_paths, path.strip_prefix(SKILL).unwrap_or(path));
+    }
+
+    fn add_plugin(&mut self, path: &str) {
+        if let Some(id) = path.strip_prefix(PLUGIN) {
+            add(&mut self.plugins, id);
+        }
+    }
+}
+
+/// What `name](target)` says.
+fn link(rest: &str) -> Option<(&str, &str)> {
+    let end = rest.find(|letter: char| !is_of_name(letter))?;
+    let (name, rest) = rest.split_at(end);
+    let (target, _) = rest.strip_prefix("](")?.split_once(')')?;
+    (!name.is_empty()).then(|| (name, target.trim()))
+}
+
+fn add(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_owned());
+    }
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | ':')
+}
+
+/// `US$5` and `\$HOME` call for nothing.
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '$' | '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> UserInput {
+        UserInput::Text { text: text.to_owned(), text_elements: Vec::new() }
+    }
+
+    #[test]
+    fn what_a_text_calls_for() {
+        let check = |said: &str, names: &[&str], paths: &[&str], plugins: &[&str]| {
+            let found = Mentions::of(&[text(said)]);
+            assert_eq!(found.skill_names, names, "{said}");
+            assert_eq!(found.skill_paths, paths, "{said}");
+            assert_eq!(found.plugins, plugins, "{said}");
+        };
+        check("$mine do it", &["mine"], &[], &[]);
+        check("use $one, $two-b and $p:q: now. $one again", &["one", "two-b", "p:q"], &[], &[]);
+        check("($a) \"$b\" $c.", &["a", "b", "c"], &[], &[]);
+        check("US$5 costs a\\$b $$x $ $- nothing", &[], &[], &[]);
+        check(
+            "[$mine](/s/SKILL.md) and [$x](skill:///t/SKILL.md)",
+            &[],
+            &["/s/SKILL.md", "/t/SKILL.md"],
+            &[],
+        );
+        check("[@sample](plugin://sample@market) @sample", &[], &[], &["sample@market"]);
+        check("[$open](", &["open"], &[], &[]);
+        check("größe$ä $ü", &[], &[], &[]);
+        check("", &[], &[], &[]);
+    }
+
+    #[test]
+    fn an_input_decides_over_a_name() {
+        let skill = UserInput::Skill { name: "mine".into(), path: "/s/SKILL.md".into() };
+        let app = UserInput::Mention { name: "App".into(), path: "app://demo".into() };
+        let plugin = UserInput::Mention { name: "Sample".into(), path: "plugin://sample@m".into() };
+        let found = Mentions::of(&[text("$mine $other"), skill, app, plugin.clone(), plugin]);
+        assert_eq!(found.skill_names, ["other"]);
+        assert_eq!(found.skill_paths, ["/s/SKILL.md"]);
+        assert_eq!(found.plugins, ["sample@m"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! What a plugin brings along: skills, MCP servers, apps.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Table;
+
+use super::manifest::Manifest;
+use crate::small_file::read_text;
+
+const SKILLS: &str = "skills";
+const MCP_FILE: &str = ".mcp.json";
+const APP_FILE: &str = ".app.json";
+const MAX_BYTES: u64 = 256 << 10;
+
+/// The parts of a plugin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    /// Folders that hold its skills.
+    pub skill_roots: Vec<PathBuf>,
+    /// As `[mcp_servers.NAME]` would have them.
+    pub mcp_servers: BTreeMap<String, Table>,
+    /// Ids of connectors.
+    pub apps: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct McpFile {
+    #[serde(rename = "mcpServers", alias = "mcp_servers", default)]
+    servers: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct AppFile {
+    #[serde(default)]
+    apps: BTreeMap<String, AppEntry>,
+}
+
+#[derive(Deserialize)]
+struct AppEntry {
+    id: String,
+}
+
+impl Contents {
+    /// Looks into the plugin's folder. What cannot be read is logged and left out.
+    pub(crate) fn of(root: &Path, manifest: &Manifest) -> Self {
+        let usual = Some(root.join(SKILLS)).filter(|folder| folder.is_dir());
+        let mut skill_roots: Vec<_> = usual.into_iter().chain(manifest.skills.clone()).collect();
+        skill_roots.sort();
+        skill_roots.dedup();
+        let mcp_file = manifest.mcp_servers.clone().unwrap_or_else(|| root.join(MCP_FILE));
+        let app_file = manifest.apps.clone().unwrap_or_else(|| root.join(APP_FILE));
+        Self { skill_roots, mcp_servers: mcp_servers(root, &mcp_file), apps: apps(&app_file) }
+    }
+}
+
+fn mcp_servers(root: &Path, file: &Path) -> BTreeMap<String, Table> {
+    let Some(McpFile { servers }) = read(file) else { return BTreeMap::new() };
+    let usable = servers.into_iter().filter_map(|(name, server)| match table(root, server) {
+        Ok(table) => Some((name, table)),
+        Err(reason) => {
+            tracing::warn!("the MCP server {name} of {} is ignored: {reason}", file.display());
+            None
+        }
+    });
+    usable.collect()
+}
+
+/// An entry in the spelling of such files becomes one in that of our configuration.
+fn table(root: &Path, server: Value) -> Result<Table, String> {
+    let Value::Object(mut server) = server else { return Err("not an object".to_owned()) };
+    // The transport shows in the other keys.
+    server.remove("type");
+    server.retain(|_, value| !value.is_null());
+    if let Some(headers) = server.remove("headers") {
+        server.entry("http_headers").or_insert(headers);
+    }
+    if let Some(cwd) = server.get("cwd").and_then(Value::as_str) {
+        let cwd = root.join(cwd).to_string_lossy().into_owned();
+        server.insert("cwd".to_owned(), Value::String(cwd));
+    }
+    if !["command", "url"].iter().any(|key| server.get(*key).is_some_and(Value::is_string)) {
+        return Err("neither a command nor a url".to_owned());
+    }
+    Table::try_from(server).map_err(|error| error.to_string())
+}
+
+fn apps(file: &Path) -> Vec<String> {
+    let Some(AppFile { apps }) = read(file) else { return Vec::new() };
+    let mut ids: Vec<_> = apps.into_values().map(|app| app.id.trim().to_owned()).collect();
+    ids.retain(|id| !id.is_empty());
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
+    if !file.is_file() {
+        return None;
+    }
+    let text = read_text(file, MAX_BYTES).map_err(|error| error.to_string());
+    let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    value.inspect_err(|error| tracing::warn!("{} is ignored: {error}", file.display())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn servers_are_read_in_the_spelling_of_other_programs() {
+        let check = |server: Value, expected: Result<Value, &str>| {
+            let table = table(Path::new("/p"), server.clone()).map(|table| json!(table));
+            assert_eq!(
+                table.as_ref().map_err(String::as_str),
+                expected.as_ref().map_err(|reason| *reason),
+                "{server}"
+            );
+        };
+        check(json!({ "command": "x", "args": ["y"] }), Ok(json!({ "command": "x", "args": ["y"] })));
+        check(json!({ "type": "http", "url": "u", "env": null }), Ok(json!({ "url": "u" })));
+        check(
+            json!({ "url": "u", "headers": { "a": "b" } }),
+            Ok(json!({ "url": "u", "http_headers": { "a": "b" } })),
+        );
+        check(json!({ "command": "x", "cwd": "bin" }), Ok(json!({ "command": "x", "cwd": "/p/bin" })));
+        check(json!({ "args": [] }), Err("neither a command nor a url"));
+        check(json!("x"), Err("not an object"));
+    }
+}

@@ -1,0 +1,183 @@
+//! `.codex-plugin/plugin.json`: what a plugin says of itself.
+
+use std::path::{Component, Path, PathBuf};
+
+use codicil_protocol::{AbsolutePathBuf, PluginInterface};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::small_file::read_text;
+
+const FILE: &str = ".codex-plugin/plugin.json";
+const MAX_BYTES: u64 = 256 << 10;
+const MAX_PROMPTS: usize = 3;
+const MAX_PROMPT_CHARS: usize = 128;
+
+/// A manifest with its paths resolved. Paths that lead out of the plugin are dropped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// The folder's name when the manifest has none.
+    pub name: String,
+    pub description: Option<String>,
+    pub interface: Option<PluginInterface>,
+    pub(crate) skills: Option<PathBuf>,
+    pub(crate) mcp_servers: Option<PathBuf>,
+    pub(crate) apps: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Raw {
+    name: String,
+    description: Option<String>,
+    skills: Option<String>,
+    mcp_servers: Option<String>,
+    apps: Option<String>,
+    interface: Option<RawInterface>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawInterface {
+    display_name: Option<String>,
+    short_description: Option<String>,
+    long_description: Option<String>,
+    developer_name: Option<String>,
+    category: Option<String>,
+    capabilities: Vec<String>,
+    #[serde(alias = "websiteURL")]
+    website_url: Option<String>,
+    #[serde(alias = "privacyPolicyURL")]
+    privacy_policy_url: Option<String>,
+    #[serde(alias = "termsOfServiceURL")]
+    terms_of_service_url: Option<String>,
+    /// A text or a list of texts.
+    default_prompt: Value,
+    brand_color: Option<String>,
+    composer_icon: Option<String>,
+    logo: Option<String>,
+    screenshots: Vec<String>,
+}
+
+/// The manifest of the plugin in this folder. One that cannot be used is logged and counts as none.
+pub(crate) fn load(root: &Path) -> Option<Manifest> {
+    let path = root.join(FILE);
+    if !path.is_file() {
+        return None;
+    }
+    let text = read_text(&path, MAX_BYTES).map_err(|error| error.to_string());
+    let raw = text.and_then(|text| serde_json::from_str::<Raw>(&text).map_err(|error| error.to_string()));
+    let raw = raw.inspect_err(|error| tracing::warn!("{} is ignored: {error}", path.display())).ok()?;
+    let named = Some(raw.name.trim().to_owned()).filter(|name| !name.is_empty());
+    let by_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned());
+    Some(Manifest {
+        name: named.or_else(by_folder)?,
+        description: raw.description,
+        interface: raw.interface.and_then(|interface| interface.resolve(root)),
+        skills: raw.skills.and_then(|given| below(root, &given)),
+        mcp_servers: raw.mcp_servers.and_then(|given| below(root, &given)),
+        apps: raw.apps.and_then(|given| below(root, &given)),
+    })
+}
+
+/// The name of the plugin whose root this folder is.
+pub(crate) fn plugin_at(folder: &Path) -> Option<String> {
+    load(folder).map(|manifest| manifest.name)
+}
+
+/// The name of the plugin that a folder belongs to.
+pub(crate) fn plugin_around(folder: &Path) -> Option<String> {
+    folder.ancestors().find_map(plugin_at)
+}
+
+impl RawInterface {
+    fn resolve(self, root: &Path) -> Option<PluginInterface> {
+        let file = |given: &String| below(root, given).and_then(AbsolutePathBuf::new);
+        let interface = PluginInterface {
+            display_name: self.display_name,
+            short_description: self.short_description,
+            long_description: self.long_description,
+            developer_name: self.developer_name,
+            category: self.category,
+            capabilities: self.capabilities,
+            website_url: self.website_url,
+            privacy_policy_url: self.privacy_policy_url,
+            terms_of_service_url: self.terms_of_service_url,
+            default_prompt: prompts(&self.default_prompt),
+            brand_color: self.brand_color,
+            composer_icon: self.composer_icon.as_ref().and_then(file),
+            logo: self.logo.as_ref().and_then(file),
+            screenshots: self.screenshots.iter().filter_map(file).collect(),
+        };
+        (interface != PluginInterface::default()).then_some(interface)
+    }
+}
+
+/// The prompts that fit where they are shown; `None` when there are none.
+fn prompts(given: &Value) -> Option<Vec<String>> {
+    let texts = match given {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().into_iter().collect::<Vec<_>>(),
+    };
+    let on_one_line = texts.into_iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let fitting = on_one_line.filter(|text| !text.is_empty() && text.chars().count() <= MAX_PROMPT_CHARS);
+    let prompts: Vec<_> = fitting.take(MAX_PROMPTS).collect();
+    (!prompts.is_empty()).then_some(prompts)
+}
+
+/// A path of the form `./…` that stays within `root`. Whether it is there is not looked at.
+pub(super) fn below(root: &Path, given: &str) -> Option<PathBuf> {
+    let path = Path::new(given.strip_prefix("./")?);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && path.components().next().is_some()).then(|| root.join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_stay_within_the_plugin() {
+        let check = |given: &str, expected: Option<&str>| {
+            assert_eq!(below(Path::new("/p"), given).as_deref(), expected.map(Path::new), "{given}");
+        };
+        check("./skills", Some("/p/skills"));
+        check("./a/b.png", Some("/p/a/b.png"));
+        check("./", None);
+        check("skills", None);
+        check("./../x", None);
+        check(".//etc", None);
+        check("/etc", None);
+    }
+
+    #[test]
+    fn prompts_are_few_and_short() {
+        let check = |given: Value, expected: Option<&[&str]>| {
+            let expected =
+                expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+            assert_eq!(prompts(&given), expected, "{given}");
+        };
+        check(json!("Do  a\nthing"), Some(&["Do a thing"]));
+        check(json!(["a", 1, " ", "b", "c", "d"]), Some(&["a", "b", "c"]));
+        check(json!(["x".repeat(129)]), None);
+        check(json!(null), None);
+        check(json!({ "a": 1 }), None);
+    }
+
+    #[test]
+    fn a_manifest_that_says_nothing_has_no_interface() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("sample");
+        std::fs::create_dir_all(root.join(".codex-plugin")).unwrap();
+        assert_eq!(load(&root), None);
+        std::fs::write(root.join(FILE), r#"{ "interface": { "logo": "../x" } }"#).unwrap();
+        let manifest = load(&root).unwrap();
+        assert_eq!((manifest.name.as_str(), manifest.interface), ("sample", None));
+        assert_eq!(plugin_around(&root.join("skills/x")).as_deref(), Some("sample"));
+        std::fs::write(root.join(FILE), "{").unwrap();
+        assert_eq!(load(&root), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Plugins: bundles of skills, MCP servers and apps, offered by marketplaces and copied into the home.
+//!
+//! A plugin is installed when its files are in the store *and* the configuration has an entry
+//! `[plugins."NAME@MARKETPLACE"]`; that entry also turns it on and off. Everything here blocks on the disk.
+
+mod contents;
+pub(crate) mod error;
+mod id;
+pub(crate) mod manifest;
+mod marketplace;
+mod store;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
+
+use codicil_config::{ConfigStore, Edit, EffectiveConfig, Feature, KeyPath, Plugin, Query};
+use codicil_protocol::{
+    AbsolutePathBuf, MarketplaceLoadErrorInfo, PluginAuthPolicy, PluginDetail, PluginInstallParams,
+    PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry, PluginReadParams,
+    PluginSource, PluginSummary, SkillMetadata, SkillSummary,
+};
+use serde_json::Value;
+use toml::Table;
+
+pub use self::{contents::Contents, error::PluginError, id::PluginId, manifest::Manifest};
+
+use self::{
+    marketplace::{Marketplace, Offer},
+    store::PluginStore,
+};
+use crate::skills::{
+    Switches,
+    roots::Homes,
+    scan::{Root, RootKind, scan},
+};
+
+/// Finds, installs and removes plugins. Clones are the same.
+#[derive(Clone)]
+pub struct Plugins(Arc<Inner>);
+
+struct Inner {
+    config: ConfigStore,
+    homes: Homes,
+    store: PluginStore,
+}
+
+/// A plugin that is installed and turned on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstalledPlugin {
+    pub id: PluginId,
+    pub manifest: Manifest,
+    pub contents: Contents,
+}
+
+impl InstalledPlugin {
+    /// What to call it when speaking to people.
+    pub fn display_name(&self) -> &str {
+        let shown = self.manifest.interface.as_ref().and_then(|interface| interface.display_name.as_deref());
+        shown.unwrap_or(&self.manifest.name)
+    }
+}
+
+/// A plugin as it is read: what clients are told, and the apps that somebody else has to look up.
+#[derive(Debug)]
+pub struct PluginRead {
+    pub detail: PluginDetail,
+    pub app_ids: Vec<String>,
+}
+
+/// What an installation leaves to be done.
+#[derive(Debug)]
+pub struct Installation {
+    pub auth_policy: PluginAuthPolicy,
+    pub app_ids: Vec<String>,
+}
+
+impl Plugins {
+    pub(crate) fn new(config: ConfigStore, homes: Homes) -> Self {
+        let store = PluginStore::new(&homes.server);
+        Self(Arc::new(Inner { config, homes, store }))
+    }
+
+    /// `plugin/list`, without what only a remote catalogue knows.
+    pub fn list(&self, params: &PluginListParams) -> PluginListResponse {
+        let mut listed = PluginListResponse {
+            marketplaces: Vec::new(),
+            marketplace_load_errors: Vec::new(),
+            remote_sync_error: None,
+            featured_plugin_ids: Vec::new(),
+        };
+        let Ok(configured) = self.configured() else { return listed };
+        let cwds = params.cwds.as_deref().unwrap_or_default();
+        let mut seen = HashSet::new();
+        for path in marketplace::discover(self.0.homes.user.as_deref(), cwds) {
+            let Some(absolute) = AbsolutePathBuf::new(&path) else { continue };
+            match marketplace::load(&path) {
+                Ok(market) => {
+                    listed.marketplaces.extend(self.entry(absolute, market, &configured, &mut seen))
+                }
+                Err(error) => listed.marketplace_load_errors.push(MarketplaceLoadErrorInfo {
+                    marketplace_path: absolute,
+                    message: error.to_string(),
+                }),
+            }
+        }
+        listed
+    }
+
+    /// `plugin/read`.
+    pub fn read(&self, params: &PluginReadParams) -> Result<PluginRead, PluginError> {
+        let configured = self.configured()?;
+        let market = marketplace::load(&params.marketplace_path)?;
+        let offer = find(&market, &params.plugin_name)?;
+        PluginId::new(&offer.name, &market.name)?;
+        let manifest = manifest::load(&offer.source).ok_or(PluginError::NoManifest)?;
+        let contents = Contents::of(&offer.source, &manifest);
+        let detail = PluginDetail {
+            summary: self.summary(offer, &market.name, &configured),
+            marketplace_path: params.marketplace_path.clone(),
+            description: manifest.description.clone(),
+            skills: self.skills(&contents),
+            apps: Vec::new(),
+            mcp_servers: contents.mcp_servers.keys().cloned().collect(),
+            marketplace_name: market.name,
+        };
+        Ok(PluginRead { detail, app_ids: contents.apps })
+    }
+
+    /// `plugin/install`: copies the plugin and turns it on.
+    pub fn install(&self, params: &PluginInstallParams) -> Result<Installation, PluginError> {
+        self.configured()?;
+        let market = marketplace::load(&params.marketplace_path)?;
+        let offer = find(&market, &params.plugin_name)?;
+        if offer.install_policy == PluginInstallPolicy::NotAvailable {
+            let (plugin, marketplace) = (offer.name.clone(), market.name.clone());
+            return Err(PluginError::NotAvailable { plugin, marketplace });
+        }
+        let id = PluginId::new(&offer.name, &market.name)?;
+        self.0.store.install(&id, &offer.source)?;
+        self.configure(&id, Some("enabled"), Value::Bool(true)).map_err(PluginError::Persist)?;
+        let installed = self.installed(&id).map(|plugin| plugin.contents.apps).unwrap_or_default();
+        Ok(Installation { auth_policy: offer.auth_policy.clone(), app_ids: installed })
+    }
+
+    /// `plugin/uninstall`: removes its files and its entry. One that is not there is removed already.
+    pub fn uninstall(&self, id: &PluginId) -> Result<(), PluginError> {
+        self.0.store.uninstall(id)?;
+        self.configure(id, None, Value::Null).map_err(PluginError::Clear)
+    }
+
+    /// The plugins of a configuration that are installed and turned on, in order of their ids. Whether
+    /// there are plugins at all is for the caller to know (`Feature::Plugins`).
+    pub fn enabled(&self, configured: &BTreeMap<String, Plugin>) -> Vec<InstalledPlugin> {
+        let on = configured.iter().filter(|(_, plugin)| plugin.enabled);
+        on.filter_map(|(id, _)| self.installed(&id.parse().ok()?)).collect()
+    }
+
+    /// The plugins that a thread in this directory has. Which are turned on is looked up anew; whether there
+    /// are plugins at all is the thread's own configuration's business.
+    pub fn at(&self, cwd: &Path, thread: &EffectiveConfig) -> Vec<InstalledPlugin> {
+        if !thread.features.enabled(Feature::Plugins) {
+            return Vec::new();
+        }
+        let now = self.0.config.load(&Query::at(cwd)).ok();
+        self.enabled(&now.as_ref().unwrap_or(thread).settings.plugins)
+    }
+
+    /// The MCP servers that plugins bring to a configuration, in the form of `[mcp_servers.NAME]`. A server
+    /// that the configuration has itself counts more and is left out here, as is the second of a name.
+    pub fn mcp_servers(&self, config: &EffectiveConfig) -> BTreeMap<String, Table> {
+        if !config.features.enabled(Feature::Plugins) {
+            return BTreeMap::new();
+        }
+        let own: HashSet<_> = config.mcp_servers().map(|(name, _)| name).collect();
+        let mut servers = BTreeMap::new();
+        for (name, table) in
+            self.enabled(&config.settings.plugins).into_iter().flat_map(|it| it.contents.mcp_servers)
+        {
+            if !own.contains(name.as_str()) {
+                servers.entry(name).or_insert(table);
+            }
+        }
+        servers
+    }
+
+    fn installed(&self, id: &PluginId) -> Option<InstalledPlugin> {
+        let root = self.0.store.root(id);
+        let manifest = manifest::load(&root)?;
+        let contents = Contents::of(&root, &manifest);
+        Some(InstalledPlugin { id: id.clone(), manifest, contents })
+    }
+
+    /// What the configuration says of plugins; refused when there are to be none.
+    fn configured(&self) -> Result<BTreeMap<String, Plugin>, PluginError> {
+        // A configuration that is broken is reported elsewhere; then nothing is installed.
+        let Ok(config) = self.0.config.load(&Query::default()) else { return Ok(BTreeMap::new()) };
+        match config.features.enabled(Feature::Plugins) {
+            true => Ok(config.settings.plugins),
+            false => Err(PluginError::Disabled),
+        }
+    }
+
+    fn configure(
+        &self,
+        id: &PluginId,
+        key: Option<&str>,
+        value: Value,
+    ) -> Result<(), codicil_config::WriteError> {
+        let id = id.to_string();
+        let keys = ["plugins", &id].into_iter().chain(key);
+        let path = KeyPath::from_keys(keys);
+        path.map_or(Ok(()), |path| self.0.config.edit(&[Edit::replace(path, value)]).map(drop))
+    }
+
+    /// Of two plugins with one id the first counts; a marketplace with nothing left is not shown.
+    fn entry(
+        &self,
+        path: AbsolutePathBuf,
+        market: Marketplace,
+        configured: &BTreeMap<String, Plugin>,
+        seen: &mut HashSet<String>,
+    ) -> Option<PluginMarketplaceEntry> {
+        let summaries = market.plugins.iter().map(|offer| self.summary(offer, &market.name, configured));
+        let plugins: Vec<_> = summaries.filter(|summary| seen.insert(summary.id.clone())).collect();
+        let interface = market.interface;
+        (!plugins.is_empty()).then_some(PluginMarketplaceEntry {
+            name: market.name,
+            path,
+            interface,
+            plugins,
+        })
+    }
+
+    fn summary(&self, offer: &Offer, market: &str, configured: &BTreeMap<String, Plugin>) -> PluginSummary {
+        let id = format!("{}@{market}", offer.name);
+        let entry = configured.get(&id);
+        let is_there = || id.parse().is_ok_and(|id| self.0.store.has(&id));
+        PluginSummary {
+            name: offer.name.clone(),
+            source: PluginSource::Local { path: offer.source.clone() },
+            installed: entry.is_some() && is_there(),
+            enabled: entry.is_some_and(|plugin| plugin.enabled),
+            install_policy: offer.install_policy.clone(),
+            auth_policy: offer.auth_policy.clone(),
+            interface: offer.interface(),
+            id,
+        }
+    }
+
+    fn skills(&self, contents: &Contents) -> Vec<SkillSummary> {
+        let config = self.0.config.load(&Query::default()).ok();
+        let switches = config.map(|config| Switches::new(&config.settings.skills.config)).unwrap_or_default();
+        let roots = contents.skill_roots.iter().map(|path| Root { path: path.clone(), kind: RootKind::User });
+        let found = roots.flat_map(|root| scan(&root).skills).map(|skill| skill.metadata);
+        let mut skills: Vec<_> = found.map(|skill| skill_summary(switches.is_on(&skill), skill)).collect();
+        skills.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
+        skills.dedup_by(|one, other| one.path == other.path);
+        skills
+    }
+}
+
+fn find<'m>(market: &'m Marketplace, name: &str) -> Result<&'m Offer, PluginError> {
+    let not_found = || PluginError::NotFound { plugin: name.to_owned(), marketplace: market.name.clone() };
+    market.plugins.iter().find(|offer| offer.name == name).ok_or_else(not_found)
+}
+
+fn skill_summary(enabled: bool, skill: SkillMetadata) -> SkillSummary {
+    let SkillMetadata { name, description, short_description, interface, path, .. } = skill;
+    SkillSummary { name, description, short_description, interface, path, enabled }
+}

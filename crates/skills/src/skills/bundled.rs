@@ -1,0 +1,95 @@
+//! The skills that come with the server. They live in the binary and are written to the home when skills
+//! are first looked for, so that a model can read them like any other.
+//!
+//! Only files that differ are written, and no other file of the folder is touched: another program that
+//! shares the home may keep its own skills there.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A file of a bundled skill.
+struct Bundled {
+    path: &'static str,
+    text: &'static str,
+}
+
+macro_rules! bundled {
+    ($($path:literal),* $(,)?) => {
+        &[$(Bundled { path: $path, text: include_str!(concat!("../../bundled/", $path)) }),*]
+    };
+}
+
+const FILES: &[Bundled] = bundled![
+    "install-skill/SKILL.md",
+    "install-skill/agents/openai.yaml",
+    "review-change/SKILL.md",
+    "review-change/agents/openai.yaml",
+    "write-skill/SKILL.md",
+    "write-skill/agents/openai.yaml",
+];
+
+/// Brings the folder up to date. A home that cannot be written has no bundled skills; that is no reason to
+/// fail anything else.
+pub(crate) fn install(folder: &Path) {
+    for file in FILES {
+        let path = folder.join(file.path);
+        if let Err(error) = write_if_different(&path, file.text) {
+            tracing::warn!("a bundled skill cannot be written to {}: {error}", path.display());
+            return;
+        }
+    }
+}
+
+fn write_if_different(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let temporary = temporary_beside(path);
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+}
+
+/// Its name is the process's own: two servers that start at once do not write the same file.
+fn temporary_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skills::scan::{Root, RootKind, scan};
+
+    #[test]
+    fn the_bundled_skills_are_well_formed() {
+        let home = tempfile::tempdir().unwrap();
+        install(home.path());
+        let found = scan(&Root { path: home.path().to_owned(), kind: RootKind::System });
+        let names: Vec<_> = found.skills.iter().map(|skill| skill.metadata.name.as_str()).collect();
+        assert_eq!(names, ["install-skill", "review-change", "write-skill"]);
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+        assert!(found.skills.iter().all(|skill| skill.metadata.interface.is_some()));
+    }
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        install(home.path());
+        let (kept, changed) = (home.path().join(FILES[0].path), home.path().join(FILES[2].path));
+        fs::write(&changed, "old").unwrap();
+        fs::write(home.path().join("other"), "mine").unwrap();
+        let before = fs::metadata(&kept).unwrap().modified().unwrap();
+
+        install(home.path());
+
+        assert_eq!(fs::metadata(&kept).unwrap().modified().unwrap(), before);
+        assert_eq!(fs::read_to_string(&changed).unwrap(), FILES[2].text);
+        assert_eq!(fs::read_to_string(home.path().join("other")).unwrap(), "mine");
+        let left = fs::read_dir(changed.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 2, "no temporary file is left");
+    }
+}

@@ -1,0 +1,201 @@
+//! One `SKILL.md`: front matter between two lines of dashes, then the instructions.
+
+use std::{io, path::Path};
+
+use codicil_protocol::{SkillMetadata, SkillScope};
+use serde_json::Value;
+
+use super::{
+    interface::Details,
+    yaml::{self, YamlError},
+};
+use crate::small_file::read_head;
+
+pub(crate) const FILE_NAME: &str = "SKILL.md";
+
+/// How far into a file its front matter may reach.
+const MAX_FRONT_MATTER_BYTES: u64 = 64 << 10;
+/// How much of a skill's instructions is read.
+pub(crate) const MAX_BODY_BYTES: u64 = 256 << 10;
+
+const MAX_NAME_CHARS: usize = 64;
+pub(crate) const MAX_TEXT_CHARS: usize = 1024;
+
+/// A skill that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skill {
+    /// As clients see it. Whether it is enabled depends on who asks.
+    pub metadata: SkillMetadata,
+    /// Whether the model may choose it without being asked to.
+    pub implicit: bool,
+}
+
+/// Why a file is no skill. The sentences are for people.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SkillFileError {
+    #[error("failed to read file: {0}")]
+    Read(#[from] io::Error),
+    #[error("missing YAML frontmatter delimited by ---")]
+    NoFrontMatter,
+    #[error("frontmatter is not UTF-8")]
+    NotText,
+    #[error("invalid YAML: {0}")]
+    Yaml(#[from] YamlError),
+    #[error("missing field `{0}`")]
+    Missing(&'static str),
+    #[error("invalid {field}: exceeds maximum length of {max} characters")]
+    TooLong { field: &'static str, max: usize },
+}
+
+/// Reads the head of a skill file and what stands beside it.
+pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> Result<Skill, SkillFileError> {
+    let head = head(path)?;
+    let front = yaml::parse(front_matter(&head)?)?;
+    let name = match line(front.get("name")) {
+        Some(name) => name,
+        None => folder_name(path).ok_or(SkillFileError::Missing("name"))?,
+    };
+    let name = within(name, "name", MAX_NAME_CHARS)?;
+    let description = line(front.get("description")).ok_or(SkillFileError::Missing("description"))?;
+    let short = line(front.get("metadata").and_then(|metadata| metadata.get("short-description")));
+    let details = Details::beside(path);
+    let metadata = SkillMetadata {
+        name: namespace.map(|plugin| format!("{plugin}:{name}")).unwrap_or(name),
+        description: within(description, "description", MAX_TEXT_CHARS)?,
+        short_description: short
+            .map(|text| within(text, "metadata.short-description", MAX_TEXT_CHARS))
+            .transpose()?,
+        interface: details.interface,
+        dependencies: details.dependencies,
+        path: path.to_string_lossy().into_owned(),
+        scope,
+        enabled: true,
+    };
+    Ok(Skill { metadata, implicit: details.implicit })
+}
+
+/// The instructions of a skill, without its front matter. Cut when they are too long.
+pub(crate) fn body(path: &Path) -> io::Result<String> {
+    let bytes = read_head(path, MAX_BODY_BYTES)?;
+    let was_cut = bytes.len() as u64 == MAX_BODY_BYTES;
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if let Some(rest) = after_front_matter(&text) {
+        text = rest.to_owned();
+    }
+    if was_cut {
+        text.push_str("\n[The file goes on; read the rest of it if you need it.]");
+    }
+    Ok(text)
+}
+
+/// A text on one line, without what does not show; `None` when nothing is left.
+pub(crate) fn line(value: Option<&Value>) -> Option<String> {
+    let words: Vec<_> = value?.as_str()?.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+fn head(path: &Path) -> Result<String, SkillFileError> {
+    match String::from_utf8(read_head(path, MAX_FRONT_MATTER_BYTES)?) {
+        Ok(text) => Ok(text),
+        // The limit may have cut a letter in two, and what follows the front matter may be anything.
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            bytes.truncate(valid);
+            String::from_utf8(bytes).map_err(|_| SkillFileError::NotText)
+        }
+    }
+}
+
+fn front_matter(text: &str) -> Result<&str, SkillFileError> {
+    let (front, _) = split(text).ok_or(SkillFileError::NoFrontMatter)?;
+    if front.trim().is_empty() { Err(SkillFileError::NoFrontMatter) } else { Ok(front) }
+}
+
+fn after_front_matter(text: &str) -> Option<&str> {
+    split(text).map(|(_, rest)| rest)
+}
+
+/// What is between the first two lines of dashes, and what is behind them.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches('\u{feff}');
+    let is_dashes = |line: &str| line.trim() == "---";
+    let (first, rest) = text.split_once('\n')?;
+    if !is_dashes(first) {
+        return None;
+    }
+    let mut end = 0;
+    for line in rest.split_inclusive('\n') {
+        if is_dashes(line) {
+            return Some((rest.get(..end)?, rest.get(end + line.len()..)?));
+        }
+        end += line.len();
+    }
+    None
+}
+
+fn folder_name(path: &Path) -> Option<String> {
+    let name = path.parent()?.file_name()?.to_string_lossy();
+    line(Some(&Value::String(name.into_owned())))
+}
+
+fn within(text: String, field: &'static str, max: usize) -> Result<String, SkillFileError> {
+    match text.chars().count() {
+        length if length > max => Err(SkillFileError::TooLong { field, max }),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &[u8]) -> (tempfile::TempDir, Result<Skill, SkillFileError>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my-skill").join(FILE_NAME);
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let skill = read(&path, SkillScope::User, None);
+        (folder, skill)
+    }
+
+    #[test]
+    fn a_file_says_its_name_and_what_it_is_for() {
+        let check = |text: &str, name: &str, description: &str| {
+            let skill = written(text.as_bytes()).1.expect(text).metadata;
+            assert_eq!((skill.name.as_str(), skill.description.as_str()), (name, description), "{text}");
+        };
+        check("---\nname: a\ndescription: b\n---\nbody", "a", "b");
+        check("\u{feff}---\r\nname: a\r\ndescription: b\r\n---\r\nbody", "a", "b");
+        check("---\ndescription: >\n  b\n  c\n---", "my-skill", "b c");
+        check("--- \nname:  ' a  b '\ndescription: b\n---\n", "a b", "b");
+    }
+
+    #[test]
+    fn a_file_that_is_no_skill_says_why() {
+        let check = |text: &[u8], reason: &str| {
+            let error = written(text).1.expect_err("no skill").to_string();
+            assert!(error.contains(reason), "{}: {error}", String::from_utf8_lossy(text));
+        };
+        check(b"no front matter", "missing YAML frontmatter");
+        check(b"", "missing YAML frontmatter");
+        check(b"---\n---\n", "missing YAML frontmatter");
+        check(b"---\nname: a\n", "missing YAML frontmatter");
+        check(b"---\nname: a\n---\n", "missing field `description`");
+        check(b"---\nname: a: b\n---\n", "invalid YAML");
+        check(b"\xff\xfe---\n", "missing YAML frontmatter");
+        check(format!("---\nname: {}\ndescription: d\n---\n", "x".repeat(65)).as_bytes(), "invalid name");
+        check(format!("---\ndescription: {}\n---\n", "x".repeat(1025)).as_bytes(), "invalid description");
+        check(format!("---\ndescription: d\nx: {}\n---\n", "x".repeat(70_000)).as_bytes(), "missing YAML");
+    }
+
+    #[test]
+    fn instructions_come_without_the_front_matter() {
+        let (folder, skill) = written(b"---\ndescription: d\n---\n\n# Title\n---\nrest\n");
+        assert_eq!(body(Path::new(&skill.unwrap().metadata.path)).unwrap(), "\n# Title\n---\nrest\n");
+        let long = folder.path().join("long");
+        std::fs::write(&long, "y".repeat(300 << 10)).unwrap();
+        let text = body(&long).unwrap();
+        assert!(text.len() < 260 << 10 && text.ends_with("if you need it.]"));
+    }
+}

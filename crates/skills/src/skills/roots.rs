@@ -1,0 +1,79 @@
+//! Where skills are looked for, from a working directory.
+//!
+//! | scope | folders |
+//! |---|---|
+//! | repo | `.agents/skills`, `.codicil/skills` and `.codex/skills` in the directory and above it, up to the root of its project |
+//! | user | `skills` in the server's home, `~/.agents/skills`, those of plugins, extra roots |
+//! | system | `skills/.system` in the server's home: the bundled ones |
+//! | admin | `skills` beside the system's `config.toml` |
+//!
+//! A project need not be trusted: a skill is a text that does nothing until somebody calls for it.
+
+use std::path::{Path, PathBuf};
+
+use codicil_config::EffectiveConfig;
+use codicil_protocol::ConfigLayerSource;
+
+use super::scan::{Root, RootKind};
+
+const IN_PROJECTS: [&str; 3] = [".agents/skills", ".codicil/skills", ".codex/skills"];
+
+/// The two homes of a person.
+#[derive(Clone, Debug)]
+pub(crate) struct Homes {
+    /// The server's: configuration, threads, skills.
+    pub server: PathBuf,
+    /// `~`; not everybody has one.
+    pub user: Option<PathBuf>,
+}
+
+impl Homes {
+    pub fn bundled_skills(&self) -> PathBuf {
+        self.server.join("skills/.system")
+    }
+}
+
+/// All roots for a directory but those of plugins. `config` is what holds there; without one the defaults do.
+pub(crate) fn roots(homes: &Homes, cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
+    let of_user =
+        [Some(homes.server.join("skills")), homes.user.as_ref().map(|home| home.join(".agents/skills"))];
+    let mut roots: Vec<_> = of_user.into_iter().flatten().map(|path| root(path, RootKind::User)).collect();
+    roots.push(root(homes.bundled_skills(), RootKind::System));
+    roots.extend(config.and_then(of_machine));
+    roots.extend(of_project(cwd, config));
+    roots
+}
+
+/// Without those that are there already; the first of them counts.
+pub(crate) fn distinct(roots: Vec<Root>) -> Vec<Root> {
+    let mut kept: Vec<(PathBuf, Root)> = Vec::with_capacity(roots.len());
+    for root in roots {
+        let real = root.path.canonicalize().unwrap_or_else(|_| root.path.clone());
+        if !kept.iter().any(|(other, _)| *other == real) {
+            kept.push((real, root));
+        }
+    }
+    kept.into_iter().map(|(_, root)| root).collect()
+}
+
+fn of_machine(config: &EffectiveConfig) -> Option<Root> {
+    let file = config.layers().enabled().find_map(|layer| match layer.source() {
+        ConfigLayerSource::System { file } => Some(file),
+        _ => None,
+    })?;
+    Some(root(file.parent()?.join("skills"), RootKind::Admin))
+}
+
+fn of_project(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
+    let top = match config.and_then(|config| config.project.as_ref()) {
+        Some(project) => project.root.as_path(),
+        None => cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd),
+    };
+    let folders = cwd.ancestors().take_while(|folder| folder.starts_with(top));
+    let paths = folders.flat_map(|folder| IN_PROJECTS.map(|skills| folder.join(skills)));
+    paths.map(|path| root(path, RootKind::Repo)).collect()
+}
+
+fn root(path: PathBuf, kind: RootKind) -> Root {
+    Root { path, kind }
+}

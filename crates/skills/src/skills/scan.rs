@@ -1,0 +1,152 @@
+//! Looking through one folder for skills, within bounds.
+//!
+//! Links are followed, because people keep skills in repositories and link them; a folder is looked at
+//! once, so a loop ends. Hidden folders are left alone. A skill below a plugin carries the plugin's name.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use codicil_protocol::{SkillErrorInfo, SkillScope};
+
+use super::file::{self, FILE_NAME, Skill};
+use crate::plugins::manifest;
+
+/// How far below its root a skill may be.
+const MAX_DEPTH: usize = 6;
+/// How many folders of a root are looked at.
+const MAX_FOLDERS: usize = 2000;
+/// How many names are looked at, so that a folder full of files costs little.
+const MAX_ENTRIES: usize = 50_000;
+
+/// A folder that holds skills.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Root {
+    pub path: PathBuf,
+    pub kind: RootKind,
+}
+
+/// Whose skills a root holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum RootKind {
+    Repo,
+    User,
+    System,
+    Admin,
+}
+
+impl RootKind {
+    pub fn scope(self) -> SkillScope {
+        match self {
+            Self::Repo => SkillScope::Repo,
+            Self::User => SkillScope::User,
+            Self::System => SkillScope::System,
+            Self::Admin => SkillScope::Admin,
+        }
+    }
+}
+
+/// What a root holds.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    pub skills: Vec<Skill>,
+    pub errors: Vec<SkillErrorInfo>,
+    /// Every folder that was looked at, by its real name.
+    pub folders: Vec<PathBuf>,
+    /// Size and time of each skill file, so that a change of its text is a change of the scan.
+    stamps: Vec<(u64, Option<SystemTime>)>,
+}
+
+impl Scan {
+    /// Whether there is no difference that anybody who uses skills would notice.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.skills, &self.errors, &self.stamps) == (&other.skills, &other.errors, &other.stamps)
+    }
+}
+
+/// Looks through a root. One that is not there holds nothing.
+pub(crate) fn scan(root: &Root) -> Scan {
+    let Ok(path) = root.path.canonicalize() else { return Scan::default() };
+    let mut walk = Walk {
+        kind: root.kind,
+        waiting: VecDeque::from([Folder { depth: 0, plugin: manifest::plugin_around(&path), path }]),
+        seen: HashSet::new(),
+        entries: 0,
+        found: Scan::default(),
+    };
+    while let Some(folder) = walk.waiting.pop_front() {
+        walk.visit(folder);
+    }
+    walk.found
+}
+
+struct Walk {
+    kind: RootKind,
+    waiting: VecDeque<Folder>,
+    seen: HashSet<PathBuf>,
+    entries: usize,
+    found: Scan,
+}
+
+struct Folder {
+    path: PathBuf,
+    depth: usize,
+    /// The plugin that it belongs to.
+    plugin: Option<String>,
+}
+
+impl Walk {
+    fn visit(&mut self, folder: Folder) {
+        if self.seen.len() == MAX_FOLDERS {
+            tracing::warn!(
+                "more than {MAX_FOLDERS} folders with skills; {} is left out",
+                folder.path.display()
+            );
+            self.waiting.clear();
+            return;
+        }
+        if !self.seen.insert(folder.path.clone()) {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(&folder.path) else { return };
+        let room = MAX_ENTRIES - self.entries;
+        let mut names: Vec<_> = entries.flatten().take(room).map(|entry| entry.file_name()).collect();
+        self.entries += names.len();
+        self.found.folders.push(folder.path.clone());
+        names.sort_unstable();
+        for name in names {
+            if name == FILE_NAME {
+                self.take(&folder.path.join(FILE_NAME), folder.plugin.as_deref());
+            } else if !name.to_string_lossy().starts_with('.') {
+                self.descend(&folder, folder.path.join(name));
+            }
+        }
+    }
+
+    fn descend(&mut self, folder: &Folder, path: PathBuf) {
+        let is_folder = fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if folder.depth == MAX_DEPTH || !is_folder {
+            return;
+        }
+        let Ok(path) = path.canonicalize() else { return };
+        let plugin = manifest::plugin_at(&path).or_else(|| folder.plugin.clone());
+        self.waiting.push_back(Folder { path, depth: folder.depth + 1, plugin });
+    }
+
+    fn take(&mut self, path: &Path, plugin: Option<&str>) {
+        // The real name is what the configuration refers to, whatever link led here.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let metadata = fs::metadata(&path).ok();
+        self.found.stamps.push(metadata.map_or((0, None), |file| (file.len(), file.modified().ok())));
+        match file::read(&path, self.kind.scope(), plugin) {
+            Ok(skill) => self.found.skills.push(skill),
+            Err(error) => self.found.errors.push(SkillErrorInfo {
+                path: path.to_string_lossy().into_owned(),
+                message: error.to_string(),
+            }),
+        }
+    }
+}

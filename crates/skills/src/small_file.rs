@@ -1,0 +1,63 @@
+//! Reading the small files that describe skills and plugins.
+//!
+//! They come from repositories of strangers: a pipe must not hold up the server, nor a huge file fill it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+/// The beginning of a regular file; links are followed.
+pub(crate) fn read_head(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A whole text file that is not larger than `max`.
+pub(crate) fn read_text(path: &Path, max: u64) -> io::Result<String> {
+    let bytes = read_head(path, max.saturating_add(1))?;
+    if bytes.len() as u64 > max {
+        let reason = format!("larger than {max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_regular_texts_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read_text(&path, 5).unwrap(), "12345");
+        assert_eq!(read_text(&path, 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_head(&path, 2).unwrap(), b"12");
+        assert_eq!(read_text(folder.path(), 5).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read_text(&path, 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert!(read_text(&pipe, 10).is_err());
+    }
+}
