@@ -141,13 +141,19 @@ impl<'a> Replay<'a> {
         let Some(at) = turn.and_then(|turn| self.turn(turn)) else { return Some(()) };
         let items = &mut self.turns.get_mut(at)?.items;
         let ids = self.item_ids.get_mut(at)?;
+        let is_input = json.starts_with("{\"type\":\"userMessage\"");
         let id = item_id(json);
-        // An item that is written again has changed since; it keeps its place.
         let from = ids.len().saturating_sub(REWRITTEN_WITHIN);
         let again = ids.iter().skip(from).position(|known| id.is_some() && *known == id);
-        match again.and_then(|again| items.get_mut(from + again)) {
-            Some(known) => *known = item,
-            None => {
+        match again.map(|again| from + again) {
+            // An item that is written again has changed since; it keeps its place.
+            Some(again) if !is_input => *items.get_mut(again)? = item,
+            again => {
+                // Input is written when it is taken and again when it is said, which is where it belongs.
+                if let Some(again) = again {
+                    ids.remove(again);
+                    items.remove(again);
+                }
                 ids.push(id);
                 items.push(item);
             }

@@ -101,7 +101,7 @@ impl ThreadActor {
     async fn on_command(&mut self, command: Command) {
         match command {
             Command::StartTurn(params, origin, reply) => self.on_start_turn(*params, origin, reply).await,
-            Command::Steer { input, expected, reply } => answer(reply, self.on_steer(input, &expected)),
+            Command::Steer { input, expected, reply } => answer(reply, self.on_steer(input, &expected).await),
             Command::Interrupt(reply) => self.on_interrupt(reply),
             Command::Compact(origin, reply) => self.on_compact(origin, reply).await,
             Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,

@@ -50,6 +50,9 @@ impl ThreadActor {
             (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
+        // What the model did not get to see is part of the turn all the same.
+        let unseen = std::mem::take(&mut active.steered);
+        self.take_steered(&active.id, unseen).await;
         self.end_turn_commands().await;
         self.kit.grants().end_turn();
         if active.kind == TurnKind::Review {

@@ -12,6 +12,7 @@ mod servers;
 mod shell;
 mod skills;
 mod state;
+mod steer;
 mod steps;
 mod turns;
 

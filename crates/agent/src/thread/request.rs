@@ -3,12 +3,8 @@
 use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 use codicil_skills::Mentions;
-use codicil_store::Record;
 
-use super::{
-    actor::ThreadActor,
-    turns::{context_record, stored_form, user_message},
-};
+use super::actor::ThreadActor;
 use crate::{
     error::TurnKind,
     step::{Ask, FollowUp},
@@ -39,27 +35,12 @@ impl ThreadActor {
             return Ask::Compact(Box::new(self.compaction_request(turn)));
         }
         self.say_first(turn).await;
-        for input in steered {
-            self.take_steered(turn, input).await;
-        }
+        self.take_steered(turn, steered).await;
         if !self.is_reviewing() {
             self.say_usage_again(turn);
         }
         let request = self.request(turn);
         Ask::Respond(Box::new(self.for_review(request)))
-    }
-
-    /// Input that arrived during the turn becomes a message of it.
-    async fn take_steered(&mut self, turn: &TurnId, input: Vec<UserInput>) {
-        let content = self.user_content(&input).await;
-        let item = user_message(input);
-        let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
-        records.push(Record::Item { turn_id: turn.clone(), item: stored_form(&item) });
-        if self.keep(records).await {
-            self.say_raw(turn, &content);
-            self.say_item(turn, &item);
-        }
-        self.state.remember(content);
     }
 
     pub(super) fn request(&mut self, turn: &TurnId) -> Request {

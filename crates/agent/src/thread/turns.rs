@@ -4,8 +4,8 @@ use codicil_config::Feature;
 use codicil_model::{Provider, Tools};
 use codicil_protocol::{
     AskForApproval, CodexErrorInfo, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted,
-    ItemStartedNotification, NonSteerableTurnKind, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, TurnStarted, TurnStartedNotification, TurnStatus, UserInput, rpc::RequestId,
+    ItemStartedNotification, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnError, TurnId,
+    TurnStartParams, TurnStarted, TurnStartedNotification, TurnStatus, UserInput, rpc::RequestId,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -42,8 +42,8 @@ pub(super) struct ActiveTurn {
     pub output_schema: Option<Arc<Value>>,
     /// What the turn was started with, until the model is asked about it.
     pub first: Option<FirstInput>,
-    /// Input that arrived meanwhile, for the next request.
-    pub steered: Vec<Vec<UserInput>>,
+    /// Messages that arrived meanwhile, for the next request. They are stored, and not said yet.
+    pub steered: Vec<ThreadItem>,
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
     /// Questions that nobody has answered yet.
@@ -151,14 +151,14 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
-        let result = match (check_input(&params.input), &mut self.active) {
-            (Err(error), _) => Err(error),
-            (Ok(()), Some(active)) => {
+        let result = match check_input(&params.input) {
+            Err(error) => Err(error),
+            Ok(()) if self.active.is_none() => return self.begin_turn(params, origin, reply).await,
+            Ok(()) => {
                 // It joins the turn that is running: two at once would speak over each other.
-                let joined = active.steer(std::mem::take(&mut params.input));
-                joined.map(|()| Announced::new(in_progress(active.id.clone())).0)
+                let joined = self.steer(std::mem::take(&mut params.input)).await;
+                joined.map(|turn| Announced::new(in_progress(turn)).0)
             }
-            (Ok(()), None) => return self.begin_turn(params, origin, reply).await,
         };
         answer(reply, result);
     }
@@ -339,23 +339,6 @@ impl ThreadActor {
         });
     }
 
-    pub(super) fn on_steer(
-        &mut self,
-        input: Vec<UserInput>,
-        expected: &TurnId,
-    ) -> Result<TurnId, ThreadError> {
-        if expected.is_empty() {
-            return Err(ThreadError::EmptyExpectedTurn);
-        }
-        let active = self.active.as_mut().ok_or(ThreadError::NothingToSteer)?;
-        if active.id != *expected {
-            return Err(ThreadError::OtherTurn { expected: expected.clone(), found: active.id.clone() });
-        }
-        check_input(&input)?;
-        active.steer(input)?;
-        Ok(active.id.clone())
-    }
-
     pub(super) fn on_interrupt(&mut self, reply: Reply<Announced<()>>) {
         match &mut self.active {
             Some(active) => {
@@ -378,27 +361,7 @@ impl ThreadActor {
     }
 }
 
-impl ActiveTurn {
-    fn steer(&mut self, input: Vec<UserInput>) -> Result<(), ThreadError> {
-        let kind = match self.kind {
-            TurnKind::Regular => {
-                self.steered.push(input);
-                return Ok(());
-            }
-            TurnKind::Review => NonSteerableTurnKind::Review,
-            TurnKind::Compact => NonSteerableTurnKind::Compact,
-            TurnKind::Shell => return Err(ThreadError::TurnRunning),
-        };
-        let error = TurnError {
-            message: format!("cannot steer a {} turn", self.kind.name()),
-            codex_error_info: Some(CodexErrorInfo::ActiveTurnNotSteerable { turn_kind: kind }),
-            additional_details: None,
-        };
-        Err(ThreadError::NotSteerable { kind: self.kind, error: Box::new(error) })
-    }
-}
-
-fn check_input(input: &[UserInput]) -> Result<(), ThreadError> {
+pub(super) fn check_input(input: &[UserInput]) -> Result<(), ThreadError> {
     if input.is_empty() {
         return Err(ThreadError::EmptyInput);
     }

@@ -1,7 +1,8 @@
 //! The driver and a whole turn: what every other test relies on.
 
-use codicil_protocol::{AgentMessageDelta, ItemCompleted, ThreadItem, TurnStatus};
+use codicil_protocol::{AgentMessageDelta, ItemCompleted, Thread, ThreadItem, TurnStatus, TurnSteer};
 use codicil_testkit::{App, Script};
+use serde_json::json;
 
 #[tokio::test]
 async fn an_interrupted_turn_is_stored_as_interrupted() {
@@ -49,4 +50,30 @@ async fn an_item_that_was_cut_off_has_a_time_of_completion_too() {
     let completed = app.until_where::<ItemCompleted>(|completed| is_message(&completed.item)).await;
     assert!(completed.completed_at_ms.is_some());
     app.rest().await;
+}
+
+/// What a client was told is taken must survive, even if the model never gets to see it.
+#[tokio::test]
+async fn input_of_a_running_turn_is_stored_when_it_is_taken() {
+    let mut app = App::start(Script::new().say("Let me look").hang()).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "Tidy the repo").await;
+    app.until::<AgentMessageDelta>().await;
+    let params = json!({ "threadId": thread.id, "expectedTurnId": turn.id,
+        "input": [{ "type": "text", "text": "And the tests" }] });
+    app.call::<TurnSteer>(serde_json::from_value(params).unwrap()).await;
+
+    let texts = |thread: &Thread| {
+        let items = thread.turns[0].items.iter().filter_map(|item| match item {
+            ThreadItem::UserMessage { content, .. } => Some(json!(content)[0]["text"].clone()),
+            _ => None,
+        });
+        items.collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&app.read(&thread).await), ["Tidy the repo", "And the tests"]);
+
+    app.interrupt(&turn).await;
+    let rest = app.rest().await;
+    assert!(rest.contains("← item/completed userMessage <And the tests>"), "{rest}");
+    assert_eq!(texts(&app.restart().await.read(&thread).await), ["Tidy the repo", "And the tests"]);
 }
