@@ -11,7 +11,7 @@ use crate::{
     Credentials, Event, EventStream, Limits, ModelError, Provider, ProviderConfig, ProviderContext, Request,
     WireApi,
     body::Body,
-    clients::client_for,
+    clients::http_client,
     endpoint::{configured_headers, endpoint},
     keys::Keys,
     status,
@@ -150,7 +150,7 @@ impl<D: Dialect> Shared<D> {
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);
         }
-        let client = client_for(&self.url, self.limits.connect).await?;
+        let client = http_client(&self.url, self.limits.connect).await?;
         let sending =
             client.post(self.url.clone()).headers(headers).body(reqwest::Body::wrap(body.to_stream())).send();
         let response = timeout_at(asked_at + self.limits.first_token, sending)

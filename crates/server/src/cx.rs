@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use codicil_accounts::Accounts;
 use codicil_agent::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
 
@@ -51,6 +52,10 @@ impl Cx {
 
     pub fn clients(&self) -> &Clients {
         &self.shared.clients
+    }
+
+    pub fn accounts(&self) -> &Accounts {
+        &self.shared.accounts
     }
 
     pub fn threads(&self) -> &Threads {

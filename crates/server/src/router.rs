@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{config, connection, models, policy, threads, turns},
+    handlers::{account, config, connection, models, policy, threads, turns},
     route::Router,
 };
 
@@ -58,7 +58,12 @@ pub fn router() -> Router {
         .on::<ConfigRequirementsRead>(config::requirements_read)
         .on::<CollaborationModeList>(models::collaboration_mode_list)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
-        .on::<PermissionProfileList>(policy::permission_profile_list);
+        .on::<PermissionProfileList>(policy::permission_profile_list)
+        .on::<AccountRead>(account::read)
+        .on::<AccountLoginStart>(account::login_start)
+        .on::<AccountLoginCancel>(account::login_cancel)
+        .on::<AccountLogout>(account::logout)
+        .on::<AccountRateLimitsRead>(account::rate_limits_read);
     unbuilt(built)
 }
 
@@ -90,10 +95,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
         .on::<McpServerStatusList>(not_built::<McpServerStatusList>)
         .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
-        .on::<AccountLoginStart>(not_built::<AccountLoginStart>)
-        .on::<AccountLoginCancel>(not_built::<AccountLoginCancel>)
-        .on::<AccountLogout>(not_built::<AccountLogout>)
-        .on::<AccountRateLimitsRead>(not_built::<AccountRateLimitsRead>)
         .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
         .on::<CommandExec>(not_built::<CommandExec>)
         .on::<CommandExecWrite>(not_built::<CommandExecWrite>)
@@ -101,7 +102,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<CommandExecResize>(not_built::<CommandExecResize>)
         .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
         .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
-        .on::<AccountRead>(not_built::<AccountRead>)
         .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
         .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
         .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)
