@@ -92,7 +92,7 @@ fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
 }
 
 /// The configuration is read when it is first needed, except that a strict start checks it.
-fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
+pub fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
     let cwd = env::current_dir().context("the current directory is gone")?;
     let mut flags = Flags::parse(&overrides.config, &cwd)?;
     for (names, on) in [(&overrides.enable, true), (&overrides.disable, false)] {

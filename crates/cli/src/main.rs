@@ -5,6 +5,7 @@ mod args;
 mod ending;
 mod export;
 mod logging;
+mod login;
 mod reindex;
 mod version;
 
@@ -17,7 +18,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("codicil: {error:#}");
             ExitCode::FAILURE
@@ -25,13 +26,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::AppServer(args) => app_server::run(cli.overrides, args),
-        Command::Reindex => reindex::run(),
+        Command::AppServer(args) => app_server::run(cli.overrides, args)?,
+        Command::Login(args) => return login::run(&cli.overrides, &args),
+        Command::Logout => login::logout(&cli.overrides)?,
+        Command::Reindex => reindex::run()?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
