@@ -131,6 +131,8 @@ impl Accounts {
         tokens: GivenTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
+        // Without an account of its own the token's counts, which has to be a token then.
+        let tokens = if tokens.account_id.is_empty() { tokens.checked()? } else { tokens };
         if let Some(expected) = settings.forced_workspace.as_ref()
             && tokens.account_id != *expected
         {

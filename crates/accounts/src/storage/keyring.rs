@@ -111,9 +111,16 @@ fn find(name: &str) -> Option<PathBuf> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{
+        fs,
+        os::unix::fs::PermissionsExt,
+        sync::{Mutex, PoisonError},
+    };
 
     use super::*;
+
+    /// A script that is being written cannot be run, and a child that starts meanwhile holds it open.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// A keyring that is a file beside a script.
     fn keyring(folder: &Path, script: &str) -> Keyring {
@@ -125,6 +132,7 @@ mod tests {
 
     #[test]
     fn credentials_go_to_the_keyring_and_come_back() {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let script = "echo \"$@\" >> calls\n\
             case $1 in store) cat > secret;; lookup) cat secret 2>/dev/null || exit 1;; clear) rm -f secret;; esac";
@@ -142,6 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let broken = keyring(folder.path(), "echo 'Cannot autolaunch D-Bus' >&2; exit 1");
         assert!(!broken.is_usable());
@@ -154,6 +163,7 @@ mod tests {
 
     #[test]
     fn a_keyring_that_hangs_is_given_up() {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = Command::new("sleep");
         command.arg("60").stdout(Stdio::piped()).stderr(Stdio::piped());
         let error = within(Duration::from_millis(20), command.spawn().unwrap()).unwrap_err();

@@ -8,6 +8,7 @@ mod export;
 mod flags;
 mod flood;
 mod killed;
+mod login;
 mod mutation;
 mod stdio;
 mod stories;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod account;
+mod account_tokens;
 mod envelope;
 mod failures;
 mod gate;
