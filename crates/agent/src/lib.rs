@@ -10,6 +10,7 @@
 mod audience;
 mod error;
 mod git;
+mod realtime;
 mod settings;
 mod step;
 mod surroundings;
@@ -20,6 +21,7 @@ mod world;
 
 pub use audience::{Answer, Audience, Question};
 pub use error::{ThreadError, TurnKind, check_review_target};
+pub use realtime::{Taken, Voice};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};
 pub use threads::{Opened, ThreadRead, Threads, Turns};

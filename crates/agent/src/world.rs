@@ -12,7 +12,7 @@ use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderCon
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError};
+use crate::{audience::Audience, error::ThreadError, realtime::Sessions};
 
 /// Configuration, store, models and clients. One for the process.
 pub struct World {
@@ -24,6 +24,8 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    /// Voice sessions of threads.
+    pub(crate) realtime: Sessions,
     shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, Connected>>,
 }
@@ -47,6 +49,7 @@ impl World {
             models,
             cwd,
             version,
+            realtime: Sessions::default(),
             shell: OnceCell::new(),
             providers: Mutex::default(),
         }
@@ -68,6 +71,15 @@ impl World {
     /// Reads files, so it is called where waiting is allowed.
     pub fn load_config(&self, query: &Query) -> Result<EffectiveConfig, ThreadError> {
         Ok(self.config.load(query)?)
+    }
+
+    /// What the configuration says of a provider, or what is built in.
+    pub(crate) fn provider_config(
+        &self,
+        id: &str,
+        config: &EffectiveConfig,
+    ) -> Result<ProviderConfig, ModelError> {
+        provider_config(id, config)
     }
 
     /// The provider with this id. Threads with the same configuration share it, and so its connections.

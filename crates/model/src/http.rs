@@ -240,7 +240,7 @@ pub(crate) fn user_agent(request: &Request) -> HeaderMap {
 }
 
 /// The beginning of an error's body, read with patience but not for ever.
-async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
+pub(crate) async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
     let mut text = Vec::new();
     let reading = async {
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

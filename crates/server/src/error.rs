@@ -88,6 +88,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::OtherTurn { .. }
             | ThreadError::NothingToInterrupt
             | ThreadError::NoElicitation
+            | ThreadError::NoRealtime(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Config(_)
             | ThreadError::Provider(_)

@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{account, config, connection, models, policy, threads, turns},
+    handlers::{account, config, connection, models, policy, realtime, threads, turns},
     route::Router,
 };
 
@@ -63,7 +63,11 @@ pub fn router() -> Router {
         .on::<AccountLoginStart>(account::login_start)
         .on::<AccountLoginCancel>(account::login_cancel)
         .on::<AccountLogout>(account::logout)
-        .on::<AccountRateLimitsRead>(account::rate_limits_read);
+        .on::<AccountRateLimitsRead>(account::rate_limits_read)
+        .on::<ThreadRealtimeStart>(realtime::start)
+        .on::<ThreadRealtimeAppendAudio>(realtime::append_audio)
+        .on::<ThreadRealtimeAppendText>(realtime::append_text)
+        .on::<ThreadRealtimeStop>(realtime::stop);
     unbuilt(built)
 }
 
@@ -87,10 +91,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<SkillsConfigWrite>(not_built::<SkillsConfigWrite>)
         .on::<PluginInstall>(not_built::<PluginInstall>)
         .on::<PluginUninstall>(not_built::<PluginUninstall>)
-        .on::<ThreadRealtimeStart>(not_built::<ThreadRealtimeStart>)
-        .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
-        .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
-        .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
         .on::<McpServerOauthLogin>(not_built::<McpServerOauthLogin>)
         .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
         .on::<McpServerStatusList>(not_built::<McpServerStatusList>)

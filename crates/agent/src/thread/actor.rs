@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use codicil_protocol::{Frame, Notice, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification};
+use codicil_protocol::{
+    Frame, Notice, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnError,
+};
 use codicil_store::Record;
 use tokio::sync::mpsc;
 
-use super::{Command, Elicitation, Reply, Snapshot, ThreadState, turns::ActiveTurn};
+use super::{Command, Elicitation, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
     step::{Outcome, Step},
@@ -78,6 +80,11 @@ impl ThreadActor {
             Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
             Command::Shell(command, reply) => self.on_shell(command, reply).await,
             Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            Command::Setup(reply) => {
+                let (config, settings) = (self.state.config.clone(), self.state.settings.clone());
+                answer(reply, Ok(ThreadSetup { config, settings }));
+            }
+            Command::Complain(error) => self.on_complaint(error),
             Command::Joined => self.state.usage_unsaid = true,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
@@ -98,6 +105,14 @@ impl ThreadActor {
             Elicitation::Ended => self.state.elicitations.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
         };
         Ok(self.state.elicitations)
+    }
+
+    /// An error that belongs to no turn has an id of its own, and does not disturb a turn that is running.
+    fn on_complaint(&mut self, error: TurnError) {
+        if self.active.is_none() {
+            self.set_status(ThreadStatus::SystemError);
+        }
+        self.report_error(&uuid::Uuid::now_v7().to_string().into(), error, false);
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -5,5 +5,6 @@ pub mod config;
 pub mod connection;
 pub mod models;
 pub mod policy;
+pub mod realtime;
 pub mod threads;
 pub mod turns;

@@ -12,6 +12,7 @@ mod malformed;
 mod mutation;
 mod order;
 mod params;
+mod realtime;
 mod threads;
 mod turns;
 mod unix;
