@@ -213,6 +213,11 @@ impl Accounts {
         Ok(self.save(&settings, Stored::of_tokens(tokens)).await?)
     }
 
+    /// Where the services of a ChatGPT account are, without a slash at its end.
+    pub async fn backend_url(&self) -> String {
+        self.settings_or_default().await.backend
+    }
+
     /// Ends sign-ins that wait, and waits for exchanges of tokens that are under way.
     pub async fn stop(&self) {
         self.0.stopping.cancel();

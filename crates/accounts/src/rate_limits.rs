@@ -27,7 +27,7 @@ impl Accounts {
         if !signed_in.is_chatgpt() {
             return Err(AccountError::NotChatgpt);
         }
-        let url = usage_url(&self.settings_or_default().await.backend);
+        let url = usage_url(&self.backend_url().await);
         let credentials = signed_in.credentials();
         let mut answer = ask(&url, &credentials).await.map_err(AccountError::RateLimits)?;
         if answer.status == 401 {
