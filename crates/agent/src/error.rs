@@ -49,6 +49,8 @@ pub enum ThreadError {
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
     InputTooLong { max: usize, actual: usize },
+    #[error("thread {0} does not support realtime conversation")]
+    NoRealtime(ThreadId),
     #[error("no active turn to steer")]
     NothingToSteer,
     #[error("expectedTurnId must not be empty")]

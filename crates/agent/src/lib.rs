@@ -13,6 +13,7 @@ mod clock;
 mod error;
 mod git;
 mod hooks;
+mod realtime;
 mod settings;
 mod step;
 mod surroundings;
@@ -24,6 +25,7 @@ mod world;
 
 pub use audience::{Answer, Audience, Question, Withdraw};
 pub use error::{ThreadError, TurnKind, check_review_target};
+pub use realtime::{Taken, Voice};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};
 pub use threads::{Opened, ThreadRead, Threads, Turns};

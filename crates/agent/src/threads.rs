@@ -373,6 +373,7 @@ impl Threads {
     /// Ends a thread and says so. False when it was not loaded.
     pub async fn unload(&self, id: &ThreadId) -> bool {
         let Some(handle) = self.lock().remove(id) else { return false };
+        self.0.world.realtime.end(id);
         // A thread that ended by itself has nothing more to end.
         let _ = handle.unload().await;
         self.say_status(id, ThreadStatus::NotLoaded);
@@ -391,6 +392,7 @@ impl Threads {
     pub async fn stop(&self) {
         let handles: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
         futures_util::future::join_all(handles.iter().map(ThreadHandle::unload)).await;
+        self.0.world.realtime.end_all().await;
         self.0.tasks.close();
         self.0.tasks.wait().await;
         self.0.world.mcp.shutdown().await;

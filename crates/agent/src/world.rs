@@ -15,7 +15,7 @@ use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError};
+use crate::{audience::Audience, error::ThreadError, realtime};
 
 /// Configuration, store, models and clients. One for the process.
 pub struct World {
@@ -33,6 +33,8 @@ pub struct World {
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
     pub(crate) terminals: Sessions,
+    /// Voice sessions of threads.
+    pub(crate) realtime: realtime::Sessions,
     shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, Connected>>,
 }
@@ -65,6 +67,7 @@ impl World {
             cwd,
             version,
             terminals: Sessions::default(),
+            realtime: realtime::Sessions::default(),
             shell: OnceCell::new(),
             providers: Mutex::default(),
         }
@@ -86,6 +89,15 @@ impl World {
     /// Reads files, so it is called where waiting is allowed.
     pub fn load_config(&self, query: &Query) -> Result<EffectiveConfig, ThreadError> {
         Ok(self.config.load(query)?)
+    }
+
+    /// What the configuration says of a provider, or what is built in.
+    pub(crate) fn provider_config(
+        &self,
+        id: &str,
+        config: &EffectiveConfig,
+    ) -> Result<ProviderConfig, ModelError> {
+        provider_config(id, config)
     }
 
     /// The provider with this id. Threads with the same configuration share it, and so its connections.

@@ -22,6 +22,10 @@ pub struct Cli {
 pub enum Command {
     /// Serve the app-server protocol, over standard input and output unless told otherwise.
     AppServer(AppServer),
+    /// Sign in: in a browser unless told otherwise.
+    Login(Login),
+    /// Sign out: forget the credentials that are stored.
+    Logout,
     /// Make the index of stored threads anew from their files.
     Reindex,
     /// Run a command as confined as an agent's commands are.
@@ -33,6 +37,26 @@ pub enum Command {
         #[arg(value_enum, default_value = "bash")]
         shell: Shell,
     },
+}
+
+/// How somebody signs in.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Login {
+    #[command(subcommand)]
+    pub action: Option<LoginAction>,
+    /// Sign in by typing a code in any browser, for a machine that has none.
+    #[arg(long, conflicts_with = "with_api_key")]
+    pub device_auth: bool,
+    /// Read an API key from standard input, as in `printenv OPENAI_API_KEY | codicil login --with-api-key`.
+    #[arg(long)]
+    pub with_api_key: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum LoginAction {
+    /// Say who is signed in. Exits with 1 when nobody is.
+    Status,
 }
 
 /// Changes to the configuration for this process only.

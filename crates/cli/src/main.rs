@@ -6,6 +6,7 @@ mod doctor;
 mod ending;
 mod export;
 mod logging;
+mod login;
 mod reindex;
 mod sandbox;
 mod version;
@@ -19,7 +20,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("codicil: {error:#}");
             ExitCode::FAILURE
@@ -27,15 +28,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::AppServer(args) => app_server::run(cli.overrides, args),
-        Command::Reindex => reindex::run(),
-        Command::Sandbox(args) => sandbox::run(&cli.overrides, &args),
-        Command::Doctor(args) => doctor::run(&cli.overrides, &args),
+        Command::AppServer(args) => app_server::run(cli.overrides, args)?,
+        Command::Login(args) => return login::run(&cli.overrides, &args),
+        Command::Logout => login::logout(&cli.overrides)?,
+        Command::Reindex => reindex::run()?,
+        Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
+        Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

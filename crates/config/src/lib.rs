@@ -68,7 +68,7 @@ pub use {
     home::{Home, SystemFiles},
     keypath::{KeyPath, KeyPathError},
     layers::{Layer, LayerStack},
-    limits::{CodicilSettings, Deadlines, Queues},
+    limits::{CodicilSettings, Deadlines, Login, Queues},
     overrides::Flags,
     project::Project,
     requirements::Requirements,

@@ -14,6 +14,11 @@
 //! requests = 128
 //! mailbox = 64
 //! outbox = 4096
+//!
+//! [codicil.login]                 # who signs people in
+//! issuer = "https://auth.example.com"
+//! client_id = "app"
+//! callback_port = 1455            # 0: any free port
 //! ```
 
 use std::{num::NonZeroU32, time::Duration};
@@ -28,6 +33,16 @@ pub struct CodicilSettings {
     pub announce_version: Option<String>,
     pub deadlines: Deadlines,
     pub queues: Queues,
+    pub login: Login,
+}
+
+/// Who signs people in, and where their browser comes back to. `None`: what is built in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Login {
+    pub issuer: Option<String>,
+    pub client_id: Option<String>,
+    pub callback_port: Option<u16>,
 }
 
 /// How long each phase of a turn may take before the turn ends with an error. Waiting for a person is not

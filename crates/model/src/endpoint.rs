@@ -5,6 +5,23 @@ use reqwest::Url;
 
 use crate::{Environment, ModelError, ProviderConfig, keys::sensitive};
 
+/// Where the vendor serves those who are signed in with ChatGPT instead of a key.
+const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
+
+/// The address of `path` for requests with a ChatGPT account, when it is another one: only the vendor's own
+/// provider has two, and not when it is told where to go.
+pub(crate) fn chatgpt_endpoint(
+    id: &str,
+    config: &ProviderConfig,
+    environment: &Environment,
+    path: &str,
+) -> Option<Url> {
+    let is_vendors = ProviderConfig::builtin(id).is_some_and(|builtin| builtin.requires_openai_auth);
+    let (_, variable) = config.default_base_url()?;
+    let is_elsewhere = config.base_url.is_some() || environment.get(variable).is_some();
+    (is_vendors && !is_elsewhere).then(|| Url::parse(&format!("{CHATGPT}{path}")).ok()).flatten()
+}
+
 /// The address of `path` at the provider.
 pub(crate) fn endpoint(
     id: &str,
@@ -57,4 +74,26 @@ pub(crate) fn configured_headers(
         headers.insert(key, sensitive(&value).ok_or_else(invalid)?);
     }
     Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_vendors_own_provider_has_an_address_for_accounts() {
+        let nothing = Environment::new(|_| None);
+        let openai = ProviderConfig::builtin("openai").unwrap();
+        let url = |id: &str, config: &ProviderConfig, environment: &Environment| {
+            chatgpt_endpoint(id, config, environment, "/responses").map(String::from)
+        };
+        let expected = Some("https://chatgpt.com/backend-api/codex/responses".to_owned());
+        assert_eq!(url("openai", &openai, &nothing), expected);
+        let moved = Environment::new(|name| (name == "OPENAI_BASE_URL").then(|| "http://x".to_owned()));
+        assert_eq!(url("openai", &openai, &moved), None);
+        let own = ProviderConfig { base_url: Some("http://x".to_owned()), ..openai.clone() };
+        assert_eq!(url("openai", &own, &nothing), None);
+        assert_eq!(url("mine", &openai, &nothing), None);
+        assert_eq!(url("anthropic", &ProviderConfig::builtin("anthropic").unwrap(), &nothing), None);
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
     WireApi,
     body::Body,
     clients::http_client,
-    endpoint::{configured_headers, endpoint},
+    endpoint::{chatgpt_endpoint, configured_headers, endpoint},
     keys::Keys,
     status,
     stream::{Deadlines, Decoder, HttpSource, Live},
@@ -59,6 +59,8 @@ pub(crate) struct HttpProvider<D> {
 struct Shared<D> {
     id: String,
     url: Url,
+    /// For requests with a ChatGPT account, when that is another one.
+    chatgpt_url: Option<Url>,
     headers: HeaderMap,
     limits: Limits,
     keys: Keys,
@@ -75,6 +77,7 @@ impl<D: Dialect> HttpProvider<D> {
         let shared = Shared {
             id: id.to_owned(),
             url: endpoint(id, config, &context.environment, D::PATH)?,
+            chatgpt_url: chatgpt_endpoint(id, config, &context.environment, D::PATH),
             headers: configured_headers(id, config, &context.environment)?,
             limits: config.limits(),
             keys: Keys::new(config, context),
@@ -150,9 +153,10 @@ impl<D: Dialect> Shared<D> {
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);
         }
-        let client = http_client(&self.url, self.limits.connect).await?;
+        let url = self.url_for(credentials);
+        let client = http_client(url, self.limits.connect).await?;
         let sending =
-            client.post(self.url.clone()).headers(headers).body(reqwest::Body::wrap(body.to_stream())).send();
+            client.post(url.clone()).headers(headers).body(reqwest::Body::wrap(body.to_stream())).send();
         let response = timeout_at(asked_at + self.limits.first_token, sending)
             .await
             .map_err(|_| ModelError::FirstTokenTimeout(self.limits.first_token))?
@@ -164,6 +168,11 @@ impl<D: Dialect> Shared<D> {
         let (parts, body) = response.into_parts();
         let text = error_text(body, self.limits.idle).await;
         Err(status::failure(parts.status, &parts.headers, &self.shown_url(), &text))
+    }
+
+    fn url_for(&self, credentials: Option<&Credentials>) -> &Url {
+        let has_account = credentials.is_some_and(|credentials| credentials.account_id.is_some());
+        self.chatgpt_url.as_ref().filter(|_| has_account).unwrap_or(&self.url)
     }
 
     fn read(&self, request: &Request, response: http::Response<reqwest::Body>, asked_at: Instant) -> Live {
@@ -231,7 +240,7 @@ pub(crate) fn user_agent(request: &Request) -> HeaderMap {
 }
 
 /// The beginning of an error's body, read with patience but not for ever.
-async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
+pub(crate) async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
     let mut text = Vec::new();
     let reading = async {
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

@@ -47,6 +47,21 @@ impl Keys {
         }
     }
 
+    /// A key that belongs to no account, for what accounts are not served.
+    pub async fn api_key(&self) -> Result<Option<Credentials>, ModelError> {
+        if let Some(key) = self.env_key.as_ref().and_then(|name| self.environment.get(name)) {
+            return Ok(Some(Credentials::api_key(key)));
+        }
+        if let Some(token) = &self.token {
+            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
+        }
+        let signed_in = match &self.auth {
+            Some(auth) => auth.credentials().await?,
+            None => None,
+        };
+        Ok(signed_in.filter(|credentials| credentials.account_id.is_none()))
+    }
+
     /// What to try after the provider refused.
     pub async fn refresh(&self, refused: Option<&Credentials>) -> Result<Option<Credentials>, ModelError> {
         match (&self.auth, refused) {

@@ -34,6 +34,7 @@ mod endpoint;
 mod http;
 mod keys;
 mod pairs;
+mod realtime;
 mod sse;
 mod status;
 mod stream;
@@ -53,6 +54,7 @@ pub use {
     history::{History, HistoryItem},
     instructions::Instructions,
     provider::{Environment, Provider, ProviderContext, connect},
+    realtime::{RealtimeRequest, RealtimeSocket, open_realtime},
     request::{Reasoning, Request},
     retry::RetryPolicy,
     scripted::{Script, ScriptError},

@@ -39,6 +39,9 @@ pub enum LoginAccountParams {
     #[experimental("account/login/start.chatgptAuthTokens")]
     ChatgptAuthTokens {
         access_token: Secret,
+        /// Clients of an earlier generation leave it out; it is in the token.
+        #[serde(default)]
+        #[schemars(!default)]
         chatgpt_account_id: String,
         /// Counts before the plan named in the token.
         chatgpt_plan_type: Option<String>,

@@ -13,7 +13,13 @@ use std::{
 use codicil_agent::{Answer, Audience, Question, Withdraw};
 use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
 
-use crate::{commands::Commands, outbox::Outbox, questions::Questions};
+use tokio::sync::oneshot;
+
+use crate::{
+    commands::Commands,
+    outbox::Outbox,
+    questions::{Asked, Questions},
+};
 
 /// A connection, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,7 +167,33 @@ impl Clients {
         let is_subscribed = |thread: &ThreadId| {
             rooms.subscribers.get(thread).is_some_and(|all| all.iter().any(|client| client.id == from))
         };
-        self.0.questions.answer(id, is_subscribed, answer);
+        let may_answer = |asked: &Asked| match asked {
+            Asked::Subscribers(thread) => is_subscribed(thread),
+            Asked::Clients(clients) => clients.contains(&from),
+        };
+        self.0.questions.answer(id, may_answer, answer);
+    }
+
+    /// Asks one client, or everyone when that one is gone. `None` when nobody is left.
+    pub fn ask_client(&self, first: ClientId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question> {
+        let rooms = self.read();
+        let greeted = |client: &&Arc<Client>| client.session().is_some();
+        let clients: Vec<_> = match rooms.clients.get(&first) {
+            Some(client) => vec![client],
+            None => rooms.clients.values().filter(greeted).collect(),
+        };
+        if clients.is_empty() {
+            return None;
+        }
+        let asked = Asked::Clients(clients.iter().map(|client| client.id).collect());
+        let (id, frame, answer) = self.0.questions.ask(asked, encode);
+        clients.iter().for_each(|client| client.ask(&frame));
+        Some(self.question(id, answer))
+    }
+
+    fn question(&self, id: RequestId, answer: oneshot::Receiver<Answer>) -> Question {
+        let withdraw = Withdrawal { id: id.clone(), clients: self.clone() };
+        Question { id, answer, withdraw: Withdraw(Box::new(withdraw)) }
     }
 
     pub fn count(&self) -> usize {
@@ -196,10 +228,9 @@ impl Audience for Clients {
 
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question {
         let rooms = self.read();
-        let (id, frame, answer) = self.0.questions.ask(thread, encode);
+        let (id, frame, answer) = self.0.questions.ask(Asked::Subscribers(thread.clone()), encode);
         rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
-        let withdraw = Withdrawal { id: id.clone(), clients: self.clone() };
-        Question { id, answer, withdraw: Withdraw(Box::new(withdraw)) }
+        self.question(id, answer)
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use codicil_accounts::Accounts;
 use codicil_agent::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
 
@@ -56,6 +57,10 @@ impl Cx {
 
     pub fn background(&self) -> &Background {
         &self.shared.background
+    }
+
+    pub fn accounts(&self) -> &Accounts {
+        &self.shared.accounts
     }
 
     pub fn threads(&self) -> &Threads {

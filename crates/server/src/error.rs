@@ -93,6 +93,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::NothingToInterrupt
             | ThreadError::NoElicitation
             | ThreadError::DynamicTools(_)
+            | ThreadError::NoRealtime(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Config(_)
             | ThreadError::Provider(_)

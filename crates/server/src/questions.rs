@@ -16,16 +16,25 @@ use codicil_agent::Answer;
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
 use tokio::sync::oneshot;
 
+use crate::clients::ClientId;
+
 #[derive(Debug, Default)]
 pub struct Questions {
     next_id: AtomicI64,
     pending: Mutex<HashMap<RequestId, Pending>>,
 }
 
+/// Who is asked, and so may answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Whoever is subscribed to a thread, also later on.
+    Subscribers(ThreadId),
+    Clients(Vec<ClientId>),
+}
+
 #[derive(Debug)]
 struct Pending {
-    /// Only the subscribers of this thread may answer.
-    thread: ThreadId,
+    asked: Asked,
     frame: Frame,
     reply: oneshot::Sender<Answer>,
 }
@@ -34,21 +43,21 @@ impl Questions {
     /// Notes a question and gives it an id; the caller sends the frame.
     pub fn ask(
         &self,
-        thread: &ThreadId,
+        asked: Asked,
         encode: &dyn Fn(&RequestId) -> Frame,
     ) -> (RequestId, Frame, oneshot::Receiver<Answer>) {
         let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
         let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
-        let pending = Pending { thread: thread.clone(), frame: frame.clone(), reply };
+        let pending = Pending { asked, frame: frame.clone(), reply };
         self.lock().insert(id.clone(), pending);
         (id, frame, answer)
     }
 
     /// Hands an answer to whoever asked. An answer to nothing, or a second one, is ignored.
-    pub fn answer(&self, id: &RequestId, may_answer: impl FnOnce(&ThreadId) -> bool, answer: Answer) {
+    pub fn answer(&self, id: &RequestId, may_answer: impl FnOnce(&Asked) -> bool, answer: Answer) {
         let mut pending = self.lock();
-        if pending.get(id).is_some_and(|question| may_answer(&question.thread))
+        if pending.get(id).is_some_and(|question| may_answer(&question.asked))
             && let Some(question) = pending.remove(id)
         {
             drop(pending);
@@ -65,7 +74,8 @@ impl Questions {
     /// The questions a new subscriber of a thread has to see, oldest first.
     pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
         let pending = self.lock();
-        let mut open: Vec<_> = pending.iter().filter(|(_, question)| question.thread == *thread).collect();
+        let concerns = |asked: &Asked| matches!(asked, Asked::Subscribers(of) if of == thread);
+        let mut open: Vec<_> = pending.iter().filter(|(_, question)| concerns(&question.asked)).collect();
         open.sort_by_key(|(id, _)| *id);
         open.into_iter().map(|(_, question)| question.frame.clone()).collect()
     }

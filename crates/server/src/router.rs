@@ -21,7 +21,8 @@ use crate::{
     cx::Cx,
     error::RpcError,
     handlers::{
-        apps, command_exec, config, connection, mcp, models, plugins, policy, skills, threads, turns,
+        account, apps, command_exec, config, connection, mcp, models, plugins, policy, realtime, skills,
+        threads, turns,
     },
     route::Router,
 };
@@ -74,7 +75,16 @@ pub fn router() -> Router {
         .on::<ConfigMcpServerReload>(mcp::reload)
         .on::<CollaborationModeList>(models::collaboration_mode_list)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
-        .on::<PermissionProfileList>(policy::permission_profile_list);
+        .on::<PermissionProfileList>(policy::permission_profile_list)
+        .on::<AccountRead>(account::read)
+        .on::<AccountLoginStart>(account::login_start)
+        .on::<AccountLoginCancel>(account::login_cancel)
+        .on::<AccountLogout>(account::logout)
+        .on::<AccountRateLimitsRead>(account::rate_limits_read)
+        .on::<ThreadRealtimeStart>(realtime::start)
+        .on::<ThreadRealtimeAppendAudio>(realtime::append_audio)
+        .on::<ThreadRealtimeAppendText>(realtime::append_text)
+        .on::<ThreadRealtimeStop>(realtime::stop);
     unbuilt(built)
 }
 
@@ -91,19 +101,10 @@ fn unbuilt(router: Router) -> Router {
         .on::<FsCopy>(not_built::<FsCopy>)
         .on::<FsWatch>(not_built::<FsWatch>)
         .on::<FsUnwatch>(not_built::<FsUnwatch>)
-        .on::<ThreadRealtimeStart>(not_built::<ThreadRealtimeStart>)
-        .on::<ThreadRealtimeAppendAudio>(not_built::<ThreadRealtimeAppendAudio>)
-        .on::<ThreadRealtimeAppendText>(not_built::<ThreadRealtimeAppendText>)
-        .on::<ThreadRealtimeStop>(not_built::<ThreadRealtimeStop>)
         .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
-        .on::<AccountLoginStart>(not_built::<AccountLoginStart>)
-        .on::<AccountLoginCancel>(not_built::<AccountLoginCancel>)
-        .on::<AccountLogout>(not_built::<AccountLogout>)
-        .on::<AccountRateLimitsRead>(not_built::<AccountRateLimitsRead>)
         .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
         .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
         .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
-        .on::<AccountRead>(not_built::<AccountRead>)
         .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
         .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
         .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)

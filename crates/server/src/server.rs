@@ -5,9 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use codicil_accounts::Accounts;
 use codicil_agent::{Threads, World};
 use codicil_config::ConfigStore;
-use codicil_model::ProviderContext;
+use codicil_model::{Environment, ProviderContext};
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -39,6 +40,8 @@ pub struct Shared {
     pub clients: Clients,
     pub router: Router,
     pub background: Background,
+    pub accounts: Accounts,
+    environment: Environment,
     threads: OnceLock<Threads>,
 }
 
@@ -52,11 +55,16 @@ impl Shared {
     /// to set up than the rest of the server.
     pub fn threads(&self) -> &Threads {
         self.threads.get_or_init(|| {
+            let models = ProviderContext {
+                auth: Some(Arc::new(self.accounts.clone())),
+                environment: self.environment.clone(),
+                ..ProviderContext::default()
+            };
             let world = World::new(
                 self.setup.config.clone(),
                 self.setup.store.clone(),
                 Arc::new(self.clients.clone()),
-                ProviderContext::default(),
+                models,
                 self.setup.cwd.clone(),
                 self.setup.announced_version.clone(),
             );
@@ -82,11 +90,18 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
+        Self::with_environment(setup, Environment::default())
+    }
+
+    /// The same, with other variables than those of the process.
+    pub fn with_environment(setup: Setup, environment: Environment) -> Self {
         let shared = Shared {
+            accounts: Accounts::new(setup.config.clone(), environment.clone()),
             setup,
             clients: Clients::default(),
             router: router(),
             background: Background::default(),
+            environment,
             threads: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
@@ -115,6 +130,10 @@ impl Server {
         self.shared.background.stop().await;
         if let Some(threads) = self.shared.threads.get() {
             threads.stop().await;
+        }
+        // Sign-ins end at once; tokens that are being exchanged are not thrown away lightly.
+        if tokio::time::timeout(crate::limits::FLUSH_TIME, self.shared.accounts.stop()).await.is_err() {
+            tracing::warn!("tokens were being exchanged when the server ended");
         }
     }
 }

@@ -2,15 +2,17 @@
 //!
 //! [`App`] is a server with a client and a home of its own, over any transport; a test tells its story
 //! with it. [`ModelServer`] is a model provider on loopback that answers as a [`Script`] says and remembers what
-//! it was asked. It belongs to tests: nothing of the product depends on it, but programs that use
-//! Codicil may test themselves with it too.
+//! it was asked; [`Issuer`] signs people in. All of it belongs to tests: nothing of the product depends on
+//! it, but programs that use Codicil may test themselves with it too.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod app;
+mod issuer;
 mod model;
 mod mutation;
 
 pub use app::{App, AppBuilder, Asked, Client, Pending, Process, Transport};
+pub use issuer::{Issuer, token, visit};
 pub use model::{ModelServer, Recorded, Reply, Script};
 pub use mutation::{Mutations, usable_id};

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
     Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
-    TurnId,
+    TurnError, TurnId,
 };
 use codicil_skills::SkillWatch;
 use codicil_store::Record;
 use tokio::sync::mpsc;
 
-use super::{Command, Elicitation, Reply, Snapshot, ThreadState, turns::ActiveTurn};
+use super::{Command, Elicitation, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
     step::{Outcome, Step},
@@ -108,6 +108,11 @@ impl ThreadActor {
             Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
             Command::Shell(command, reply) => self.on_shell(command, reply).await,
             Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            Command::Setup(reply) => {
+                let (config, settings) = (self.state.config.clone(), self.state.settings.clone());
+                answer(reply, Ok(ThreadSetup { config, settings }));
+            }
+            Command::Complain(error) => self.on_complaint(error),
             Command::Joined => self.state.usage_unsaid = true,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
@@ -134,6 +139,14 @@ impl ThreadActor {
             Elicitation::Ended => self.state.elicitations.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
         };
         Ok(self.state.elicitations)
+    }
+
+    /// An error that belongs to no turn has an id of its own, and does not disturb a turn that is running.
+    fn on_complaint(&mut self, error: TurnError) {
+        if self.active.is_none() {
+            self.set_status(ThreadStatus::SystemError);
+        }
+        self.report_error(&uuid::Uuid::now_v7().to_string().into(), error, false);
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -128,6 +128,7 @@ impl ThreadActor {
                 self.report_error(&id, error.clone(), false);
             }
         }
+        self.world.realtime.over(&self.state.id, &id);
         self.notify::<TurnCompleted>(&TurnCompletedNotification {
             thread_id: self.state.id.clone(),
             turn: Turn { id, items: Vec::new(), status, error },

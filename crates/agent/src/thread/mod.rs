@@ -19,7 +19,9 @@ mod turns;
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
-use codicil_protocol::{GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnId, TurnStartParams, UserInput};
+use codicil_protocol::{
+    GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{error::ThreadError, settings::Settings};
@@ -71,6 +73,13 @@ pub struct Snapshot {
     pub config: Arc<EffectiveConfig>,
 }
 
+/// What a thread was set up with.
+#[derive(Clone, Debug)]
+pub(crate) struct ThreadSetup {
+    pub config: Arc<EffectiveConfig>,
+    pub settings: Settings,
+}
+
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, ThreadError>>;
 
 /// Everything that can be asked of a thread.
@@ -87,6 +96,9 @@ pub(crate) enum Command {
     Rollback(u32, Reply<Announced<Thread>>),
     Shell(String, Reply<Announced<()>>),
     Snapshot(Reply<Snapshot>),
+    Setup(Reply<ThreadSetup>),
+    /// Something failed that is part of no turn.
+    Complain(TurnError),
     /// Somebody new listens.
     Joined,
     SetName(String, Reply<()>),
@@ -167,6 +179,15 @@ impl ThreadHandle {
 
     pub fn snapshot(&self) -> impl Future<Output = Result<Snapshot, ThreadError>> + use<> {
         self.ask(Command::Snapshot)
+    }
+
+    pub(crate) fn setup(&self) -> impl Future<Output = Result<ThreadSetup, ThreadError>> + use<> {
+        self.ask(Command::Setup)
+    }
+
+    /// Has the thread tell of something that failed outside a turn. One that is too busy has worse to tell.
+    pub(crate) fn complain(&self, error: TurnError) {
+        let _ = self.mailbox.try_send(Command::Complain(error));
     }
 
     /// Somebody new listens. A thread that is too busy to hear of it loses nothing.

@@ -337,6 +337,7 @@ impl ThreadActor {
             turn_id: turn.clone(),
             completed_at_ms: Some(unix_now_ms()),
         });
+        self.world.realtime.heard(&self.state.id, turn, item);
     }
 
     pub(super) fn on_interrupt(&mut self, reply: Reply<Announced<()>>) {

@@ -12,6 +12,7 @@ mod flags;
 mod flood;
 mod killed;
 mod leftovers;
+mod login;
 mod mutation;
 mod raw;
 mod sandbox;

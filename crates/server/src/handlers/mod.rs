@@ -1,5 +1,6 @@
 //! One module of handlers for each area of the protocol. The method name tells the file and the function.
 
+pub mod account;
 pub mod apps;
 pub mod command_exec;
 pub mod config;
@@ -8,6 +9,7 @@ pub mod mcp;
 pub mod models;
 pub mod plugins;
 pub mod policy;
+pub mod realtime;
 pub mod skills;
 pub mod threads;
 pub mod turns;

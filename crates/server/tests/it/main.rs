@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod account;
+mod account_tokens;
 mod command_exec;
 mod envelope;
 mod failures;
@@ -13,6 +15,7 @@ mod mutation;
 mod order;
 mod params;
 mod plugins;
+mod realtime;
 mod skills;
 mod threads;
 mod tools;

@@ -25,6 +25,7 @@ async fn missing_null_and_empty_params_are_the_same() {
         let empty = app.exchange(json!({ "id": 1, "method": method, "params": {} })).await;
         assert_eq!(missing.get("error").is_some(), empty.get("error").is_some(), "{method}");
     }
+    app.ignore_rest();
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ pub struct AppBuilder {
     pub(super) transport: Transport,
     script: Option<Script>,
     config: String,
+    provider: String,
     experimental: bool,
     opted_out: Vec<String>,
     silent: bool,
@@ -60,6 +61,13 @@ impl AppBuilder {
         self
     }
 
+    /// Adds keys to the table of the script's provider.
+    pub fn provider(mut self, toml: &str) -> Self {
+        self.provider.push_str(toml);
+        self.provider.push('\n');
+        self
+    }
+
     /// Leaves `initialize` to the test.
     pub fn uninitialized(mut self) -> Self {
         self.silent = true;
@@ -72,7 +80,7 @@ impl AppBuilder {
             Some(script) => Some(ModelServer::start(script).await),
             None => None,
         };
-        let home = Home::new(&self.config, model.as_ref().map(ModelServer::base_url));
+        let home = Home::new(&self.config, model.as_ref().map(ModelServer::base_url), &self.provider);
         let (host, wire) = Host::start(self.transport, &home).await;
         let client = self.greet(wire, &home).await;
         App { client, host, home, model, options: self, checks_script: true }

@@ -23,14 +23,15 @@ pub(super) struct Places {
 
 impl Home {
     /// Writes `config.toml`: the given keys and, if there is one, the model's provider.
-    pub fn new(config: &str, model_url: Option<String>) -> Self {
+    pub fn new(config: &str, model_url: Option<String>, provider: &str) -> Self {
         let root = tempfile::Builder::new().prefix("codicil-").tempdir().expect("a temporary directory");
         // Servers resolve links; names must be the same on both sides.
         let base = root.path().canonicalize().expect("the directory exists");
         let (home, workspace) = (base.join("home"), base.join("work"));
         fs::create_dir(&home).expect("the directory is new");
         fs::create_dir(&workspace).expect("the directory is new");
-        fs::write(home.join("config.toml"), configuration(config, model_url)).expect("the home is writable");
+        fs::write(home.join("config.toml"), configuration(config, model_url, provider))
+            .expect("the home is writable");
         Self { _root: root, home, workspace }
     }
 
@@ -43,7 +44,7 @@ impl Home {
     }
 }
 
-fn configuration(keys: &str, model_url: Option<String>) -> String {
+fn configuration(keys: &str, model_url: Option<String>, provider: &str) -> String {
     let Some(url) = model_url else { return keys.to_owned() };
     // Commands must not depend on the profile of whoever runs the test.
     let mut text =
@@ -53,7 +54,7 @@ fn configuration(keys: &str, model_url: Option<String>) -> String {
     let _ = write!(
         text,
         "\n[model_providers.mock]\nname = \"mock\"\nbase_url = \"{url}\"\nwire_api = \"responses\"\n\
-         request_max_retries = 0\nstream_max_retries = 0\n"
+         request_max_retries = 0\nstream_max_retries = 0\n{provider}"
     );
     text
 }

@@ -1,6 +1,7 @@
 //! What serves: this process or the real binary, and how a client reaches it.
 
 use codicil_config::{ConfigStore, Sources, SystemFiles};
+use codicil_model::Environment;
 use codicil_server::{PROTOCOL_VERSION, Server, Setup};
 use codicil_store::Store;
 
@@ -17,7 +18,7 @@ impl Host {
     pub async fn start(transport: Transport, home: &Home) -> (Self, Wire) {
         match transport {
             Transport::InMemory => {
-                let server = Server::new(setup(home));
+                let server = Server::with_environment(setup(home), Environment::new(|_| None));
                 let wire = Wire::in_memory(&server);
                 (Self::InProcess(server), wire)
             }

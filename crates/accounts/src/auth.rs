@@ -1,0 +1,66 @@
+//! What the requests of providers carry.
+
+use codicil_model::{Auth, AuthFuture, Credentials, ModelError};
+use codicil_protocol::{AuthMode, Secret};
+
+use crate::{accounts::Accounts, issuer::RefreshError, signed_in::SignedIn};
+
+impl Auth for Accounts {
+    fn credentials(&self) -> AuthFuture<'_> {
+        Box::pin(async {
+            let signed_in = self.usable().await.map_err(|error| unauthorized(&error))?;
+            Ok(signed_in.map(|signed_in| signed_in.credentials()))
+        })
+    }
+
+    fn refresh<'a>(&'a self, refused: &'a Credentials) -> AuthFuture<'a> {
+        Box::pin(async move {
+            let token = Secret::from(refused.token.expose().to_owned());
+            let fresh = self.other_than(token).await?.map(|signed_in| signed_in.credentials());
+            // The same again would be refused again.
+            Ok(fresh.filter(|fresh| fresh != refused))
+        })
+    }
+}
+
+impl Accounts {
+    /// The account, with tokens that are not known to be of no use.
+    pub async fn usable(&self) -> Result<Option<SignedIn>, RefreshError> {
+        let Some(current) = self.current().await else { return Ok(None) };
+        let now = jiff::Timestamp::now().as_second();
+        let stored = match current.mode {
+            AuthMode::Chatgpt => self.stored().await?,
+            _ => None,
+        };
+        if !stored.is_some_and(|stored| stored.needs_renewal(now)) {
+            return Ok(Some(current));
+        }
+        match self.renew(current.token.clone()).await {
+            Ok(renewed) => Ok(renewed),
+            Err(error @ RefreshError::Over(_)) => Err(error),
+            // An issuer that cannot be reached now is no reason not to try.
+            Err(error) => {
+                tracing::warn!("{error}");
+                Ok(Some(current))
+            }
+        }
+    }
+
+    /// The account with other credentials than those that were refused; `None` when there are none.
+    async fn other_than(&self, refused: Secret) -> Result<Option<SignedIn>, ModelError> {
+        if self.external().is_some() {
+            return self.ask_for_tokens(&refused).await.map_err(ModelError::Unauthorized);
+        }
+        match self.current().await {
+            Some(current) if current.token != refused => Ok(Some(current)),
+            Some(current) if current.is_chatgpt() => {
+                self.renew(refused).await.map_err(|error| unauthorized(&error))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn unauthorized(error: &RefreshError) -> ModelError {
+    ModelError::Unauthorized(error.to_string())
+}

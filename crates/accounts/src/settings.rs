@@ -1,0 +1,91 @@
+//! What the configuration and the environment say about accounts.
+
+use codicil_config::{ConfigError, ConfigStore, CredentialsStore, EffectiveConfig, Query};
+use codicil_model::{Environment, ProviderConfig};
+use codicil_protocol::ForcedLoginMethod;
+
+use crate::issuer::Issuer;
+
+const ISSUER: &str = "https://auth.openai.com";
+/// The public id under which programs of this family are known to that issuer.
+const CLIENT_ID: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
+const BACKEND: &str = "https://chatgpt.com/backend-api";
+/// The issuer sends browsers back to no other port.
+const CALLBACK_PORT: u16 = 1455;
+
+/// The settings that count now. Projects have no say in them: they are read without a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub store: CredentialsStore,
+    pub forced_method: Option<ForcedLoginMethod>,
+    pub forced_workspace: Option<String>,
+    /// Without a slash at its end.
+    pub backend: String,
+    pub issuer: Issuer,
+    pub callback_port: u16,
+    /// Whether the provider in use wants the account.
+    pub requires_openai_auth: bool,
+}
+
+impl Settings {
+    /// Reads files, so it is called where waiting is allowed.
+    pub fn load(config: &ConfigStore, environment: &Environment) -> Result<Self, ConfigError> {
+        Ok(Self::of(Some(&config.load(&Query::default())?), environment))
+    }
+
+    /// For what must work with a broken configuration too, which is reported elsewhere.
+    pub fn load_or_default(config: &ConfigStore, environment: &Environment) -> Self {
+        Self::load(config, environment).unwrap_or_else(|_| Self::of(None, environment))
+    }
+
+    fn of(config: Option<&EffectiveConfig>, environment: &Environment) -> Self {
+        let settings = config.map(|config| &config.settings);
+        let login = settings.map(|settings| settings.codicil.login.clone()).unwrap_or_default();
+        let variable = |names: &[&str]| names.iter().find_map(|name| environment.get(name));
+        let issuer = variable(&["CODICIL_LOGIN_ISSUER", "CODEX_APP_SERVER_LOGIN_ISSUER"]).or(login.issuer);
+        let client_id = variable(&["CODICIL_LOGIN_CLIENT_ID"]).or(login.client_id);
+        let backend = settings.and_then(|settings| settings.chatgpt_base_url.clone());
+        Self {
+            store: settings.and_then(|it| it.cli_auth_credentials_store).unwrap_or(CredentialsStore::File),
+            forced_method: settings.and_then(|settings| settings.forced_login_method.clone()),
+            forced_workspace: settings.and_then(|settings| settings.forced_chatgpt_workspace_id.clone()),
+            backend: backend_url(backend.as_deref().unwrap_or(BACKEND)),
+            issuer: Issuer::new(
+                issuer.as_deref().unwrap_or(ISSUER),
+                client_id.as_deref().unwrap_or(CLIENT_ID),
+                variable(&["CODEX_REFRESH_TOKEN_URL_OVERRIDE"]),
+            ),
+            callback_port: login.callback_port.unwrap_or(CALLBACK_PORT),
+            requires_openai_auth: config.is_none_or(requires_openai_auth),
+        }
+    }
+}
+
+/// The vendor's own hosts serve the backend below a path that people like to leave out.
+fn backend_url(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let is_vendors = ["https://chatgpt.com", "https://chat.openai.com"].contains(&url);
+    if is_vendors { format!("{url}/backend-api") } else { url.to_owned() }
+}
+
+fn requires_openai_auth(config: &EffectiveConfig) -> bool {
+    let id = config.settings.model_provider.as_deref().unwrap_or("openai");
+    let configured = config.model_providers().find(|(name, _)| *name == id);
+    let configured = configured.and_then(|(_, table)| table.clone().try_into::<ProviderConfig>().ok());
+    configured.or_else(|| ProviderConfig::builtin(id)).is_none_or(|provider| provider.requires_openai_auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backend_has_one_form() {
+        let check = |url: &str, expected: &str| assert_eq!(backend_url(url), expected);
+        check("https://chatgpt.com/", "https://chatgpt.com/backend-api");
+        check("https://chat.openai.com", "https://chat.openai.com/backend-api");
+        check("https://chatgpt.com/backend-api/", "https://chatgpt.com/backend-api");
+        check("http://127.0.0.1:9/backend-api", "http://127.0.0.1:9/backend-api");
+        check("http://127.0.0.1:9", "http://127.0.0.1:9");
+    }
+}

@@ -1,0 +1,60 @@
+//! One process at a time changes the credentials of a home.
+//!
+//! A refresh token can be used once. So whoever wants to use it takes this lock, reads the credentials
+//! again and keeps the lock until the new ones are written: the next one in line finds those.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use codicil_config::Home;
+use tokio::time::{Instant, sleep};
+
+use super::{StorageError, file::private};
+
+/// Longer than a refresh may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a lock that somebody else holds is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Held by whoever changes the credentials. The system lets go of it when the process ends.
+pub(crate) struct HomeLock {
+    _file: File,
+}
+
+impl HomeLock {
+    /// Waits for its turn.
+    pub async fn take(home: &Home) -> Result<Self, StorageError> {
+        let path = home.path().join(".auth.lock");
+        let file = open(home.clone(), path.clone()).await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(PAUSE).await,
+                Err(TryLockError::WouldBlock) => return Err(StorageError::Locked(home.path().to_path_buf())),
+                // Some network disks have no locks. Then everybody is on their own, as without this.
+                Err(TryLockError::Error(error)) => {
+                    tracing::debug!("{} cannot be locked: {error}", path.display());
+                    return Ok(Self { _file: file });
+                }
+            }
+        }
+    }
+}
+
+async fn open(home: Home, path: PathBuf) -> Result<File, StorageError> {
+    let opened = tokio::task::spawn_blocking({
+        let path = path.clone();
+        move || home.ensure().and_then(|()| create(&path))
+    });
+    let opened = opened.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    opened.map_err(|cause| StorageError::Write { path, cause })
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().create(true).write(true).truncate(false)).open(path)
+}

@@ -1,0 +1,287 @@
+//! One session, from the handshake to its end.
+
+use std::time::Duration;
+
+use codicil_model::{ModelError, RealtimeRequest, RealtimeSocket, open_realtime};
+use codicil_protocol::{
+    Notice, ThreadRealtimeError, ThreadRealtimeErrorNotification, ThreadRealtimeItemAdded,
+    ThreadRealtimeItemAddedNotification, ThreadRealtimeOutputAudioDelta,
+    ThreadRealtimeOutputAudioDeltaNotification, ThreadRealtimeStartParams, ThreadRealtimeStarted,
+    ThreadRealtimeStartedNotification, ThreadRealtimeTranscriptUpdated,
+    ThreadRealtimeTranscriptUpdatedNotification, TurnId, TurnStartParams, UserInput,
+};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_tungstenite::tungstenite::{Error, Message, error::ProtocolError};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Input, Voice,
+    dialect::Answer,
+    event::{self, Event, Handoff, Role},
+    say_closed,
+    settings::VoiceSettings,
+    transcript::Transcript,
+};
+use crate::thread::Origin;
+
+/// How long a provider may take to take a message, and to say goodbye.
+const SEND_TIME: Duration = Duration::from_secs(10);
+const CLOSE_TIME: Duration = Duration::from_secs(1);
+
+pub(super) struct Session {
+    voice: Voice,
+    settings: VoiceSettings,
+    /// The provider's id for the session.
+    id: String,
+    prompt: String,
+    origin: Origin,
+    inputs: mpsc::Receiver<Input>,
+    stop: CancellationToken,
+    transcript: Transcript,
+    handoff: Option<ActiveHandoff>,
+}
+
+/// A turn that the voice model waits for.
+struct ActiveHandoff {
+    id: String,
+    turn: TurnId,
+    answer: Answer,
+}
+
+/// How a session ended.
+enum End {
+    /// It never began; the reason has been told.
+    NotStarted,
+    Requested,
+    Failed,
+    ConnectionLost,
+}
+
+impl Session {
+    pub fn new(
+        voice: Voice,
+        params: ThreadRealtimeStartParams,
+        origin: Origin,
+        inputs: mpsc::Receiver<Input>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            settings: VoiceSettings::of(&voice.setup.config),
+            id: params.session_id.unwrap_or_else(|| voice.thread.id().to_string()),
+            prompt: params.prompt,
+            voice,
+            origin,
+            inputs,
+            stop,
+            transcript: Transcript::default(),
+            handoff: None,
+        }
+    }
+
+    /// Runs to the end. `over` is called before the end is said, so that a client that hears of it finds
+    /// the thread free.
+    pub async fn run(mut self, over: impl FnOnce()) {
+        let end = self.open_and_talk().await;
+        over();
+        let reason = match end {
+            End::NotStarted => return,
+            End::Requested => "requested",
+            End::Failed => "error",
+            End::ConnectionLost => "transport_closed",
+        };
+        say_closed(&self.voice.world, self.voice.thread.id(), reason);
+    }
+
+    async fn open_and_talk(&mut self) -> End {
+        let stop = self.stop.clone();
+        let opened = tokio::select! {
+            biased;
+            () = stop.cancelled() => return End::Requested,
+            opened = self.open() => opened,
+        };
+        let mut socket = match opened {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.say_error(error.to_string());
+                return End::NotStarted;
+            }
+        };
+        self.say::<ThreadRealtimeStarted>(&ThreadRealtimeStartedNotification {
+            thread_id: self.voice.thread.id().clone(),
+            session_id: Some(self.id.clone()),
+            version: self.settings.version(),
+        });
+        let end = self.talk(&mut socket).await;
+        // A provider that does not answer the goodbye is left alone.
+        let _ = timeout(CLOSE_TIME, socket.close(None)).await;
+        end
+    }
+
+    async fn open(&self) -> Result<RealtimeSocket, ModelError> {
+        let provider = self.voice.provider()?;
+        let mut headers = http::HeaderMap::new();
+        let mut set = |name: &'static str, value: &str| {
+            if let Ok(value) = http::HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        };
+        set("x-session-id", &self.id);
+        set("originator", &self.origin.name);
+        set("user-agent", &self.origin.user_agent);
+        let request = RealtimeRequest {
+            base_url: self.settings.base_url.clone(),
+            query: self.settings.dialect.query(self.settings.model.as_deref()),
+            headers,
+        };
+        let id = &self.voice.setup.settings.provider;
+        let mut socket = open_realtime(id, &provider, &self.voice.world.models, request).await?;
+        let hello = self.settings.dialect.session(&self.settings.instructions(&self.prompt));
+        send(&mut socket, &hello).await.map_err(ModelError::Disconnected)?;
+        Ok(socket)
+    }
+
+    async fn talk(&mut self, socket: &mut RealtimeSocket) -> End {
+        let stop = self.stop.clone();
+        loop {
+            let outgoing = tokio::select! {
+                biased;
+                () = stop.cancelled() => return End::Requested,
+                Some(input) = self.inputs.recv() => self.on_input(input),
+                message = socket.next() => match message {
+                    Some(Ok(Message::Text(text))) => match self.on_message(&text).await {
+                        Ok(()) => continue,
+                        Err(end) => return end,
+                    },
+                    Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
+                        return End::ConnectionLost;
+                    }
+                    Some(Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => {
+                        return End::ConnectionLost;
+                    }
+                    // Sound comes as text here; the rest is the connection's own business.
+                    Some(Ok(_)) => continue,
+                    Some(Err(error)) => return self.fail(error.to_string()),
+                },
+            };
+            for message in outgoing {
+                if let Err(error) = send(socket, &message).await {
+                    return self.fail(error);
+                }
+            }
+        }
+    }
+
+    /// What has to be sent for it.
+    fn on_input(&mut self, input: Input) -> Vec<Value> {
+        let dialect = self.settings.dialect;
+        match input {
+            Input::Audio(chunk) => vec![dialect.audio(&chunk.data)],
+            Input::Text(text) => dialect.text(&text),
+            Input::Said { turn, text } => {
+                let Some(handoff) = self.handoff.as_mut().filter(|handoff| handoff.turn == turn) else {
+                    return Vec::new();
+                };
+                let answer = std::mem::replace(&mut handoff.answer, Answer::More);
+                dialect.handoff_output(&handoff.id, &text, answer)
+            }
+            Input::TurnOver(turn) => match self.handoff.take_if(|handoff| handoff.turn == turn) {
+                Some(ActiveHandoff { id, answer: Answer::First, .. }) => dialect.handoff_without_output(&id),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    async fn on_message(&mut self, text: &str) -> Result<(), End> {
+        let thread_id = self.voice.thread.id().clone();
+        match event::read(text) {
+            None => {}
+            Some(Event::Audio(audio)) => {
+                let params = ThreadRealtimeOutputAudioDeltaNotification { thread_id, audio };
+                self.say::<ThreadRealtimeOutputAudioDelta>(&params);
+            }
+            Some(Event::Transcript { role, text }) => {
+                self.transcript.add(role, &text);
+                self.say_transcript(role, text);
+            }
+            Some(Event::Item(item)) => self.say_item(item),
+            Some(Event::Handoff(handoff)) => self.on_handoff(handoff).await,
+            Some(Event::Failed(message)) => return Err(self.fail(message)),
+        }
+        Ok(())
+    }
+
+    /// The agent takes over: what was said becomes the input of a turn, or of the one that is running.
+    async fn on_handoff(&mut self, handoff: Handoff) {
+        self.say_item(json!({
+            "type": "handoff_request",
+            "handoff_id": handoff.id,
+            "item_id": handoff.item_id,
+            "input_transcript": handoff.input_transcript,
+            "active_transcript": self.transcript.entries(),
+        }));
+        let asked = Some(handoff.input_transcript).filter(|text| !text.is_empty());
+        let Some(text) = self.transcript.take_text().or(asked) else { return };
+        let input = vec![UserInput::Text { text, text_elements: Vec::new() }];
+        match self.voice.thread.start_turn(self.turn(input), self.origin.clone()).await {
+            // What the thread says of the turn need not wait for anybody.
+            Ok(announced) => {
+                let turn = announced.answer.id;
+                self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: Answer::First });
+            }
+            Err(error) => self.say_error(format!("the agent could not take over: {error}")),
+        }
+    }
+
+    /// A turn with the settings that the thread has.
+    fn turn(&self, input: Vec<UserInput>) -> TurnStartParams {
+        TurnStartParams {
+            thread_id: self.voice.thread.id().clone(),
+            input,
+            cwd: None,
+            approval_policy: None,
+            approvals_reviewer: None,
+            sandbox_policy: None,
+            model: None,
+            service_tier: codicil_protocol::Patch::Missing,
+            effort: None,
+            summary: None,
+            personality: None,
+            output_schema: None,
+            collaboration_mode: None,
+        }
+    }
+
+    fn fail(&self, message: String) -> End {
+        self.say_error(message);
+        End::Failed
+    }
+
+    fn say_error(&self, message: String) {
+        let thread_id = self.voice.thread.id().clone();
+        self.say::<ThreadRealtimeError>(&ThreadRealtimeErrorNotification { thread_id, message });
+    }
+
+    fn say_item(&self, item: Value) {
+        let thread_id = self.voice.thread.id().clone();
+        self.say::<ThreadRealtimeItemAdded>(&ThreadRealtimeItemAddedNotification { thread_id, item });
+    }
+
+    fn say_transcript(&self, role: Role, text: String) {
+        let (thread_id, role) = (self.voice.thread.id().clone(), role.name().to_owned());
+        let params = ThreadRealtimeTranscriptUpdatedNotification { thread_id, role, text };
+        self.say::<ThreadRealtimeTranscriptUpdated>(&params);
+    }
+
+    fn say<N: Notice>(&self, params: &N::Params) {
+        self.voice.world.audience.notify::<N>(self.voice.thread.id(), params);
+    }
+}
+
+async fn send(socket: &mut RealtimeSocket, message: &Value) -> Result<(), String> {
+    match timeout(SEND_TIME, socket.send(Message::text(message.to_string()))).await {
+        Ok(sent) => sent.map_err(|error| error.to_string()),
+        Err(_) => Err("the provider takes no more messages".to_owned()),
+    }
+}

@@ -1,0 +1,155 @@
+//! A websocket to a provider, for voice sessions. What is said over it is its caller's business.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use reqwest::{Upgraded, Url};
+use tokio::time::timeout;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        handshake::{client::generate_key, derive_accept_key},
+        protocol::{Role, WebSocketConfig},
+    },
+};
+
+use crate::{
+    ModelError, ProviderConfig, ProviderContext,
+    clients::http_client,
+    endpoint::configured_headers,
+    http::error_text,
+    keys::{Keys, bearer},
+    status,
+};
+
+/// How long a provider may take to accept.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// The longest message of a provider; a second of sound has some 64 KB.
+const MAX_MESSAGE: usize = 16 << 20;
+
+/// An open connection.
+pub type RealtimeSocket = WebSocketStream<Upgraded>;
+
+/// What is asked of the provider besides being there.
+#[derive(Clone, Debug, Default)]
+pub struct RealtimeRequest {
+    /// In place of the provider's own.
+    pub base_url: Option<String>,
+    pub query: Vec<(&'static str, String)>,
+    pub headers: HeaderMap,
+}
+
+/// Connects to `…/realtime` of a provider. Needs a key: accounts are not served there.
+pub async fn open_realtime(
+    id: &str,
+    config: &ProviderConfig,
+    context: &ProviderContext,
+    request: RealtimeRequest,
+) -> Result<RealtimeSocket, ModelError> {
+    let key = Keys::new(config, context).api_key().await?;
+    let needed = || ModelError::Unauthorized("realtime conversation requires API key auth".to_owned());
+    let key = key.ok_or_else(needed)?;
+    let url = address(id, config, &request)?;
+    let mut headers = configured_headers(id, config, &context.environment)?;
+    headers.extend(request.headers);
+    bearer(&key, &mut headers);
+    let opening = upgrade(&url, headers, config.limits().connect);
+    let stream = timeout(HANDSHAKE, opening).await.map_err(|_| ModelError::Connect {
+        url: shown(&url),
+        cause: format!("no websocket within {} s", HANDSHAKE.as_secs()),
+    })??;
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE))
+        .max_write_buffer_size(4 * MAX_MESSAGE);
+    Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
+}
+
+/// The handshake is an HTTP request, so it goes the way of all others: same proxies, same certificates.
+async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result<Upgraded, ModelError> {
+    let key = generate_key();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    if let Ok(key) = HeaderValue::try_from(&key) {
+        headers.insert(header::SEC_WEBSOCKET_KEY, key);
+    }
+    let failed = |error: reqwest::Error| ModelError::Connect {
+        url: shown(url),
+        cause: error.without_url().to_string(),
+    };
+    let client = http_client(url, connect).await?;
+    let response = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
+    let (status, answered) = (response.status(), response.headers().clone());
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        let (_, body) = http::Response::from(response).into_parts();
+        let text = error_text(body, connect).await;
+        return Err(status::failure(status, &answered, &shown(url), &text));
+    }
+    let accepted = answered.get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+    if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
+        let cause = "the answer to the handshake is not that of a websocket".to_owned();
+        return Err(ModelError::Connect { url: shown(url), cause });
+    }
+    response.upgrade().await.map_err(failed)
+}
+
+fn address(id: &str, config: &ProviderConfig, request: &RealtimeRequest) -> Result<Url, ModelError> {
+    let default = || config.default_base_url().map(|(url, _)| url.to_owned());
+    let base = request.base_url.clone().or_else(|| config.base_url.clone()).or_else(default);
+    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
+    // The two schemes of a websocket are those of HTTP by other names.
+    let base = match base.split_once("://") {
+        Some(("ws", rest)) => format!("http://{rest}"),
+        Some(("wss", rest)) => format!("https://{rest}"),
+        _ => base,
+    };
+    let usable = |url: &Url| matches!(url.scheme(), "http" | "https");
+    let mut url = Url::parse(&base).ok().filter(usable).ok_or_else(|| {
+        // What stands before an @ may be a password.
+        let shown = base.rsplit('@').next().unwrap_or_default();
+        ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
+    })?;
+    url.set_path(&path(url.path()));
+    url.query_pairs_mut().extend_pairs(&request.query).extend_pairs(config.query_params.iter().flatten());
+    Ok(url)
+}
+
+/// Base URLs are written with and without the version, and some name the endpoint itself.
+fn path(base: &str) -> String {
+    match base.trim_end_matches('/') {
+        "" => "/v1/realtime".to_owned(),
+        whole if whole.ends_with("/realtime") => whole.to_owned(),
+        base => format!("{base}/realtime"),
+    }
+}
+
+/// The address without its query and its user, which may hold a key.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    // These fail for addresses that have no user anyway.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoint_is_found_however_the_base_is_written() {
+        let config = ProviderConfig::builtin("openai").unwrap();
+        let check = |base: Option<&str>, expected: &str| {
+            let query = vec![("intent", "x y".to_owned())];
+            let request =
+                RealtimeRequest { base_url: base.map(str::to_owned), query, ..RealtimeRequest::default() };
+            assert_eq!(address("openai", &config, &request).unwrap().as_str(), expected);
+        };
+        check(None, "https://api.openai.com/v1/realtime?intent=x+y");
+        check(Some("http://127.0.0.1:1"), "http://127.0.0.1:1/v1/realtime?intent=x+y");
+        check(Some("ws://127.0.0.1:1/v1/"), "http://127.0.0.1:1/v1/realtime?intent=x+y");
+        check(Some("wss://example.com/api/realtime?a=b"), "https://example.com/api/realtime?a=b&intent=x+y");
+    }
+}

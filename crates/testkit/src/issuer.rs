@@ -1,0 +1,298 @@
+//! An OAuth issuer on loopback, with the account backend that its tokens are for.
+//!
+//! It checks what a real one would check: the challenge against the verifier, that a code and a refresh
+//! token are used once, that a request to the backend carries the newest token. A test plays the person
+//! ([`sign_in`](Issuer::sign_in), [`type_code`](Issuer::type_code)) and makes things go wrong.
+
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+};
+
+/// The client that the issuer knows.
+const CLIENT_ID: &str = "codicil-test";
+/// What a person types in the device flow.
+const USER_CODE: &str = "ABCD-1234";
+
+/// A scripted issuer. Dropping it closes the port.
+pub struct Issuer {
+    address: String,
+    state: Arc<Mutex<State>>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    url: String,
+    /// Codes that wait to be exchanged: their challenge and where they may be used.
+    codes: HashMap<String, (String, String)>,
+    /// The refresh tokens that have been given out and not used.
+    refresh_tokens: HashSet<String>,
+    access_token: Option<String>,
+    tokens_given: u64,
+    refreshes: u64,
+    typed: bool,
+    /// Status and body for every request to `/oauth/token`, in place of tokens.
+    refusal: Option<(u16, Value)>,
+    requests: Vec<(String, String)>,
+}
+
+impl Issuer {
+    /// Starts at a free port of 127.0.0.1.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let state = Arc::new(Mutex::new(State { url: format!("http://{address}"), ..State::default() }));
+        let serving = tokio::spawn(serve(listener, state.clone()));
+        Self { address, state, serving }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Keys and a table for `config.toml` that send everything about accounts here, callbacks to any port.
+    pub fn config(&self) -> String {
+        let url = self.url();
+        format!(
+            "chatgpt_base_url = \"{url}/backend-api\"\n[codicil.login]\nissuer = \"{url}\"\n\
+             client_id = \"{CLIENT_ID}\"\ncallback_port = 0\n"
+        )
+    }
+
+    /// Plays the person who follows `auth_url` and agrees: the address that the browser is sent back to.
+    pub fn sign_in(&self, auth_url: &str) -> String {
+        let (issuer, query) = auth_url.split_once('?').expect("an address with a query");
+        assert_eq!(issuer, format!("{}/oauth/authorize", self.url()));
+        let query = pairs(query);
+        let get = |name: &str| query.get(name).unwrap_or_else(|| panic!("no {name} in {auth_url}"));
+        assert_eq!((get("response_type").as_str(), get("client_id").as_str()), ("code", CLIENT_ID));
+        assert_eq!(get("code_challenge_method"), "S256");
+        let code = format!("code+{}", self.lock().codes.len());
+        let redirect = get("redirect_uri").clone();
+        self.lock().codes.insert(code.clone(), (get("code_challenge").clone(), redirect.clone()));
+        format!("{redirect}?code={}&state={}", code.replace('+', "%2B"), get("state"))
+    }
+
+    /// Plays the person who types the code of a device.
+    pub fn type_code(&self, user_code: &str) {
+        assert_eq!(user_code, USER_CODE);
+        self.lock().typed = true;
+    }
+
+    /// Answers every request for tokens with this, until told otherwise.
+    pub fn refuse(&self, refusal: Option<(u16, Value)>) {
+        self.lock().refusal = refusal;
+    }
+
+    /// Makes the newest access token useless, as time would.
+    pub fn expire(&self) {
+        self.lock().access_token = None;
+    }
+
+    /// The access token that is good now.
+    pub fn access_token(&self) -> Option<String> {
+        self.lock().access_token.clone()
+    }
+
+    /// How often a refresh token was exchanged.
+    pub fn refreshes(&self) -> u64 {
+        self.lock().refreshes
+    }
+
+    /// Method and path, and body, of everything that was asked.
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.lock().requests.clone()
+    }
+
+    /// A sign-in that has happened: the content of an `auth.json`.
+    pub fn auth_json(&self) -> Value {
+        let mut tokens = self.lock().give_tokens();
+        if let Some(tokens) = tokens.as_object_mut() {
+            tokens.insert("account_id".to_owned(), json!("acc-1"));
+        }
+        json!({ "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2999-01-01T00:00:00Z" })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Plays a browser: the status and the text of a page.
+pub async fn visit(url: &str) -> (u16, String) {
+    let rest = url.strip_prefix("http://").expect("an address on loopback");
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let address = host.replace("localhost", "127.0.0.1");
+    let mut stream = TcpStream::connect(address).await.expect("somebody listens");
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the request is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the answer is text");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.expect("an HTTP answer"), answer)
+}
+
+/// A token in the form of the issuer's, for tests that need no issuer.
+pub fn token(number: u64, account: &str) -> String {
+    let auth = json!({ "chatgpt_plan_type": "pro", "chatgpt_account_id": account });
+    let payload = json!({
+        "n": number, "email": "user@example.com", "exp": 4_000_000_000_u64, "https://api.openai.com/auth": auth,
+    });
+    format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(payload.to_string()))
+}
+
+impl State {
+    fn answer(&mut self, head: &str, content_type: &str, bearer: Option<&str>, body: &str) -> (u16, Value) {
+        match head {
+            "POST /oauth/token" => match self.refusal.clone() {
+                Some(refusal) => refusal,
+                None if content_type.starts_with("application/json") => self.refresh(&read_json(body)),
+                None => self.exchange(&pairs(body)),
+            },
+            "POST /api/accounts/deviceauth/usercode" => {
+                (200, json!({ "device_auth_id": "device-1", "user_code": USER_CODE, "interval": "0" }))
+            }
+            "POST /api/accounts/deviceauth/token" => self.device(&read_json(body)),
+            "GET /backend-api/wham/usage" if bearer.is_some() && bearer == self.access_token.as_deref() => {
+                let window =
+                    json!({ "used_percent": 25, "limit_window_seconds": 900, "reset_at": 1_900_000_000 });
+                (200, json!({ "plan_type": "pro", "rate_limit": { "primary_window": window } }))
+            }
+            "GET /backend-api/wham/usage" => (401, json!({ "detail": "unauthorized" })),
+            _ => (404, json!({ "detail": "not found" })),
+        }
+    }
+
+    fn exchange(&mut self, form: &HashMap<String, String>) -> (u16, Value) {
+        let get = |name: &str| form.get(name).cloned().unwrap_or_default();
+        let known = self.codes.remove(&get("code"));
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(get("code_verifier")));
+        let fits = (known, get("grant_type").as_str(), get("client_id").as_str())
+            == (Some((challenge, get("redirect_uri"))), "authorization_code", CLIENT_ID);
+        if !fits {
+            return (400, json!({ "error": "invalid_grant", "error_description": "the code does not fit" }));
+        }
+        (200, self.give_tokens())
+    }
+
+    fn refresh(&mut self, request: &Value) -> (u16, Value) {
+        let used = request.get("refresh_token").and_then(Value::as_str).unwrap_or_default();
+        if request.get("client_id") != Some(&json!(CLIENT_ID)) || !self.refresh_tokens.remove(used) {
+            return (
+                401,
+                json!({ "error": { "code": "refresh_token_reused", "message": format!("{used} was used") } }),
+            );
+        }
+        self.refreshes += 1;
+        (200, self.give_tokens())
+    }
+
+    fn device(&mut self, request: &Value) -> (u16, Value) {
+        if request != &json!({ "device_auth_id": "device-1", "user_code": USER_CODE }) {
+            return (400, json!({ "error": "invalid_request" }));
+        }
+        if !self.typed {
+            return (403, json!({ "error": "authorization_pending" }));
+        }
+        let verifier = "device-verifier";
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
+        let redirect = format!("{}/deviceauth/callback", self.url);
+        self.codes.insert("device-code".to_owned(), (challenge, redirect));
+        (200, json!({ "authorization_code": "device-code", "code_verifier": verifier }))
+    }
+
+    fn give_tokens(&mut self) -> Value {
+        self.tokens_given += 1;
+        let number = self.tokens_given;
+        let (access, refresh) = (token(number, "acc-1"), format!("refresh-{number}"));
+        self.access_token = Some(access.clone());
+        self.refresh_tokens.insert(refresh.clone());
+        json!({ "id_token": token(number, "acc-1"), "access_token": access, "refresh_token": refresh })
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = state.clone();
+        connections.spawn(async move {
+            let service = service_fn(|request| answer(request, state.clone()));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    state: Arc<Mutex<State>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = Limited::new(body, 1 << 20).collect().await;
+    let body = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
+    let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let head = format!("{} {}", parts.method, parts.uri.path());
+    let bearer = header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let mut state = lock(&state);
+    let (status, json) = state.answer(&head, header(CONTENT_TYPE).unwrap_or_default(), bearer, &body);
+    state.requests.push((head, body));
+    let mut response = Response::new(Full::new(json.to_string().into()));
+    *response.status_mut() = status.try_into().expect("a status");
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_json(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_default()
+}
+
+/// The pairs of a query or a form.
+fn pairs(text: &str) -> HashMap<String, String> {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (decode(name), decode(value))).collect()
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::new();
+    while let Some(byte) = bytes.next() {
+        let digit =
+            |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16)).unwrap_or_default();
+        decoded.push(match byte {
+            b'+' => b' ',
+            b'%' => u8::try_from(digit(bytes.next()) * 16 + digit(bytes.next())).unwrap_or_default(),
+            other => other,
+        });
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
