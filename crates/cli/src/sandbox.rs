@@ -124,7 +124,7 @@ async fn follow(mut command: Command, program: &OsString, cwd: &Path) -> anyhow:
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
-            signal = signals.to_pass_on() => pass_on(&child, signal),
+            signal = signals.received() => pass_on(&child, signal),
         }
     };
     // It ended in one of the two ways.
@@ -167,7 +167,8 @@ impl Signals {
         })
     }
 
-    async fn to_pass_on(&mut self) -> Signal {
+    /// The next one that has to be passed on.
+    async fn received(&mut self) -> Signal {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => {}

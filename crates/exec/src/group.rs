@@ -190,7 +190,7 @@ pub(crate) mod session {
             // SAFETY: `setsid` may be called between fork and exec.
             unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
             let mut child = command.spawn().unwrap();
-            let own = rustix::process::Pid::from_child(&child);
+            let own = Pid::from_child(&child);
             assert_eq!(place(own), Some((own, own)));
             let mut seen = false;
             each_group(|session, group| seen |= (session, group) == (own, own));

@@ -122,6 +122,7 @@ fn as_text(findings: &[Finding], colours: bool) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+#[cfg(target_os = "linux")]
 mod command_flood;
+#[cfg(target_os = "linux")]
 mod confined;
 mod doctor;
 mod ending;
@@ -11,9 +13,11 @@ mod export;
 mod flags;
 mod flood;
 mod killed;
+#[cfg(target_os = "linux")]
 mod leftovers;
 mod login;
 mod mutation;
+#[cfg(target_os = "linux")]
 mod raw;
 mod sandbox;
 mod stdio;

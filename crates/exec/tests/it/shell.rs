@@ -9,9 +9,13 @@ async fn the_users_shell_runs_lines_with_and_without_the_profile() {
     let shell = tokio::task::spawn_blocking(Shell::of_user).await.unwrap();
     assert!(shell.path().is_absolute() && shell.path().exists(), "{shell:?}");
 
+    // What whoever runs the tests has in their own profile is none of its business.
+    let home = tempfile::tempdir().unwrap();
+    let mut env = environment();
+    env.insert("HOME".into(), home.path().into());
     for start in [Start::Login, Start::Plain] {
         let argv = shell.argv("echo one && exit 3", start);
-        let done = run(Spec::new(&argv, "/", environment())).await;
+        let done = run(Spec::new(&argv, "/", env.clone())).await;
         assert_eq!(done.exit, Exit::Code(3), "{}", display(&argv));
         assert!(done.stdout.into_bytes().ends_with(b"one\n"));
     }

@@ -1,6 +1,7 @@
 //! `command/exec`: commands of a client, outside any thread.
 
 mod buffered;
+#[cfg(target_os = "linux")]
 mod ends;
 mod input;
 mod sandbox;
