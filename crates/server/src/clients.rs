@@ -13,7 +13,7 @@ use std::{
 use codicil_agent::{Answer, Audience, Question};
 use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
 
-use crate::{outbox::Outbox, questions::Questions};
+use crate::{files::ClientFiles, outbox::Outbox, questions::Questions};
 
 /// A connection, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,8 @@ pub struct ClientId(u64);
 pub struct Client {
     pub id: ClientId,
     pub outbox: Outbox,
+    /// Ended with the connection.
+    pub files: ClientFiles,
     session: OnceLock<Session>,
 }
 
@@ -98,7 +100,12 @@ struct Rooms {
 impl Clients {
     pub fn connect(&self) -> Arc<Client> {
         let id = ClientId(self.0.next_id.fetch_add(1, Ordering::Relaxed));
-        let client = Arc::new(Client { id, outbox: Outbox::default(), session: OnceLock::new() });
+        let client = Arc::new(Client {
+            id,
+            outbox: Outbox::default(),
+            files: ClientFiles::default(),
+            session: OnceLock::new(),
+        });
         self.write().clients.insert(id, client.clone());
         client
     }

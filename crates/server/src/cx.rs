@@ -10,6 +10,7 @@ use codicil_config::ConfigStore;
 
 use crate::{
     clients::{Client, Clients},
+    files::Files,
     server::Shared,
     user_agent::user_agent,
 };
@@ -51,6 +52,10 @@ impl Cx {
 
     pub fn clients(&self) -> &Clients {
         &self.shared.clients
+    }
+
+    pub fn files(&self) -> &Files {
+        &self.shared.files
     }
 
     pub fn threads(&self) -> &Threads {

@@ -20,7 +20,7 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{config, connection, models, policy, threads, turns},
+    handlers::{config, connection, files, models, policy, search, threads, turns},
     route::Router,
 };
 
@@ -45,6 +45,15 @@ pub fn router() -> Router {
         .on::<ThreadLoadedList>(threads::loaded_list)
         .on_encoded::<ThreadRead, _>(threads::read)
         .on::<ThreadTurnsList>(threads::turns_list)
+        .on_encoded::<FsReadFile, _>(files::read_file)
+        .on::<FsWriteFile>(files::write_file)
+        .on::<FsCreateDirectory>(files::create_directory)
+        .on::<FsGetMetadata>(files::get_metadata)
+        .on::<FsReadDirectory>(files::read_directory)
+        .on::<FsRemove>(files::remove)
+        .on::<FsCopy>(files::copy)
+        .on::<FsWatch>(files::watch)
+        .on::<FsUnwatch>(files::unwatch)
         .on::<TurnStart>(turns::start)
         .on::<TurnSteer>(turns::steer)
         .on::<TurnInterrupt>(turns::interrupt)
@@ -57,6 +66,10 @@ pub fn router() -> Router {
         .on::<ConfigBatchWrite>(config::batch_write)
         .on::<ConfigRequirementsRead>(config::requirements_read)
         .on::<CollaborationModeList>(models::collaboration_mode_list)
+        .on::<FuzzyFileSearch>(search::fuzzy_file_search)
+        .on::<FuzzyFileSearchSessionStart>(search::session_start)
+        .on::<FuzzyFileSearchSessionUpdate>(search::session_update)
+        .on::<FuzzyFileSearchSessionStop>(search::session_stop)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list);
     unbuilt(built)
@@ -70,15 +83,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<PluginList>(not_built::<PluginList>)
         .on::<PluginRead>(not_built::<PluginRead>)
         .on::<AppList>(not_built::<AppList>)
-        .on::<FsReadFile>(not_built::<FsReadFile>)
-        .on::<FsWriteFile>(not_built::<FsWriteFile>)
-        .on::<FsCreateDirectory>(not_built::<FsCreateDirectory>)
-        .on::<FsGetMetadata>(not_built::<FsGetMetadata>)
-        .on::<FsReadDirectory>(not_built::<FsReadDirectory>)
-        .on::<FsRemove>(not_built::<FsRemove>)
-        .on::<FsCopy>(not_built::<FsCopy>)
-        .on::<FsWatch>(not_built::<FsWatch>)
-        .on::<FsUnwatch>(not_built::<FsUnwatch>)
         .on::<SkillsConfigWrite>(not_built::<SkillsConfigWrite>)
         .on::<PluginInstall>(not_built::<PluginInstall>)
         .on::<PluginUninstall>(not_built::<PluginUninstall>)
@@ -102,10 +106,6 @@ fn unbuilt(router: Router) -> Router {
         .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
         .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
         .on::<AccountRead>(not_built::<AccountRead>)
-        .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
-        .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
-        .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)
-        .on::<FuzzyFileSearchSessionStop>(not_built::<FuzzyFileSearchSessionStop>)
 }
 
 async fn not_built<M: Method>(_cx: Cx, _params: M::Params) -> Result<M::Response, RpcError> {

@@ -13,6 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     clients::Clients,
+    files::Files,
     route::Router,
     router::router,
     transport::{Listen, ListenError, auth::WsAuth},
@@ -37,6 +38,7 @@ pub struct Shared {
     pub setup: Setup,
     pub clients: Clients,
     pub router: Router,
+    pub files: Files,
     threads: OnceLock<Threads>,
 }
 
@@ -80,8 +82,13 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
-        let shared =
-            Shared { setup, clients: Clients::default(), router: router(), threads: OnceLock::new() };
+        let shared = Shared {
+            setup,
+            clients: Clients::default(),
+            router: router(),
+            files: Files::default(),
+            threads: OnceLock::new(),
+        };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
     }
 

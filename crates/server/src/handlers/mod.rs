@@ -2,7 +2,9 @@
 
 pub mod config;
 pub mod connection;
+pub mod files;
 pub mod models;
 pub mod policy;
+pub mod search;
 pub mod threads;
 pub mod turns;

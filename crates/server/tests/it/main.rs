@@ -4,12 +4,14 @@
 
 mod envelope;
 mod failures;
+mod files;
 mod gate;
 mod handshake;
 mod malformed;
 mod mutation;
 mod order;
 mod params;
+mod search;
 mod threads;
 mod turns;
 mod unix;
