@@ -18,7 +18,7 @@ pub use {
     copy::{Depth, copy},
     error::FileError,
     path::normal,
-    read::{directory, length, metadata, read_base64},
+    read::{directory, metadata, open_regular, read_base64},
     search::{MAX_RESULTS, Roots, Searches, Session, SessionNews},
     watch::{Watch, WatchError, Watcher},
     write::{Parents, Removal, create_directory, decode, remove, write},

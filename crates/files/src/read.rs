@@ -45,11 +45,6 @@ pub fn read_base64(path: &Path, limit: u64, text: &mut String) -> Result<(), Fil
     }
 }
 
-/// How long the file is that a path leads to, as far as the system tells.
-pub fn length(path: &Path) -> Result<u64, FileError> {
-    Ok(fs::metadata(path)?.len())
-}
-
 /// What a path leads to, links followed.
 pub fn metadata(path: &Path) -> Result<FsGetMetadataResponse, FileError> {
     let metadata = fs::metadata(path)?;
@@ -90,7 +85,7 @@ pub fn directory(path: &Path, limit: usize) -> Result<Vec<FsReadDirectoryEntry>,
 }
 
 /// Opens a regular file. Nothing else is opened, and nothing is waited for.
-pub(crate) fn open_regular(path: &Path) -> Result<File, FileError> {
+pub fn open_regular(path: &Path) -> Result<File, FileError> {
     let found = fs::metadata(path)?;
     if found.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR).into());

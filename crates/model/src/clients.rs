@@ -26,7 +26,7 @@ enum Reach {
 static CLIENTS: LazyLock<Mutex<HashMap<(Reach, Duration), Client>>> = LazyLock::new(Mutex::default);
 
 /// The client for requests to `url`.
-pub(crate) async fn client_for(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
+pub async fn client_for(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
     let reach = if is_loopback(url) { Reach::Loopback } else { Reach::World };
     let key = (reach, connect_timeout);
     if let Some(client) = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {

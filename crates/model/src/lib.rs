@@ -46,6 +46,7 @@ mod scripted;
 pub use {
     auth::{Auth, AuthFuture, Credentials, Secret},
     catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
+    clients::client_for,
     config::{Limits, ProviderConfig, WireApi},
     error::{ModelError, StatusFailure, UsageLimit},
     event::Event,

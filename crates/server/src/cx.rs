@@ -7,6 +7,7 @@ use std::{
 
 use codicil_agent::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
+use codicil_services::feedback::Feedback;
 
 use crate::{
     clients::{Client, Clients},
@@ -56,6 +57,10 @@ impl Cx {
 
     pub fn files(&self) -> &Files {
         &self.shared.files
+    }
+
+    pub fn feedback(&self) -> &Feedback {
+        &self.shared.feedback
     }
 
     pub fn threads(&self) -> &Threads {

@@ -20,7 +20,9 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     error::RpcError,
-    handlers::{config, connection, files, models, policy, search, threads, turns},
+    handlers::{
+        config, connection, external_agents, feedback, files, models, policy, search, threads, turns, windows,
+    },
     route::Router,
 };
 
@@ -61,7 +63,11 @@ pub fn router() -> Router {
         .on::<ModelList>(models::list)
         .on::<ExperimentalFeatureList>(models::experimental_feature_list)
         .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
+        .on::<WindowsSandboxSetupStart>(windows::setup_start)
+        .on::<FeedbackUpload>(feedback::upload)
         .on::<ConfigRead>(config::read)
+        .on::<ExternalAgentConfigDetect>(external_agents::detect)
+        .on::<ExternalAgentConfigImport>(external_agents::import)
         .on::<ConfigValueWrite>(config::value_write)
         .on::<ConfigBatchWrite>(config::batch_write)
         .on::<ConfigRequirementsRead>(config::requirements_read)
@@ -93,18 +99,14 @@ fn unbuilt(router: Router) -> Router {
         .on::<McpServerOauthLogin>(not_built::<McpServerOauthLogin>)
         .on::<ConfigMcpServerReload>(not_built::<ConfigMcpServerReload>)
         .on::<McpServerStatusList>(not_built::<McpServerStatusList>)
-        .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
         .on::<AccountLoginStart>(not_built::<AccountLoginStart>)
         .on::<AccountLoginCancel>(not_built::<AccountLoginCancel>)
         .on::<AccountLogout>(not_built::<AccountLogout>)
         .on::<AccountRateLimitsRead>(not_built::<AccountRateLimitsRead>)
-        .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
         .on::<CommandExec>(not_built::<CommandExec>)
         .on::<CommandExecWrite>(not_built::<CommandExecWrite>)
         .on::<CommandExecTerminate>(not_built::<CommandExecTerminate>)
         .on::<CommandExecResize>(not_built::<CommandExecResize>)
-        .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
-        .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
         .on::<AccountRead>(not_built::<AccountRead>)
 }
 

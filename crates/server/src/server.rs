@@ -8,6 +8,7 @@ use std::{
 use codicil_agent::{Threads, World};
 use codicil_config::ConfigStore;
 use codicil_model::ProviderContext;
+use codicil_services::feedback::Feedback;
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -39,6 +40,7 @@ pub struct Shared {
     pub clients: Clients,
     pub router: Router,
     pub files: Files,
+    pub feedback: Feedback,
     threads: OnceLock<Threads>,
 }
 
@@ -82,11 +84,13 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
+        let feedback = Feedback::new(setup.config.home().path());
         let shared = Shared {
             setup,
             clients: Clients::default(),
             router: router(),
             files: Files::default(),
+            feedback,
             threads: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }

@@ -12,6 +12,7 @@ mod mutation;
 mod order;
 mod params;
 mod search;
+mod services;
 mod threads;
 mod turns;
 mod unix;
