@@ -1,15 +1,17 @@
-//! Logs go to standard error: `RUST_LOG` filters, `LOG_FORMAT=json` makes one JSON object a line.
+//! Logs go to standard error: `RUST_LOG` filters, `LOG_FORMAT=json` makes one JSON object a line. The last of
+//! them are also kept in memory, for reports.
 
 use std::{env, io};
 
-use tracing_subscriber::{EnvFilter, fmt};
+use codicil_services::feedback::recent_logs;
+use tracing_subscriber::{EnvFilter, fmt, fmt::writer::MakeWriterExt};
 
 /// Warnings and errors are shown unless `RUST_LOG` says otherwise.
 pub fn init() {
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
         .from_env_lossy();
-    let builder = fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = fmt().with_env_filter(filter).with_writer(io::stderr.and(recent_logs));
     if env::var("LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json")) {
         builder.json().init();
     } else {

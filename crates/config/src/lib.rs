@@ -79,5 +79,5 @@ pub use {
         InheritEnvironment, Plugin, ProjectEntry, SandboxLimits, Secret, ShellEnvironmentPolicy, SkillEntry,
         Skills, Tools, TrustLevel, WebSearchTool,
     },
-    write::WriteError,
+    write::{WriteError, edit_text},
 };

@@ -102,10 +102,12 @@ pub enum CredentialsStore {
 }
 
 /// `[feedback]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Feedback {
     pub enabled: Option<bool>,
+    /// Where reports are sent; without it they stay on this machine.
+    pub endpoint: Option<String>,
 }
 
 /// `[projects."/path"]`.

@@ -113,6 +113,15 @@ pub(crate) fn update(
     Err(WriteError::Busy { path })
 }
 
+/// The text of a configuration file after a change of what it says, for a file that is not the user's own (a
+/// project's). Comments stay; writing it is left to the caller.
+pub fn edit_text(path: &Path, text: &str, change: impl FnOnce(&mut Table)) -> Result<String, WriteError> {
+    let before = parse_table(path, text.trim_start_matches(BYTE_ORDER_MARK)).map_err(WriteError::Unusable)?;
+    let mut wanted = before.clone();
+    change(&mut wanted);
+    if wanted == before { Ok(text.to_owned()) } else { Ok(rewrite(text, &before, &wanted)?) }
+}
+
 /// The file at the time it was read.
 struct Current {
     text: String,

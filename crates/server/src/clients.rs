@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     commands::Commands,
+    files::ClientFiles,
     outbox::Outbox,
     questions::{Asked, Questions},
 };
@@ -31,6 +32,8 @@ pub struct Client {
     pub id: ClientId,
     pub outbox: Outbox,
     pub commands: Commands,
+    /// Ended with the connection.
+    pub files: ClientFiles,
     session: OnceLock<Session>,
 }
 
@@ -110,6 +113,7 @@ impl Clients {
             id,
             outbox: Outbox::default(),
             commands: Commands::default(),
+            files: ClientFiles::default(),
             session: OnceLock::new(),
         });
         self.write().clients.insert(id, client.clone());

@@ -109,6 +109,7 @@ impl Connection {
             }
         }
         outbox.finish();
+        self.client.files.end();
         self.shared.clients.disconnect(self.client.id);
     }
 }

@@ -8,10 +8,12 @@ use std::{
 use codicil_accounts::Accounts;
 use codicil_agent::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
+use codicil_services::feedback::Feedback;
 
 use crate::{
     background::Background,
     clients::{Client, Clients},
+    files::Files,
     server::Shared,
     user_agent::user_agent,
 };
@@ -61,6 +63,14 @@ impl Cx {
 
     pub fn accounts(&self) -> &Accounts {
         &self.shared.accounts
+    }
+
+    pub fn files(&self) -> &Files {
+        &self.shared.files
+    }
+
+    pub fn feedback(&self) -> &Feedback {
+        &self.shared.feedback
     }
 
     pub fn threads(&self) -> &Threads {

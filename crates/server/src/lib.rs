@@ -14,6 +14,7 @@ mod connection;
 mod cx;
 mod encoded;
 mod error;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod handlers;

@@ -46,5 +46,24 @@ pub const MAX_CONNECTIONS: usize = 1024;
 /// How long a connection may take to say what it wants (HTTP head, or the first byte).
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
+/// The longest file that `fs/readFile` answers. As base64, and with all that may still wait when it is sent
+/// (`PAUSE_READING_BYTES`), it must stay below `MAX_WAITING_BYTES`.
+pub const MAX_READ_FILE_BYTES: u64 = 32 << 20;
+
+/// The same for the entries of a directory.
+pub const MAX_LISTING_BYTES: usize = 32 << 20;
+
+/// Contents of a file or directory above which an answer is made only when there is room for it.
+pub const LARGE_ANSWER_BYTES: u64 = 1 << 20;
+
+/// File operations of one connection at the same time. More wait.
+pub const FILE_OPERATIONS: u32 = 8;
+
+/// `fs/watch`es of one connection.
+pub const MAX_WATCHES: usize = 1024;
+
+/// Open search sessions of one connection.
+pub const MAX_SEARCH_SESSIONS: usize = 16;
+
 /// How long the last messages may take to leave when a connection or the server ends.
 pub const FLUSH_TIME: Duration = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use codicil_protocol::{
     ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
     FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
     FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, Initialize, McpServerOauthLogin,
-    McpServerStatusList, Method, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall,
-    PluginList, PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
+    McpServerStatusList, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall, PluginList,
+    PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
     ThreadBackgroundTerminalsClean, ThreadCompactStart, ThreadDecrementElicitation, ThreadFork,
     ThreadIncrementElicitation, ThreadList, ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet,
     ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop,
@@ -18,17 +18,15 @@ use codicil_protocol::{
 };
 
 use crate::{
-    cx::Cx,
-    error::RpcError,
     handlers::{
-        account, apps, command_exec, config, connection, mcp, models, plugins, policy, realtime, skills,
-        threads, turns,
+        account, apps, command_exec, config, connection, external_agents, feedback, files, mcp, models,
+        plugins, policy, realtime, search, skills, threads, turns, windows,
     },
     route::Router,
 };
 
 pub fn router() -> Router {
-    let built = Router::new()
+    Router::new()
         .on::<Initialize>(connection::initialize)
         .on::<ThreadStart>(threads::start)
         .on_encoded::<ThreadResume, _>(threads::resume)
@@ -48,6 +46,15 @@ pub fn router() -> Router {
         .on::<ThreadLoadedList>(threads::loaded_list)
         .on_encoded::<ThreadRead, _>(threads::read)
         .on::<ThreadTurnsList>(threads::turns_list)
+        .on_encoded::<FsReadFile, _>(files::read_file)
+        .on::<FsWriteFile>(files::write_file)
+        .on::<FsCreateDirectory>(files::create_directory)
+        .on::<FsGetMetadata>(files::get_metadata)
+        .on::<FsReadDirectory>(files::read_directory)
+        .on::<FsRemove>(files::remove)
+        .on::<FsCopy>(files::copy)
+        .on::<FsWatch>(files::watch)
+        .on::<FsUnwatch>(files::unwatch)
         .on::<TurnStart>(turns::start)
         .on::<TurnSteer>(turns::steer)
         .on::<TurnInterrupt>(turns::interrupt)
@@ -66,7 +73,11 @@ pub fn router() -> Router {
         .on::<ModelList>(models::list)
         .on::<ExperimentalFeatureList>(models::experimental_feature_list)
         .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
+        .on::<WindowsSandboxSetupStart>(windows::setup_start)
+        .on::<FeedbackUpload>(feedback::upload)
         .on::<ConfigRead>(config::read)
+        .on::<ExternalAgentConfigDetect>(external_agents::detect)
+        .on::<ExternalAgentConfigImport>(external_agents::import)
         .on::<ConfigValueWrite>(config::value_write)
         .on::<ConfigBatchWrite>(config::batch_write)
         .on::<ConfigRequirementsRead>(config::requirements_read)
@@ -74,6 +85,10 @@ pub fn router() -> Router {
         .on::<McpServerOauthLogin>(mcp::oauth_login)
         .on::<ConfigMcpServerReload>(mcp::reload)
         .on::<CollaborationModeList>(models::collaboration_mode_list)
+        .on::<FuzzyFileSearch>(search::fuzzy_file_search)
+        .on::<FuzzyFileSearchSessionStart>(search::session_start)
+        .on::<FuzzyFileSearchSessionUpdate>(search::session_update)
+        .on::<FuzzyFileSearchSessionStop>(search::session_stop)
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list)
         .on::<AccountRead>(account::read)
@@ -84,35 +99,7 @@ pub fn router() -> Router {
         .on::<ThreadRealtimeStart>(realtime::start)
         .on::<ThreadRealtimeAppendAudio>(realtime::append_audio)
         .on::<ThreadRealtimeAppendText>(realtime::append_text)
-        .on::<ThreadRealtimeStop>(realtime::stop);
-    unbuilt(built)
-}
-
-/// Methods whose area is not built yet. They check their params and their gates like all others, and then
-/// say so.
-fn unbuilt(router: Router) -> Router {
-    router
-        .on::<FsReadFile>(not_built::<FsReadFile>)
-        .on::<FsWriteFile>(not_built::<FsWriteFile>)
-        .on::<FsCreateDirectory>(not_built::<FsCreateDirectory>)
-        .on::<FsGetMetadata>(not_built::<FsGetMetadata>)
-        .on::<FsReadDirectory>(not_built::<FsReadDirectory>)
-        .on::<FsRemove>(not_built::<FsRemove>)
-        .on::<FsCopy>(not_built::<FsCopy>)
-        .on::<FsWatch>(not_built::<FsWatch>)
-        .on::<FsUnwatch>(not_built::<FsUnwatch>)
-        .on::<WindowsSandboxSetupStart>(not_built::<WindowsSandboxSetupStart>)
-        .on::<FeedbackUpload>(not_built::<FeedbackUpload>)
-        .on::<ExternalAgentConfigDetect>(not_built::<ExternalAgentConfigDetect>)
-        .on::<ExternalAgentConfigImport>(not_built::<ExternalAgentConfigImport>)
-        .on::<FuzzyFileSearch>(not_built::<FuzzyFileSearch>)
-        .on::<FuzzyFileSearchSessionStart>(not_built::<FuzzyFileSearchSessionStart>)
-        .on::<FuzzyFileSearchSessionUpdate>(not_built::<FuzzyFileSearchSessionUpdate>)
-        .on::<FuzzyFileSearchSessionStop>(not_built::<FuzzyFileSearchSessionStop>)
-}
-
-async fn not_built<M: Method>(_cx: Cx, _params: M::Params) -> Result<M::Response, RpcError> {
-    Err(RpcError::internal(format_args!("{} is not built yet", M::NAME)))
+        .on::<ThreadRealtimeStop>(realtime::stop)
 }
 
 #[cfg(test)]

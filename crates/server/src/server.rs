@@ -9,12 +9,14 @@ use codicil_accounts::Accounts;
 use codicil_agent::{Threads, World};
 use codicil_config::ConfigStore;
 use codicil_model::{Environment, ProviderContext};
+use codicil_services::feedback::Feedback;
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     background::Background,
     clients::Clients,
+    files::Files,
     route::Router,
     router::router,
     transport::{Listen, ListenError, auth::WsAuth},
@@ -41,6 +43,8 @@ pub struct Shared {
     pub router: Router,
     pub background: Background,
     pub accounts: Accounts,
+    pub files: Files,
+    pub feedback: Feedback,
     environment: Environment,
     threads: OnceLock<Threads>,
 }
@@ -97,10 +101,12 @@ impl Server {
     pub fn with_environment(setup: Setup, environment: Environment) -> Self {
         let shared = Shared {
             accounts: Accounts::new(setup.config.clone(), environment.clone()),
+            feedback: Feedback::new(setup.config.home().path()),
             setup,
             clients: Clients::default(),
             router: router(),
             background: Background::default(),
+            files: Files::default(),
             environment,
             threads: OnceLock::new(),
         };

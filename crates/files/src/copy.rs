@@ -1,0 +1,140 @@
+//! Copying files and trees.
+//!
+//! Links stay links, wherever they lead. In a tree, pipes, sockets and devices are passed over. A file at
+//! the destination is overwritten, a directory there is added to; what is in the way of a link or of a
+//! directory is an error, and what was copied by then stays.
+
+use std::{
+    fs::{self, File, FileType, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    FileError,
+    path::normal,
+    read::{check_regular, open_regular},
+};
+
+/// What may be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// A file or a link.
+    Single,
+    /// Directories too, with all that is in them.
+    Tree,
+}
+
+/// Copies what is at `source`. Directories above the destination are made for a directory only.
+pub fn copy(source: &Path, destination: &Path, depth: Depth) -> Result<(), FileError> {
+    let kind = fs::symlink_metadata(source)?.file_type();
+    match depth {
+        _ if !kind.is_dir() => copy_entry(kind, source, destination, Special::Refused),
+        Depth::Single => Err(FileError::NotRecursive),
+        Depth::Tree if is_within(destination, source)? => Err(FileError::IntoItself),
+        Depth::Tree => copy_tree(source, destination),
+    }
+}
+
+/// What becomes of pipes, sockets and devices.
+#[derive(Clone, Copy)]
+enum Special {
+    Refused,
+    Skipped,
+}
+
+/// Goes through directories one at a time, so that a deep tree needs neither stack nor descriptors.
+fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(destination)?;
+    let mut waiting = vec![(source.to_owned(), destination.to_owned())];
+    while let Some((from, to)) = waiting.pop() {
+        for entry in fs::read_dir(&from)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let target = to.join(entry.file_name());
+            if kind.is_dir() {
+                make_directory(&target)?;
+                waiting.push((entry.path(), target));
+            } else {
+                copy_entry(kind, &entry.path(), &target, Special::Skipped)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One that is there already will do.
+fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        result => result,
+    }
+}
+
+fn copy_entry(kind: FileType, from: &Path, to: &Path, special: Special) -> Result<(), FileError> {
+    if kind.is_symlink() {
+        return Ok(symlink(fs::read_link(from)?, to)?);
+    }
+    if kind.is_file() {
+        return copy_file(from, to);
+    }
+    match special {
+        Special::Refused => Err(FileError::NothingToCopy),
+        Special::Skipped => Ok(()),
+    }
+}
+
+/// Contents and mode. A file that is copied onto itself stays as it is.
+fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
+    let mut source = open_regular(from)?;
+    let found = source.metadata()?;
+    let mut target = open_target(to, found.permissions().mode())?;
+    let existing = target.metadata()?;
+    if (existing.dev(), existing.ino()) == (found.dev(), found.ino()) {
+        return Ok(());
+    }
+    target.set_len(0)?;
+    io::copy(&mut source, &mut target)?;
+    // Not only when it was made: what is overwritten takes the mode of the source as well.
+    target.set_permissions(found.permissions())?;
+    Ok(())
+}
+
+/// Not emptied yet: it might be the source itself, under another name.
+fn open_target(path: &Path, mode: u32) -> Result<File, FileError> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(FileError::NothingToCopy);
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(mode).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Whether a destination is a directory or lies in it, links followed.
+fn is_within(destination: &Path, directory: &Path) -> io::Result<bool> {
+    Ok(resolve(destination)?.starts_with(directory.canonicalize()?))
+}
+
+/// The true place of a path of which the last parts need not exist.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        match existing.canonicalize() {
+            Ok(place) => {
+                let place = missing.iter().rev().fold(place, |place, name| place.join(name));
+                return Ok(normal(&place));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
+            return Ok(path.to_owned());
+        };
+        missing.push(name);
+        existing = parent;
+    }
+}

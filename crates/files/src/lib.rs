@@ -1,0 +1,25 @@
+//! Files of the server's machine, for clients: reading and changing them, watching them, finding them.
+//!
+//! Everything here blocks, except [`Watcher`] and [`Searches`]; a server calls it where that is allowed.
+//! What is read, listed or copied never waits for somebody at the other end: pipes, sockets and devices
+//! are refused or passed over.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod copy;
+mod error;
+mod path;
+mod read;
+mod write;
+
+mod search;
+mod watch;
+
+pub use {
+    copy::{Depth, copy},
+    error::FileError,
+    path::normal,
+    read::{directory, metadata, open_regular, read_base64},
+    search::{MAX_RESULTS, Roots, Searches, Session, SessionNews},
+    watch::{Watch, WatchError, Watcher},
+    write::{Parents, Removal, create_directory, decode, remove, write},
+};

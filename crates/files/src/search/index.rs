@@ -1,0 +1,157 @@
+//! The paths a session has found, packed tightly: some 60 bytes each.
+
+use std::sync::{
+    Arc, RwLock,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    MAX_INDEX_BYTES,
+    matching::letters,
+    walk::{Kind, Visitor},
+};
+
+/// Paths of the first chunk of a thread. It is small, so that there is something to show soon; each one
+/// after it is twice as large.
+const FIRST_CHUNK: usize = 64;
+const MAX_CHUNK: usize = 4096;
+
+/// What one entry takes beside its path.
+const ENTRY_BYTES: usize = size_of::<Entry>();
+
+/// All paths of a session. It grows while the walk goes on and never shrinks.
+#[derive(Debug)]
+pub(super) struct Index {
+    chunks: RwLock<Vec<Arc<Chunk>>>,
+    complete: AtomicBool,
+    /// Woken when there is more, and when that was all.
+    pub grown: Notify,
+    /// Bytes of this index, which are also part of what all sessions hold.
+    bytes: AtomicUsize,
+    held: Arc<AtomicUsize>,
+}
+
+/// Some paths, all below one root.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub root: u32,
+    text: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    letters: u64,
+    /// Where the path ends; it begins where the one before it ends.
+    end: u32,
+    kind: Kind,
+}
+
+impl Index {
+    pub fn new(held: Arc<AtomicUsize>) -> Self {
+        Self {
+            chunks: RwLock::default(),
+            complete: AtomicBool::new(false),
+            grown: Notify::new(),
+            bytes: AtomicUsize::new(0),
+            held,
+        }
+    }
+
+    /// The chunks there are, and whether there will be no more.
+    pub fn chunks(&self) -> (Vec<Arc<Chunk>>, bool) {
+        // In this order: what is added before the end has been seen must not be missed.
+        let complete = self.complete.load(Ordering::Acquire);
+        (self.chunks.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone(), complete)
+    }
+
+    /// Says that the walk is over.
+    pub fn finish(&self) {
+        self.complete.store(true, Ordering::Release);
+        self.grown.notify_one();
+    }
+
+    /// False when there is no room for more.
+    fn add(&self, chunk: Chunk) -> bool {
+        let bytes = chunk.text.len() + chunk.entries.len() * ENTRY_BYTES;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.chunks.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::new(chunk));
+        self.grown.notify_one();
+        held < MAX_INDEX_BYTES
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.held.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+impl Chunk {
+    fn new(size: usize) -> Self {
+        Self { root: 0, text: String::new(), entries: Vec::with_capacity(size) }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// A path and what it is, if it contains these letters.
+    pub fn get(&self, at: u32, wanted: u64) -> Option<(&str, Kind)> {
+        let entry = self.entries.get(at as usize).filter(|entry| entry.letters & wanted == wanted)?;
+        let start = match at.checked_sub(1) {
+            Some(before) => self.entries.get(before as usize)?.end,
+            None => 0,
+        };
+        Some((self.text.get(start as usize..entry.end as usize)?, entry.kind))
+    }
+
+    fn push(&mut self, path: &str, kind: Kind) {
+        self.text.push_str(path);
+        self.entries.push(Entry { letters: letters(path), end: self.text.len() as u32, kind });
+    }
+}
+
+/// One thread of a walk that fills an index.
+pub(super) struct Filling<'i> {
+    index: &'i Index,
+    chunk: Chunk,
+    size: usize,
+}
+
+impl<'i> Filling<'i> {
+    pub fn new(index: &'i Index) -> Self {
+        Self { index, chunk: Chunk::new(FIRST_CHUNK), size: FIRST_CHUNK }
+    }
+
+    fn hand_over(&mut self) -> bool {
+        self.size = (self.size * 2).min(MAX_CHUNK);
+        let mut full = std::mem::replace(&mut self.chunk, Chunk::new(self.size));
+        full.text.shrink_to_fit();
+        let has_room = self.index.add(full);
+        if !has_room {
+            tracing::warn!("a search session has no room for more files and looks no further");
+        }
+        has_room
+    }
+}
+
+impl Visitor for Filling<'_> {
+    fn visit(&mut self, root: u32, path: &str, kind: Kind) -> bool {
+        // A visitor never sees another root.
+        self.chunk.root = root;
+        self.chunk.push(path, kind);
+        self.chunk.entries.len() < self.size || self.hand_over()
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        if self.chunk.len() > 0 {
+            self.hand_over();
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Where to look.
+
+use std::path::{Path, PathBuf};
+
+use crate::normal;
+
+/// The directories of a search, each once.
+#[derive(Clone, Debug)]
+pub struct Roots(Vec<Root>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    /// As the client wrote it, and as results name it.
+    pub shown: String,
+    pub path: PathBuf,
+    /// Roots that lie below. Their files are found under their own name.
+    pub inner: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// Relative paths count from `cwd`.
+    pub fn new(shown: &[String], cwd: &Path) -> Self {
+        let mut roots: Vec<Root> = Vec::new();
+        for shown in shown {
+            let path = normal(&cwd.join(shown));
+            if roots.iter().all(|root| root.path != path) {
+                roots.push(Root { shown: shown.clone(), path, inner: Vec::new() });
+            }
+        }
+        let all: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
+        for root in &mut roots {
+            let is_below = |path: &&PathBuf| **path != root.path && path.starts_with(&root.path);
+            root.inner = all.iter().filter(is_below).cloned().collect();
+        }
+        Self(roots)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Root)> {
+        (0..).zip(&self.0)
+    }
+
+    pub(crate) fn shown(&self, number: u32) -> &str {
+        self.0.get(number as usize).map_or("", |root| &root.shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_walked_once_and_leaves_out_the_roots_below_it() {
+        let shown = ["/a", "/a/b/", "c", "/a/", "/a/../a/b"].map(str::to_owned);
+        let roots = Roots::new(&shown, Path::new("/a"));
+        let found: Vec<_> = roots.iter().map(|(_, root)| (root.shown.as_str(), root.inner.len())).collect();
+        assert_eq!(found, [("/a", 2), ("/a/b/", 0), ("c", 0)]);
+    }
+}

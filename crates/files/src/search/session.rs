@@ -1,0 +1,227 @@
+//! A search that follows what a person types.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use codicil_protocol::FuzzyFileSearchResult;
+use tokio::{
+    sync::{Semaphore, watch},
+    task::{JoinSet, spawn_blocking},
+    time::{Instant, sleep_until},
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::AbortOnDropHandle,
+};
+
+use super::{
+    Searches,
+    index::{Filling, Index},
+    matching::{Query, Scorer},
+    pass::Pass,
+    roots::Roots,
+    threads,
+    walk::walk,
+};
+
+/// The least time between two looks at what the walk has found.
+const PACE: Duration = Duration::from_millis(30);
+
+/// What a session has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionNews {
+    /// What has been found for a query; replaces what was found before.
+    Updated { query: String, files: Vec<FuzzyFileSearchResult> },
+    /// Everything has been looked at for the latest query.
+    Completed,
+}
+
+/// An open session. It ends, and says nothing more, when this is dropped.
+pub struct Session {
+    /// Counts updates, so that asking the same thing again is one too.
+    queries: watch::Sender<(u64, String)>,
+    /// Empty once the session has ended.
+    tell: Arc<Mutex<Option<Tell>>>,
+    /// Ends the walk.
+    _stop: DropGuard,
+    _actor: AbortOnDropHandle<()>,
+}
+
+type Tell = Box<dyn Fn(SessionNews) + Send>;
+
+impl Session {
+    pub(super) fn start(searches: &Searches, roots: Roots, tell: Tell) -> Self {
+        let (queries, latest) = watch::channel((0, String::new()));
+        let stop = CancellationToken::new();
+        let index = Arc::new(Index::new(searches.held.clone()));
+        let threads = threads();
+        let walking = fill(index.clone(), roots.clone(), threads, searches.walks.clone(), stop.clone());
+        let scorers = Vec::from_iter((0..threads).map(|_| Scorer::default()));
+        let desk = Desk { pass: Pass::new(Query::new(String::new()), None), scorers };
+        let tell = Arc::new(Mutex::new(Some(tell)));
+        let actor = Actor { latest, index, roots, tell: tell.clone(), desk: Some(desk), sent: None };
+        let actor = tokio::spawn(async move {
+            let mut tasks = JoinSet::new();
+            tasks.spawn(walking);
+            actor.run().await;
+        });
+        Self { queries, tell, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
+    }
+
+    /// Looks for something else. A query that is still being looked for is given up.
+    pub fn update(&self, query: String) {
+        self.queries.send_modify(|(number, latest)| {
+            *number += 1;
+            *latest = query;
+        });
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Whoever is telling something at this moment finishes first.
+        self.tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// Walks the roots when it is this session's turn.
+async fn fill(
+    index: Arc<Index>,
+    roots: Roots,
+    threads: usize,
+    walks: Arc<Semaphore>,
+    stop: CancellationToken,
+) {
+    let permit = walks.acquire_owned().await;
+    let filled = index.clone();
+    let walking = spawn_blocking(move || {
+        let _permit = permit;
+        walk(&roots, threads, &stop, || Filling::new(&filled));
+    });
+    // Even a walk that panicked is over.
+    let _ = walking.await;
+    index.finish();
+}
+
+/// Answers the latest query, again and again while the walk goes on.
+struct Actor {
+    latest: watch::Receiver<(u64, String)>,
+    index: Arc<Index>,
+    roots: Roots,
+    tell: Arc<Mutex<Option<Tell>>>,
+    /// With the thread that works, while it does.
+    desk: Option<Desk>,
+    /// What was last told, to tell it only once.
+    sent: Option<Vec<FuzzyFileSearchResult>>,
+}
+
+/// What one pass over the paths needs.
+struct Desk {
+    pass: Pass,
+    scorers: Vec<Scorer>,
+}
+
+/// How a look at the paths ended.
+enum Looked {
+    /// There is another query.
+    Outdated,
+    /// The walk goes on.
+    SoFar(Vec<FuzzyFileSearchResult>),
+    /// That was all.
+    Finally(Vec<FuzzyFileSearchResult>),
+}
+
+impl Actor {
+    /// Ends when the session is dropped.
+    async fn run(mut self) {
+        while self.answer().await.is_some() {}
+    }
+
+    /// Works on the latest query until all is told, or until there is another one.
+    async fn answer(&mut self) -> Option<()> {
+        let query = self.latest.borrow_and_update().1.clone();
+        let mut desk = self.desk.take()?;
+        desk.pass = Pass::new(Query::new(query), Some(desk.pass));
+        self.desk = Some(desk);
+        self.sent = None;
+        loop {
+            let began = Instant::now();
+            match self.look().await? {
+                Looked::Outdated => return Some(()),
+                Looked::SoFar(files) => {
+                    if !files.is_empty() {
+                        self.tell_once(files);
+                    }
+                }
+                Looked::Finally(files) => {
+                    self.tell_once(files);
+                    self.tell(SessionNews::Completed);
+                    return self.latest.changed().await.ok();
+                }
+            }
+            let more = async {
+                sleep_until(began + PACE).await;
+                self.index.grown.notified().await;
+            };
+            tokio::select! {
+                changed = self.latest.changed() => return changed.ok(),
+                () = more => {}
+            }
+        }
+    }
+
+    /// One look at what is known by now, on a thread where computing is allowed.
+    async fn look(&mut self) -> Option<Looked> {
+        let mut desk = self.desk.take()?;
+        let (latest, index, roots) = (self.latest.clone(), self.index.clone(), self.roots.clone());
+        let work = spawn_blocking(move || {
+            let (chunks, complete) = index.chunks();
+            let outdated = || latest.has_changed().unwrap_or(true);
+            let looked = if !desk.pass.advance(&chunks, &mut desk.scorers, &outdated) {
+                Looked::Outdated
+            } else {
+                let files = desk.results(&roots);
+                if complete { Looked::Finally(files) } else { Looked::SoFar(files) }
+            };
+            (desk, looked)
+        });
+        let (desk, looked) = work.await.ok()?;
+        self.desk = Some(desk);
+        Some(looked)
+    }
+
+    fn tell_once(&mut self, files: Vec<FuzzyFileSearchResult>) {
+        if self.sent.as_ref() == Some(&files) {
+            return;
+        }
+        // Of the query that was looked for; there may be a newer one by now.
+        let Some(query) = self.desk.as_ref().map(|desk| desk.pass.query.text().to_owned()) else { return };
+        self.sent = Some(files.clone());
+        self.tell(SessionNews::Updated { query, files });
+    }
+
+    fn tell(&self, news: SessionNews) {
+        if let Some(tell) = &*self.tell.lock().unwrap_or_else(PoisonError::into_inner) {
+            tell(news);
+        }
+    }
+}
+
+impl Desk {
+    fn results(&mut self, roots: &Roots) -> Vec<FuzzyFileSearchResult> {
+        let Self { pass, scorers } = self;
+        match scorers.first_mut() {
+            Some(scorer) => pass.best.results(&pass.query, roots, scorer),
+            None => Vec::new(),
+        }
+    }
+}

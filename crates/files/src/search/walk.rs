@@ -1,0 +1,89 @@
+//! Walking directories, on several threads.
+
+use std::{os::unix::ffi::OsStrExt, path::Path};
+
+use codicil_protocol::FuzzyFileSearchMatchType;
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use tokio_util::sync::CancellationToken;
+
+use super::roots::{Root, Roots};
+
+/// Entries between two looks at whether anybody still wants to know.
+const CHECK_EVERY: usize = 64;
+
+/// One thread's eyes. What it has gathered it must hand over when it is dropped.
+pub(super) trait Visitor: Send {
+    /// False to end the walk.
+    fn visit(&mut self, root: u32, path: &str, kind: Kind) -> bool;
+}
+
+/// What was found at a path, links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Directory,
+}
+
+impl From<Kind> for FuzzyFileSearchMatchType {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::File => Self::File,
+            Kind::Directory => Self::Directory,
+        }
+    }
+}
+
+/// Shows everything below the roots to visitors, one for each thread and root.
+pub(super) fn walk<V: Visitor>(
+    roots: &Roots,
+    threads: usize,
+    cancelled: &CancellationToken,
+    visitor: impl Fn() -> V + Sync,
+) {
+    for (number, root) in roots.iter() {
+        if cancelled.is_cancelled() {
+            return;
+        }
+        let prefix = prefix(&root.path);
+        builder(root, threads).build_parallel().run(|| {
+            let mut visitor = visitor();
+            let mut seen = 0_usize;
+            Box::new(move |entry| {
+                seen += 1;
+                if seen.is_multiple_of(CHECK_EVERY) && cancelled.is_cancelled() {
+                    return WalkState::Quit;
+                }
+                // What cannot be read, and links that lead nowhere or in circles, are not there to be found.
+                let Ok(entry) = entry else { return WalkState::Continue };
+                match relative(&entry, prefix) {
+                    Some((path, kind)) if !visitor.visit(number, path, kind) => WalkState::Quit,
+                    _ => WalkState::Continue,
+                }
+            })
+        });
+    }
+}
+
+fn builder(root: &Root, threads: usize) -> WalkBuilder {
+    let mut builder = WalkBuilder::new(&root.path);
+    builder.threads(threads).hidden(false).follow_links(true);
+    if !root.inner.is_empty() {
+        let inner = root.inner.clone();
+        builder.filter_entry(move |entry| inner.iter().all(|root| root != entry.path()));
+    }
+    builder
+}
+
+/// How many bytes of a path below a root are the root's.
+fn prefix(root: &Path) -> usize {
+    let root = root.as_os_str().as_bytes();
+    root.len() + usize::from(!root.ends_with(b"/"))
+}
+
+/// `None` for the root itself, and for a name that is not text: it could not be written down.
+fn relative(entry: &DirEntry, prefix: usize) -> Option<(&str, Kind)> {
+    let path = entry.path().as_os_str().as_bytes().get(prefix..)?;
+    let path = str::from_utf8(path).ok().filter(|path| !path.is_empty())?;
+    let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+    Some((path, if is_directory { Kind::Directory } else { Kind::File }))
+}

@@ -1,0 +1,167 @@
+//! The directories that the system watches for us, and for which watches.
+
+use std::{
+    collections::HashMap,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+
+use super::{
+    WatchError,
+    mailbox::Mailbox,
+    place::{Place, PlaceId, Plan},
+};
+
+/// All directories that are watched. Nothing of the system is held while there are none.
+pub(super) struct Folders {
+    mailbox: Arc<Mailbox>,
+    system: Option<RecommendedWatcher>,
+    folders: HashMap<PlaceId, Folder>,
+    /// Reports carry paths.
+    by_path: HashMap<PathBuf, PlaceId>,
+    /// Directories that have turned out to be others by now.
+    stale: Vec<Lost>,
+}
+
+/// A directory that is not watched any more, and the watches that need another plan.
+pub(super) struct Lost {
+    pub place: PlaceId,
+    pub users: Vec<u64>,
+}
+
+/// One directory and the watches that want to know of it. A watch may be listed more than once.
+struct Folder {
+    path: PathBuf,
+    entries: HashMap<OsString, Vec<u64>>,
+    whole: Vec<u64>,
+}
+
+impl Folders {
+    pub fn new(mailbox: Arc<Mailbox>) -> Self {
+        let (folders, by_path) = (HashMap::new(), HashMap::new());
+        Self { mailbox, system: None, folders, by_path, stale: Vec::new() }
+    }
+
+    /// Has everything watched that a plan names. If that fails, nothing has been added.
+    pub fn join(&mut self, number: u64, plan: &Plan) -> Result<(), WatchError> {
+        for place in plan.places() {
+            if let Err(error) = self.watch(place) {
+                self.let_go_of_unused(plan);
+                return Err(error);
+            }
+        }
+        for entry in &plan.entries {
+            if let Some(folder) = self.folders.get_mut(&entry.place.id) {
+                folder.entries.entry(entry.name.clone()).or_default().push(number);
+            }
+        }
+        if let Some(folder) = plan.whole.as_ref().and_then(|place| self.folders.get_mut(&place.id)) {
+            folder.whole.push(number);
+        }
+        Ok(())
+    }
+
+    /// Undoes one `join`.
+    pub fn leave(&mut self, number: u64, plan: &Plan) {
+        for entry in &plan.entries {
+            let Some(folder) = self.folders.get_mut(&entry.place.id) else { continue };
+            if let Some(numbers) = folder.entries.get_mut(&entry.name) {
+                remove_one(numbers, number);
+                if numbers.is_empty() {
+                    folder.entries.remove(&entry.name);
+                }
+            }
+        }
+        if let Some(folder) = plan.whole.as_ref().and_then(|place| self.folders.get_mut(&place.id)) {
+            remove_one(&mut folder.whole, number);
+        }
+        self.let_go_of_unused(plan);
+    }
+
+    /// The directory at this very path, if it is watched.
+    pub fn at(&self, path: &Path) -> Option<PlaceId> {
+        self.by_path.get(path).copied()
+    }
+
+    /// Which watches want to know of this name, and which of every name, in a directory.
+    pub fn interested(&self, place: PlaceId, name: &OsStr) -> (Vec<u64>, Vec<u64>) {
+        let Some(folder) = self.folders.get(&place) else { return Default::default() };
+        (folder.entries.get(name).cloned().unwrap_or_default(), folder.whole.clone())
+    }
+
+    /// Forgets a directory that has gone, and those below it.
+    pub fn lose(&mut self, path: &Path) -> Vec<Lost> {
+        let gone = self.by_path.iter().filter(|(other, _)| other.starts_with(path));
+        let gone: Vec<_> = gone.map(|(_, place)| *place).collect();
+        gone.into_iter().filter_map(|place| self.forget(place)).collect()
+    }
+
+    /// Directories that were found to be gone while others were added.
+    pub fn take_stale(&mut self) -> Vec<Lost> {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// Forgets everything: what is watched and what is not is no longer known.
+    pub fn lose_all(&mut self) {
+        self.folders.clear();
+        self.by_path.clear();
+        self.system = None;
+    }
+
+    fn watch(&mut self, place: &Place) -> Result<(), WatchError> {
+        if self.folders.contains_key(&place.id) {
+            return Ok(());
+        }
+        if let Some(before) = self.by_path.get(&place.path).copied() {
+            let lost = self.forget(before);
+            self.stale.extend(lost);
+        }
+        if self.system.is_none() {
+            let mailbox = self.mailbox.clone();
+            self.system = Some(notify::recommended_watcher(move |report| mailbox.report(report))?);
+        }
+        if let Some(system) = &mut self.system {
+            system.watch(&place.path, RecursiveMode::NonRecursive)?;
+        }
+        let folder = Folder { path: place.path.clone(), entries: HashMap::new(), whole: Vec::new() };
+        self.by_path.insert(place.path.clone(), place.id);
+        self.folders.insert(place.id, folder);
+        Ok(())
+    }
+
+    fn forget(&mut self, place: PlaceId) -> Option<Lost> {
+        let folder = self.folders.remove(&place)?;
+        self.by_path.remove(&folder.path);
+        if let Some(system) = &mut self.system {
+            // It stops watching by itself what has gone, and then knows nothing of it.
+            let _ = system.unwatch(&folder.path);
+        }
+        Some(Lost { place, users: folder.entries.into_values().flatten().chain(folder.whole).collect() })
+    }
+
+    fn let_go_of_unused(&mut self, plan: &Plan) {
+        for place in plan.places() {
+            if self.folders.get(&place.id).is_some_and(Folder::is_unused) {
+                self.forget(place.id);
+            }
+        }
+        if self.folders.is_empty() {
+            self.system = None;
+        }
+    }
+}
+
+impl Folder {
+    fn is_unused(&self) -> bool {
+        self.entries.is_empty() && self.whole.is_empty()
+    }
+}
+
+fn remove_one(numbers: &mut Vec<u64>, number: u64) {
+    if let Some(at) = numbers.iter().position(|other| *other == number) {
+        numbers.swap_remove(at);
+    }
+}

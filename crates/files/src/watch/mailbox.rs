@@ -1,0 +1,209 @@
+//! What reaches the watching thread: watches that begin and end, and changes that the system reports.
+//!
+//! Nobody waits to put something in, least of all the thread that reads the system's reports: the watching
+//! thread waits for it when it adds a directory. So reports that find no room are dropped, and that they
+//! were is remembered.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use notify::{Event, EventKind, event::ModifyKind};
+use tokio::sync::oneshot;
+
+use super::{WatchError, ear::Ear};
+
+/// Watches that may wait to begin.
+const MAX_BEGINNING: usize = 1024;
+
+/// Changed paths that may wait. When there are more, everything that is watched counts as changed.
+const MAX_CHANGES: usize = 8192;
+
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    news: Mutex<News>,
+    arrived: Condvar,
+}
+
+/// What has arrived since the last look.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub begin: VecDeque<Begin>,
+    pub ended: Vec<u64>,
+    pub changes: HashMap<PathBuf, Change>,
+    /// Reports were lost.
+    pub overflow: bool,
+    last_number: u64,
+    closed: bool,
+}
+
+/// A watch to be set up.
+#[derive(Debug)]
+pub(super) struct Begin {
+    pub number: u64,
+    pub path: PathBuf,
+    pub ear: Arc<Ear>,
+    pub reply: oneshot::Sender<Result<(), WatchError>>,
+}
+
+/// What happened to a path, as far as it matters; of several, the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    /// Contents, mode or times.
+    Content,
+    /// It is there, perhaps as something else than before.
+    Appeared,
+    /// It is gone, or was for a moment.
+    Gone,
+}
+
+impl Mailbox {
+    /// Numbers a watch and has it set up.
+    pub fn begin(&self, begin: impl FnOnce(u64) -> Begin) -> Result<u64, WatchError> {
+        let mut news = self.lock();
+        if news.closed {
+            return Err(WatchError::Closed);
+        }
+        if news.begin.len() >= MAX_BEGINNING {
+            return Err(WatchError::Busy);
+        }
+        news.last_number += 1;
+        let number = news.last_number;
+        news.begin.push_back(begin(number));
+        drop(news);
+        self.arrived.notify_one();
+        Ok(number)
+    }
+
+    /// There are never more of these than watches.
+    pub fn end(&self, number: u64) {
+        self.lock().ended.push(number);
+        self.arrived.notify_one();
+    }
+
+    /// A report of the system.
+    pub fn report(&self, report: notify::Result<Event>) {
+        let mut news = self.lock();
+        match report {
+            Ok(event) if event.need_rescan() => news.overflow = true,
+            Ok(event) => {
+                let Some(change) = change_of(event.kind) else { return };
+                event.paths.into_iter().for_each(|path| news.note(path, change));
+            }
+            Err(error) => {
+                tracing::warn!("watching files: {error}");
+                news.overflow = true;
+            }
+        }
+        drop(news);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for news, but not beyond a time. `None` when there will be no more.
+    pub fn next(&self, until: Option<Instant>) -> Option<News> {
+        let mut news = self.lock();
+        loop {
+            if news.closed {
+                return None;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if news.is_some() || left.is_some_and(|left| left.is_zero()) {
+                let last_number = news.last_number;
+                return Some(std::mem::replace(&mut *news, News { last_number, ..News::default() }));
+            }
+            news = match left {
+                Some(left) => self.arrived.wait_timeout(news, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.arrived.wait(news).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    pub fn close(&self) {
+        let mut news = self.lock();
+        *news = News { closed: true, ..News::default() };
+        drop(news);
+        self.arrived.notify_one();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl News {
+    fn is_some(&self) -> bool {
+        !self.begin.is_empty() || !self.ended.is_empty() || !self.changes.is_empty() || self.overflow
+    }
+
+    fn note(&mut self, path: PathBuf, change: Change) {
+        if self.changes.len() >= MAX_CHANGES && !self.changes.contains_key(&path) {
+            self.overflow = true;
+            return;
+        }
+        let noted = self.changes.entry(path).or_insert(change);
+        *noted = change.max(*noted);
+    }
+}
+
+/// `None` for what changes nothing: opening, reading, closing.
+fn change_of(kind: EventKind) -> Option<Change> {
+    match kind {
+        EventKind::Access(_) | EventKind::Other => None,
+        EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => Some(Change::Content),
+        EventKind::Create(_) => Some(Change::Appeared),
+        // A rename may be either end of it; a look at the path will tell.
+        EventKind::Remove(_) | EventKind::Modify(_) | EventKind::Any => Some(Change::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, DataChange, Flag, RemoveKind};
+
+    use super::*;
+
+    fn report(mailbox: &Mailbox, kind: EventKind, path: &str) {
+        mailbox.report(Ok(Event::new(kind).add_path(path.into())));
+    }
+
+    #[test]
+    fn of_several_changes_of_a_path_the_one_that_matters_most_is_kept() {
+        let mailbox = Mailbox::default();
+        report(&mailbox, EventKind::Create(CreateKind::File), "/a");
+        report(&mailbox, EventKind::Modify(ModifyKind::Data(DataChange::Any)), "/a");
+        report(&mailbox, EventKind::Remove(RemoveKind::File), "/b");
+        report(&mailbox, EventKind::Create(CreateKind::File), "/b");
+        report(&mailbox, EventKind::Access(AccessKind::Any), "/c");
+        let news = mailbox.next(None).unwrap();
+        let expected = [("/a".into(), Change::Appeared), ("/b".into(), Change::Gone)];
+        assert_eq!(news.changes, HashMap::from(expected));
+        assert!(!news.overflow);
+    }
+
+    #[test]
+    fn changes_beyond_the_ceiling_are_dropped_and_that_is_remembered() {
+        let mailbox = Mailbox::default();
+        for number in 0..MAX_CHANGES + 100 {
+            report(&mailbox, EventKind::Create(CreateKind::File), &format!("/{number}"));
+        }
+        let news = mailbox.next(None).unwrap();
+        assert_eq!((news.changes.len(), news.overflow), (MAX_CHANGES, true));
+        mailbox.report(Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)));
+        assert!(mailbox.next(None).unwrap().overflow);
+    }
+
+    #[test]
+    fn waiting_ends_at_the_given_time_and_when_the_mailbox_closes() {
+        let mailbox = Mailbox::default();
+        assert!(mailbox.next(Some(Instant::now())).is_some_and(|news| !news.is_some()));
+        mailbox.close();
+        assert!(mailbox.next(None).is_none());
+    }
+}

@@ -1,0 +1,66 @@
+//! A directory to work in.
+
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+pub struct Place {
+    root: PathBuf,
+    _directory: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // Without links, so that names are the same on both sides.
+        Self { root: directory.path().canonicalize().unwrap(), _directory: directory }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Writes a file, with the directories above it.
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub fn link(&self, name: &str, target: &str) -> PathBuf {
+        symlink(target, self.path(name)).unwrap();
+        self.path(name)
+    }
+
+    pub fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    pub fn socket(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        drop(UnixListener::bind(&path).unwrap());
+        path
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+}

@@ -1,0 +1,149 @@
+//! Moving in from another agent: its instructions, settings, MCP servers, skills and commands.
+//!
+//! [`ExternalAgents::detect`] says what could be taken over, [`ExternalAgents::import`] takes over what was
+//! chosen. Nothing that is there is overwritten, and what has been taken over is not found again. The other
+//! agent's files stay as they are.
+//!
+//! A [`Place`] knows where things are, in the person's home or in a project; each of the other modules
+//! knows one kind of thing.
+
+mod commands;
+mod instructions;
+mod mcp;
+mod place;
+mod settings;
+mod skills;
+mod wording;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use codicil_config::{ConfigStore, WriteError};
+use codicil_protocol::{
+    ExternalAgentConfigDetectParams, ExternalAgentConfigMigrationItem, ExternalAgentConfigMigrationItemType,
+};
+
+use self::place::Place;
+
+/// Why something could not be looked at or taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("external agent settings root must be an object")]
+    NoObject,
+    #[error("invalid existing config.toml: {0}")]
+    Toml(toml::de::Error),
+    #[error(transparent)]
+    Config(#[from] WriteError),
+}
+
+impl ImportError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// Looks for what other agents left and takes it over. All calls block on the disk.
+#[derive(Clone)]
+pub struct ExternalAgents {
+    config: ConfigStore,
+    /// The person's own directory, not the server's.
+    user_home: Option<PathBuf>,
+}
+
+type Item = ExternalAgentConfigMigrationItem;
+type Kind = ExternalAgentConfigMigrationItemType;
+
+impl ExternalAgents {
+    pub fn new(config: ConfigStore, user_home: Option<PathBuf>) -> Self {
+        Self { config, user_home }
+    }
+
+    /// What could be taken over, for a person to choose from.
+    pub fn detect(&self, params: &ExternalAgentConfigDetectParams) -> Result<Vec<Item>, ImportError> {
+        let mut places = Vec::new();
+        if params.include_home.unwrap_or(false) {
+            places.extend(self.home());
+        }
+        for cwd in params.cwds.iter().flatten() {
+            let place = Place::project(Path::new(cwd));
+            places.extend(place.filter(|place| !places.contains(place)));
+        }
+        let mut items = Vec::new();
+        for place in &places {
+            self.detect_at(place, &mut items)?;
+        }
+        Ok(items)
+    }
+
+    /// Takes over what was chosen. What has gone, or is there already, is passed over.
+    pub fn import(&self, items: &[Item]) -> Result<(), ImportError> {
+        for item in items {
+            let place = match &item.cwd {
+                Some(cwd) => Place::project(Path::new(cwd)),
+                None => self.home(),
+            };
+            if let Some(place) = place {
+                self.import_at(&place, &item.item_type)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn home(&self) -> Option<Place> {
+        let user_home = self.user_home.as_deref()?;
+        Some(Place::home(user_home, self.config.home().path()))
+    }
+
+    fn detect_at(&self, place: &Place, items: &mut Vec<Item>) -> Result<(), ImportError> {
+        let mut found = |item_type, description| {
+            items.push(Item { item_type, description, cwd: place.cwd() });
+        };
+        let (settings, servers) = (settings::wanted(place)?, mcp::wanted(place)?);
+        let existing = if settings.is_empty() && servers.is_empty() {
+            toml::Table::new()
+        } else {
+            settings::existing(place)?
+        };
+        if settings::lacks(&existing, &settings) {
+            found(Kind::Config, describe("Take over settings from", &place.settings(), &place.config()));
+        }
+        if settings::lacks(&existing, &servers) {
+            found(
+                Kind::McpServerConfig,
+                describe("Add the MCP servers of", &place.servers(), &place.config()),
+            );
+        }
+        if !skills::missing(place)?.is_empty() || !commands::missing(place)?.is_empty() {
+            found(Kind::Skills, describe("Copy skills and commands from", &place.agent(), &place.skills()));
+        }
+        if let Some(source) = instructions::source(place)? {
+            found(Kind::AgentsMd, describe("Copy the instructions in", &source, &place.instructions()));
+        }
+        Ok(())
+    }
+
+    fn import_at(&self, place: &Place, kind: &Kind) -> Result<(), ImportError> {
+        match kind {
+            Kind::Config => settings::import(place, &self.config, settings::wanted(place)?),
+            Kind::McpServerConfig => settings::import(place, &self.config, mcp::wanted(place)?),
+            Kind::Skills => {
+                skills::import(place)?;
+                commands::import(place)
+            }
+            Kind::AgentsMd => instructions::import(place),
+            // Refused before it came here.
+            _ => Ok(()),
+        }
+    }
+}
+
+fn describe(what: &str, from: &Path, to: &Path) -> String {
+    format!("{what} {} to {}", from.display(), to.display())
+}
