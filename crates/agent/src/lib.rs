@@ -11,6 +11,7 @@ mod audience;
 mod clock;
 mod error;
 mod git;
+mod kin;
 mod settings;
 mod step;
 mod surroundings;

@@ -1,5 +1,7 @@
 //! Every loaded thread of the process, and how threads come and go.
 
+mod agents;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -19,11 +21,14 @@ use uuid::Uuid;
 
 use crate::{
     error::ThreadError,
+    kin::{Kin, Seats},
     settings::{Overrides, Settings, join},
     thread::{Snapshot, ThreadActor, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
     world::World,
 };
+
+pub(crate) use agents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
 #[derive(Clone, Debug)]
@@ -35,6 +40,7 @@ struct Inner {
     loaded: Mutex<BTreeMap<ThreadId, ThreadHandle>>,
     /// Owns the actors.
     tasks: TaskTracker,
+    seats: Seats,
 }
 
 /// A thread that was opened, with the settings it has now.
@@ -64,8 +70,12 @@ pub enum Turns {
 
 impl Threads {
     pub fn new(world: World) -> Self {
-        let inner = Inner { world: Arc::new(world), loaded: Mutex::default(), tasks: TaskTracker::new() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            world: Arc::new(world),
+            loaded: Mutex::default(),
+            tasks: TaskTracker::new(),
+            seats: Seats::default(),
+        }))
     }
 
     pub fn world(&self) -> &Arc<World> {
@@ -365,20 +375,27 @@ impl Threads {
         Ok(own_session(Thread { git_info: git, ..before }))
     }
 
-    /// Ends a thread and says so. False when it was not loaded.
-    pub async fn unload(&self, id: &ThreadId) -> bool {
-        let Some(handle) = self.lock().remove(id) else { return false };
+    /// Ends a thread and its agents, and says so. Returns those that were loaded, the thread first.
+    pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
+        let mut family = self.take_family(id).into_iter();
+        let Some(first) = family.next() else { return Vec::new() };
+        // Before its agents: a turn that waits for them must not go on without them.
+        self.end(&first).await;
+        let agents: Vec<_> = family.collect();
+        futures_util::future::join_all(agents.iter().map(|agent| self.end(agent))).await;
+        [first].iter().chain(&agents).map(|handle| handle.id().clone()).collect()
+    }
+
+    async fn end(&self, handle: &ThreadHandle) {
         // A thread that ended by itself has nothing more to end.
         let _ = handle.unload().await;
-        self.say_status(id, ThreadStatus::NotLoaded);
-        true
+        self.say_status(handle.id(), ThreadStatus::NotLoaded);
     }
 
     /// Ends a thread that nobody listens to any more.
     pub async fn close(&self, id: &ThreadId) {
-        if self.unload(id).await {
-            let params = ThreadClosedNotification { thread_id: id.clone() };
-            self.0.world.audience.broadcast::<ThreadClosed>(&params);
+        for thread_id in self.unload(id).await {
+            self.0.world.audience.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
         }
     }
 
@@ -396,10 +413,17 @@ impl Threads {
     fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Opened {
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
-        let (handle, mailbox) = ThreadHandle::new(state.id.clone());
-        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, mailbox).run());
+        let handle = self.run(state);
         self.lock().insert(opened.thread.id.clone(), handle);
         opened
+    }
+
+    /// Starts the task of a thread.
+    fn run(&self, state: ThreadState) -> ThreadHandle {
+        let (handle, inbox) = ThreadHandle::new(state.id.clone(), Kin::of(&state.source));
+        let threads = WeakThreads::from(self);
+        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), threads, state, inbox).run());
+        handle
     }
 
     /// The configuration and settings of a thread that is about to be opened.
@@ -464,7 +488,8 @@ impl Threads {
 
 /// A stored thread is the root of its own session unless it says otherwise.
 fn own_session(mut thread: Thread) -> Thread {
-    thread.session_id.get_or_insert_with(|| thread.id.clone());
+    let root = Kin::of(&thread.source).map_or_else(|| thread.id.clone(), |kin| kin.parent);
+    thread.session_id.get_or_insert(root);
     thread
 }
 

@@ -3,16 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_protocol::{
-    Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
-    TurnId,
+    CollabAgentState, Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnId,
 };
 use codicil_store::Record;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::{Command, Elicitation, Reply, Snapshot, ThreadState, turns::ActiveTurn};
+use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
     step::{Outcome, Step},
+    threads::WeakThreads,
     tools::{Report, Toolkit},
     world::World,
 };
@@ -26,6 +27,8 @@ pub(crate) struct ThreadActor {
     /// Commands that have begun and are not complete; they may outlive their turn.
     pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
     pub(super) reports: mpsc::Receiver<Report>,
+    /// How far it has come, for threads whose agent it is.
+    pub(super) progress: watch::Sender<CollabAgentState>,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -41,9 +44,10 @@ enum Event {
 }
 
 impl ThreadActor {
-    pub fn new(world: Arc<World>, state: ThreadState, mailbox: mpsc::Receiver<Command>) -> Self {
-        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), state.dynamic_tools.clone());
-        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, mailbox }
+    pub fn new(world: Arc<World>, threads: WeakThreads, state: ThreadState, inbox: Inbox) -> Self {
+        let (kit, reports) = Toolkit::new(world.clone(), threads, &state);
+        let Inbox { mailbox, progress } = inbox;
+        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, progress, mailbox }
     }
 
     /// Runs until the thread is unloaded.
@@ -53,6 +57,8 @@ impl ThreadActor {
                 Event::Command(Command::Unload(reply)) => {
                     self.end_active_turn().await;
                     self.end_commands().await;
+                    // Free before anybody learns that the thread is gone.
+                    self.state.seat = None;
                     // Whoever asked may be gone; the thread ends all the same.
                     let _ = reply.send(Ok(()));
                     return;
@@ -97,6 +103,7 @@ impl ThreadActor {
             Command::Shell(command, reply) => self.on_shell(command, reply).await,
             Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
             Command::Joined => self.state.usage_unsaid = true,
+            Command::Notice(item) => self.on_notice(item).await,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.name = Some(name)));

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     error::TurnKind,
+    kin::Kin,
     step::{Ask, FollowUp},
     surroundings::{Surroundings, doc_search},
 };
@@ -28,7 +29,9 @@ impl ThreadActor {
         match (active.kind, follow_up) {
             (TurnKind::Compact, _) if active.compacted => return Ask::End,
             (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
-            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more => return Ask::End,
+            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more && !active.has_news() => {
+                return Ask::End;
+            }
             _ => active.wants_more = false,
         }
         if !self.is_reviewing() && self.is_too_long() {
@@ -38,6 +41,7 @@ impl ThreadActor {
             return Ask::Compact(Box::new(self.compaction_request(turn)));
         }
         self.say_first(turn).await;
+        self.take_notices(turn).await;
         for input in steered {
             self.take_steered(turn, input).await;
         }
@@ -92,6 +96,9 @@ impl ThreadActor {
         let metadata =
             serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
+        if Kin::of(&self.state.source).is_some() {
+            request.set_header("x-openai-subagent", "collab_spawn");
+        }
         request
     }
 

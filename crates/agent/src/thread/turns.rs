@@ -24,6 +24,7 @@ use crate::{
     clock::unix_now_ms,
     error::{ThreadError, TurnKind},
     git,
+    kin::Kin,
     settings::Settings,
     step::{Outcome, Step, Steps, WeakSteps},
     tools::{Kind, Offer, Role, TurnTools},
@@ -43,6 +44,10 @@ pub(super) struct ActiveTurn {
     pub first: Option<FirstInput>,
     /// Input that arrived meanwhile, for the next request.
     pub steered: Vec<Vec<UserInput>>,
+    /// What else the model is to know with the next request.
+    pub notices: Vec<ResponseItem>,
+    /// The last thing the model said.
+    pub last_words: Option<String>,
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
     /// Questions that nobody has answered yet.
@@ -83,6 +88,8 @@ impl ActiveTurn {
             output_schema: None,
             first: None,
             steered: Vec::new(),
+            notices: Vec::new(),
+            last_words: None,
             open: BTreeMap::new(),
             asked: Vec::new(),
             offered: Tools::default(),
@@ -170,6 +177,7 @@ impl ThreadActor {
             self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema);
         active.first = Some(first);
         self.active = Some(active);
+        self.begin_progress();
         self.accept(reply, turn).await;
         self.announce_turn(&id);
     }
@@ -234,10 +242,11 @@ impl ThreadActor {
         let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
         let offered = self.offer(kind);
         let (kit, config, settings) = (self.kit.clone(), self.state.config.clone(), self.tool_settings(kind));
-        let tools = offered.clone();
+        let (tools, asker) = (offered.clone(), origin.clone());
         let run = |steps: Steps, cancel: CancellationToken| {
-            let tools =
+            let mut tools =
                 TurnTools::new(kit, turn.clone(), settings, config, tools, steps.clone(), cancel.clone());
+            tools.origin = asker;
             TurnTask { thread, turn, provider, steps, cancel, show, tools }.run()
         };
         let output_schema = output_schema.map(Arc::new);
@@ -246,7 +255,10 @@ impl ThreadActor {
 
     fn offer(&self, kind: TurnKind) -> Tools {
         let role = match kind {
-            TurnKind::Regular | TurnKind::Shell => Role::Main,
+            TurnKind::Regular | TurnKind::Shell => match Kin::of(&self.state.source) {
+                Some(kin) => Role::Agent { depth: kin.depth },
+                None => Role::Main,
+            },
             TurnKind::Review => Role::Reviewer,
             TurnKind::Compact => return Tools::default(),
         };

@@ -12,8 +12,8 @@ use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::offer::Offer;
-use crate::{step::Step, world::World};
+use super::{agents::Family, offer::Offer};
+use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
 const REPORTS: usize = 32;
@@ -27,6 +27,7 @@ pub(crate) struct Toolkit {
     /// Tools that the client runs.
     pub dynamic: Vec<DynamicToolSpec>,
     pub reports: Reports,
+    pub family: Family,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     terminals: Mutex<HashMap<SessionId, Terminal>>,
@@ -65,17 +66,17 @@ impl Reports {
 impl Toolkit {
     pub fn new(
         world: Arc<World>,
-        thread: ThreadId,
-        dynamic: Vec<DynamicToolSpec>,
+        threads: WeakThreads,
+        state: &ThreadState,
     ) -> (Arc<Self>, mpsc::Receiver<Report>) {
         let (sender, reports) = mpsc::channel(REPORTS);
-        let owner = Owner::from(thread.to_string());
         let kit = Self {
             world,
-            thread,
-            owner,
-            dynamic,
+            thread: state.id.clone(),
+            owner: Owner::from(state.id.to_string()),
+            dynamic: state.dynamic_tools.clone(),
             reports: Reports(sender),
+            family: Family::of(threads, state),
             grants: Mutex::default(),
             terminals: Mutex::default(),
             offered: Mutex::default(),

@@ -7,8 +7,10 @@
 //! | questions to people | `ask.rs` |
 //! | commands: decided, confined, run, followed | `command/` |
 //! | patches and the diff of a turn | `patch.rs`, `diff.rs` |
+//! | other agents: started, addressed, waited for, ended | `agents/` |
 //! | everything else | a file each |
 
+mod agents;
 mod ask;
 mod call;
 mod command;
@@ -39,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     settings::{Settings, join},
     step::{Step, Steps},
+    thread::Origin,
 };
 
 pub(crate) use {
@@ -65,6 +68,8 @@ pub(crate) struct TurnTools {
     pub offered: Tools,
     pub steps: Steps,
     pub cancel: CancellationToken,
+    /// Who asked for the turn, and so for those of its agents.
+    pub origin: Origin,
     diff: Diff,
     /// What was granted for this turn only.
     access: Mutex<Access>,
@@ -83,8 +88,8 @@ impl TurnTools {
         cancel: CancellationToken,
     ) -> Self {
         let diff = Diff::new(settings.cwd.clone());
-        let (access, alone) = (Mutex::default(), RwLock::default());
-        Self { kit, turn, settings, config, offered, steps, cancel, diff, access, alone }
+        let (origin, access, alone) = (Origin::default(), Mutex::default(), RwLock::default());
+        Self { kit, turn, settings, config, offered, steps, cancel, origin, diff, access, alone }
     }
 
     /// Runs the calls of one response, beside each other where they allow it, and reports their outputs.
@@ -136,6 +141,7 @@ impl TurnTools {
             "view_image" => self.view_image(call).await,
             "request_user_input" => self.request_user_input(call).await,
             "request_permissions" => self.request_permissions(call).await,
+            _ if agents::has_tool(name) => self.agent_tool(call).await,
             _ => Ok(say(format!("unsupported call: {name}"))),
         }
     }

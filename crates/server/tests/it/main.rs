@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod agents;
 mod envelope;
 mod failures;
 mod gate;
