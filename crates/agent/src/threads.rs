@@ -1,6 +1,7 @@
 //! Every loaded thread of the process, and how threads come and go.
 
 mod agents;
+mod endings;
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +11,9 @@ use std::{
 
 use codicil_config::{EffectiveConfig, Query};
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, SessionSource, Thread, ThreadClosed, ThreadClosedNotification,
-    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, TurnStatus,
+    DeprecationNoticeNotification, GitInfo, SessionSource, Thread, ThreadForkParams, ThreadId,
+    ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams, ThreadStartParams,
+    ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
@@ -373,41 +373,6 @@ impl Threads {
             None => self.0.world.store.set_git(id, git.clone()).await.map_err(not_found)?,
         }
         Ok(own_session(Thread { git_info: git, ..before }))
-    }
-
-    /// Ends a thread and its agents, and says so. Returns those that were loaded, the thread first.
-    pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
-        let mut family = self.take_family(id).into_iter();
-        let Some(first) = family.next() else { return Vec::new() };
-        // Before its agents: a turn that waits for them must not go on without them.
-        self.end(&first).await;
-        let agents: Vec<_> = family.collect();
-        futures_util::future::join_all(agents.iter().map(|agent| self.end(agent))).await;
-        [first].iter().chain(&agents).map(|handle| handle.id().clone()).collect()
-    }
-
-    async fn end(&self, handle: &ThreadHandle) {
-        // A thread that ended by itself has nothing more to end.
-        let _ = handle.unload().await;
-        self.say_status(handle.id(), ThreadStatus::NotLoaded);
-    }
-
-    /// Ends a thread that nobody listens to any more.
-    pub async fn close(&self, id: &ThreadId) {
-        for thread_id in self.unload(id).await {
-            self.0.world.audience.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
-        }
-    }
-
-    /// Ends every thread, with its turn, and writes what is left to write.
-    pub async fn stop(&self) {
-        let handles: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
-        futures_util::future::join_all(handles.iter().map(ThreadHandle::unload)).await;
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
-        if let Err(error) = self.0.world.store.close().await {
-            tracing::error!("the store could not be closed: {error}");
-        }
     }
 
     fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Opened {

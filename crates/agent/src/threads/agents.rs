@@ -149,21 +149,10 @@ impl Threads {
         self.say_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }
-
-    /// Takes a thread and all agents below it out of the registry.
-    pub(super) fn take_family(&self, id: &ThreadId) -> Vec<ThreadHandle> {
-        let mut loaded = self.lock();
-        let Some(first) = loaded.remove(id) else { return Vec::new() };
-        let agents = below(&loaded, id);
-        for agent in &agents {
-            loaded.remove(agent.id());
-        }
-        [first].into_iter().chain(agents).collect()
-    }
 }
 
 /// Everything below a thread. Ids made later sort later, so those who were started first come first.
-fn below(loaded: &BTreeMap<ThreadId, ThreadHandle>, id: &ThreadId) -> Vec<ThreadHandle> {
+pub(super) fn below(loaded: &BTreeMap<ThreadId, ThreadHandle>, id: &ThreadId) -> Vec<ThreadHandle> {
     let is_below = |handle: &&ThreadHandle| {
         let mut seen = handle.kin();
         // Bounded: stored files could name each other as parents.

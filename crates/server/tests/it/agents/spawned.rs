@@ -3,7 +3,8 @@
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, CommandExecutionApproval,
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, SessionSource, SubAgentSource,
-    ThreadItem, ThreadLoadedList, ThreadSourceKind, ThreadStatus, ThreadStatusChanged, TurnStatus,
+    Thread, ThreadId, ThreadItem, ThreadLoadedList, ThreadSourceKind, ThreadStatus, ThreadStatusChanged,
+    TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script};
 use serde_json::json;
@@ -21,6 +22,18 @@ fn delegated() -> Script {
         .reply(Reply::new().gate("agent").say("sub answer").when(is_agent))
 }
 
+/// Plays that script to its end. The agent finishes while its parent is in the middle of a response.
+async fn delegate(app: &mut App) -> (Thread, ThreadId) {
+    let main = app.start_thread().await;
+    app.start_turn(&main, "delegate").await;
+    app.model().reached("main").await;
+    app.model().release("agent");
+    let (agent, _) = agent_done(app, &main).await;
+    app.model().release("main");
+    app.rest().await;
+    (main, agent)
+}
+
 #[tokio::test]
 async fn an_agent_has_a_thread_of_its_own_and_its_parent_is_told_of_its_end() {
     let mut app = App::start(delegated()).await;
@@ -29,6 +42,7 @@ async fn an_agent_has_a_thread_of_its_own_and_its_parent_is_told_of_its_end() {
 
     let first = app.until_where::<ThreadStatusChanged>(|changed| changed.thread_id != main.id).await;
     let call = next_call(&mut app).await;
+    app.model().reached("main").await;
     app.model().release("agent");
     let (agent, status) = agent_done(&mut app, &main).await;
     app.model().release("main");
@@ -60,12 +74,7 @@ async fn an_agent_has_a_thread_of_its_own_and_its_parent_is_told_of_its_end() {
 #[tokio::test]
 async fn agents_are_listed_when_they_are_asked_for() {
     let mut app = App::start(delegated()).await;
-    app.model().release("agent");
-    let main = app.start_thread().await;
-    app.start_turn(&main, "delegate").await;
-    let (agent, _) = agent_done(&mut app, &main).await;
-    app.model().release("main");
-    app.rest().await;
+    let (main, agent) = delegate(&mut app).await;
 
     let loaded = app.call::<ThreadLoadedList>(Default::default()).await.data;
     let people = listed(&mut app, None).await;
@@ -95,12 +104,7 @@ async fn agents_are_listed_when_they_are_asked_for() {
 #[tokio::test]
 async fn an_agent_has_fewer_tools_and_a_conversation_of_its_own() {
     let mut app = App::start(delegated()).await;
-    app.model().release("agent");
-    let main = app.start_thread().await;
-    app.start_turn(&main, "delegate").await;
-    let (agent, _) = agent_done(&mut app, &main).await;
-    app.model().release("main");
-    app.rest().await;
+    let (_, agent) = delegate(&mut app).await;
 
     let (first, its) = (requests(&app, is_main).remove(0), requests(&app, is_agent).remove(0));
     let tools = first.tools();
@@ -146,7 +150,8 @@ async fn an_agents_questions_reach_whoever_listens_to_its_parent() {
         .reply(spawn("touch it").when(is_main))
         .reply(Reply::new().say("delegated").when(is_main))
         .reply(Reply::new().call("exec_command", touch).when(is_agent))
-        .reply(Reply::new().say("not allowed").when(is_agent));
+        .reply(Reply::new().say("not allowed").when(is_agent))
+        .repeat(Reply::new().say("noted"));
     let mut app = App::start(script).await;
     let main = app.start_thread().await;
     app.start_turn(&main, "delegate").await;
@@ -175,12 +180,14 @@ async fn an_agent_may_begin_with_what_its_parent_knows() {
         .then()
         .reply(Reply::new().think("hm").call("spawn_agent", fork).call_id("spawn").when(is_main))
         .reply(Reply::new().gate("main").say("delegated").when(is_main))
-        .reply(Reply::new().say("I know").when(is_agent))
+        .reply(Reply::new().gate("agent").say("I know").when(is_agent))
         .reply(Reply::new().say("noted").when(is_main));
     let mut app = App::start(script).await;
     let main = app.start_thread().await;
     app.run_turn(&main, "what is the answer?").await;
     app.start_turn(&main, "delegate").await;
+    app.model().reached("main").await;
+    app.model().release("agent");
     let (agent, _) = agent_done(&mut app, &main).await;
     app.model().release("main");
     app.rest().await;
