@@ -15,6 +15,9 @@ pub trait Audience: Send + Sync + 'static {
     /// Tells everyone.
     fn tell_all(&self, frame: &Frame);
 
+    /// Has those who are subscribed to one thread hear of another one too.
+    fn follow(&self, thread: &ThreadId, like: &ThreadId);
+
     /// Asks those who are subscribed to a thread, and those who will be while the question is open;
     /// `encode` makes the message once the id is known.
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question;

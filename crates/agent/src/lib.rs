@@ -14,6 +14,7 @@ mod error;
 mod git;
 mod hooks;
 mod realtime;
+mod kin;
 mod settings;
 mod step;
 mod surroundings;

@@ -10,7 +10,7 @@ use codicil_protocol::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{audience::Question, tools::Asking};
+use crate::{audience::Question, thread::Inheritance, tools::Asking};
 
 /// One thing that happened in a turn.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ pub(crate) enum Step {
     Settled(oneshot::Sender<()>),
     /// A question has its answer.
     Answered(RequestId),
+    /// What is there to copy, everything reported so far included?
+    Inherit(oneshot::Sender<Inheritance>),
     /// What is there to do next?
     Next {
         follow_up: FollowUp,

@@ -1,5 +1,8 @@
 //! Every loaded thread of the process, and how threads come and go.
 
+mod agents;
+mod endings;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -10,8 +13,8 @@ use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
     DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, SessionSource, Thread,
-    ThreadClosed, ThreadClosedNotification, ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
+    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
@@ -20,11 +23,14 @@ use uuid::Uuid;
 
 use crate::{
     error::ThreadError,
+    kin::{Kin, Seats},
     settings::{Overrides, Settings, join},
     thread::{Snapshot, ThreadActor, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
     world::World,
 };
+
+pub(crate) use agents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
 #[derive(Clone, Debug)]
@@ -36,6 +42,7 @@ struct Inner {
     loaded: Mutex<BTreeMap<ThreadId, ThreadHandle>>,
     /// Owns the actors.
     tasks: TaskTracker,
+    seats: Seats,
 }
 
 /// A thread that was opened, with the settings it has now.
@@ -65,8 +72,12 @@ pub enum Turns {
 
 impl Threads {
     pub fn new(world: World) -> Self {
-        let inner = Inner { world: Arc::new(world), loaded: Mutex::default(), tasks: TaskTracker::new() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            world: Arc::new(world),
+            loaded: Mutex::default(),
+            tasks: TaskTracker::new(),
+            seats: Seats::default(),
+        }))
     }
 
     pub fn world(&self) -> &Arc<World> {
@@ -370,44 +381,12 @@ impl Threads {
         Ok(own_session(Thread { git_info: git, ..before }))
     }
 
-    /// Ends a thread and says so. False when it was not loaded.
-    pub async fn unload(&self, id: &ThreadId) -> bool {
-        let Some(handle) = self.lock().remove(id) else { return false };
-        self.0.world.realtime.end(id);
-        // A thread that ended by itself has nothing more to end.
-        let _ = handle.unload().await;
-        self.say_status(id, ThreadStatus::NotLoaded);
-        true
-    }
-
-    /// Ends a thread that nobody listens to any more.
-    pub async fn close(&self, id: &ThreadId) {
-        if self.unload(id).await {
-            let params = ThreadClosedNotification { thread_id: id.clone() };
-            self.0.world.audience.broadcast::<ThreadClosed>(&params);
-        }
-    }
-
-    /// Ends every thread, with its turn, and writes what is left to write.
-    pub async fn stop(&self) {
-        let handles: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
-        futures_util::future::join_all(handles.iter().map(ThreadHandle::unload)).await;
-        self.0.world.realtime.end_all().await;
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
-        self.0.world.mcp.shutdown().await;
-        if let Err(error) = self.0.world.store.close().await {
-            tracing::error!("the store could not be closed: {error}");
-        }
-    }
-
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
         let servers = self.join_servers(&state.config)?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
-        let (handle, mailbox) = ThreadHandle::new(state.id.clone());
-        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), state, servers, mailbox).run());
+        let handle = self.run(state, servers);
         self.lock().insert(opened.thread.id.clone(), handle);
         Ok(opened)
     }
@@ -418,6 +397,14 @@ impl Threads {
         let audience = self.0.world.audience.clone();
         let observer = Arc::new(move |status| audience.broadcast::<McpServerStartupStatusUpdated>(&status));
         Ok(self.0.world.mcp.join(&table, observer))
+    }
+
+    /// Starts the task of a thread.
+    fn run(&self, state: ThreadState, servers: ThreadServers) -> ThreadHandle {
+        let (handle, inbox) = ThreadHandle::new(state.id.clone(), Kin::of(&state.source));
+        let threads = WeakThreads::from(self);
+        self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), threads, state, servers, inbox).run());
+        handle
     }
 
     /// The configuration and settings of a thread that is about to be opened.
@@ -482,7 +469,8 @@ impl Threads {
 
 /// A stored thread is the root of its own session unless it says otherwise.
 fn own_session(mut thread: Thread) -> Thread {
-    thread.session_id.get_or_insert_with(|| thread.id.clone());
+    let root = Kin::of(&thread.source).map_or_else(|| thread.id.clone(), |kin| kin.parent);
+    thread.session_id.get_or_insert(root);
     thread
 }
 

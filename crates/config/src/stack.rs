@@ -82,7 +82,7 @@ impl Inner {
         Ok(self.file(path)?.unwrap_or_else(|| Arc::new(ConfigFile::empty(path))))
     }
 
-    fn file(&self, path: &Path) -> Result<Option<Arc<ConfigFile>>, ConfigError> {
+    pub(crate) fn file(&self, path: &Path) -> Result<Option<Arc<ConfigFile>>, ConfigError> {
         let strictness = self.sources.strictness;
         self.files.get(path, |path, text| ConfigFile::parse(path, text, strictness))
     }

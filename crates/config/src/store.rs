@@ -19,6 +19,7 @@ use crate::{
     features::{Enablement, FeatureError, Features},
     files::{ConfigFile, FileCache, Strictness},
     home::SystemFiles,
+    layers::merge,
     overrides::Flags,
     profile::{Parts, merge_with_profile},
     read,
@@ -100,6 +101,25 @@ impl ConfigStore {
             table,
             layers,
         })
+    }
+
+    /// A configuration with one more file over it, such as that of an agent's role, and what that file says
+    /// by itself. Requirements hold for it as for every other.
+    pub fn with_file(
+        &self,
+        base: &EffectiveConfig,
+        path: &Path,
+    ) -> Result<(EffectiveConfig, Settings), ConfigError> {
+        let file = self.0.file(path)?.ok_or_else(|| ConfigError::unreadable(path, "no such file"))?;
+        let own = Settings::read(&file.table).map_err(ConfigError::Value)?;
+        let mut config = base.clone();
+        merge(&mut config.table, &file.table);
+        let mut settings = Settings::read(&config.table).map_err(ConfigError::Value)?;
+        settings.check_whole().map_err(ConfigError::Value)?;
+        config.requirements.constrain(&mut settings, &mut config.table);
+        config.features = Features::resolve(&settings, &self.0.enablement.snapshot(), &config.requirements);
+        config.settings = settings;
+        Ok((config, own))
     }
 
     /// `config/read`.

@@ -138,7 +138,10 @@ impl Clients {
 
     /// Subscribes a client to a thread and shows it the thread's open questions. Idempotent.
     pub fn subscribe(&self, client: &Arc<Client>, thread: &ThreadId) {
-        let mut rooms = self.write();
+        self.join(&mut self.write(), client, thread);
+    }
+
+    fn join(&self, rooms: &mut Rooms, client: &Arc<Client>, thread: &ThreadId) {
         let subscribers = rooms.subscribers.entry(thread.clone()).or_default();
         if subscribers.iter().any(|other| other.id == client.id) {
             return;
@@ -228,6 +231,12 @@ impl Audience for Clients {
 
     fn tell_all(&self, frame: &Frame) {
         self.read().clients.values().for_each(|client| client.notify(frame));
+    }
+
+    fn follow(&self, thread: &ThreadId, like: &ThreadId) {
+        let mut rooms = self.write();
+        let listeners = rooms.subscribers.get(like).cloned().unwrap_or_default();
+        listeners.iter().for_each(|client| self.join(&mut rooms, client, thread));
     }
 
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question {

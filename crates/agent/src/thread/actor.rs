@@ -4,17 +4,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
-    Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
-    TurnError, TurnId,
+    CollabAgentState, Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnError, TurnId,
 };
 use codicil_skills::SkillWatch;
 use codicil_store::Record;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::{Command, Elicitation, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
+use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
     step::{Outcome, Step},
+    threads::WeakThreads,
     tools::{Report, Toolkit},
     world::World,
 };
@@ -30,6 +31,8 @@ pub(crate) struct ThreadActor {
     pub(super) reports: mpsc::Receiver<Report>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
+    /// How far it has come, for threads whose agent it is.
+    pub(super) progress: watch::Sender<CollabAgentState>,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -47,15 +50,16 @@ enum Event {
 impl ThreadActor {
     pub fn new(
         world: Arc<World>,
+        threads: WeakThreads,
         state: ThreadState,
         servers: ThreadServers,
-        mailbox: mpsc::Receiver<Command>,
+        inbox: Inbox,
     ) -> Self {
-        let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
-        let dynamic = state.dynamic_tools.clone();
-        let (kit, reports) = Toolkit::new(world.clone(), state.id.clone(), dynamic, begun_by, servers);
+        let (kit, reports) = Toolkit::new(world.clone(), threads, &state, servers);
+        let Inbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
-        Self { world, state, active: None, kit, commands: BTreeMap::new(), reports, skills, mailbox }
+        let commands = BTreeMap::new();
+        Self { world, state, active: None, kit, commands, reports, skills, progress, mailbox }
     }
 
     /// Runs until the thread is unloaded.
@@ -65,6 +69,8 @@ impl ThreadActor {
                 Event::Command(Command::Unload(reply)) => {
                     self.end_active_turn().await;
                     self.end_commands().await;
+                    // Free before anybody learns that the thread is gone.
+                    self.state.seat = None;
                     // Whoever asked may be gone; the thread ends all the same.
                     let _ = reply.send(Ok(()));
                     return;
@@ -114,6 +120,7 @@ impl ThreadActor {
             }
             Command::Complain(error) => self.on_complaint(error),
             Command::Joined => self.state.usage_unsaid = true,
+            Command::Notice(item) => self.on_notice(item).await,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.name = Some(name)));

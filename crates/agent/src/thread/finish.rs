@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use codicil_protocol::{
-    CodexErrorInfo, CommandExecutionStatus, DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus,
-    ThreadItem, ThreadStatus, Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnStatus,
+    CodexErrorInfo, CollabAgentToolCallStatus, CommandExecutionStatus, DynamicToolCallStatus,
+    McpToolCallStatus, PatchApplyStatus, ThreadItem, ThreadStatus, Turn, TurnCompleted,
+    TurnCompletedNotification, TurnError, TurnStatus,
 };
 use codicil_store::Record;
 
 use super::{
     actor::ThreadActor,
+    agent::progress_of,
     turns::{ActiveTurn, context_record},
 };
 use crate::{clock::unix_now, error::TurnKind, step::Outcome};
@@ -64,10 +66,13 @@ impl ThreadActor {
             self.note_full_window(&active.id);
         }
         let left_open: Vec<_> = std::mem::take(&mut active.open).into_values().map(cut_off).collect();
-        let records = self.last_records(&active, &left_open, &status, error.as_ref());
+        let records = self.last_records(&mut active, &left_open, &status, error.as_ref());
         if let Err(error) = self.store(records).await {
             tracing::error!(thread = %self.state.id, "the end of a turn could not be stored: {error}");
         }
+        let progress = progress_of(&active, &status, error.as_ref());
+        // Before anybody else learns of the end: whoever does finds that the parent knows.
+        self.tell_parent(progress.as_ref()).await;
         for item in &left_open {
             self.say_completed(&active.id, item);
         }
@@ -77,6 +82,7 @@ impl ThreadActor {
         self.say_end(active.id, status, error);
         self.resolve_all(active.asked);
         self.sync_later();
+        self.end_progress(progress);
     }
 
     /// The provider refused for length without counting, so the window counts as full.
@@ -96,7 +102,7 @@ impl ThreadActor {
 
     fn last_records(
         &mut self,
-        active: &ActiveTurn,
+        active: &mut ActiveTurn,
         left_open: &[ThreadItem],
         status: &TurnStatus,
         error: Option<&TurnError>,
@@ -110,6 +116,11 @@ impl ThreadActor {
             let told = codicil_context::turn_aborted_message();
             records.push(context_record(turn_id, &told));
             self.state.remember([told]);
+        }
+        // What the model was not asked about any more is known to it in the next turn.
+        for notice in std::mem::take(&mut active.notices) {
+            records.push(context_record(turn_id, &notice));
+            self.state.remember([notice]);
         }
         records.push(Record::TurnEnd {
             turn_id: turn_id.clone(),
@@ -154,6 +165,7 @@ pub(super) fn cut_off(mut item: ThreadItem) -> ThreadItem {
         ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,
         ThreadItem::FileChange { status, .. } => *status = PatchApplyStatus::Failed,
         ThreadItem::McpToolCall { status, .. } => *status = McpToolCallStatus::Failed,
+        ThreadItem::CollabAgentToolCall { status, .. } => *status = CollabAgentToolCallStatus::Failed,
         ThreadItem::DynamicToolCall { status, success, .. } => {
             *status = DynamicToolCallStatus::Failed;
             *success = Some(false);

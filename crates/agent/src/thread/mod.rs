@@ -1,6 +1,7 @@
 //! A loaded thread, as others hold it.
 
 mod actor;
+mod agent;
 mod commands;
 mod compaction;
 mod finish;
@@ -19,14 +20,20 @@ mod turns;
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
+
 use codicil_protocol::{
-    GitInfo, ReviewTarget, Thread, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
+    CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread, ThreadId, Turn,
+    TurnError, TurnId, TurnStartParams, UserInput,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{error::ThreadError, settings::Settings};
+use crate::{
+    error::ThreadError,
+    kin::{self, Kin},
+    settings::Settings,
+};
 
-pub(crate) use {actor::ThreadActor, state::ThreadState};
+pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -36,6 +43,15 @@ const MAILBOX: usize = 64;
 pub struct ThreadHandle {
     id: ThreadId,
     mailbox: mpsc::Sender<Command>,
+    /// Set for agents that another thread's agent started.
+    kin: Option<Arc<Kin>>,
+    progress: watch::Receiver<CollabAgentState>,
+}
+
+/// The thread's own end of its handle.
+pub(crate) struct Inbox {
+    mailbox: mpsc::Receiver<Command>,
+    progress: watch::Sender<CollabAgentState>,
 }
 
 /// Who asks for a turn, for the headers of its requests.
@@ -101,6 +117,8 @@ pub(crate) enum Command {
     Complain(TurnError),
     /// Somebody new listens.
     Joined,
+    /// Something that the model is to know, and that nobody said.
+    Notice(ResponseItem),
     SetName(String, Reply<()>),
     SetGit(Option<GitInfo>, Reply<()>),
     CleanTerminals(Reply<()>),
@@ -117,13 +135,28 @@ pub enum Elicitation {
 }
 
 impl ThreadHandle {
-    pub(crate) fn new(id: ThreadId) -> (Self, mpsc::Receiver<Command>) {
+    pub(crate) fn new(id: ThreadId, kin: Option<Kin>) -> (Self, Inbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
-        (Self { id, mailbox }, commands)
+        let (progress, seen) = watch::channel(kin::state(CollabAgentStatus::PendingInit));
+        let handle = Self { id, mailbox, kin: kin.map(Arc::new), progress: seen };
+        (handle, Inbox { mailbox: commands, progress })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    pub(crate) fn kin(&self) -> Option<&Kin> {
+        self.kin.as_deref()
+    }
+
+    /// How far the thread has come as an agent. The channel closes when the thread ends.
+    pub(crate) fn progress(&self) -> watch::Receiver<CollabAgentState> {
+        self.progress.clone()
+    }
+
+    pub(crate) fn state(&self) -> CollabAgentState {
+        self.progress.borrow().clone()
     }
 
     pub fn start_turn(
@@ -193,6 +226,12 @@ impl ThreadHandle {
     /// Somebody new listens. A thread that is too busy to hear of it loses nothing.
     pub(crate) fn joined(&self) {
         let _ = self.mailbox.try_send(Command::Joined);
+    }
+
+    /// Has the model told something with its next request. Waits for room: a notice must not be lost.
+    pub(crate) async fn notice(&self, item: ResponseItem) {
+        // A thread that is gone has nobody to tell.
+        let _ = self.mailbox.send(Command::Notice(item)).await;
     }
 
     pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {

@@ -7,6 +7,7 @@ use codicil_skills::Mentions;
 use super::actor::ThreadActor;
 use crate::{
     error::TurnKind,
+    kin::Kin,
     step::{Ask, FollowUp},
     surroundings::{Surroundings, doc_search},
 };
@@ -25,7 +26,9 @@ impl ThreadActor {
         match (active.kind, follow_up) {
             (TurnKind::Compact, _) if active.compacted => return Ask::End,
             (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
-            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more => return Ask::End,
+            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more && !active.has_news() => {
+                return Ask::End;
+            }
             _ => active.wants_more = false,
         }
         if !self.is_reviewing() && self.is_too_long() {
@@ -35,6 +38,7 @@ impl ThreadActor {
             return Ask::Compact(Box::new(self.compaction_request(turn)));
         }
         self.say_first(turn).await;
+        self.take_notices(turn).await;
         self.take_steered(turn, steered).await;
         if !self.is_reviewing() {
             self.say_usage_again(turn);
@@ -74,6 +78,9 @@ impl ThreadActor {
         let metadata =
             serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
+        if Kin::of(&self.state.source).is_some() {
+            request.set_header("x-openai-subagent", "collab_spawn");
+        }
         request
     }
 

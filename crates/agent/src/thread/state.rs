@@ -13,7 +13,7 @@ use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, settings::Settings};
+use crate::{clock::unix_now, kin::Seat, settings::Settings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -43,6 +43,8 @@ pub(crate) struct ThreadState {
     pub cli_version: String,
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
+    /// Its place among the agents of its tree; free again when the thread ends.
+    pub seat: Option<Seat>,
     pub session: ThreadId,
     /// Unix seconds, like `updated_at`.
     pub created_at: i64,
@@ -93,6 +95,7 @@ impl ThreadState {
             cli_version: meta.cli_version.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
+            seat: None,
             session: (meta.parent_thread_id.clone())
                 .or_else(|| meta.forked_from.clone())
                 .unwrap_or_else(|| meta.id.clone()),

@@ -43,6 +43,8 @@ impl ThreadActor {
             Step::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),
             Step::Settled(reply) => drop(reply.send(())),
             Step::Answered(id) => self.on_answered(&id),
+            // A turn that was aborted meanwhile copies nothing.
+            Step::Inherit(reply) => drop(reply.send(self.inheritance())),
             Step::Next { follow_up, reply } => {
                 let request = self.next_request(turn, follow_up).await;
                 // A turn that was aborted meanwhile asks no more.
@@ -59,6 +61,9 @@ impl ThreadActor {
     }
 
     async fn on_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
+        if let (Some(active), ThreadItem::AgentMessage { text, .. }) = (&mut self.active, &item) {
+            active.last_words = Some(text.clone());
+        }
         let mut records = self.context_records(turn, &context);
         records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
         if self.keep(records).await {

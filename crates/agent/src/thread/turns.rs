@@ -25,6 +25,7 @@ use crate::{
     clock::unix_now_ms,
     error::{ThreadError, TurnKind},
     git,
+    kin::Kin,
     settings::Settings,
     step::{Outcome, Step, Steps, WeakSteps},
     tools::{Kind, Offer, Role, Terms, TurnTools},
@@ -44,6 +45,10 @@ pub(super) struct ActiveTurn {
     pub first: Option<FirstInput>,
     /// Messages that arrived meanwhile, for the next request. They are stored, and not said yet.
     pub steered: Vec<ThreadItem>,
+    /// What else the model is to know with the next request.
+    pub notices: Vec<ResponseItem>,
+    /// The last thing the model said.
+    pub last_words: Option<String>,
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
     /// Questions that nobody has answered yet.
@@ -84,6 +89,8 @@ impl ActiveTurn {
             output_schema: None,
             first: None,
             steered: Vec::new(),
+            notices: Vec::new(),
+            last_words: None,
             open: BTreeMap::new(),
             asked: Vec::new(),
             offered: Tools::default(),
@@ -186,6 +193,7 @@ impl ThreadActor {
             self.launch(turn.id.clone(), TurnKind::Regular, provider, origin, params.output_schema, prompt);
         active.first = Some(first);
         self.active = Some(active);
+        self.begin_progress();
         self.accept(reply, turn).await;
         self.announce_turn(&id);
     }
@@ -259,6 +267,7 @@ impl ThreadActor {
             provider: provider.clone(),
             offer: self.offer(kind),
             transcript: self.state.view().path,
+            origin: origin.clone(),
         };
         let kit = self.kit.clone();
         let run = |steps: Steps, cancel: CancellationToken| {
@@ -271,7 +280,10 @@ impl ThreadActor {
 
     fn offer(&self, kind: TurnKind) -> Option<Offer> {
         let role = match kind {
-            TurnKind::Regular | TurnKind::Shell => Role::Main,
+            TurnKind::Regular | TurnKind::Shell => match Kin::of(&self.state.source) {
+                Some(kin) => Role::Agent { depth: kin.depth },
+                None => Role::Main,
+            },
             TurnKind::Review => Role::Reviewer,
             TurnKind::Compact => return None,
         };

@@ -13,8 +13,8 @@ use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::offer::Offer;
-use crate::{step::Step, world::World};
+use super::{agents::Family, offer::Offer};
+use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
 const REPORTS: usize = 32;
@@ -30,6 +30,7 @@ pub(crate) struct Toolkit {
     /// Tools that the client runs.
     pub dynamic: Vec<DynamicToolSpec>,
     pub reports: Reports,
+    pub family: Family,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
@@ -72,20 +73,20 @@ impl Reports {
 impl Toolkit {
     pub fn new(
         world: Arc<World>,
-        thread: ThreadId,
-        dynamic: Vec<DynamicToolSpec>,
-        begun_by: &'static str,
+        threads: WeakThreads,
+        state: &ThreadState,
         servers: ThreadServers,
     ) -> (Arc<Self>, mpsc::Receiver<Report>) {
         let (sender, reports) = mpsc::channel(REPORTS);
-        let owner = Owner::from(thread.to_string());
+        let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let kit = Self {
             world,
-            thread,
-            owner,
+            thread: state.id.clone(),
+            owner: Owner::from(state.id.to_string()),
             servers,
-            dynamic,
+            dynamic: state.dynamic_tools.clone(),
             reports: Reports(sender),
+            family: Family::of(threads, state),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),

@@ -7,8 +7,10 @@
 //! | questions to people | `ask.rs` |
 //! | commands: decided, confined, run, followed | `command/` |
 //! | patches and the diff of a turn | `patch.rs`, `diff.rs` |
+//! | other agents: started, addressed, waited for, ended | `agents/` |
 //! | everything else | a file each |
 
+mod agents;
 mod ask;
 mod call;
 mod command;
@@ -46,6 +48,7 @@ use crate::{
     hooks::Hooks,
     settings::{Settings, join},
     step::{Step, Steps},
+    thread::Origin,
 };
 
 pub(crate) use {
@@ -75,6 +78,8 @@ pub(crate) struct TurnTools {
     offered: OnceLock<Offered>,
     pub steps: Steps,
     pub cancel: CancellationToken,
+    /// Who asked for the turn, and so for those of its agents.
+    pub origin: Origin,
     diff: Diff,
     /// Held shared by tools that do not mind others beside them, and alone by the rest.
     alone: RwLock<()>,
@@ -95,6 +100,8 @@ pub(crate) struct Terms {
     pub offer: Option<Offer>,
     /// The thread's file.
     pub transcript: Option<String>,
+    /// Who asked for the turn.
+    pub origin: Origin,
 }
 
 /// What the model is offered, and whose tools they are.
@@ -112,7 +119,7 @@ impl TurnTools {
         steps: Steps,
         cancel: CancellationToken,
     ) -> Self {
-        let Terms { settings, config, provider, offer, transcript } = terms;
+        let Terms { settings, config, provider, offer, transcript, origin } = terms;
         let diff = Diff::new(settings.cwd.clone());
         Self {
             kit,
@@ -124,6 +131,7 @@ impl TurnTools {
             offered: OnceLock::new(),
             steps,
             cancel,
+            origin,
             diff,
             alone: RwLock::default(),
             transcript,
@@ -208,6 +216,7 @@ impl TurnTools {
             "request_permissions" => self.request_permissions(call).await,
             "list_mcp_resources" | "list_mcp_resource_templates" => self.list_mcp_resources(call).await,
             "read_mcp_resource" => self.read_mcp_resource(call).await,
+            _ if agents::has_tool(name) => self.agent_tool(call).await,
             _ => Ok(say(format!("unsupported call: {name}"))),
         }
     }

@@ -7,7 +7,10 @@ use codicil_mcp::ToolSet;
 use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools};
 use codicil_protocol::{DynamicToolSpec, WebSearchMode};
 
-use super::specs;
+use super::{
+    agents::{self, AgentOffer},
+    specs,
+};
 
 /// Everything the choice depends on. Two equal offers are the same list.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +24,8 @@ pub(crate) struct Offer {
     pub web_search: Option<bool>,
     pub image_generation: bool,
     pub view_image: bool,
+    /// `None` when there are to be no other agents.
+    pub agents: Option<AgentOffer>,
     /// The tools of MCP servers; `None` without servers.
     pub mcp: Option<McpTools>,
 }
@@ -40,6 +45,8 @@ impl PartialEq for McpTools {
 pub(crate) enum Role {
     /// A thread of a person's.
     Main,
+    /// An agent that another one started. It asks nobody itself.
+    Agent { depth: u32 },
     /// A reviewer of changes, who asks nobody and searches nothing.
     Reviewer,
 }
@@ -76,6 +83,11 @@ impl Offer {
             image_generation: has(Feature::ImageGeneration),
             view_image: config.settings.view_image(),
             mcp: None,
+            agents: match role {
+                Role::Main => AgentOffer::new(config, 0),
+                Role::Agent { depth } => AgentOffer::new(config, depth),
+                Role::Reviewer => None,
+            },
         }
     }
 
@@ -118,7 +130,7 @@ impl Offer {
         offer(main, specs::request_user_input);
         offer(main && self.request_permissions, specs::request_permissions);
         offer(self.apply_patch, specs::apply_patch);
-        if let (true, Some(external_web_access)) = (main, self.web_search) {
+        if let (true, Some(external_web_access)) = (self.role != Role::Reviewer, self.web_search) {
             tools.push(ToolSpec::WebSearch { external_web_access });
         }
         let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
@@ -128,6 +140,7 @@ impl Offer {
         };
         offer(main && self.image_generation, || ToolSpec::ImageGeneration);
         offer(self.view_image, specs::view_image);
+        tools.extend(self.agents.iter().flat_map(agents::tools));
         tools
     }
 }

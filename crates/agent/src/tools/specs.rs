@@ -6,7 +6,7 @@ use codicil_model::{Grammar, ToolSpec};
 use codicil_protocol::DynamicToolSpec;
 use serde_json::{Value, json};
 
-fn function(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
+pub(super) fn function(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
     ToolSpec::Function {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -15,7 +15,7 @@ fn function(name: &str, description: &str, properties: Value, required: &[&str])
     }
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
     if let (false, Some(members)) = (required.is_empty(), schema.as_object_mut()) {
         members.insert("required".to_owned(), json!(required));
@@ -23,19 +23,19 @@ fn object(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
-fn string(description: &str) -> Value {
+pub(super) fn string(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-fn number(description: &str) -> Value {
+pub(super) fn number(description: &str) -> Value {
     json!({ "type": "number", "description": description })
 }
 
-fn boolean(description: &str) -> Value {
+pub(super) fn boolean(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
-fn strings(description: &str) -> Value {
+pub(super) fn strings(description: &str) -> Value {
     json!({ "type": "array", "items": { "type": "string" }, "description": description })
 }
 

@@ -120,3 +120,26 @@ fn a_home_inside_a_project_is_not_a_project_layer() {
     assert_eq!(layers.len(), 2, "user and system only");
     assert!(store.warnings(&machine.path("ws")).is_empty());
 }
+
+#[test]
+fn one_more_file_counts_more_than_all_layers_and_says_what_is_its_own() {
+    let machine =
+        Machine::with_config("model = \"user\"\nreview_model = \"kept\"\n[agents]\nmax_depth = 2\n");
+    machine.write("home/requirements.toml", "allowed_approval_policies = [\"on-request\"]\n");
+    let text = "model = \"role\"\napproval_policy = \"never\"\n[features]\nmulti_agent = false\n";
+    let file = machine.write("home/role.toml", text);
+    let store = machine.store_with_flags(&["model=flag"]);
+    let base = store.load(&Query::default()).unwrap();
+
+    let (config, own) = store.with_file(&base, &file).unwrap();
+
+    assert_eq!(base.settings.model.as_deref(), Some("flag"));
+    assert_eq!(config.settings.model.as_deref(), Some("role"));
+    assert_eq!(config.settings.review_model.as_deref(), Some("kept"));
+    assert_eq!(config.settings.approval_policy, Some(codicil_protocol::AskForApproval::OnRequest));
+    assert!(base.features.enabled(codicil_config::Feature::MultiAgent));
+    assert!(!config.features.enabled(codicil_config::Feature::MultiAgent));
+    assert_eq!(config.value(&["agents", "max_depth"]).and_then(|value| value.as_integer()), Some(2));
+    assert_eq!((own.model.as_deref(), own.review_model), (Some("role"), None));
+    assert!(store.with_file(&base, &machine.path("home/none.toml")).is_err(), "a missing file is a mistake");
+}

@@ -37,6 +37,10 @@ pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartRespo
 pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
     let opened = cx.threads().resume(params).await?;
     cx.clients().subscribe(&cx.client, &opened.thread.id);
+    // Who listens to a thread listens to its agents: they may have questions too.
+    for agent in cx.threads().agents_of(&opened.thread.id) {
+        cx.clients().subscribe(&cx.client, &agent);
+    }
     Ok(OpenedJson(opened))
 }
 
@@ -107,6 +111,9 @@ pub async fn unsubscribe(
         Err(_) => ThreadUnsubscribeStatus::NotLoaded,
         Ok(_) if !cx.clients().unsubscribe(cx.client.id, &id) => ThreadUnsubscribeStatus::NotSubscribed,
         Ok(_) => {
+            for agent in cx.threads().agents_of(&id) {
+                cx.clients().unsubscribe(cx.client.id, &agent);
+            }
             if !cx.clients().has_subscribers(&id) {
                 let threads = cx.threads().clone();
                 // Ends by itself; the threads own what it waits for.

@@ -5,6 +5,7 @@
 mod account;
 mod account_tokens;
 mod command_exec;
+mod agents;
 mod envelope;
 mod failures;
 mod files;

@@ -1,0 +1,141 @@
+//! What an agent is told: a text, or parts of several kinds.
+
+use codicil_protocol::{ThreadId, TurnStartParams, UserInput};
+use serde::Deserialize;
+
+use super::error::AgentError;
+
+/// The two ways in which a call may say it.
+#[derive(Deserialize)]
+pub(super) struct Message {
+    message: Option<String>,
+    items: Option<Vec<Part>>,
+}
+
+/// A part as models write it. What it is may be left to what it has.
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    text: Option<String>,
+    image_url: Option<String>,
+    path: Option<String>,
+    name: Option<String>,
+}
+
+impl Message {
+    pub fn input(self) -> Result<Vec<UserInput>, AgentError> {
+        // Some models fill in what they do not use.
+        let items = self.items.filter(|items| !items.is_empty());
+        match (self.message, items) {
+            (Some(message), Some(_)) if !message.trim().is_empty() => Err(AgentError::TwoMessages),
+            (_, Some(items)) => {
+                let parts = items.into_iter().enumerate();
+                parts.map(|(at, part)| part.input().ok_or(AgentError::BadItem(at))).collect()
+            }
+            (Some(message), None) if message.trim().is_empty() => Err(AgentError::EmptyMessage),
+            (Some(text), None) => Ok(vec![UserInput::Text { text, text_elements: Vec::new() }]),
+            (None, None) => Err(AgentError::NoMessage),
+        }
+    }
+}
+
+impl Part {
+    fn input(self) -> Option<UserInput> {
+        let kind = self.kind.as_deref().filter(|kind| !kind.is_empty());
+        match kind.unwrap_or_else(|| self.likely_kind()) {
+            "image" => self.image_url.map(|url| UserInput::Image { url }),
+            "local_image" | "localImage" => self.path.map(|path| UserInput::LocalImage { path }),
+            "skill" => Some(UserInput::Skill { name: self.name?, path: self.path? }),
+            "mention" => Some(UserInput::Mention { name: self.name?, path: self.path? }),
+            "text" => self.text.map(|text| UserInput::Text { text, text_elements: Vec::new() }),
+            _ => None,
+        }
+    }
+
+    fn likely_kind(&self) -> &'static str {
+        match (&self.text, &self.image_url, &self.name, &self.path) {
+            (Some(_), ..) => "text",
+            (_, Some(_), ..) => "image",
+            (_, _, Some(_), Some(_)) => "mention",
+            _ => "local_image",
+        }
+    }
+}
+
+/// What was said, for people to see.
+pub(super) fn preview(input: &[UserInput]) -> String {
+    let parts = input.iter().map(|part| match part {
+        UserInput::Text { text, .. } => text.clone(),
+        UserInput::Image { .. } => "[image]".to_owned(),
+        UserInput::LocalImage { path } => format!("[image: {path}]"),
+        UserInput::Skill { name, .. } => format!("[skill: {name}]"),
+        UserInput::Mention { name, .. } => format!("[mention: {name}]"),
+        UserInput::Unrecognized(_) => "[unknown]".to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// A turn with this input, and everything else as the thread has it.
+pub(super) fn turn(thread_id: ThreadId, input: Vec<UserInput>) -> TurnStartParams {
+    TurnStartParams {
+        thread_id,
+        input,
+        cwd: None,
+        approval_policy: None,
+        approvals_reviewer: None,
+        sandbox_policy: None,
+        model: None,
+        service_tier: codicil_protocol::Patch::Missing,
+        effort: None,
+        summary: None,
+        personality: None,
+        output_schema: None,
+        collaboration_mode: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn check(arguments: Value, expected: Result<&str, &str>) {
+        let message: Message = from_value(arguments.clone()).unwrap();
+        let said = message.input().map(|input| preview(&input)).map_err(|error| error.to_string());
+        assert_eq!(said.as_deref().map_err(String::as_str), expected, "{arguments}");
+    }
+
+    #[test]
+    fn a_message_is_a_text_or_parts() {
+        check(json!({ "message": "go" }), Ok("go"));
+        check(json!({ "message": "go", "items": [] }), Ok("go"));
+        check(json!({ "message": "", "items": [{ "type": "text", "text": "go" }] }), Ok("go"));
+        check(
+            json!({ "items": [
+                { "text": "look" },
+                { "image_url": "data:x" },
+                { "path": "/a.png" },
+                { "type": "skill", "name": "tidy", "path": "/s/SKILL.md" },
+                { "name": "drive", "path": "app://drive" },
+            ] }),
+            Ok("look\n[image]\n[image: /a.png]\n[skill: tidy]\n[mention: drive]"),
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_is_refused() {
+        check(json!({}), Err("give message or items"));
+        check(json!({ "items": [] }), Err("give message or items"));
+        check(json!({ "message": "  " }), Err("the message must not be empty"));
+        check(
+            json!({ "message": "a", "items": [{ "text": "b" }] }),
+            Err("give either message or items, not both"),
+        );
+        check(
+            json!({ "items": [{ "text": "b" }, { "type": "sound" }] }),
+            Err("items[1] says nothing that can be sent"),
+        );
+    }
+}

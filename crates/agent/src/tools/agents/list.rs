@@ -1,0 +1,46 @@
+//! `list_agents`: who is there, for agents that are addressed by path.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Output, TurnTools, item::told, say};
+use crate::thread::ThreadHandle;
+
+#[derive(Deserialize)]
+struct Arguments {
+    /// Only those at this path and below it.
+    path_prefix: Option<String>,
+}
+
+impl TurnTools {
+    pub(super) fn list_agents(&self, call: &Call) -> Output {
+        let Arguments { path_prefix } = match call.arguments() {
+            Ok(arguments) => arguments,
+            Err(told) => return told,
+        };
+        let prefix = path_prefix.as_deref().map(str::trim).unwrap_or_default().trim_end_matches('/');
+        let agents = match self.threads() {
+            Ok(threads) => threads.agents_below(&self.kit.thread),
+            Err(error) => return say(error.to_string()),
+        };
+        let shown: Vec<_> = agents.iter().filter(|agent| is_below(agent, prefix)).map(entry).collect();
+        say(json!({ "agents": shown }).to_string())
+    }
+}
+
+fn is_below(agent: &ThreadHandle, prefix: &str) -> bool {
+    let path = agent.kin().and_then(|kin| kin.path.as_deref()).unwrap_or_default();
+    prefix.is_empty()
+        || path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn entry(agent: &ThreadHandle) -> Value {
+    let kin = agent.kin();
+    json!({
+        "agent_id": agent.id(),
+        "agent_name": kin.and_then(|kin| kin.path.as_deref()),
+        "nickname": kin.and_then(|kin| kin.nickname.as_deref()),
+        "agent_type": kin.and_then(|kin| kin.role.as_deref()),
+        "agent_status": told(&agent.state()),
+    })
+}

@@ -1,0 +1,74 @@
+//! Agents end with the thread that started them, and not before.
+
+use codicil_protocol::{
+    Thread, ThreadArchive, ThreadArchived, ThreadClosed, ThreadLoadedList, ThreadUnsubscribe, TurnStatus,
+};
+use codicil_testkit::{App, Reply, Script};
+use serde_json::{from_value, json};
+
+use super::{is_agent, is_main, main_done, next_call, spawn};
+
+/// A main thread whose turn is over and whose agent hangs in the middle of a message.
+async fn app_with_busy_agent() -> (App, Thread, Thread) {
+    let script = Script::new()
+        .reply(spawn("long task").when(is_main))
+        .reply(Reply::new().say("delegated").when(is_main))
+        .reply(Reply::new().say("Let me").unfinished().gate("never").hang().when(is_agent));
+    let mut app = App::start(script).await;
+    let main = app.start_thread().await;
+    app.start_turn(&main, "delegate").await;
+    let agent = next_call(&mut app).await.receivers.remove(0);
+    main_done(&mut app, &main).await;
+    app.model().reached("never").await;
+    let agent = Thread { id: agent, ..main.clone() };
+    (app, main, agent)
+}
+
+#[tokio::test]
+async fn whoever_leaves_a_thread_leaves_its_agents_and_they_end() {
+    let (mut app, main, agent) = app_with_busy_agent().await;
+    let mut other = app.another_client().await;
+    app.call::<ThreadUnsubscribe>(from_value(json!({ "threadId": main.id })).unwrap()).await;
+
+    let closed = [other.until::<ThreadClosed>().await, other.until::<ThreadClosed>().await];
+    assert_eq!(closed.map(|closed| closed.thread_id), [main.id.clone(), agent.id.clone()]);
+    assert_eq!(other.call::<ThreadLoadedList>(Default::default()).await.data, []);
+    assert_eq!(other.read(&agent).await.turns[0].status, TurnStatus::Interrupted);
+    other.ignore_rest();
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn an_archived_thread_takes_its_agents_along() {
+    let (mut app, main, agent) = app_with_busy_agent().await;
+    app.call::<ThreadArchive>(from_value(json!({ "threadId": main.id })).unwrap()).await;
+    app.until::<ThreadArchived>().await;
+
+    assert_eq!(app.call::<ThreadLoadedList>(Default::default()).await.data, []);
+    assert_eq!(app.read(&agent).await.turns[0].status, TurnStatus::Interrupted);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_agents_in_good_order() {
+    let (mut app, main, agent) = app_with_busy_agent().await;
+    app.restart().await;
+
+    let stored = app.read(&agent).await;
+    assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
+    assert_eq!(app.read(&main).await.turns[0].status, TurnStatus::Completed);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_nothing_from_those_who_stay() {
+    let (mut app, main, agent) = app_with_busy_agent().await;
+    let mut other = app.another_client().await;
+    other.resume(&main).await;
+    app.call::<ThreadUnsubscribe>(from_value(json!({ "threadId": main.id })).unwrap()).await;
+
+    let loaded = other.call::<ThreadLoadedList>(Default::default()).await.data;
+    assert_eq!(loaded, [main.id.clone(), agent.id.clone()]);
+    other.ignore_rest();
+    app.ignore_rest();
+}

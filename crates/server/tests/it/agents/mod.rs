@@ -1,0 +1,101 @@
+//! Agents that the model starts, as clients and the model see them.
+
+mod cycle;
+mod endings;
+mod limits;
+mod paths;
+mod spawned;
+
+use codicil_protocol::{
+    CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, Thread, ThreadId,
+    ThreadItem, ThreadList, ThreadListParams, ThreadSourceKind, TurnCompleted, TurnStatus,
+};
+use codicil_testkit::{App, Client, Recorded, Reply};
+use serde_json::{Value, from_str, json};
+
+/// Whether an agent asks, and not the thread that started it.
+fn is_agent(request: &Recorded) -> bool {
+    request.header("x-openai-subagent") == Some("collab_spawn")
+}
+
+fn is_main(request: &Recorded) -> bool {
+    !is_agent(request)
+}
+
+/// What a call of the main thread returned, as the request after it says.
+fn output(request: &Recorded, call: &str) -> Value {
+    let text = request.tool_output(call).unwrap_or_else(|| panic!("nothing was returned for {call}"));
+    from_str(&text).unwrap_or(Value::String(text))
+}
+
+/// The id of the agent that the call `spawn` started.
+fn spawned(request: &Recorded) -> String {
+    output(request, "spawn")["agent_id"].as_str().expect("an agent was started").to_owned()
+}
+
+/// How many tool outputs a request holds: how far a scripted model has come.
+fn steps(request: &Recorded) -> usize {
+    request.input().iter().filter(|item| item["type"] == "function_call_output").count()
+}
+
+/// Every text of the conversation, whoever said it.
+fn texts(request: &Recorded) -> Vec<String> {
+    let parts = request.input().iter().flat_map(|item| item["content"].as_array().into_iter().flatten());
+    parts.filter_map(|part| part["text"].as_str()).map(str::to_owned).collect()
+}
+
+/// What the main thread was told of its agents.
+fn notifications(request: &Recorded) -> Vec<Value> {
+    let texts = texts(request).into_iter();
+    let inner = texts.filter_map(|text| {
+        let inner = text.strip_prefix("<subagent_notification>\n")?;
+        Some(inner.strip_suffix("\n</subagent_notification>")?.to_owned())
+    });
+    inner.map(|text| from_str(&text).expect("a notification is JSON")).collect()
+}
+
+fn spawn(message: &str) -> Reply {
+    Reply::new().call("spawn_agent", json!({ "message": message })).call_id("spawn")
+}
+
+/// The requests of the main thread, or of its agents, in order.
+fn requests(app: &App, of: fn(&Recorded) -> bool) -> Vec<Recorded> {
+    app.model().requests().into_iter().filter(of).collect()
+}
+
+/// Reads everything up to the end of a turn of another thread than this one.
+async fn agent_done(client: &mut Client, main: &Thread) -> (ThreadId, TurnStatus) {
+    let done = client.until_where::<TurnCompleted>(|done| done.thread_id != main.id).await;
+    (done.thread_id, done.turn.status)
+}
+
+/// Reads everything up to the end of this thread's turn.
+async fn main_done(client: &mut Client, main: &Thread) -> TurnStatus {
+    client.until_where::<TurnCompleted>(|done| done.thread_id == main.id).await.turn.status
+}
+
+/// A call about agents, as its completed item shows it.
+struct Seen {
+    tool: CollabAgentTool,
+    status: CollabAgentToolCallStatus,
+    receivers: Vec<ThreadId>,
+    states: Vec<(CollabAgentStatus, Option<String>)>,
+    item: ThreadItem,
+}
+
+async fn next_call(client: &mut Client) -> Seen {
+    let is_call = |item: &ThreadItem| matches!(item, ThreadItem::CollabAgentToolCall { .. });
+    let item = client.until_where::<ItemCompleted>(|completed| is_call(&completed.item)).await.item;
+    let ThreadItem::CollabAgentToolCall { tool, status, receiver_thread_ids, agents_states, .. } =
+        item.clone()
+    else {
+        unreachable!("it was looked for");
+    };
+    let states = agents_states.into_values().map(|state| (state.status, state.message)).collect();
+    Seen { tool, status, receivers: receiver_thread_ids, states, item }
+}
+
+async fn listed(client: &mut Client, kinds: Option<Vec<ThreadSourceKind>>) -> Vec<Thread> {
+    let params = ThreadListParams { source_kinds: kinds, ..ThreadListParams::default() };
+    client.call::<ThreadList>(params).await.data
+}
