@@ -10,7 +10,7 @@ use std::{
 };
 
 use codicil_config::{EffectiveConfig, Query};
-use codicil_mcp::{ServerTable, ThreadServers};
+use codicil_mcp::ThreadServers;
 use codicil_protocol::{
     DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, SessionSource, Thread,
     ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
@@ -382,7 +382,7 @@ impl Threads {
     }
 
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
-        let servers = self.join_servers(&state.config)?;
+        let servers = self.join_servers(&state.config).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
@@ -392,8 +392,15 @@ impl Threads {
     }
 
     /// Starts the thread's MCP servers, without waiting for them.
-    fn join_servers(&self, config: &EffectiveConfig) -> Result<ThreadServers, ThreadError> {
-        let table = ServerTable::read(config).map_err(|error| ThreadError::Servers(error.to_string()))?;
+    async fn join_servers(&self, config: &Arc<EffectiveConfig>) -> Result<ThreadServers, ThreadError> {
+        let (world, config) = (self.0.world.clone(), config.clone());
+        let table = match config.settings.plugins.is_empty() {
+            true => world.server_table(&config),
+            false => tokio::task::spawn_blocking(move || world.server_table(&config))
+                .await
+                .map_err(|_| ThreadError::Closed)?,
+        };
+        let table = table.map_err(|error| ThreadError::Servers(error.to_string()))?;
         let audience = self.0.world.audience.clone();
         let observer = Arc::new(move |status| audience.broadcast::<McpServerStartupStatusUpdated>(&status));
         Ok(self.0.world.mcp.join(&table, observer))

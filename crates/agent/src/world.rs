@@ -8,7 +8,7 @@ use std::{
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
-use codicil_mcp::{ClientIdentity, Pool, PoolOptions};
+use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
 use codicil_skills::{AccountOf, Extensions};
@@ -98,6 +98,17 @@ impl World {
         config: &EffectiveConfig,
     ) -> Result<ProviderConfig, ModelError> {
         provider_config(id, config)
+    }
+
+    /// The MCP servers of a configuration, those of plugins included. Reads files when there are plugins.
+    pub fn server_table(&self, config: &EffectiveConfig) -> Result<ServerTable, ServerConfigError> {
+        let mut table = ServerTable::read(config)?;
+        if !config.settings.plugins.is_empty() {
+            for (name, server) in self.extensions.plugins.mcp_servers(config) {
+                table.add(&name, &server)?;
+            }
+        }
+        Ok(table)
     }
 
     /// The provider with this id. Threads with the same configuration share it, and so its connections.

@@ -1,7 +1,6 @@
 //! A thread's MCP servers, looked after when a turn begins.
 
 use codicil_config::Query;
-use codicil_mcp::ServerTable;
 
 use super::actor::ThreadActor;
 
@@ -20,7 +19,7 @@ impl ThreadActor {
         let query = Query { cwd: Some(cwd), overrides: self.state.overrides.clone() };
         let load = move || {
             let config = world.load_config(&query).map_err(|error| error.to_string())?;
-            ServerTable::read(&config).map_err(|error| error.to_string())
+            world.server_table(&config).map_err(|error| error.to_string())
         };
         match tokio::task::spawn_blocking(load).await {
             Ok(Ok(table)) => self.kit.servers.update(&table),

@@ -91,7 +91,7 @@ impl Threads {
             (state.told, state.tone) = (told, tone);
         }
         state.seat = Some(new.seat);
-        self.join_family(state, &new.kin.parent)
+        self.join_family(state, &new.kin.parent).await
     }
 
     /// Loads the thread of an agent that was closed, under the present settings of its parent.
@@ -114,7 +114,7 @@ impl Threads {
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.recall(stored);
         state.seat = Some(seat);
-        self.join_family(state, parent)
+        self.join_family(state, parent).await
     }
 
     /// The stored thread of an agent that `parent` once started.
@@ -131,9 +131,9 @@ impl Threads {
     }
 
     /// Runs the thread of an agent, unless its parent has been unloaded meanwhile: nobody would end it.
-    fn join_family(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+    async fn join_family(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
         let id = state.id.clone();
-        let servers = self.join_servers(&state.config)?;
+        let servers = self.join_servers(&state.config).await?;
         let handle = {
             let mut loaded = self.lock();
             if !loaded.contains_key(parent) {

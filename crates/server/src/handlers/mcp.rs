@@ -56,10 +56,10 @@ fn pool(cx: &Cx) -> &Pool {
 
 /// The servers that are configured where the server works.
 async fn table(cx: &Cx) -> Result<ServerTable, RpcError> {
-    let (config, query) = (cx.config().clone(), Query::at(cx.cwd()));
+    let (world, query) = (cx.threads().world().clone(), Query::at(cx.cwd()));
     let read = move || {
-        let config = config.load(&query).map_err(RpcError::invalid_request)?;
-        ServerTable::read(&config).map_err(RpcError::invalid_request)
+        let config = world.config.load(&query).map_err(RpcError::invalid_request)?;
+        world.server_table(&config).map_err(RpcError::invalid_request)
     };
     tokio::task::spawn_blocking(read).await.map_err(RpcError::internal)?
 }

@@ -4,8 +4,8 @@
 
 mod account;
 mod account_tokens;
-mod command_exec;
 mod agents;
+mod command_exec;
 mod envelope;
 mod failures;
 mod files;
