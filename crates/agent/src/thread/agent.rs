@@ -15,6 +15,9 @@ use crate::{
     kin::{self, Kin},
 };
 
+/// Notices that may wait for one request; of more, the oldest go.
+const MAX_NOTICES: usize = 64;
+
 /// What a copy of a thread begins with, in an agent that is to know everything its parent knows.
 #[derive(Debug)]
 pub(crate) struct Inheritance {
@@ -28,6 +31,9 @@ impl ThreadActor {
     /// the history for the next turn.
     pub(super) async fn on_notice(&mut self, item: ResponseItem) {
         if let Some(active) = &mut self.active {
+            if active.notices.len() >= MAX_NOTICES {
+                active.notices.remove(0);
+            }
             return active.notices.push(item);
         }
         if let Err(error) = self.store(vec![Record::Context { turn_id: None, item: item.clone() }]).await {

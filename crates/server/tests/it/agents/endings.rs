@@ -1,12 +1,13 @@
 //! Agents end with the thread that started them, and not before.
 
 use codicil_protocol::{
-    Thread, ThreadArchive, ThreadArchived, ThreadClosed, ThreadLoadedList, ThreadUnsubscribe, TurnStatus,
+    Thread, ThreadArchive, ThreadArchived, ThreadClosed, ThreadLoadedList, ThreadRead, ThreadReadParams,
+    ThreadSourceKind, ThreadStartParams, ThreadUnsubscribe, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script};
 use serde_json::{from_value, json};
 
-use super::{is_agent, is_main, main_done, next_call, spawn};
+use super::{is_agent, is_main, listed, main_done, next_call, spawn};
 
 /// A main thread whose turn is over and whose agent hangs in the middle of a message.
 async fn app_with_busy_agent() -> (App, Thread, Thread) {
@@ -71,4 +72,25 @@ async fn a_client_that_leaves_takes_nothing_from_those_who_stay() {
     assert_eq!(loaded, [main.id.clone(), agent.id.clone()]);
     other.ignore_rest();
     app.ignore_rest();
+}
+
+#[tokio::test]
+async fn the_agents_of_a_thread_that_is_not_kept_are_not_kept_either() {
+    let script = Script::new()
+        .reply(spawn("a task").when(is_main))
+        .reply(Reply::new().say("answer").when(is_agent))
+        .repeat(Reply::new().say("done"));
+    let mut app = App::start(script).await;
+    let params = ThreadStartParams { ephemeral: Some(true), ..ThreadStartParams::default() };
+    let main = app.start_thread_with(params).await;
+    app.start_turn(&main, "delegate").await;
+    let agent = next_call(&mut app).await.receivers.remove(0);
+    app.rest().await;
+
+    let read = ThreadReadParams { thread_id: agent.clone(), include_turns: false };
+    assert!(app.call::<ThreadRead>(read).await.thread.ephemeral);
+    assert!(listed(&mut app, Some(vec![ThreadSourceKind::SubAgent])).await.is_empty());
+    app.restart().await;
+    let read = ThreadReadParams { thread_id: agent, include_turns: false };
+    assert!(app.try_call::<ThreadRead>(read).await.is_err());
 }

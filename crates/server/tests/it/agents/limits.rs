@@ -96,12 +96,17 @@ async fn what_makes_no_sense_is_told_to_the_model() {
         (
             "spawn_agent",
             json!({ "message": "x", "agent_type": "king" }),
-            "unknown agent_type: king; there are: default, explorer, worker",
+            "unknown agent_type: king; there are: broken, default, explorer, worker",
         ),
         (
             "spawn_agent",
             json!({ "message": "x", "reasoning_effort": "huge" }),
             "unknown reasoning_effort: huge",
+        ),
+        (
+            "spawn_agent",
+            json!({ "message": "x", "agent_type": "broken" }),
+            "the role's configuration cannot be used: failed to read ",
         ),
         ("send_input", json!({ "target": NOBODY, "message": "x" }), "agent not found: 0199a213"),
         ("send_input", json!({ "target": "MAIN", "message": "x" }), "agent not found: "),
@@ -132,7 +137,8 @@ async fn what_makes_no_sense_is_told_to_the_model() {
             None => Reply::new().say("I see"),
         }
     });
-    let mut app = App::start(script).await;
+    let role = "[agents.broken]\nconfig_file = \"none.toml\"\n";
+    let mut app = App::builder().script(script).config(role).start().await;
     let main = app.start_thread().await;
     app.run_turn(&main, "try").await;
     app.rest().await;
