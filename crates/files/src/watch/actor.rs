@@ -99,8 +99,11 @@ impl Actor {
         for number in whole {
             self.note(number, |target| Some(target.path.join(name)));
         }
-        for &number in &by_name {
-            self.note(number, |target| target.plan.is_target(place, name).then(|| target.path.clone()));
+        // What has appeared may have done so just before the watch began; a look at it tells.
+        if change != Change::Appeared {
+            for &number in &by_name {
+                self.note(number, |target| target.plan.is_target(place, name).then(|| target.path.clone()));
+            }
         }
         if change != Change::Content {
             self.replan(by_name);
