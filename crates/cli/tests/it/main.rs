@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+mod client;
 mod ending;
 mod export;
 mod flags;
