@@ -42,7 +42,7 @@ async fn serve(server: Server, listen: Listen, auth: WsAuth) -> anyhow::Result<(
     let over_stdio = listen == Listen::Stdio;
     let stop = async {
         tokio::select! {
-            () = signals.received() => {}
+            _ = signals.received() => {}
             () = ending::orphaned(), if over_stdio => {}
         }
     };
@@ -92,7 +92,7 @@ fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
 }
 
 /// The configuration is read when it is first needed, except that a strict start checks it.
-fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
+pub fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
     let cwd = env::current_dir().context("the current directory is gone")?;
     let mut flags = Flags::parse(&overrides.config, &cwd)?;
     for (names, on) in [(&overrides.enable, true), (&overrides.disable, false)] {

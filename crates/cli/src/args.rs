@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use codicil_server::Listen;
 
-use crate::version;
+use crate::{exec::Exec, version};
 
 /// A little codex: an app-server for agents that works with any model.
 #[derive(Debug, Parser)]
@@ -22,6 +22,9 @@ pub struct Cli {
 pub enum Command {
     /// Serve the app-server protocol, over standard input and output unless told otherwise.
     AppServer(AppServer),
+    /// Run one turn without a person, and print the agent's answer.
+    #[command(visible_alias = "e")]
+    Exec(Box<Exec>),
     /// Make the index of stored threads anew from their files.
     Reindex,
     /// Print a completion script for a shell.

@@ -1,9 +1,13 @@
 //! The `codicil` binary: one subcommand a module.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
 mod app_server;
 mod args;
 mod ending;
+mod exec;
 mod export;
+mod in_process;
 mod logging;
 mod reindex;
 mod version;
@@ -17,7 +21,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("codicil: {error:#}");
             ExitCode::FAILURE
@@ -25,13 +29,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::AppServer(args) => app_server::run(cli.overrides, args),
-        Command::Reindex => reindex::run(),
+        Command::AppServer(args) => app_server::run(cli.overrides, args)?,
+        Command::Exec(args) => return exec::run(cli.overrides, *args),
+        Command::Reindex => reindex::run()?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use crate::{
     connection,
     endpoint::{Address, Endpoint, Kind},
     error::ClientError,
+    events::Events,
     handler::{AnyHandler, Handler},
     options::{Limits, Retry, ThreadDefaults, Timeouts},
     policies::Decline,
@@ -131,14 +132,29 @@ impl Builder {
     }
 
     /// Connects and shakes hands. Must be called within a tokio runtime, on which the connection then lives.
-    pub async fn connect(mut self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
-        let endpoint = endpoint.into();
+    pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
+        let client = self.open(endpoint.into()).await?;
+        client.greet().await?;
+        Ok(client)
+    }
+
+    /// The same, with every notification from the first on: some come right after the handshake.
+    pub async fn connect_and_listen(
+        self,
+        endpoint: impl Into<Endpoint>,
+    ) -> Result<(Client, Events), ClientError> {
+        let client = self.open(endpoint.into()).await?;
+        let events = client.events();
+        client.greet().await?;
+        Ok((client, events))
+    }
+
+    async fn open(mut self, endpoint: Endpoint) -> Result<Client, ClientError> {
         self.is_local = !matches!(endpoint.0, Kind::Address(Address::WebSocket(_)));
         let within = self.timeouts.connect;
-        let opening = transport::open(endpoint, &self.limits);
-        let link = timeout(within, opening)
-            .await
-            .unwrap_or_else(|_| Err(ClientError::ResponseTimeout { method: "connect".to_owned(), within }))?;
+        let opening = timeout(within, transport::open(endpoint, &self.limits)).await;
+        let late = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
+        let link = opening.map_err(|_| late())??;
         let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
         let shared = Arc::new(Shared::new(self.limits.clone()));
         let desk = Desk {
@@ -150,9 +166,7 @@ impl Builder {
         let receiver = Receiver::new(shared.clone(), desk);
         // Ends by itself, within the time for closing, when the last handle of the client is dropped.
         tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close));
-        let client = Client::new(shared, outgoing, self);
-        client.greet(within).await?;
-        Ok(client)
+        Ok(Client::new(shared, outgoing, self))
     }
 
     pub(crate) fn hello(&self) -> InitializeParams {
@@ -161,7 +175,8 @@ impl Builder {
 }
 
 impl Client {
-    async fn greet(&self, within: Duration) -> Result<(), ClientError> {
+    async fn greet(&self) -> Result<(), ClientError> {
+        let within = self.options().timeouts.connect;
         let server = self.call_within::<Initialize>(self.options().hello(), within).await?;
         self.set_server(server);
         self.notify::<Initialized>(Default::default()).await

@@ -5,6 +5,7 @@
 mod auth;
 mod client;
 mod ending;
+mod exec;
 mod export;
 mod flags;
 mod flood;
