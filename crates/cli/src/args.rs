@@ -25,6 +25,8 @@ pub enum Command {
     /// Run one turn without a person, and print the agent's answer.
     #[command(visible_alias = "e")]
     Exec(Box<Exec>),
+    /// Show what this program does, in half a minute, without a network or a key.
+    Demo,
     /// Make the index of stored threads anew from their files.
     Reindex,
     /// Print a completion script for a shell.

@@ -4,6 +4,7 @@
 
 mod app_server;
 mod args;
+mod demo;
 mod ending;
 mod exec;
 mod export;
@@ -33,6 +34,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::AppServer(args) => app_server::run(cli.overrides, args)?,
         Command::Exec(args) => return exec::run(cli.overrides, *args),
+        Command::Demo => return demo::run(),
         Command::Reindex => reindex::run()?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());

@@ -26,9 +26,13 @@ const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "�
 
 pub struct Human {
     palette: Palette,
-    /// Somebody watches standard error.
+    /// For what happens.
+    err: Writer,
+    /// For what the agent says.
+    out: Writer,
+    /// Somebody watches what happens.
     is_live: bool,
-    /// Messages are written to standard output while they come.
+    /// Messages are written to `out` while they come.
     answers_live: bool,
     began: Instant,
     ticks: usize,
@@ -54,12 +58,26 @@ enum Stream {
     Message,
 }
 
+type Writer = Box<dyn Write + Send>;
+
 impl Human {
+    /// Writes to standard error and standard output.
     pub fn new(color: Color) -> Self {
         Self {
-            palette: Palette::new(color),
             is_live: io::stderr().is_terminal(),
             answers_live: io::stdout().is_terminal(),
+            ..Self::to(Box::new(io::stderr()), Box::new(io::stdout()), Palette::new(color))
+        }
+    }
+
+    /// Writes elsewhere, as if nobody watched.
+    pub fn to(err: Writer, out: Writer, palette: Palette) -> Self {
+        Self {
+            palette,
+            err,
+            out,
+            is_live: false,
+            answers_live: false,
             began: Instant::now(),
             ticks: 0,
             has_spinner: false,
@@ -130,10 +148,9 @@ impl Human {
         self.ticks += 1;
         let frame = SPINNER.get(self.ticks % SPINNER.len()).unwrap_or(&"*");
         let text = format!("{frame} working, {} s", self.began.elapsed().as_secs());
-        let mut err = io::stderr().lock();
-        write!(err, "\r\x1b[K{}", self.palette.dim(&text))?;
+        write!(self.err, "\r\x1b[K{}", self.palette.dim(&text))?;
         self.has_spinner = true;
-        err.flush()
+        self.err.flush()
     }
 
     pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
@@ -156,9 +173,8 @@ impl Human {
         }
         match so_far {
             Some(done) if !self.answers_live && !done.agent_message.is_empty() => {
-                let mut out = io::stdout().lock();
-                writeln!(out, "{}", done.agent_message)?;
-                out.flush()
+                writeln!(self.out, "{}", done.agent_message)?;
+                self.out.flush()
             }
             _ => Ok(()),
         }
@@ -298,11 +314,11 @@ impl Human {
 
 /// Writing.
 impl Human {
-    /// A line of its own on standard error.
-    fn line(&mut self, text: &str) -> io::Result<()> {
+    /// A line of its own.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.close()?;
         self.clear()?;
-        writeln!(io::stderr().lock(), "{text}")
+        writeln!(self.err, "{text}")
     }
 
     /// Text of several lines, as a command wrote it.
@@ -329,16 +345,16 @@ impl Human {
         Ok(())
     }
 
-    fn put(&self, stream: Stream, text: &str) -> io::Result<()> {
+    fn put(&mut self, stream: Stream, text: &str) -> io::Result<()> {
+        let writer = match stream {
+            Stream::Message if self.answers_live => &mut self.out,
+            _ => &mut self.err,
+        };
         match stream {
-            Stream::Message if self.answers_live => {
-                let mut out = io::stdout().lock();
-                write!(out, "{text}")?;
-                out.flush()
-            }
-            Stream::Message => write!(io::stderr().lock(), "{text}"),
-            Stream::Thought | Stream::Output => write!(io::stderr().lock(), "{}", self.palette.dim(text)),
+            Stream::Message => write!(writer, "{text}")?,
+            Stream::Thought | Stream::Output => write!(writer, "{}", self.palette.dim(text))?,
         }
+        writer.flush()
     }
 
     /// Ends the line of a text that was being written.
@@ -351,7 +367,7 @@ impl Human {
 
     fn clear(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.has_spinner) {
-            write!(io::stderr().lock(), "\r\x1b[K")?;
+            write!(self.err, "\r\x1b[K")?;
         }
         Ok(())
     }
@@ -375,3 +391,6 @@ fn word(setting: &impl serde::Serialize) -> String {
         Err(_) => "?".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,11 @@ use anyhow::Context;
 use codicil_client::{Client, Limits, Timeouts};
 use tracing::level_filters::LevelFilter;
 
-pub use self::args::Exec;
+pub use self::{
+    args::{Color, Exec},
+    human::Human,
+    style::Palette,
+};
 use self::{
     declining::Declining,
     report::Report,

@@ -1,6 +1,10 @@
 //! Colours, and text that cannot take over a terminal.
 
-use std::{borrow::Cow, env, io::IsTerminal};
+use std::{
+    borrow::Cow,
+    env,
+    io::{self, IsTerminal},
+};
 
 use super::args::Color;
 
@@ -13,10 +17,19 @@ pub struct Palette {
 impl Palette {
     /// For what is written to standard error.
     pub fn new(color: Color) -> Self {
+        Self::on(color, &io::stderr())
+    }
+
+    /// For what is written to standard output.
+    pub fn of_stdout(color: Color) -> Self {
+        Self::on(color, &io::stdout())
+    }
+
+    fn on(color: Color, stream: &impl IsTerminal) -> Self {
         let is_wanted = || {
             let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
             let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            std::io::stderr().is_terminal() && !is_dumb && !is_unwanted
+            stream.is_terminal() && !is_dumb && !is_unwanted
         };
         let is_coloured = match color {
             Color::Always => true,

@@ -4,6 +4,7 @@
 
 mod auth;
 mod client;
+mod demo;
 mod ending;
 mod exec;
 mod export;
