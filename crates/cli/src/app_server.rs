@@ -44,7 +44,7 @@ async fn serve(server: Server, listen: Listen, auth: WsAuth) -> anyhow::Result<(
     let over_stdio = listen == Listen::Stdio;
     let stop = async {
         tokio::select! {
-            () = signals.received() => {}
+            _ = signals.received() => {}
             () = ending::orphaned(), if over_stdio => {}
         }
     };

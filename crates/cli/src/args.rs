@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use codicil_server::Listen;
 
-use crate::{doctor::DoctorArgs, sandbox::SandboxArgs, version};
+use crate::{doctor::DoctorArgs, exec::Exec, sandbox::SandboxArgs, version};
 
 /// A little codex: an app-server for agents that works with any model.
 #[derive(Debug, Parser)]
@@ -22,6 +22,11 @@ pub struct Cli {
 pub enum Command {
     /// Serve the app-server protocol, over standard input and output unless told otherwise.
     AppServer(AppServer),
+    /// Run one turn without a person, and print the agent's answer.
+    #[command(visible_alias = "e")]
+    Exec(Box<Exec>),
+    /// Show what this program does, in half a minute, without a network or a key.
+    Demo,
     /// Sign in: in a browser unless told otherwise.
     Login(Login),
     /// Sign out: forget the credentials that are stored.

@@ -2,6 +2,9 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// What a person sends with Ctrl-C.
+pub const INTERRUPT: &str = "SIGINT";
+
 /// The signals that ask the process to end.
 pub struct Signals {
     terminate: Signal,
@@ -19,14 +22,15 @@ impl Signals {
         })
     }
 
-    /// Returns when the process is asked to end.
-    pub async fn received(&mut self) {
+    /// Returns when the process is asked to end, with the name of the signal.
+    pub async fn received(&mut self) -> &'static str {
         let name = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.interrupt.recv() => INTERRUPT,
             _ = self.hangup.recv() => "SIGHUP",
         };
         tracing::info!("ending: {name}");
+        name
     }
 }
 

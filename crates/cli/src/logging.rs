@@ -4,13 +4,17 @@
 use std::{env, io};
 
 use codicil_services::feedback::recent_logs;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, fmt, fmt::writer::MakeWriterExt};
 
 /// Warnings and errors are shown unless `RUST_LOG` says otherwise.
 pub fn init() {
-    let filter = EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
-        .from_env_lossy();
+    init_at(LevelFilter::WARN);
+}
+
+/// Shows what is at least this important unless `RUST_LOG` says otherwise.
+pub fn init_at(level: LevelFilter) {
+    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let builder = fmt().with_env_filter(filter).with_writer(io::stderr.and(recent_logs));
     if env::var("LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json")) {
         builder.json().init();

@@ -1,10 +1,15 @@
 //! The `codicil` binary: one subcommand a module.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
 mod app_server;
 mod args;
+mod demo;
 mod doctor;
 mod ending;
+mod exec;
 mod export;
+mod in_process;
 mod logging;
 mod login;
 mod reindex;
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::AppServer(args) => app_server::run(cli.overrides, args)?,
+        Command::Exec(args) => return exec::run(cli.overrides, *args),
+        Command::Demo => return demo::run(),
         Command::Login(args) => return login::run(&cli.overrides, &args),
         Command::Logout => login::logout(&cli.overrides)?,
         Command::Reindex => reindex::run()?,

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+mod client;
 #[cfg(target_os = "linux")]
 mod command_flood;
 #[cfg(target_os = "linux")]
 mod confined;
+mod demo;
 mod doctor;
 mod ending;
+mod exec;
 mod export;
 mod flags;
 mod flood;

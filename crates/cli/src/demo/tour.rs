@@ -1,0 +1,165 @@
+//! The tour: a server, a thread, a turn, the end of the server, another one, and the thread again.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::Instant,
+};
+
+use codicil_client::{
+    Answer, Client, CompletedTurn, Event, Handler, Turns,
+    protocol::{
+        CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, ServerNotification, Thread,
+        ThreadStart, ThreadStartParams,
+    },
+    turn,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    checks::{self, Check, Seen},
+    place::Place,
+};
+use crate::exec::{Color, Human, Palette};
+
+pub struct Tour<'a> {
+    place: &'a Place,
+    palette: Palette,
+}
+
+/// A question, and where its answer goes.
+struct Question {
+    command: String,
+    reason: String,
+    answer: oneshot::Sender<CommandExecutionApprovalDecision>,
+}
+
+/// Passes questions on to the tour, which puts them on the screen in their place.
+struct Desk(mpsc::Sender<Question>);
+
+impl Handler for Desk {
+    async fn approve_command(
+        &self,
+        asked: CommandExecutionRequestApprovalParams,
+    ) -> Answer<CommandExecutionApprovalDecision> {
+        let (answer, decided) = oneshot::channel();
+        let question = Question {
+            command: asked.command.unwrap_or_default(),
+            reason: asked.reason.unwrap_or_default(),
+            answer,
+        };
+        let passed_on = self.0.send(question).await.is_ok();
+        // Without anybody to decide, the answer is no.
+        match passed_on {
+            true => Ok(decided.await.unwrap_or(CommandExecutionApprovalDecision::Decline)),
+            false => Ok(CommandExecutionApprovalDecision::Decline),
+        }
+    }
+}
+
+impl<'a> Tour<'a> {
+    pub fn new(place: &'a Place) -> Self {
+        Self { place, palette: Palette::of_stdout(Color::Auto) }
+    }
+
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        self.say("Everything below really happens on this machine; only the model follows a script.")?;
+        self.say("It needs no network and no key, and leaves nothing behind.")?;
+
+        self.heading("1. A server")?;
+        let began = Instant::now();
+        let (questions, asked) = mpsc::channel(8);
+        let builder = Client::builder().name("codicil-demo", env!("CARGO_PKG_VERSION"));
+        let client = builder.clone().handler(Desk(questions)).connect(self.place.server()?).await?;
+        let took = began.elapsed().as_millis();
+        self.say(&format!("`codicil app-server` was started and answered after {took} ms."))?;
+
+        self.heading("2. A thread")?;
+        let params = ThreadStartParams::default();
+        let started = client.call::<ThreadStart>(params).await?;
+        let thread = started.thread;
+        self.say(&format!("{} works in {}.", thread.id, started.cwd))?;
+        self.say("Its sandbox lets commands read everything and write in that directory only.")?;
+
+        self.heading("3. A turn")?;
+        let (done, pieces, allowed) = self.turn(&client, &thread, asked).await?;
+        let seen = Seen { items: &done.items, pieces, asked: &allowed };
+        let mut checks = checks::of_turn(&seen, self.place);
+
+        self.heading("4. Another server")?;
+        client.close().await;
+        let client = builder.connect(self.place.server()?).await?;
+        let stored = client.resume_thread(&thread.id).await?;
+        checks.push(checks::of_history(&stored, &done.items));
+        self.say("The first server has ended. A second one was started and given the thread's id.")?;
+        let question = "What did you do?";
+        self.say(&self.palette.bold(&format!("> {question}")))?;
+        let again = client.run_turn(turn(&thread.id, question)).await?;
+        self.say(&again.agent_message)?;
+        let turns = client.read_thread(&thread.id, Turns::Included).await?.turns.len();
+        client.close().await;
+
+        self.heading("What was shown")?;
+        let is_good = self.verdict(&checks)?;
+        self.say(&self.palette.dim(&format!("{turns} turns, {:.1} s", began.elapsed().as_secs_f64())))?;
+        self.say("\nNext: `codicil exec \"…\"` runs one turn with a model of yours; `codicil app-server` serves clients.")?;
+        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Runs the first turn in front of whoever watches. Returns it, the pieces its messages came in, and the
+    /// commands that were allowed.
+    async fn turn(
+        &self,
+        client: &Client,
+        thread: &Thread,
+        mut questions: mpsc::Receiver<Question>,
+    ) -> anyhow::Result<(CompletedTurn, usize, Vec<String>)> {
+        let task = "Please mend the greeting in this directory.";
+        self.say(&self.palette.bold(&format!("> {task}")))?;
+        let mut screen = Human::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let mut running = client.turn(turn(&thread.id, task)).await?;
+        let (mut pieces, mut allowed) = (0, Vec::new());
+        loop {
+            tokio::select! {
+                biased;
+                event = running.next() => match event {
+                    Some(Event::Notification(event)) => {
+                        pieces += usize::from(matches!(event, ServerNotification::AgentMessageDelta(_)));
+                        screen.event(&event)?;
+                    }
+                    Some(Event::Missed(_)) => {}
+                    None => break,
+                },
+                Some(question) = questions.recv() => {
+                    screen.line(&self.palette.yellow(&format!("? {} ({})", question.reason, question.command)))?;
+                    screen.line(&self.palette.yellow("  A person would decide here. The demo says: yes, this time."))?;
+                    allowed.push(question.command);
+                    // The server may have gone on without an answer.
+                    let _ = question.answer.send(CommandExecutionApprovalDecision::Accept);
+                }
+            }
+        }
+        Ok((running.finish().await?, pieces, allowed))
+    }
+
+    fn verdict(&self, checks: &[Check]) -> io::Result<bool> {
+        for Check { claim, result } in checks {
+            let (sign, detail) = match result {
+                Ok(detail) => (self.palette.green("ok"), detail),
+                Err(detail) => (self.palette.red("NO"), detail),
+            };
+            self.say(&format!("{sign}  {claim}: {}", self.palette.dim(detail)))?;
+        }
+        Ok(checks.iter().all(|check| check.result.is_ok()))
+    }
+
+    fn heading(&self, text: &str) -> io::Result<()> {
+        self.say(&format!("\n{}", self.palette.bold(text)))
+    }
+
+    fn say(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()
+    }
+}

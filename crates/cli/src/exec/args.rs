@@ -1,0 +1,240 @@
+//! The command line of `codicil exec`, with the reference's flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use codicil_protocol::SandboxMode;
+
+/// One turn without a person: the agent's answer goes to standard output, all else to standard error.
+#[derive(Debug, Args)]
+pub struct Exec {
+    #[command(subcommand)]
+    pub command: Option<ExecCommand>,
+    #[command(flatten)]
+    pub options: Options,
+    /// What the agent is to do. `-` or nothing reads it from standard input; with both, what is piped in is
+    /// added to it.
+    pub prompt: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExecCommand {
+    /// Go on with a stored thread (the same as --resume and --last).
+    Resume {
+        /// The thread's id or name; with --last, the prompt.
+        thread: Option<String>,
+        /// What the agent is to do; `-` reads it from standard input.
+        prompt: Option<String>,
+    },
+}
+
+/// Flags that may stand before and after the subcommand.
+#[derive(Debug, Default, Args)]
+pub struct Options {
+    /// Go on with this stored thread, by its id or name.
+    #[arg(long, value_name = "THREAD", global = true)]
+    pub resume: Option<String>,
+    /// Go on with the thread of this directory that was used last.
+    #[arg(long, global = true, conflicts_with = "resume")]
+    pub last: bool,
+    /// With --last: of any directory.
+    #[arg(long, global = true)]
+    pub all: bool,
+    /// Print events as JSON, one a line.
+    #[arg(long, visible_alias = "experimental-json", global = true)]
+    pub json: bool,
+    /// A file with the JSON Schema that the last message must follow.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub output_schema: Option<PathBuf>,
+    /// Write the agent's last message to a file.
+    #[arg(short = 'o', long, value_name = "FILE", global = true)]
+    pub output_last_message: Option<PathBuf>,
+    /// The model to use.
+    #[arg(short, long, global = true)]
+    pub model: Option<String>,
+    /// The model's provider (the same as -c model_provider=NAME).
+    #[arg(long, value_name = "NAME", global = true)]
+    pub provider: Option<String>,
+    /// A profile of the configuration.
+    #[arg(short, long, value_name = "NAME", global = true)]
+    pub profile: Option<String>,
+    /// What commands may reach.
+    #[arg(short, long, value_name = "MODE", value_enum, global = true)]
+    pub sandbox: Option<Sandbox>,
+    /// Let commands write in the working directory (the same as --sandbox workspace-write).
+    #[arg(long, global = true)]
+    pub full_auto: bool,
+    /// No sandbox and no questions. Only where something else confines the agent.
+    #[arg(long, visible_alias = "yolo", global = true, conflicts_with_all = ["sandbox", "full_auto"])]
+    pub dangerously_bypass_approvals_and_sandbox: bool,
+    /// The directory to work in.
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    pub cd: Option<PathBuf>,
+    /// A further directory that commands may write to; may be repeated.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub add_dir: Vec<PathBuf>,
+    /// An image to show to the model; may be repeated.
+    #[arg(short, long, value_name = "FILE", value_delimiter = ',', global = true)]
+    pub image: Vec<PathBuf>,
+    /// Keep the thread in memory only.
+    #[arg(long, global = true)]
+    pub ephemeral: bool,
+    /// Run outside a git repository too.
+    #[arg(long, global = true)]
+    pub skip_git_repo_check: bool,
+    /// Whether to colour what people read.
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
+    pub color: Color,
+    /// A label for the thread, for metrics.
+    #[arg(long, value_name = "LABEL", hide = true, global = true)]
+    pub thread_source: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sandbox {
+    /// Commands read everything and write nothing.
+    ReadOnly,
+    /// Commands write in the working directory and in temporary directories.
+    WorkspaceWrite,
+    /// Commands are not confined.
+    DangerFullAccess,
+}
+
+impl From<Sandbox> for SandboxMode {
+    fn from(sandbox: Sandbox) -> Self {
+        match sandbox {
+            Sandbox::ReadOnly => Self::ReadOnly,
+            Sandbox::WorkspaceWrite => Self::WorkspaceWrite,
+            Sandbox::DangerFullAccess => Self::DangerFullAccess,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Which thread the turn is for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Which {
+    New,
+    /// By id or name.
+    Named(String),
+    Last,
+}
+
+impl Exec {
+    /// The thread and the prompt, however they were said.
+    pub fn which(&mut self) -> anyhow::Result<(Which, Option<String>)> {
+        let named = self.options.resume.take();
+        let (thread, prompt) = match self.command.take() {
+            Some(ExecCommand::Resume { thread, prompt }) if self.options.last => {
+                anyhow::ensure!(prompt.is_none(), "--last and a thread exclude each other");
+                return Ok((Which::Last, thread));
+            }
+            Some(ExecCommand::Resume { thread, prompt }) => {
+                let thread =
+                    thread.or(named).ok_or_else(|| anyhow::anyhow!("name a thread, or use --last"))?;
+                (Some(thread), prompt)
+            }
+            None => (named, self.prompt.take()),
+        };
+        Ok(match thread {
+            Some(thread) => (Which::Named(thread), prompt),
+            None if self.options.last => (Which::Last, prompt),
+            None => (Which::New, prompt),
+        })
+    }
+}
+
+impl Options {
+    /// What was asked for by any of the flags; `None` leaves it to the configuration.
+    pub fn sandbox_mode(&self) -> Option<SandboxMode> {
+        match self.sandbox {
+            _ if self.dangerously_bypass_approvals_and_sandbox => Some(SandboxMode::DangerFullAccess),
+            Some(sandbox) => Some(sandbox.into()),
+            None => self.full_auto.then_some(SandboxMode::WorkspaceWrite),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn parse(words: &[&str]) -> Exec {
+        let words = ["codicil", "exec"].iter().chain(words);
+        match Cli::parse_from(words).command {
+            Command::Exec(exec) => *exec,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_thread_is_named_by_flag_or_subcommand() {
+        let check = |words: &[&str], which: Which, prompt: Option<&str>| {
+            let expected = (which, prompt.map(str::to_owned));
+            assert_eq!(parse(words).which().unwrap(), expected, "{words:?}");
+        };
+        check(&["do it"], Which::New, Some("do it"));
+        check(&[], Which::New, None);
+        check(&["--resume", "t", "go on"], Which::Named("t".into()), Some("go on"));
+        check(&["--last", "go on"], Which::Last, Some("go on"));
+        check(&["resume", "t", "go on"], Which::Named("t".into()), Some("go on"));
+        check(&["resume", "t"], Which::Named("t".into()), None);
+        check(&["resume", "--last", "go on"], Which::Last, Some("go on"));
+        check(&["resume", "--last"], Which::Last, None);
+        check(&["--last", "resume", "go on"], Which::Last, Some("go on"));
+        assert!(parse(&["resume"]).which().is_err());
+    }
+
+    #[test]
+    fn flags_stand_before_and_after_the_subcommand() {
+        let exec = parse(&[
+            "--experimental-json",
+            "--config",
+            "a=1",
+            "--model",
+            "m",
+            "--sandbox",
+            "read-only",
+            "--cd",
+            "/d",
+            "--add-dir",
+            "/e",
+            "--skip-git-repo-check",
+            "--output-schema",
+            "/s",
+            "resume",
+            "t",
+            "--image",
+            "/i",
+        ]);
+        let options = &exec.options;
+        assert!(options.json && options.skip_git_repo_check);
+        assert_eq!(options.model.as_deref(), Some("m"));
+        assert_eq!(options.sandbox_mode(), Some(SandboxMode::ReadOnly));
+        assert_eq!(options.image, [PathBuf::from("/i")]);
+        assert_eq!(options.add_dir, [PathBuf::from("/e")]);
+        assert!(exec.command.is_some());
+    }
+
+    #[test]
+    fn the_flags_for_sandboxes_agree() {
+        let check = |words: &[&str], expected: Option<SandboxMode>| {
+            assert_eq!(parse(words).options.sandbox_mode(), expected, "{words:?}");
+        };
+        check(&["x"], None);
+        check(&["--full-auto", "x"], Some(SandboxMode::WorkspaceWrite));
+        check(&["--yolo", "x"], Some(SandboxMode::DangerFullAccess));
+        check(&["--full-auto", "-s", "read-only", "x"], Some(SandboxMode::ReadOnly));
+    }
+}

@@ -1,0 +1,93 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::*;
+
+/// What was written, for the test to look at.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Paper {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn told(events: &[(&str, Value)]) -> String {
+    let err = Paper::default();
+    let mut human = Human::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
+    for (method, params) in events {
+        let mut params = params.clone();
+        (params["threadId"], params["turnId"]) = ("t".into(), "u".into());
+        let event = ServerNotification::decode(method, Some(&to_raw_value(&params).unwrap()));
+        assert!(!matches!(event, ServerNotification::Unknown(_)), "{method}: {params}");
+        human.event(&event).unwrap();
+    }
+    human.close().unwrap();
+    err.text()
+}
+
+fn command(status: &str, output: Value, exit_code: Value) -> Value {
+    json!({ "item": {
+        "type": "commandExecution", "id": "c", "command": "make test", "cwd": "/", "status": status,
+        "commandActions": [], "aggregatedOutput": output, "exitCode": exit_code, "durationMs": 1234,
+    } })
+}
+
+#[test]
+fn commands_are_shown_with_their_output_and_end() {
+    let delta = |text: &str| json!({ "itemId": "c", "delta": text });
+    let shown = told(&[
+        ("item/started", command("inProgress", Value::Null, Value::Null)),
+        ("item/commandExecution/outputDelta", delta("one\ntw")),
+        ("item/commandExecution/outputDelta", delta("o")),
+        ("item/completed", command("failed", json!("one\ntwo"), json!(2))),
+    ]);
+    assert_eq!(shown, "$ make test\none\ntwo\n  exit 2, 1.2 s\n");
+    let shown = told(&[
+        ("item/started", command("inProgress", Value::Null, Value::Null)),
+        ("item/completed", command("completed", json!("all\n"), json!(0))),
+        ("item/completed", command("declined", Value::Null, Value::Null)),
+    ]);
+    assert_eq!(shown, "$ make test\nall\n  exit 0, 1.2 s\n  declined\n", "also without deltas");
+}
+
+#[test]
+fn changes_are_shown_as_diffs() {
+    let change = |path: &str, kind: Value, diff: &str| json!({ "path": path, "kind": kind, "diff": diff });
+    let changes = json!([
+        change("new.txt", json!({ "type": "add" }), "a\nb\n"),
+        change("old.txt", json!({ "type": "update", "move_path": null }), "@@ -1 +1 @@\n-x\n+y\n z\n"),
+    ]);
+    let item = json!({ "type": "fileChange", "id": "p", "status": "completed", "changes": changes });
+    let shown = told(&[("item/completed", json!({ "item": item }))]);
+    assert_eq!(shown, "+ new.txt\n  +a\n  +b\n~ old.txt\n  @@ -1 +1 @@\n  -x\n  +y\n   z\n");
+}
+
+#[test]
+fn thoughts_messages_and_plans_do_not_run_into_each_other() {
+    let plan = json!([{ "step": "look", "status": "completed" }, { "step": "fix", "status": "inProgress" },
+        { "step": "test", "status": "pending" }]);
+    let shown = told(&[
+        ("item/reasoning/summaryTextDelta", json!({ "itemId": "r", "delta": "Hm", "summaryIndex": 0 })),
+        ("item/reasoning/summaryPartAdded", json!({ "itemId": "r", "summaryIndex": 1 })),
+        ("item/reasoning/summaryTextDelta", json!({ "itemId": "r", "delta": "Well", "summaryIndex": 1 })),
+        ("item/agentMessage/delta", json!({ "itemId": "m", "delta": "Let me " })),
+        ("item/agentMessage/delta", json!({ "itemId": "m", "delta": "look\x1b[2J" })),
+        ("turn/plan/updated", json!({ "explanation": "In order", "plan": plan })),
+        ("item/completed", json!({ "item": { "type": "agentMessage", "id": "x", "text": "Whole" } })),
+    ]);
+    let expected = "Hm\n\nWell\nLet me look[2J\nplan\n  In order\n  [x] look\n  [>] fix\n  [ ] test\nWhole\n";
+    assert_eq!(shown, expected);
+}

@@ -1,0 +1,136 @@
+//! The run as JSON, one event a line.
+//!
+//! Items have ids of their own, `item_0` and so on, in the order in which they are first told of.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+use codicil_client::{ClientError, CompletedTurn};
+use codicil_protocol::{
+    ItemId, ServerNotification, ThreadId, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
+};
+
+use super::{
+    told::{Details, Item, Message, Stage, Todo, Told, details},
+    usage::Usage,
+};
+
+pub struct Json<W> {
+    out: W,
+    ids: HashMap<ItemId, String>,
+    count: usize,
+    /// The agent's list of steps, once it has one.
+    todo: Option<Item>,
+    usage: Usage,
+}
+
+impl<W: Write> Json<W> {
+    pub fn new(out: W) -> Self {
+        Self { out, ids: HashMap::new(), count: 0, todo: None, usage: Usage::default() }
+    }
+
+    pub fn begun(&mut self, thread: &ThreadId) -> io::Result<()> {
+        self.write(&Told::ThreadStarted { thread_id: thread })
+    }
+
+    pub fn event(&mut self, event: &ServerNotification) -> io::Result<()> {
+        use ServerNotification as N;
+        self.usage.note(event);
+        match event {
+            N::TurnStarted(_) => self.write(&Told::TurnStarted),
+            N::ItemStarted(started) => self.item(&started.item, Stage::Started),
+            N::ItemCompleted(completed) => self.item(&completed.item, Stage::Completed),
+            N::TurnPlanUpdated(plan) => self.plan(plan),
+            N::ErrorReported(report) if report.will_retry => self.warn(&report.error.message),
+            N::ErrorReported(report) => self.fatal(&report.error.message),
+            N::ConfigWarning(warning) => self.warn(&sentence(&warning.summary, warning.details.as_deref())),
+            N::DeprecationNotice(notice) => self.warn(&sentence(&notice.summary, notice.details.as_deref())),
+            N::ModelRerouted(route) => self.warn(&format!(
+                "the provider answers with {} instead of {}",
+                route.to_model, route.from_model
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Something that people should know, and that ends nothing.
+    pub fn warn(&mut self, message: &str) -> io::Result<()> {
+        let item = Item { id: self.new_id(), details: Details::Error { message: message.to_owned() } };
+        self.write(&Told::ItemCompleted { item: &item })
+    }
+
+    pub fn fatal(&mut self, message: &str) -> io::Result<()> {
+        self.write(&Told::Error { message })
+    }
+
+    pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
+        if let Some(list) = self.todo.take() {
+            self.write(&Told::ItemCompleted { item: &list })?;
+        }
+        let error = match result {
+            Ok(_) => return self.write(&Told::TurnCompleted { usage: self.usage.used().into() }),
+            Err(ClientError::TurnFailed(turn)) => turn.message.clone(),
+            Err(ClientError::TurnCancelled(_)) => "interrupted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.write(&Told::TurnFailed { error: Message { message: error } })
+    }
+
+    fn item(&mut self, item: &ThreadItem, stage: Stage) -> io::Result<()> {
+        let Some(details) = details(item, stage) else { return Ok(()) };
+        let id = match item.id().and_then(|id| self.ids.remove(id)) {
+            Some(id) => id,
+            None => self.new_id(),
+        };
+        let told = Item { id, details };
+        if stage == Stage::Completed {
+            return self.write(&Told::ItemCompleted { item: &told });
+        }
+        if let Some(own) = item.id() {
+            self.ids.insert(own.clone(), told.id.clone());
+        }
+        self.write(&Told::ItemStarted { item: &told })
+    }
+
+    /// The list is an item that is updated until the turn ends.
+    fn plan(&mut self, plan: &TurnPlanUpdatedNotification) -> io::Result<()> {
+        let steps = plan.plan.iter().map(|step| Todo {
+            text: step.step.clone(),
+            completed: step.status == TurnPlanStepStatus::Completed,
+        });
+        let details = Details::TodoList { items: steps.collect() };
+        let known = self.todo.take().map(|list| list.id);
+        let is_new = known.is_none();
+        let list = Item { id: known.unwrap_or_else(|| self.new_id()), details };
+        self.write(&if is_new {
+            Told::ItemStarted { item: &list }
+        } else {
+            Told::ItemUpdated { item: &list }
+        })?;
+        self.todo = Some(list);
+        Ok(())
+    }
+
+    fn new_id(&mut self) -> String {
+        let id = format!("item_{}", self.count);
+        self.count += 1;
+        id
+    }
+
+    /// Whole lines, at once: whoever reads acts on each of them.
+    fn write(&mut self, event: &Told<'_>) -> io::Result<()> {
+        let mut line = serde_json::to_vec(event)?;
+        line.push(b'\n');
+        self.out.write_all(&line)?;
+        self.out.flush()
+    }
+}
+
+fn sentence(summary: &str, details: Option<&str>) -> String {
+    details.map_or_else(|| summary.to_owned(), |details| format!("{summary}: {details}"))
+}
+
+#[cfg(test)]
+mod tests;

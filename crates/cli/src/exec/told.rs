@@ -1,0 +1,207 @@
+//! The events of `--json`, in the words of the reference's SDKs.
+
+use codicil_protocol::{
+    CommandExecutionStatus, McpToolCallStatus, PatchApplyStatus, PatchChangeKind, ThreadId, ThreadItem,
+    TokenUsageBreakdown, WebSearchAction,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One line of output.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type")]
+pub enum Told<'a> {
+    #[serde(rename = "thread.started")]
+    ThreadStarted { thread_id: &'a ThreadId },
+    #[serde(rename = "turn.started")]
+    TurnStarted,
+    #[serde(rename = "turn.completed")]
+    TurnCompleted { usage: Tokens },
+    #[serde(rename = "turn.failed")]
+    TurnFailed { error: Message },
+    #[serde(rename = "item.started")]
+    ItemStarted { item: &'a Item },
+    #[serde(rename = "item.updated")]
+    ItemUpdated { item: &'a Item },
+    #[serde(rename = "item.completed")]
+    ItemCompleted { item: &'a Item },
+    #[serde(rename = "error")]
+    Error { message: &'a str },
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Message {
+    pub message: String,
+}
+
+/// The tokens of the turn.
+#[derive(Debug, Serialize)]
+pub struct Tokens {
+    input_tokens: i64,
+    cached_input_tokens: i64,
+    /// The protocol does not tell; those who read it expect the member.
+    cache_write_input_tokens: i64,
+    output_tokens: i64,
+    reasoning_output_tokens: i64,
+}
+
+impl From<Option<TokenUsageBreakdown>> for Tokens {
+    fn from(used: Option<TokenUsageBreakdown>) -> Self {
+        let count = |of: fn(&TokenUsageBreakdown) -> i64| used.as_ref().map_or(0, of);
+        Self {
+            input_tokens: count(|used| used.input_tokens),
+            cached_input_tokens: count(|used| used.cached_input_tokens),
+            cache_write_input_tokens: 0,
+            output_tokens: count(|used| used.output_tokens),
+            reasoning_output_tokens: count(|used| used.reasoning_output_tokens),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    pub id: String,
+    #[serde(flatten)]
+    pub details: Details,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Details {
+    AgentMessage {
+        text: String,
+    },
+    Reasoning {
+        text: String,
+    },
+    CommandExecution {
+        command: String,
+        aggregated_output: String,
+        exit_code: Option<i32>,
+        status: Status,
+    },
+    FileChange {
+        changes: Vec<Change>,
+        status: Status,
+    },
+    McpToolCall {
+        server: String,
+        tool: String,
+        arguments: Value,
+        result: Option<ToolResult>,
+        error: Option<Message>,
+        status: Status,
+    },
+    WebSearch {
+        query: String,
+        action: Option<WebSearchAction>,
+    },
+    TodoList {
+        items: Vec<Todo>,
+    },
+    Error {
+        message: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    InProgress,
+    Completed,
+    /// Declined, too: readers know no other word for what did not happen.
+    Failed,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    path: String,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolResult {
+    content: Vec<Value>,
+    structured_content: Option<Value>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Todo {
+    pub text: String,
+    pub completed: bool,
+}
+
+/// Where an item is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Started,
+    Completed,
+}
+
+/// What is told of an item. Messages and thoughts are told when they are complete; what readers have no word for,
+/// never.
+pub fn details(item: &ThreadItem, stage: Stage) -> Option<Details> {
+    let is_complete = stage == Stage::Completed;
+    match item {
+        ThreadItem::AgentMessage { text, .. } if is_complete => {
+            Some(Details::AgentMessage { text: text.clone() })
+        }
+        ThreadItem::Reasoning { summary, content, .. } if is_complete => {
+            let text = if summary.is_empty() { content.join("\n\n") } else { summary.join("\n\n") };
+            (!text.is_empty()).then_some(Details::Reasoning { text })
+        }
+        ThreadItem::CommandExecution { command, aggregated_output, exit_code, status, .. } => {
+            Some(Details::CommandExecution {
+                command: command.clone(),
+                aggregated_output: aggregated_output.clone().unwrap_or_default(),
+                exit_code: *exit_code,
+                status: match status {
+                    CommandExecutionStatus::InProgress => Status::InProgress,
+                    CommandExecutionStatus::Completed => Status::Completed,
+                    _ => Status::Failed,
+                },
+            })
+        }
+        ThreadItem::FileChange { changes, status, .. } => Some(Details::FileChange {
+            changes: changes
+                .iter()
+                .map(|change| Change { path: change.path.clone(), kind: kind(&change.kind) })
+                .collect(),
+            status: match status {
+                PatchApplyStatus::InProgress => Status::InProgress,
+                PatchApplyStatus::Completed => Status::Completed,
+                _ => Status::Failed,
+            },
+        }),
+        ThreadItem::McpToolCall { server, tool, status, arguments, result, error, .. } => {
+            let result = result.as_ref().map(|result| ToolResult {
+                content: result.content.clone(),
+                structured_content: result.structured_content.clone(),
+            });
+            Some(Details::McpToolCall {
+                server: server.clone(),
+                tool: tool.clone(),
+                arguments: arguments.clone(),
+                result,
+                error: error.as_ref().map(|error| Message { message: error.message.clone() }),
+                status: match status {
+                    McpToolCallStatus::InProgress => Status::InProgress,
+                    McpToolCallStatus::Completed => Status::Completed,
+                    _ => Status::Failed,
+                },
+            })
+        }
+        ThreadItem::WebSearch { query, action, .. } => {
+            Some(Details::WebSearch { query: query.clone(), action: action.clone() })
+        }
+        _ => None,
+    }
+}
+
+fn kind(kind: &PatchChangeKind) -> &'static str {
+    match kind {
+        PatchChangeKind::Add => "add",
+        PatchChangeKind::Delete => "delete",
+        PatchChangeKind::Update { .. } | PatchChangeKind::Unrecognized(_) => "update",
+    }
+}

@@ -1,0 +1,101 @@
+//! How many tokens one turn took, from reports about its whole thread.
+
+use codicil_protocol::{ServerNotification, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnId};
+
+/// Counts the tokens of a turn.
+#[derive(Debug, Default)]
+pub struct Usage {
+    turn: Option<TurnId>,
+    /// The model has done something in this turn.
+    has_begun: bool,
+    /// What the thread had used before this turn, and what it has used now.
+    counts: Option<(TokenUsageBreakdown, TokenUsageBreakdown)>,
+}
+
+impl Usage {
+    /// Takes note of an event. A resumed thread repeats what it had used when its first turn begins.
+    pub fn note(&mut self, event: &ServerNotification) {
+        match event {
+            ServerNotification::TurnStarted(started) => self.turn = Some(started.turn.id.clone()),
+            ServerNotification::ItemStarted(started) => {
+                self.has_begun |= !matches!(started.item, ThreadItem::UserMessage { .. });
+            }
+            ServerNotification::ThreadTokenUsageUpdated(update)
+                if self.turn.as_ref() == Some(&update.turn_id) =>
+            {
+                let ThreadTokenUsage { total, last, .. } = &update.token_usage;
+                let before = if self.has_begun { minus(total, last) } else { total.clone() };
+                self.counts.get_or_insert_with(|| (before, total.clone())).1 = total.clone();
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing when the provider does not count.
+    pub fn used(&self) -> Option<TokenUsageBreakdown> {
+        self.counts.as_ref().map(|(before, now)| minus(now, before))
+    }
+}
+
+fn minus(from: &TokenUsageBreakdown, less: &TokenUsageBreakdown) -> TokenUsageBreakdown {
+    TokenUsageBreakdown {
+        total_tokens: from.total_tokens.saturating_sub(less.total_tokens),
+        input_tokens: from.input_tokens.saturating_sub(less.input_tokens),
+        cached_input_tokens: from.cached_input_tokens.saturating_sub(less.cached_input_tokens),
+        output_tokens: from.output_tokens.saturating_sub(less.output_tokens),
+        reasoning_output_tokens: from.reasoning_output_tokens.saturating_sub(less.reasoning_output_tokens),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+
+    fn event(method: &str, params: Value) -> ServerNotification {
+        ServerNotification::decode(method, Some(&to_raw_value(&params).unwrap()))
+    }
+
+    fn report(turn: &str, total: (i64, i64), last: (i64, i64)) -> ServerNotification {
+        let counts = |(input, output): (i64, i64)| {
+            json!({ "totalTokens": input + output, "inputTokens": input, "cachedInputTokens": 0,
+                "outputTokens": output, "reasoningOutputTokens": 0 })
+        };
+        let usage = json!({ "total": counts(total), "last": counts(last), "modelContextWindow": null });
+        event("thread/tokenUsage/updated", json!({ "threadId": "t", "turnId": turn, "tokenUsage": usage }))
+    }
+
+    fn turn_begins() -> ServerNotification {
+        let turn = json!({ "id": "u", "items": [], "status": "inProgress", "error": null });
+        event("turn/started", json!({ "threadId": "t", "turn": turn }))
+    }
+
+    fn model_speaks() -> ServerNotification {
+        let item = json!({ "type": "agentMessage", "id": "i", "text": "" });
+        event("item/started", json!({ "threadId": "t", "turnId": "u", "item": item }))
+    }
+
+    #[test]
+    fn only_this_turn_counts() {
+        let mut usage = Usage::default();
+        usage.note(&report("earlier", (950, 95), (50, 5)));
+        usage.note(&turn_begins());
+        assert_eq!(usage.used(), None);
+        usage.note(&model_speaks());
+        usage.note(&report("u", (1000, 100), (50, 5)));
+        usage.note(&report("u", (1070, 107), (70, 7)));
+        let used = usage.used().unwrap();
+        assert_eq!((used.input_tokens, used.output_tokens, used.total_tokens), (120, 12, 132));
+    }
+
+    #[test]
+    fn what_a_resumed_thread_repeats_does_not_count() {
+        let mut usage = Usage::default();
+        usage.note(&turn_begins());
+        usage.note(&report("u", (950, 95), (50, 5)));
+        usage.note(&model_speaks());
+        usage.note(&report("u", (1000, 100), (50, 5)));
+        assert_eq!(usage.used().unwrap().input_tokens, 50);
+    }
+}

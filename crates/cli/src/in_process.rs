@@ -1,0 +1,23 @@
+//! A server within this process and a client for it: the same behaviour as through a pipe, without one.
+
+use std::path::PathBuf;
+
+use codicil_client::{Builder, Client, ClientError, Endpoint, Events};
+use codicil_config::ConfigStore;
+use codicil_server::{Server, Setup, connect};
+use codicil_store::Store;
+
+use crate::version;
+
+/// Opens the store; nothing else happens before the first client asks for it.
+pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
+    let store = Store::open(config.home().path().to_path_buf())?;
+    let announced_version = version::announced();
+    Ok(Server::new(Setup { config, store, cwd, announced_version, allow_unauthenticated: false }))
+}
+
+/// A client, and every notification it gets.
+pub async fn client(server: &Server, builder: Builder) -> Result<(Client, Events), ClientError> {
+    let (to_server, from_server) = connect(server).split();
+    builder.connect_and_listen(Endpoint::channels(to_server, from_server)).await
+}

@@ -1,0 +1,105 @@
+//! The task of a connection: reads, writes, and sees to its end.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    error::Cause,
+    receive::Receiver,
+    shared::Shared,
+    transport::{Link, Sink, Source},
+};
+
+/// Messages that are written at a time.
+const BATCH: usize = 64;
+
+/// Runs a connection until it is over. Dropped before that, it ends at once, and a spawned server with it.
+pub async fn run(link: Link, outgoing: mpsc::Receiver<Bytes>, receiver: Receiver, grace: Duration) {
+    let Link { mut source, sink } = link;
+    let shared = receiver.shared().clone();
+    let _last_resort = LastResort(shared.clone());
+    let writing = write(sink, outgoing, shared.closing.clone());
+    let cause = converse(&mut source, writing, receiver, grace).await;
+    let stderr_tail = source.stderr_tail();
+    // Before anyone is told: a spawned server that has not ended by itself ends here.
+    drop(source);
+    let cause = if shared.closing.is_cancelled() { Cause::Closed } else { cause };
+    shared.end(cause, stderr_tail);
+}
+
+/// Reads until there is nothing more. Once there is nothing more to write, the server has a while to end.
+async fn converse(
+    source: &mut Source,
+    writing: impl Future<Output = Result<(), String>>,
+    mut receiver: Receiver,
+    grace: Duration,
+) -> Cause {
+    tokio::pin!(writing);
+    let closing = receiver.shared().closing.clone();
+    let mut deadline: Option<Instant> = None;
+    let mut is_written = false;
+    let mut last_word = Cause::Closed;
+    loop {
+        let limit = deadline.unwrap_or_else(Instant::now);
+        tokio::select! {
+            filled = source.fill() => {
+                while let Some(message) = source.take() {
+                    receiver.receive(&message);
+                }
+                if let Err(cause) = filled {
+                    return cause;
+                }
+            }
+            written = &mut writing, if !is_written => {
+                is_written = true;
+                deadline.get_or_insert_with(|| Instant::now() + grace);
+                if let Err(reason) = written {
+                    last_word = Cause::Failed(reason);
+                }
+            }
+            // A server that does not read must not hold up the end.
+            () = closing.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + grace),
+            () = sleep_until(limit), if deadline.is_some() => return last_word,
+        }
+    }
+}
+
+/// Writes what is posted until this client closes. What was posted before that still goes out.
+async fn write(
+    mut sink: Sink,
+    mut outgoing: mpsc::Receiver<Bytes>,
+    closing: CancellationToken,
+) -> Result<(), String> {
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        tokio::select! {
+            biased;
+            count = outgoing.recv_many(&mut batch, BATCH) => {
+                if count == 0 {
+                    break;
+                }
+            }
+            () = closing.cancelled() => break,
+        }
+        sink.send(&mut batch).await?;
+    }
+    sink.close().await;
+    Ok(())
+}
+
+/// Tells those who wait when the task is dropped with its runtime, or panics.
+struct LastResort(Arc<Shared>);
+
+impl Drop for LastResort {
+    fn drop(&mut self) {
+        let reason = "its runtime has ended".to_owned();
+        let cause = if self.0.closing.is_cancelled() { Cause::Closed } else { Cause::Failed(reason) };
+        self.0.end(cause, String::new());
+    }
+}

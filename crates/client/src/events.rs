@@ -1,0 +1,263 @@
+//! Notifications for whoever wants to follow along, in a queue that cannot grow without end.
+//!
+//! The rule for a reader that is too slow: its queue keeps the newest notifications, up to
+//! [`Limits::events`] and [`Limits::event_bytes`], and counts those it had to drop. The next thing that it reads is
+//! [`Event::Missed`] with that number. Nobody else waits for it: neither answers, nor turns that are being
+//! collected, nor other readers. What was missed can be read back with `thread/read`.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+};
+
+use codicil_protocol::{ServerNotification, ThreadId};
+use futures_util::Stream;
+
+use crate::options::Limits;
+
+/// What a reader of events gets to see.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A notification; those that this version does not know are `ServerNotification::Unknown`.
+    Notification(ServerNotification),
+    /// So many notifications came before this and were dropped, because they were not read in time.
+    Missed(u64),
+}
+
+/// A stream of notifications from the moment it was made. It ends with the connection (or the turn).
+#[derive(Debug)]
+pub struct Events {
+    queue: Arc<Queue>,
+}
+
+impl Events {
+    /// Waits for the next event; `None` when there will be none. Safe to drop while waiting.
+    pub async fn next(&mut self) -> Option<Event> {
+        std::future::poll_fn(|cx| self.queue.poll(cx)).await
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.queue.poll(cx)
+    }
+}
+
+/// What waits to be read by one reader.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    max: usize,
+    max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(Arc<ServerNotification>, usize)>,
+    bytes: usize,
+    missed: u64,
+    is_over: bool,
+    reader: Option<Waker>,
+}
+
+impl Queue {
+    pub fn new(limits: &Limits) -> (Arc<Self>, Events) {
+        let queue =
+            Self { state: Mutex::default(), max: limits.events.max(1), max_bytes: limits.event_bytes };
+        let queue = Arc::new(queue);
+        (queue.clone(), Events { queue })
+    }
+
+    /// Adds a notification that took `size` bytes on the wire.
+    pub fn push(&self, event: &Arc<ServerNotification>, size: usize) {
+        let mut state = self.lock();
+        if state.is_over {
+            return;
+        }
+        while state.waiting.len() >= self.max
+            || (state.bytes + size > self.max_bytes && !state.waiting.is_empty())
+        {
+            let Some((_, dropped)) = state.waiting.pop_front() else { break };
+            state.bytes -= dropped;
+            state.missed += 1;
+        }
+        state.waiting.push_back((event.clone(), size));
+        state.bytes += size;
+        state.wake();
+    }
+
+    /// Nothing more comes; what waits may still be read.
+    pub fn finish(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.wake();
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let mut state = self.lock();
+        if state.missed > 0 {
+            return Poll::Ready(Some(Event::Missed(std::mem::take(&mut state.missed))));
+        }
+        if let Some((event, size)) = state.waiting.pop_front() {
+            state.bytes -= size;
+            return Poll::Ready(Some(Event::Notification(Arc::unwrap_or_clone(event))));
+        }
+        if state.is_over {
+            return Poll::Ready(None);
+        }
+        state.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The queue is a list of whole notifications at any time, so a panic elsewhere cannot have broken it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// Everybody who reads events of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Readers(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    readers: Vec<Reader>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Reader {
+    /// Only this thread's notifications.
+    thread: Option<ThreadId>,
+    queue: Weak<Queue>,
+}
+
+impl Readers {
+    pub fn add(&self, thread: Option<ThreadId>, limits: &Limits) -> Events {
+        let (queue, events) = Queue::new(limits);
+        let mut table = self.lock();
+        if table.is_over {
+            queue.finish();
+        } else {
+            table.readers.push(Reader { thread, queue: Arc::downgrade(&queue) });
+        }
+        events
+    }
+
+    /// Whether anybody would get a notification of this thread; forgets readers that are gone.
+    pub fn want(&self, thread: Option<&str>) -> bool {
+        let readers = &mut self.lock().readers;
+        readers.retain(|reader| reader.queue.strong_count() > 0);
+        readers.iter().any(|reader| reader.wants(thread))
+    }
+
+    pub fn push(&self, thread: Option<&str>, event: &Arc<ServerNotification>, size: usize) {
+        for reader in self.lock().readers.iter().filter(|reader| reader.wants(thread)) {
+            if let Some(queue) = reader.queue.upgrade() {
+                queue.push(event, size);
+            }
+        }
+    }
+
+    pub fn finish(&self) {
+        let mut table = self.lock();
+        table.is_over = true;
+        for reader in table.readers.drain(..) {
+            if let Some(queue) = reader.queue.upgrade() {
+                queue.finish();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reader {
+    fn wants(&self, thread: Option<&str>) -> bool {
+        self.thread.as_ref().is_none_or(|wanted| Some(&**wanted) == thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codicil_protocol::rpc::Notification;
+
+    use super::*;
+
+    fn notification(number: usize) -> Arc<ServerNotification> {
+        let method = number.to_string();
+        Arc::new(ServerNotification::Unknown(Notification { method, params: None }))
+    }
+
+    fn read(events: &mut Events) -> Vec<String> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut read = Vec::new();
+        while let Poll::Ready(Some(event)) = Pin::new(&mut *events).poll_next(&mut cx) {
+            read.push(match event {
+                Event::Notification(notification) => notification.method().to_owned(),
+                Event::Missed(count) => format!("missed {count}"),
+            });
+        }
+        read
+    }
+
+    #[test]
+    fn a_slow_reader_keeps_the_newest_and_is_told_what_it_missed() {
+        let (queue, mut events) = Queue::new(&Limits { events: 3, ..Limits::default() });
+        (0..10).for_each(|number| queue.push(&notification(number), 1));
+        assert_eq!(read(&mut events), ["missed 7", "7", "8", "9"]);
+        queue.push(&notification(10), 1);
+        assert_eq!(read(&mut events), ["10"]);
+    }
+
+    #[test]
+    fn bytes_count_too_but_one_large_notification_passes() {
+        let (queue, mut events) = Queue::new(&Limits { event_bytes: 100, ..Limits::default() });
+        queue.push(&notification(0), 60);
+        queue.push(&notification(1), 60);
+        queue.push(&notification(2), 1000);
+        assert_eq!(read(&mut events), ["missed 2", "2"]);
+        assert_eq!(queue.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_waits_can_be_read_after_the_end() {
+        let (queue, mut events) = Queue::new(&Limits::default());
+        queue.push(&notification(0), 1);
+        queue.finish();
+        queue.push(&notification(1), 1);
+        assert_eq!(read(&mut events), ["0"]);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(Pin::new(&mut events).poll_next(&mut cx), Poll::Ready(None));
+    }
+
+    #[test]
+    fn readers_of_a_thread_get_that_thread_only_and_leave_when_dropped() {
+        let readers = Readers::default();
+        let mut all = readers.add(None, &Limits::default());
+        let mut one = readers.add(Some("a".into()), &Limits::default());
+        readers.push(Some("a"), &notification(1), 1);
+        readers.push(Some("b"), &notification(2), 1);
+        readers.push(None, &notification(3), 1);
+        assert_eq!(read(&mut all), ["1", "2", "3"]);
+        assert_eq!(read(&mut one), ["1"]);
+        drop(all);
+        assert!(readers.want(Some("a")) && !readers.want(Some("b")));
+        drop(one);
+        assert!(!readers.want(Some("a")) && readers.lock().readers.is_empty());
+    }
+}

@@ -1,0 +1,322 @@
+//! Turns that are being collected, and which notification belongs to which of them.
+//!
+//! A notification that names a thread and a turn goes to that turn. One that names neither goes to the only
+//! turn there is; with several, to none of them. What comes before the server has named the turn waits
+//! until it has.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_protocol::{ServerNotification, ThreadId, Turn, TurnId};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    collect::{Collected, CompletedTurn, Outcome, ends_turn},
+    error::{ClientError, Ended},
+    events::Queue,
+    ids::Ids,
+};
+
+/// One turn that is being collected.
+#[derive(Debug)]
+pub(crate) struct Route {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    binding: Binding,
+    collected: Collected,
+    /// For those who follow along.
+    queue: Option<Arc<Queue>>,
+    outcome: Option<Outcome>,
+    /// An end that came before the turn was known. What was held came before it.
+    early: Option<Outcome>,
+    /// Dropped at the end, which wakes whoever waits for it.
+    end: Option<oneshot::Sender<()>>,
+    last_heard: Instant,
+}
+
+/// Which turn it is.
+#[derive(Debug)]
+enum Binding {
+    /// Not known yet. What comes is held, with the turn that it names.
+    Waiting {
+        held: Vec<Held>,
+        bytes: usize,
+        max_bytes: usize,
+    },
+    Turn(TurnId),
+    /// Whichever runs on the thread. Some servers name another turn in a review's messages than in its answer.
+    Any,
+}
+
+#[derive(Debug)]
+struct Held {
+    thread: Option<String>,
+    turn: Option<String>,
+    event: Arc<ServerNotification>,
+    size: usize,
+}
+
+impl Route {
+    pub fn new(max_bytes: usize, queue: Option<Arc<Queue>>) -> (Arc<Self>, oneshot::Receiver<()>) {
+        let (end, ended) = oneshot::channel();
+        let state = State {
+            binding: Binding::Waiting { held: Vec::new(), bytes: 0, max_bytes },
+            collected: Collected::new(max_bytes),
+            queue,
+            outcome: None,
+            early: None,
+            end: Some(end),
+            last_heard: Instant::now(),
+        };
+        (Arc::new(Self { state: Mutex::new(state) }), ended)
+    }
+
+    /// The server has named the turn, or (for any turn of the thread) the thread. What was held of it counts now.
+    pub fn bind(&self, thread: &ThreadId, turn: Option<&TurnId>) {
+        let mut state = self.lock();
+        let bound = turn.map_or(Binding::Any, |turn| Binding::Turn(turn.clone()));
+        let Binding::Waiting { held, .. } = std::mem::replace(&mut state.binding, bound) else { return };
+        for held in held {
+            let is_thread = held.thread.as_deref().is_none_or(|named| named == &**thread);
+            let is_turn = turn.is_none_or(|turn| held.turn.as_deref().is_none_or(|named| named == &**turn));
+            if is_thread && is_turn {
+                state.take(&held.event, held.size);
+            }
+        }
+        if let Some(outcome) = state.early.take() {
+            state.finish(outcome);
+        }
+    }
+
+    /// Ends it, unless it has ended already.
+    pub fn end(&self, outcome: Outcome) {
+        let mut state = self.lock();
+        match state.binding {
+            Binding::Waiting { .. } => drop(state.early.get_or_insert(outcome)),
+            Binding::Turn(_) | Binding::Any => state.finish(outcome),
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.lock().outcome.is_some()
+    }
+
+    /// Whether the agent may have done anything that another try would do twice.
+    pub fn has_begun(&self) -> bool {
+        let state = self.lock();
+        let has_held = matches!(&state.binding, Binding::Waiting { held, .. } if !held.is_empty());
+        has_held || state.collected.has_begun()
+    }
+
+    /// When a message of this turn came last.
+    pub fn last_heard(&self) -> Instant {
+        self.lock().last_heard
+    }
+
+    /// What was collected, once it is over; and never again.
+    pub fn result(&self, thread: ThreadId, started: Turn) -> Result<CompletedTurn, ClientError> {
+        let mut state = self.lock();
+        let outcome = state.outcome.take().unwrap_or_else(|| Outcome::TimedOut("it was given up".to_owned()));
+        let collected = std::mem::replace(&mut state.collected, Collected::new(0));
+        drop(state);
+        collected.finish(thread, started, outcome)
+    }
+
+    fn turn(&self) -> Option<TurnId> {
+        match &self.lock().binding {
+            Binding::Turn(turn) => Some(turn.clone()),
+            Binding::Waiting { .. } | Binding::Any => None,
+        }
+    }
+
+    fn offer(&self, ids: &Ids<'_>, event: &Arc<ServerNotification>, size: usize) {
+        let turn = ids.turn.as_deref();
+        let mut state = self.lock();
+        match &mut state.binding {
+            Binding::Waiting { held, bytes, max_bytes } => {
+                // The end is never too much.
+                if *bytes + size <= *max_bytes || ends_turn(event.method()) {
+                    *bytes += size;
+                    let (thread, turn) = (ids.thread.as_deref().map(str::to_owned), turn.map(str::to_owned));
+                    held.push(Held { thread, turn, event: event.clone(), size });
+                }
+            }
+            Binding::Turn(bound) if turn.is_some_and(|turn| turn != &**bound) => {}
+            Binding::Turn(_) | Binding::Any => state.take(event, size),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, event: &Arc<ServerNotification>, size: usize) {
+        if self.outcome.is_some() {
+            return;
+        }
+        self.last_heard = Instant::now();
+        if let Some(queue) = &self.queue {
+            queue.push(event, size);
+        }
+        if let Some(outcome) = self.collected.take(event, size) {
+            self.finish(outcome);
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        if self.end.take().is_some() {
+            self.outcome = Some(outcome);
+            // From here on nothing is added.
+            if let Some(queue) = &self.queue {
+                queue.finish();
+            }
+        }
+    }
+}
+
+/// All turns of a connection that are being collected.
+#[derive(Debug, Default)]
+pub(crate) struct Routes(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_thread: HashMap<Arc<str>, Vec<Arc<Route>>>,
+    /// Turns on threads that the server has yet to name.
+    unplaced: Vec<Arc<Route>>,
+    count: usize,
+    ended: Option<Arc<Ended>>,
+}
+
+impl Routes {
+    /// Adds a turn; without a thread it gets what belongs to nobody else, until it is placed.
+    pub fn open(&self, thread: Option<&ThreadId>, route: &Arc<Route>) {
+        let mut table = self.lock();
+        if let Some(ended) = table.ended.clone() {
+            return route.end(Outcome::Ended(ended));
+        }
+        table.count += 1;
+        match thread {
+            Some(thread) => table.by_thread.entry(Arc::from(&**thread)).or_default().push(route.clone()),
+            None => table.unplaced.push(route.clone()),
+        }
+    }
+
+    /// Tells where an unplaced turn runs.
+    pub fn place(&self, thread: &ThreadId, route: &Arc<Route>) {
+        let mut table = self.lock();
+        let before = table.unplaced.len();
+        table.unplaced.retain(|other| !Arc::ptr_eq(other, route));
+        if table.unplaced.len() < before {
+            table.by_thread.entry(Arc::from(&**thread)).or_default().push(route.clone());
+        }
+    }
+
+    /// Forgets a turn, if it has not been forgotten at its end.
+    pub fn close(&self, thread: Option<&ThreadId>, route: &Arc<Route>) {
+        self.lock().remove(thread.map(|thread| &**thread), |other| Arc::ptr_eq(other, route));
+    }
+
+    /// Whether any turn would get a message with these ids.
+    pub fn want(&self, ids: &Ids<'_>) -> bool {
+        let table = self.lock();
+        match &ids.thread {
+            Some(thread) => table.by_thread.contains_key(&**thread) || !table.unplaced.is_empty(),
+            None => table.count == 1,
+        }
+    }
+
+    pub fn offer(&self, ids: &Ids<'_>, event: &Arc<ServerNotification>, size: usize) {
+        let mut table = self.lock();
+        for route in table.concerned(ids) {
+            route.offer(ids, event, size);
+        }
+        if ends_turn(event.method()) {
+            table.remove_over(ids);
+        }
+    }
+
+    /// The thread and turn of the only turn there is. The turn is missing while the server has not named it.
+    pub fn sole(&self) -> Option<(ThreadId, Option<TurnId>)> {
+        let table = self.lock();
+        let route = table.sole()?;
+        let thread = table.by_thread.keys().next()?;
+        Some((ThreadId::from(thread.clone()), route.turn()))
+    }
+
+    /// Ends the turns that a question belongs to.
+    pub fn end_turn(&self, ids: &Ids<'_>, outcome: impl Fn() -> Outcome) {
+        let mut table = self.lock();
+        for route in table.concerned(ids) {
+            let is_other = matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named);
+            if !is_other {
+                route.end(outcome());
+            }
+        }
+        table.remove_over(ids);
+    }
+
+    pub fn end_all(&self, ended: &Arc<Ended>) {
+        let mut table = self.lock();
+        table.ended = Some(ended.clone());
+        let routes = table.by_thread.drain().flat_map(|(_, routes)| routes).collect::<Vec<_>>();
+        let unplaced = std::mem::take(&mut table.unplaced);
+        table.count = 0;
+        drop(table);
+        routes.iter().chain(&unplaced).for_each(|route| route.end(Outcome::Ended(ended.clone())));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn sole(&self) -> Option<&Arc<Route>> {
+        if self.count != 1 {
+            return None;
+        }
+        self.by_thread.values().flatten().chain(&self.unplaced).next()
+    }
+
+    /// The turns that a message with these ids may be for.
+    fn concerned(&self, ids: &Ids<'_>) -> &[Arc<Route>] {
+        match &ids.thread {
+            Some(thread) => self.by_thread.get(&**thread).unwrap_or(&self.unplaced),
+            None => self.sole().map(std::slice::from_ref).unwrap_or_default(),
+        }
+    }
+
+    fn remove_over(&mut self, ids: &Ids<'_>) {
+        self.remove(ids.thread.as_deref(), |route| route.is_over());
+    }
+
+    /// Of one thread, so that many turns do not have to look at each other; of all if none is named.
+    fn remove(&mut self, thread: Option<&str>, gone: impl Fn(&Arc<Route>) -> bool) {
+        let mut removed = 0;
+        let mut keep = |routes: &mut Vec<Arc<Route>>| {
+            let before = routes.len();
+            routes.retain(|route| !gone(route));
+            removed += before - routes.len();
+            !routes.is_empty()
+        };
+        keep(&mut self.unplaced);
+        match thread {
+            Some(thread) => {
+                if let Some(routes) = self.by_thread.get_mut(thread)
+                    && !keep(routes)
+                {
+                    self.by_thread.remove(thread);
+                }
+            }
+            None => self.by_thread.retain(|_, routes| keep(routes)),
+        }
+        self.count -= removed;
+    }
+}

@@ -1,0 +1,258 @@
+//! A server that comes back after a crash, and threads that go on.
+//!
+//! When the connection ends by itself, every call that waits fails with the reason, and a new server is started or
+//! connected to: a few times, with a pause before each. Threads that were used through the supervisor are
+//! resumed on it before their next turn, or started anew where the server no longer knows them. A turn that was
+//! cut off runs once more if nothing of it had begun; otherwise its caller is told.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use codicil_protocol::{Thread, ThreadId, ThreadResume, ThreadStartParams, TurnStartParams};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    builder::Builder,
+    client::Client,
+    collect::CompletedTurn,
+    endpoint::Address,
+    error::{Cause, ClientError, Ended},
+    params,
+};
+
+/// When to give up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervision {
+    /// Restarts in a row: 3.
+    pub max_restarts: u32,
+    /// Before each of them: 1 s.
+    pub pause: Duration,
+    /// A connection that lasted so long starts the count anew: 1 min.
+    pub steady_after: Duration,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self { max_restarts: 3, pause: Duration::from_secs(1), steady_after: Duration::from_secs(60) }
+    }
+}
+
+/// A client that is replaced when its server dies. Dropping it ends the server.
+#[derive(Debug)]
+pub struct Supervisor {
+    link: watch::Receiver<Link>,
+    threads: Mutex<HashMap<ThreadId, Known>>,
+    watching: JoinHandle<()>,
+}
+
+/// What there is of a connection at the moment.
+#[derive(Clone, Debug)]
+enum Link {
+    Up { client: Client, generation: u64 },
+    Restarting,
+    Down(ClientError),
+}
+
+/// A thread by the id under which its user knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    /// The id it has now.
+    current: ThreadId,
+    /// The connection that it is loaded on.
+    generation: u64,
+    /// How to start it anew; `None` for threads that others started.
+    params: Option<ThreadStartParams>,
+}
+
+impl Supervisor {
+    /// Connects for the first time; a failure here is not repeated.
+    pub async fn start(
+        builder: Builder,
+        address: impl Into<Address>,
+        supervision: Supervision,
+    ) -> Result<Self, ClientError> {
+        let address = address.into();
+        let client = builder.clone().connect(address.clone()).await?;
+        let (sender, link) = watch::channel(Link::Up { client, generation: 0 });
+        let watch = Watch { builder, address, supervision, link: sender };
+        Ok(Self { link, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
+    }
+
+    /// The client as it is now; waits while a new server is being started.
+    pub async fn client(&self) -> Result<Client, ClientError> {
+        self.up().await.map(|(client, _)| client)
+    }
+
+    /// Starts a thread that will be there after a restart too.
+    pub async fn start_thread(&self, mut params: ThreadStartParams) -> Result<Thread, ClientError> {
+        let (client, generation) = self.up().await?;
+        client.fill_in(&mut params);
+        let thread = client.start_thread(params.clone()).await?;
+        let known = Known { current: thread.id.clone(), generation, params: Some(params) };
+        self.threads().insert(thread.id.clone(), known);
+        Ok(thread)
+    }
+
+    /// The id that a thread has now: another one if it had to be started anew.
+    pub fn current_id(&self, thread: &ThreadId) -> ThreadId {
+        self.threads().get(thread).map_or_else(|| thread.clone(), |known| known.current.clone())
+    }
+
+    /// Runs a turn, on a new server if need be. Cut off by a crash it is repeated once if nothing of it had
+    /// begun; otherwise the error is [`PortExit`](ClientError::PortExit).
+    pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
+        match self.attempt(params.clone()).await {
+            Attempt::Done(result) => result,
+            Attempt::CutOff(_) => match self.attempt(params).await {
+                Attempt::Done(result) => result,
+                Attempt::CutOff(error) => Err(error),
+            },
+        }
+    }
+
+    /// Ends the server and waits until it has ended.
+    pub async fn close(self) {
+        self.watching.abort();
+        if let Ok(client) = self.client().await {
+            client.close().await;
+        }
+    }
+
+    async fn attempt(&self, mut params: TurnStartParams) -> Attempt {
+        let (client, generation) = match self.up().await {
+            Ok(up) => up,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        params.thread_id = match self.ready(&client, generation, &params.thread_id).await {
+            Ok(thread) => thread,
+            Err(error) => return Attempt::of(Err(error), false),
+        };
+        let mut running = match client.begin(params, None).await {
+            Ok(running) => running,
+            Err(error) => return Attempt::of(Err(error), false),
+        };
+        running.until_over().await;
+        let has_begun = running.has_begun();
+        Attempt::of(running.result(), has_begun)
+    }
+
+    /// The thread's id on this connection, after it has been loaded there.
+    async fn ready(
+        &self,
+        client: &Client,
+        generation: u64,
+        thread: &ThreadId,
+    ) -> Result<ThreadId, ClientError> {
+        let known = self.threads().get(thread).cloned().unwrap_or_else(|| Known {
+            current: thread.clone(),
+            generation: 0,
+            params: None,
+        });
+        if known.generation == generation {
+            return Ok(known.current);
+        }
+        let resumed = client.call::<ThreadResume>(params::resume(&known.current)).await;
+        let current = match (resumed, &known.params) {
+            (Ok(resumed), _) => resumed.thread.id,
+            (Err(ClientError::ResponseError { .. }), Some(params)) => {
+                client.start_thread(params.clone()).await?.id
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let known = Known { current: current.clone(), generation, ..known };
+        self.threads().insert(thread.clone(), known);
+        Ok(current)
+    }
+
+    async fn up(&self) -> Result<(Client, u64), ClientError> {
+        let mut link = self.link.clone();
+        loop {
+            match link.borrow_and_update().clone() {
+                // Otherwise its end has not been noticed yet.
+                Link::Up { client, generation } if client.is_connected() => return Ok((client, generation)),
+                Link::Up { .. } | Link::Restarting => {}
+                Link::Down(error) => return Err(error),
+            }
+            if link.changed().await.is_err() {
+                let ended = Ended { cause: Cause::Closed, stderr_tail: String::new() };
+                return Err(ClientError::PortExit(Arc::new(ended)));
+            }
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, HashMap<ThreadId, Known>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// What became of one try.
+enum Attempt {
+    Done(Result<CompletedTurn, ClientError>),
+    /// The connection ended before anything had begun.
+    CutOff(ClientError),
+}
+
+impl Attempt {
+    fn of(result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
+        match result {
+            Err(error @ ClientError::PortExit(_)) if !has_begun => Self::CutOff(error),
+            result => Self::Done(result),
+        }
+    }
+}
+
+/// The task that notices the end of a connection and opens the next.
+struct Watch {
+    builder: Builder,
+    address: Address,
+    supervision: Supervision,
+    link: watch::Sender<Link>,
+}
+
+impl Watch {
+    async fn run(self) {
+        let (mut generation, mut restarts) = (0, 0);
+        loop {
+            let Link::Up { client, .. } = self.link.borrow().clone() else { return };
+            let began = Instant::now();
+            let ended = client.ended().await;
+            drop(client);
+            if began.elapsed() >= self.supervision.steady_after {
+                restarts = 0;
+            }
+            // Whoever closed the client wants it to stay closed.
+            let mut last = ClientError::PortExit(ended.clone());
+            if ended.cause == Cause::Closed {
+                return drop(self.link.send(Link::Down(last)));
+            }
+            tracing::warn!("{ended}; starting it again");
+            self.link.send_replace(Link::Restarting);
+            generation += 1;
+            let client = loop {
+                if restarts >= self.supervision.max_restarts {
+                    return drop(self.link.send(Link::Down(last)));
+                }
+                restarts += 1;
+                sleep(self.supervision.pause).await;
+                match self.builder.clone().connect(self.address.clone()).await {
+                    Ok(client) => break client,
+                    Err(error) => last = error,
+                }
+            };
+            self.link.send_replace(Link::Up { client, generation });
+        }
+    }
+}

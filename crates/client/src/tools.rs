@@ -1,0 +1,123 @@
+//! Tools that live in the client: offered to the model with `thread/start`, called by `item/tool/call`.
+
+use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
+
+use codicil_protocol::{
+    DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse, DynamicToolSpec,
+};
+use serde_json::Value;
+
+/// The client's tools, by name.
+///
+/// ```
+/// use codicil_client::{Client, Tools};
+/// use serde_json::json;
+///
+/// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+/// let tools = Tools::new().add("weather", "Tells the weather in a city.", schema, |arguments| async move {
+///     match arguments["city"].as_str() {
+///         Some(city) => Ok(format!("It rains in {city}.")),
+///         None => Err("which city?".to_owned()),
+///     }
+/// });
+/// let builder = Client::builder().tools(tools);
+/// ```
+#[derive(Clone, Default)]
+pub struct Tools(BTreeMap<String, Tool>);
+
+#[derive(Clone)]
+struct Tool {
+    spec: DynamicToolSpec,
+    run: Run,
+}
+
+type Run = Arc<
+    dyn Fn(DynamicToolCallParams) -> Pin<Box<dyn Future<Output = DynamicToolCallResponse> + Send>>
+        + Send
+        + Sync,
+>;
+
+impl Tools {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool that answers its arguments with text. An error is told to the model, and the turn goes on.
+    pub fn add<F, R>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+        run: F,
+    ) -> Self
+    where
+        F: Fn(Value) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        let spec = DynamicToolSpec {
+            name: name.into(),
+            description: description.into(),
+            input_schema,
+            defer_loading: None,
+        };
+        self.add_raw(spec, move |call| {
+            let answer = run(call.arguments);
+            async move {
+                match answer.await {
+                    Ok(text) => text_response(text, true),
+                    Err(text) => text_response(text, false),
+                }
+            }
+        })
+    }
+
+    /// Adds a tool that sees the whole call and gives the whole answer. A tool of the same name is replaced.
+    pub fn add_raw<F, R>(mut self, spec: DynamicToolSpec, run: F) -> Self
+    where
+        F: Fn(DynamicToolCallParams) -> R + Send + Sync + 'static,
+        R: Future<Output = DynamicToolCallResponse> + Send + 'static,
+    {
+        let run: Run = Arc::new(move |call| Box::pin(run(call)));
+        self.0.insert(spec.name.clone(), Tool { spec, run });
+        self
+    }
+
+    /// What `dynamicTools` of `thread/start` says; [`Client::start_thread`](crate::Client::start_thread)
+    /// says it by itself.
+    pub fn specs(&self) -> Vec<DynamicToolSpec> {
+        self.0.values().map(|tool| tool.spec.clone()).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(crate) async fn call(&self, call: DynamicToolCallParams) -> DynamicToolCallResponse {
+        match self.0.get(&call.tool) {
+            Some(tool) => (tool.run)(call).await,
+            None => unsupported(&call.tool),
+        }
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The answer to a call of a tool that does not exist.
+pub(crate) fn unsupported(tool: &str) -> DynamicToolCallResponse {
+    text_response(format!("Unsupported dynamic tool: {tool}"), false)
+}
+
+fn text_response(text: String, success: bool) -> DynamicToolCallResponse {
+    DynamicToolCallResponse {
+        content_items: vec![DynamicToolCallOutputContentItem::InputText { text }],
+        success,
+    }
+}

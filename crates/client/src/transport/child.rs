@@ -1,0 +1,66 @@
+//! A server that this client started: lines over its pipes, and what it says to standard error.
+
+use std::{collections::VecDeque, io};
+
+use bytes::Bytes;
+use codicil_exec::{HeadTail, Input, Process, Reach, Source as Stream, SpawnError, Spec};
+
+use super::{Link, Sink, Source, lines::Lines};
+use crate::{endpoint::Launch, error::Cause, options::Limits};
+
+/// The process and its output. Dropping it kills the whole session.
+pub struct Child {
+    process: Process,
+    lines: Lines,
+    ready: VecDeque<Bytes>,
+    stderr: HeadTail,
+}
+
+pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError> {
+    let directory = launch.directory()?;
+    let mut spec = Spec::new(&launch.argv, directory, launch.environment());
+    spec.stdin = Input::Piped;
+    spec.reach = Reach::Session;
+    let mut process = Process::spawn(spec).await?;
+    let stdin = process.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
+    let child = Child {
+        process,
+        lines: Lines::new(limits.message_bytes),
+        ready: VecDeque::new(),
+        stderr: HeadTail::split(0, limits.stderr_tail),
+    };
+    let sink = Sink::Child { stdin, buffer: Vec::new() };
+    Ok(Link { source: Source::Child(Box::new(child)), sink })
+}
+
+impl Child {
+    pub async fn fill(&mut self) -> Result<(), Cause> {
+        while self.ready.is_empty() {
+            match self.process.output.next().await {
+                Some(chunk) if chunk.source == Stream::Stderr => {
+                    tracing::debug!(target: "codicil_client::stderr", "{}", String::from_utf8_lossy(&chunk.bytes));
+                    self.stderr.push(&chunk.bytes);
+                }
+                Some(chunk) => self.lines.feed(chunk.bytes, &mut self.ready),
+                None => {
+                    self.lines.finish(&mut self.ready);
+                    if self.ready.is_empty() {
+                        return Err(Cause::Exited(self.process.exit().await));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn take(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
+
+    pub fn stderr_tail(&self) -> String {
+        let tail = self.stderr.tail();
+        // The cut may have gone through a character.
+        let broken = tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+        String::from_utf8_lossy(tail.get(broken..).unwrap_or_default()).into_owned()
+    }
+}

@@ -1,0 +1,70 @@
+//! Lines over anything that carries bytes.
+
+use std::{collections::VecDeque, io};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::{Link, Sink, Source, gather, lines::Lines};
+use crate::{error::Cause, options::Limits};
+
+const READ: usize = 64 << 10;
+
+pub fn link(
+    reader: Box<dyn AsyncRead + Send + Unpin>,
+    writer: Box<dyn AsyncWrite + Send + Unpin>,
+    limits: &Limits,
+) -> Link {
+    let lines = Lines::new(limits.message_bytes);
+    let reader =
+        LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_over: false };
+    Link { source: Source::Lines(reader), sink: Sink::Lines(LineWriter { writer, buffer: Vec::new() }) }
+}
+
+pub struct LineReader {
+    reader: Box<dyn AsyncRead + Send + Unpin>,
+    buffer: BytesMut,
+    lines: Lines,
+    ready: VecDeque<Bytes>,
+    is_over: bool,
+}
+
+impl LineReader {
+    pub async fn fill(&mut self) -> Result<(), Cause> {
+        while self.ready.is_empty() {
+            if self.is_over {
+                return Err(Cause::Disconnected(String::new()));
+            }
+            self.buffer.reserve(READ);
+            let count = self.reader.read_buf(&mut self.buffer).await;
+            if count.map_err(|error| Cause::Failed(error.to_string()))? == 0 {
+                self.is_over = true;
+                self.lines.finish(&mut self.ready);
+            }
+            self.lines.feed(self.buffer.split().freeze(), &mut self.ready);
+        }
+        Ok(())
+    }
+
+    pub fn take(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
+}
+
+pub struct LineWriter {
+    writer: Box<dyn AsyncWrite + Send + Unpin>,
+    buffer: Vec<u8>,
+}
+
+impl LineWriter {
+    pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> io::Result<()> {
+        gather(batch, &mut self.buffer);
+        self.writer.write_all(&self.buffer).await?;
+        self.writer.flush().await
+    }
+
+    pub async fn close(mut self) {
+        // The server may be gone already.
+        let _ = self.writer.shutdown().await;
+    }
+}

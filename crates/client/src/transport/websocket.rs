@@ -1,0 +1,160 @@
+//! Frames over a websocket, with TLS for `wss://`.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{
+        Error, Message, Utf8Bytes,
+        client::IntoClientRequest,
+        handshake::client::Request,
+        http::{HeaderName, HeaderValue},
+        protocol::WebSocketConfig,
+    },
+};
+
+use super::{Link, Sink, Source};
+use crate::{endpoint::WebSocket, error::Cause, options::Limits};
+
+/// Plain TCP or TLS over it.
+pub trait Bytestream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytestream for T {}
+
+type Stream = WebSocketStream<Box<dyn Bytestream>>;
+
+pub async fn connect(socket: &WebSocket, limits: &Limits) -> Result<Link, String> {
+    let request = request(socket)?;
+    let stream = dial(&request).await?;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(limits.message_bytes))
+        .max_frame_size(Some(limits.message_bytes));
+    let (stream, _) =
+        client_async_with_config(request, stream, Some(config)).await.map_err(|error| refusal(&error))?;
+    let (sink, source) = stream.split();
+    Ok(Link {
+        source: Source::WebSocket(SocketReader { source, ready: None }),
+        sink: Sink::WebSocket(SocketWriter { sink }),
+    })
+}
+
+fn request(socket: &WebSocket) -> Result<Request, String> {
+    let mut request = socket.url.as_str().into_client_request().map_err(|error| error.to_string())?;
+    for (name, value) in &socket.headers {
+        let invalid = || format!("the header {name} is not valid");
+        let key = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| invalid())?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(key, value);
+    }
+    Ok(request)
+}
+
+async fn dial(request: &Request) -> Result<Box<dyn Bytestream>, String> {
+    let uri = request.uri();
+    let host = uri.host().ok_or("the address has no host")?.trim_start_matches('[').trim_end_matches(']');
+    let is_secure = match uri.scheme_str() {
+        Some("ws") => false,
+        Some("wss") => true,
+        _ => return Err("the address must begin with ws:// or wss://".to_owned()),
+    };
+    let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+    // Requests are small and somebody waits for each of them.
+    let _ = stream.set_nodelay(true);
+    if !is_secure {
+        return Ok(Box::new(stream));
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(tls().await?);
+    Ok(Box::new(connector.connect(name, stream).await.map_err(|error| error.to_string())?))
+}
+
+/// Reads the certificates that the operating system trusts, which takes a while.
+async fn tls() -> Result<Arc<ClientConfig>, String> {
+    let build = || {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        Ok::<_, rustls::Error>(config.with_platform_verifier()?.with_no_client_auth())
+    };
+    let config = tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?;
+    config.map(Arc::new).map_err(|error| format!("failed to set up TLS: {error}"))
+}
+
+/// What the server said instead of opening a websocket; its body is not for us to repeat.
+fn refusal(error: &Error) -> String {
+    match error {
+        Error::Http(response) => format!("the server answered {}", response.status()),
+        other => other.to_string(),
+    }
+}
+
+pub struct SocketReader {
+    source: SplitStream<Stream>,
+    ready: Option<Bytes>,
+}
+
+impl SocketReader {
+    pub async fn fill(&mut self) -> Result<(), Cause> {
+        loop {
+            match self.source.next().await {
+                Some(Ok(Message::Text(text))) => self.ready = Some(text.into()),
+                Some(Ok(Message::Binary(bytes))) => self.ready = Some(bytes),
+                Some(Ok(Message::Close(frame))) => {
+                    let said = frame.map(|frame| format!("{} {}", frame.code, frame.reason));
+                    return Err(Cause::Disconnected(said.unwrap_or_default().trim_end().to_owned()));
+                }
+                // Pings are answered below this.
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => return Err(broken(error)),
+                None => return Err(Cause::Disconnected(String::new())),
+            }
+            return Ok(());
+        }
+    }
+
+    pub fn take(&mut self) -> Option<Bytes> {
+        self.ready.take()
+    }
+}
+
+fn broken(error: Error) -> Cause {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => Cause::Disconnected(String::new()),
+        Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Cause::Disconnected(String::new())
+        }
+        other => Cause::Failed(other.to_string()),
+    }
+}
+
+pub struct SocketWriter {
+    sink: SplitSink<Stream, Message>,
+}
+
+impl SocketWriter {
+    pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> Result<(), String> {
+        for message in batch.drain(..) {
+            let text = Utf8Bytes::try_from(message).map_err(|error| error.to_string())?;
+            self.sink.feed(Message::Text(text)).await.map_err(|error| error.to_string())?;
+        }
+        self.sink.flush().await.map_err(|error| error.to_string())
+    }
+
+    pub async fn close(mut self) {
+        // The server may be gone already.
+        let _ = self.sink.close().await;
+    }
+}

@@ -1,0 +1,118 @@
+//! Servers that this client starts: how they end, what they leave behind, and what is told of it.
+
+use std::{fs::File, io::Read, process::Command as StdCommand};
+
+use codicil_client::{Cause, Client, ClientError, Exit, Launch, Limits, Timeouts, protocol::*};
+
+use crate::soon;
+
+/// A shell script in place of a server. It shakes hands first.
+fn script(body: &str) -> Launch {
+    let handshake = r#"read line; echo '{"id":0,"result":{"userAgent":"sh"}}'; read line;"#;
+    Launch::command(["sh", "-c", &format!("{handshake} {body}")])
+}
+
+#[tokio::test]
+async fn a_server_that_exits_is_reported_with_its_status_and_last_words() {
+    let server = script("read line; echo first >&2; echo 'it is broken' >&2; exit 3");
+    let client = soon(Client::builder().connect(server)).await.unwrap();
+    let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
+    let ClientError::PortExit(ended) = &error else { panic!("{error}") };
+    assert_eq!(ended.cause, Cause::Exited(Exit::Code(3)));
+    assert_eq!(ended.stderr_tail, "first\nit is broken\n");
+    assert_eq!(error.to_string(), "the server exited with code 3; its last words: it is broken");
+}
+
+#[tokio::test]
+async fn what_is_kept_of_standard_error_is_bounded() {
+    let server =
+        script("read line; i=0; while [ $i -lt 3000 ]; do echo line-$i >&2; i=$((i+1)); done; kill -9 $$");
+    let limits = Limits { stderr_tail: 100, ..Limits::default() };
+    let client = soon(Client::builder().limits(limits).connect(server)).await.unwrap();
+    let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
+    let ClientError::PortExit(ended) = &error else { panic!("{error}") };
+    assert_eq!(ended.cause, Cause::Exited(Exit::Signal(9)));
+    assert!(ended.stderr_tail.len() <= 100 && ended.stderr_tail.ends_with("line-2999\n"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_or_does_not_speak_is_an_error() {
+    let error = soon(Client::builder().connect(Launch::new("/no/such/program"))).await.unwrap_err();
+    assert_eq!(error.name(), "connect");
+    assert!(error.to_string().starts_with("cannot connect to /no/such/program: "), "{error}");
+    let mute = Launch::command(["sh", "-c", "echo 'usage: something' >&2; exit 2"]);
+    let error = soon(Client::builder().connect(mute)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the server exited with code 2; its last words: usage: something");
+}
+
+#[tokio::test]
+async fn closing_ends_the_input_and_waits_for_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("said-goodbye");
+    let server = script("cat >/dev/null; echo bye > \"$FILE\"").env("FILE", &file);
+    let client = soon(Client::builder().connect(server)).await.unwrap();
+    let ended = soon(client.close()).await;
+    assert_eq!(ended.cause, Cause::Closed);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "bye\n");
+}
+
+/// A pipe that a process of the server's tree holds open: its end of file is the end of them all.
+fn fifo() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("held");
+    assert!(StdCommand::new("mkfifo").arg(&path).status().unwrap().success());
+    (folder, path)
+}
+
+async fn until_nobody_holds(path: &std::path::Path) -> tokio::task::JoinHandle<usize> {
+    let path = path.to_owned();
+    let (opened, is_open) = tokio::sync::oneshot::channel();
+    let reading = tokio::task::spawn_blocking(move || {
+        // Returns when somebody has opened it for writing.
+        let mut file = File::open(path).unwrap();
+        opened.send(()).unwrap();
+        file.read_to_end(&mut Vec::new()).unwrap()
+    });
+    soon(is_open).await.unwrap();
+    reading
+}
+
+#[tokio::test]
+async fn dropping_the_client_ends_the_whole_tree() {
+    let (_folder, path) = fifo();
+    // Deaf to the end of its input, with a child and a grandchild.
+    let server = script("(sh -c 'sleep 1000; :' > \"$HELD\") & sleep 1000").env("HELD", &path);
+    let timeouts = Timeouts { close: std::time::Duration::from_millis(100), ..Timeouts::default() };
+    let client = soon(Client::builder().timeouts(timeouts).connect(server)).await.unwrap();
+    let held = until_nobody_holds(&path).await;
+    drop(client);
+    soon(held).await.unwrap();
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_the_whole_tree() {
+    let (_folder, path) = fifo();
+    let server = script("sleep 1000 > \"$HELD\" & wait").env("HELD", &path);
+    let doomed = tokio::runtime::Runtime::new().unwrap();
+    let (client, held) = doomed.block_on(async {
+        let client = soon(Client::builder().connect(server)).await.unwrap();
+        (client, until_nobody_holds(&path).await)
+    });
+    doomed.shutdown_background();
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let ended = other.block_on(soon(client.ended()));
+    assert!(matches!(&ended.cause, Cause::Failed(reason) if reason.contains("runtime")), "{ended:?}");
+    other.block_on(soon(held)).unwrap();
+}
+
+#[tokio::test]
+async fn a_server_gets_its_directory_arguments_and_variables() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let body = r#"read line; printf '{"id":0,"result":{"userAgent":"%s|%s|%s|%s"}}\n' "$PWD" "$1" "$ONE" "$USER"; cat"#;
+    let server = Launch::command(["sh", "-c", body, "sh"]).config("key", 7).arg("argument");
+    let server = server.env("ONE", "1").env_remove("USER").cwd(&folder);
+    let client = soon(Client::builder().connect(server)).await.unwrap();
+    let seen = &client.server().unwrap().user_agent;
+    assert_eq!(*seen, format!("{}|-c|1|", folder.display()));
+}

@@ -1,0 +1,185 @@
+//! A server that hangs, floods, talks nonsense or dies: every call ends, and memory stays bounded.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use bytes::Bytes;
+use codicil_client::{Client, Endpoint, Event, Limits, Timeouts, protocol::*, turn};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    fake::{Fake, message},
+    soon,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_greets_is_given_up() {
+    let (_fake, endpoint) = Fake::new();
+    let began = tokio::time::Instant::now();
+    let error = Client::builder().connect(endpoint).await.unwrap_err();
+    assert_eq!((error.name(), began.elapsed().as_secs()), ("response_timeout", 30));
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_handshake_is_an_error() {
+    let (mut fake, endpoint) = Fake::new();
+    let connecting = tokio::spawn(Client::builder().connect(endpoint));
+    let hello = fake.expect("initialize").await;
+    fake.refuse(&hello, -32600, "go away").await;
+    let error = soon(connecting).await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "initialize failed: go away (code -32600)");
+    assert_eq!(fake.next().await, None, "and the connection is closed");
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything() {
+    let limits = Limits { events: 100, ..Limits::default() };
+    let (mut fake, client) = Fake::connected(Client::builder().limits(limits)).await;
+    let mut unread = client.events();
+    let delta = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": "x".repeat(1000) });
+    for _ in 0..50_000 {
+        fake.notify("item/agentMessage/delta", delta.clone()).await;
+    }
+    // The connection goes on answering.
+    let call = tokio::spawn(client.call::<ModelList>(Default::default()));
+    let request = fake.expect("model/list").await;
+    fake.reply(&request, json!({ "data": [] })).await;
+    soon(call).await.unwrap().unwrap();
+    assert_eq!(soon(unread.next()).await, Some(Event::Missed(49_900)));
+    for _ in 0..100 {
+        assert!(matches!(soon(unread.next()).await, Some(Event::Notification(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_items_in_a_turn_is_counted_and_the_turn_still_times_out() {
+    let limits = Limits { turn_bytes: 100_000, ..Limits::default() };
+    let (mut fake, client) = Fake::connected(Client::builder().limits(limits)).await;
+    let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
+    fake.take_turn("t", "u").await;
+    for number in 0..5000 {
+        fake.item("t", "u", message(&number.to_string(), &"x".repeat(1000))).await;
+    }
+    let error = turning.await.unwrap().unwrap_err();
+    assert_eq!(error.name(), "turn_timeout");
+    let so_far = &error.unfinished().unwrap().so_far;
+    assert!(so_far.items.len() < 100, "{}", so_far.items.len());
+    assert_eq!(so_far.items.len() as u64 + so_far.omitted_items, 5000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_reading_does_not_hold_up_answers_or_the_end() {
+    let (to_server, _unread) = mpsc::channel::<Bytes>(1);
+    let (to_client, from_server) = mpsc::channel(8);
+    let limits = Limits { outgoing: 4, ..Limits::default() };
+    let builder = Client::builder().limits(limits);
+    to_client.send(r#"{"id":0,"result":{"userAgent":"deaf"}}"#.into()).await.unwrap();
+    let client = builder.connect(Endpoint::channels(to_server, from_server)).await.unwrap();
+    // More than fits anywhere: each caller waits by itself and then gives up.
+    let calls: Vec<_> = (0..50).map(|_| tokio::spawn(client.call::<ModelList>(Default::default()))).collect();
+    to_client.send(r#"{"id":1,"result":{"data":[],"nextCursor":"answered"}}"#.into()).await.unwrap();
+    let mut outcomes = Vec::new();
+    for call in calls {
+        outcomes.push(call.await.unwrap().map_or_else(|error| error.name(), |_| "answered"));
+    }
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == "answered").count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == "response_timeout").count(), 49);
+    let began = tokio::time::Instant::now();
+    client.close().await;
+    assert_eq!(began.elapsed(), Timeouts::default().close);
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_is_refused_beyond_a_number() {
+    struct Never;
+    impl codicil_client::Handler for Never {
+        async fn call_tool(
+            &self,
+            _: DynamicToolCallParams,
+        ) -> codicil_client::Answer<DynamicToolCallResponse> {
+            std::future::pending().await
+        }
+    }
+    let limits = Limits { questions: 10, ..Limits::default() };
+    let (mut fake, client) = Fake::connected(Client::builder().limits(limits).handler(Never)).await;
+    for id in 0..15 {
+        let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x", "arguments": {} });
+        fake.send(json!({ "id": id, "method": "item/tool/call", "params": params })).await;
+    }
+    for id in 10..15 {
+        let refused = fake.next().await.unwrap();
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(id), &json!(-32001)));
+    }
+    soon(client.close()).await;
+    assert_eq!(fake.next().await, None);
+}
+
+#[tokio::test]
+async fn nonsense_is_survived() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let turning = tokio::spawn({
+        let client = client.clone();
+        async move { client.run_turn(turn(&"t".into(), "Hi")).await }
+    });
+    fake.take_turn("t", "u").await;
+    let mut seed = fastrand::Rng::with_seed(7);
+    let words =
+        ["method", "params", "id", "turn/completed", "threadId", "turnId", "t", "error", "item/started"];
+    for _ in 0..5000 {
+        let mut text = String::new();
+        for _ in 0..seed.usize(1..12) {
+            match seed.u8(0..7) {
+                0 => text.push('{'),
+                1 => text.push('}'),
+                2 => text.push(':'),
+                3 => text.push(','),
+                4 => text.push_str(&seed.i64(..).to_string()),
+                _ => text.push_str(&format!("{:?}", words[seed.usize(..words.len())])),
+            }
+        }
+        fake.send_raw(text).await;
+    }
+    // Well-formed, but not what the protocol says.
+    for params in [json!(null), json!([]), json!("x"), json!({ "turn": 7 }), json!({ "threadId": {} })] {
+        fake.notify("item/started", params.clone()).await;
+        fake.notify("turn/started", params.clone()).await;
+        fake.notify("serverRequest/resolved", params).await;
+    }
+    fake.complete("t", "u").await;
+    soon(turning).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let mut running = {
+        let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
+        fake.take_turn("t", "u").await;
+        soon(starting).await.unwrap().unwrap()
+    };
+    fake.item("t", "u", message("i", "Half")).await;
+    drop(fake);
+    assert!(matches!(soon(running.next()).await, Some(Event::Notification(_))));
+    assert_eq!(soon(running.next()).await, None);
+    assert_eq!(soon(running.finish()).await.unwrap_err().name(), "port_exit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_leaves_a_followed_turn_hanging_ends_the_stream_of_events() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
+    fake.take_turn("t", "u").await;
+    let mut running = starting.await.unwrap().unwrap();
+    let mut seen = 0;
+    fake.item("t", "u", message("i", "Half")).await;
+    let flow: ControlFlow<()> = loop {
+        match running.next().await {
+            Some(_) => seen += 1,
+            None => break ControlFlow::Break(()),
+        }
+    };
+    assert_eq!((flow, seen), (ControlFlow::Break(()), 1));
+    assert_eq!(running.finish().await.unwrap_err().name(), "turn_timeout");
+    let request = tokio::time::timeout(Duration::from_secs(1), fake.expect("turn/interrupt")).await;
+    assert!(request.is_ok());
+}

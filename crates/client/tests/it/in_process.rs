@@ -1,0 +1,103 @@
+//! The real server, in this process: no pipe, the same behaviour.
+
+use codicil_client::{Client, Endpoint, Event, Turns, protocol::*, turn};
+use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
+use codicil_server::{PROTOCOL_VERSION, Server, Setup, connect};
+use codicil_store::Store;
+use codicil_testkit::{ModelServer, Script};
+
+use crate::soon;
+
+/// A server with a home and a scripted model of its own.
+pub struct Host {
+    pub server: Server,
+    _model: ModelServer,
+    _home: tempfile::TempDir,
+}
+
+impl Host {
+    pub async fn start(script: Script) -> Self {
+        let model = ModelServer::start(script).await;
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().canonicalize().unwrap();
+        let config = format!(
+            "model = \"m\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\
+             base_url = \"{}\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
+            model.base_url()
+        );
+        std::fs::write(path.join("config.toml"), config).unwrap();
+        let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
+        let setup = Setup {
+            config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(&path).unwrap()) }),
+            store: Store::open(&path).unwrap(),
+            cwd: path,
+            announced_version: PROTOCOL_VERSION.to_owned(),
+            allow_unauthenticated: false,
+        };
+        Self { server: Server::new(setup), _model: model, _home: home }
+    }
+
+    pub async fn client(&self) -> Client {
+        let (to_server, from_server) = connect(&self.server).split();
+        let endpoint = Endpoint::channels(to_server, from_server);
+        soon(Client::builder().name("test", "1").connect(endpoint)).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_streamed_collected_and_stored() {
+    let host = Host::start(Script::new().think("Hm").say_deltas(["Hel", "lo"])).await;
+    let client = host.client().await;
+    assert!(client.server().unwrap().user_agent.starts_with("test/0.118.0"));
+    let thread = soon(client.start_thread(Default::default())).await.unwrap();
+    let mut running = soon(client.turn(turn(&thread.id, "Hi"))).await.unwrap();
+    let mut text = String::new();
+    while let Some(event) = soon(running.next()).await {
+        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+            text.push_str(&delta.delta);
+        }
+    }
+    let done = soon(running.finish()).await.unwrap();
+    assert_eq!((text.as_str(), done.agent_message.as_str()), ("Hello", "Hello"));
+    assert!(done.items.iter().any(|item| matches!(item, ThreadItem::Reasoning { .. })));
+    assert!(done.token_usage.is_some());
+
+    let stored = soon(client.read_thread(&thread.id, Turns::Included)).await.unwrap();
+    assert_eq!(stored.turns.len(), 1);
+    assert_eq!(stored.turns[0].items, done.items, "what was streamed is what is stored");
+    soon(client.close()).await;
+    host.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_can_be_interrupted() {
+    let host = Host::start(Script::new().say("Let me look").hang()).await;
+    let client = host.client().await;
+    let thread = soon(client.start_thread(Default::default())).await.unwrap();
+    let mut running = soon(client.turn(turn(&thread.id, "Hi"))).await.unwrap();
+    let mut text = String::new();
+    while let Some(event) = soon(running.next()).await {
+        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+            text.push_str(&delta.delta);
+            if text == "Let me look" {
+                soon(running.interrupt()).await.unwrap();
+            }
+        }
+    }
+    let error = soon(running.finish()).await.unwrap_err();
+    assert_eq!(error.name(), "turn_cancelled");
+    assert_eq!(error.unfinished().unwrap().so_far.agent_message, "Let me look");
+    host.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_review_is_run() {
+    let host = Host::start(Script::new().say(r#"{"findings":[],"overall_correctness":"patch is correct","overall_explanation":"All good.","overall_confidence_score":0.9}"#)).await;
+    let client = host.client().await;
+    let thread = soon(client.start_thread(Default::default())).await.unwrap();
+    let target = ReviewTarget::Custom { instructions: "Look at it".into() };
+    let done = soon(client.run_review(codicil_client::review(&thread.id, target))).await.unwrap();
+    assert!(done.review_text.contains("All good."), "{}", done.review_text);
+    assert_eq!(done.review_thread_id, thread.id);
+    host.server.stop().await;
+}

@@ -1,0 +1,29 @@
+//! The client against a scripted server, a hostile one, and the real one in this process.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod conversation;
+mod ending;
+mod events;
+mod fake;
+mod framing;
+mod hostile;
+mod in_process;
+mod many;
+mod overload;
+mod questions;
+mod review;
+mod seed;
+mod supervisor;
+mod symphony;
+mod tools;
+mod transports;
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+/// Waits for what must come. Generous: machines are busy.
+async fn soon<T>(event: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), event).await.expect("it happens soon")
+}

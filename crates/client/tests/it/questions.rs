@@ -1,0 +1,166 @@
+//! Requests of the server: safe defaults, handlers that take their time, panic or are no longer needed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use codicil_client::{Answer, Approval, Approve, Client, Decision, Handler, NoAnswer, ask, protocol::*};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::{fake::Fake, soon};
+
+fn here(mut params: Value) -> Value {
+    for (name, value) in [("threadId", "t"), ("turnId", "u"), ("itemId", "i")] {
+        params[name] = value.into();
+    }
+    params
+}
+
+#[tokio::test]
+async fn by_default_nothing_is_approved() {
+    let (mut fake, _client) = Fake::connected(Client::builder()).await;
+    let mut result =
+        async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
+    let command = json!({ "command": "ls" });
+    assert_eq!(
+        result("item/commandExecution/requestApproval", command).await,
+        json!({ "decision": "decline" })
+    );
+    let change = json!({ "reason": null, "grantRoot": null });
+    assert_eq!(result("item/fileChange/requestApproval", change).await, json!({ "decision": "decline" }));
+    let wanted = json!({ "permissions": { "network": { "enabled": true } }, "reason": null });
+    let granted = result("item/permissions/requestApproval", wanted).await;
+    assert_eq!(granted, json!({ "permissions": {}, "scope": "turn" }));
+    let form = json!({
+        "serverName": "s", "mode": "form", "message": "?", "requestedSchema": { "type": "object", "properties": {} },
+    });
+    assert_eq!(result("mcpServer/elicitation/request", form).await, json!({ "action": "decline" }));
+    let older = json!({ "conversationId": "t", "callId": "c", "fileChanges": {} });
+    assert_eq!(result("applyPatchApproval", older).await, json!({ "decision": "denied" }));
+    let refresh = json!({ "reason": "unauthorized", "previousAccountId": null });
+    let answer = fake.ask(2, "account/chatgptAuthTokens/refresh", refresh).await;
+    assert_eq!(answer["error"]["message"], "this client does not manage tokens");
+}
+
+#[tokio::test]
+async fn everything_can_be_approved() {
+    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::once())).await;
+    let mut result =
+        async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
+    let command = json!({ "command": "ls" });
+    assert_eq!(
+        result("item/commandExecution/requestApproval", command).await,
+        json!({ "decision": "accept" })
+    );
+    let wanted =
+        json!({ "permissions": { "network": { "enabled": true }, "fileSystem": null }, "reason": null });
+    let granted = result("item/permissions/requestApproval", wanted).await;
+    assert_eq!(granted, json!({ "permissions": { "network": { "enabled": true } }, "scope": "turn" }));
+    let form = |required: Value| {
+        let schema = json!({ "type": "object", "properties": {}, "required": required });
+        json!({ "serverName": "s", "mode": "form", "message": "Run it?", "requestedSchema": schema })
+    };
+    let accepted = result("mcpServer/elicitation/request", form(json!([]))).await;
+    assert_eq!(accepted, json!({ "action": "accept", "content": {} }));
+    let declined = result("mcpServer/elicitation/request", form(json!(["name"]))).await;
+    assert_eq!(declined, json!({ "action": "decline" }), "a form that must be filled needs a person");
+}
+
+#[tokio::test]
+async fn a_closure_may_decide() {
+    let handler = ask(|approval| async move {
+        match approval {
+            Approval::Command(asked) if asked.command.as_deref() == Some("ls 'a b'") => Decision::Accept,
+            Approval::Permissions(_) => Decision::AcceptForSession,
+            Approval::FileChange(_) => Decision::Cancel,
+            Approval::Command(_) => Decision::Decline,
+        }
+    });
+    let (mut fake, _client) = Fake::connected(Client::builder().handler(handler)).await;
+    let older = json!({ "conversationId": "t", "callId": "c", "command": ["ls", "a b"], "cwd": "/", "parsedCmd": [] });
+    assert_eq!(fake.ask(1, "execCommandApproval", older).await["result"], json!({ "decision": "approved" }));
+    let command = here(json!({ "command": "rm" }));
+    let answer = fake.ask(2, "item/commandExecution/requestApproval", command).await;
+    assert_eq!(answer["result"], json!({ "decision": "decline" }));
+    let change = here(json!({ "reason": null, "grantRoot": null }));
+    let answer = fake.ask(3, "item/fileChange/requestApproval", change).await;
+    assert_eq!(answer["result"], json!({ "decision": "cancel" }));
+    let wanted = here(json!({ "permissions": { "network": null, "fileSystem": null }, "reason": null }));
+    let answer = fake.ask(4, "item/permissions/requestApproval", wanted).await;
+    assert_eq!(answer["result"], json!({ "permissions": {}, "scope": "session" }));
+}
+
+/// Waits for ever with commands, panics on edits.
+#[derive(Default)]
+struct Odd {
+    asked: Arc<Notify>,
+    was_dropped: Arc<AtomicBool>,
+}
+
+struct OnDrop(Arc<AtomicBool>, Arc<Notify>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+        self.1.notify_one();
+    }
+}
+
+impl Handler for Odd {
+    async fn approve_command(
+        &self,
+        _: CommandExecutionRequestApprovalParams,
+    ) -> Answer<CommandExecutionApprovalDecision> {
+        let _guard = OnDrop(self.was_dropped.clone(), self.asked.clone());
+        self.asked.notify_one();
+        std::future::pending().await
+    }
+
+    async fn approve_file_change(
+        &self,
+        _: FileChangeRequestApprovalParams,
+    ) -> Answer<FileChangeApprovalDecision> {
+        panic!("on purpose")
+    }
+
+    async fn other(&self, asked: rpc::Notification) -> Answer<Value> {
+        match asked.method.as_str() {
+            "future/question" => Ok(json!({ "echo": asked.params })),
+            _ => Err(NoAnswer::because("not that")),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_its_time_holds_up_nothing_and_is_dropped_when_no_longer_needed() {
+    let odd = Odd::default();
+    let (asked, was_dropped) = (odd.asked.clone(), odd.was_dropped.clone());
+    let (mut fake, client) = Fake::connected(Client::builder().handler(odd)).await;
+    let params = here(json!({ "command": "ls" }));
+    fake.send(json!({ "id": 7, "method": "item/commandExecution/requestApproval", "params": params })).await;
+    soon(asked.notified()).await;
+
+    let call = tokio::spawn(client.call::<ModelList>(Default::default()));
+    let request = fake.expect("model/list").await;
+    fake.reply(&request, json!({ "data": [] })).await;
+    soon(call).await.unwrap().unwrap();
+
+    fake.notify("serverRequest/resolved", json!({ "threadId": "t", "requestId": 7 })).await;
+    soon(asked.notified()).await;
+    assert!(was_dropped.load(Ordering::SeqCst));
+    let answer = fake.ask(8, "future/question", json!({ "a": 1 })).await;
+    assert_eq!(answer["result"], json!({ "echo": { "a": 1 } }), "and nothing was said to the one before");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_an_error_for_the_server_only() {
+    let (mut fake, client) = Fake::connected(Client::builder().handler(Odd::default())).await;
+    let change = here(json!({ "reason": null, "grantRoot": null }));
+    let answer = fake.ask(1, "item/fileChange/requestApproval", change).await;
+    assert_eq!(answer["error"], json!({ "code": -32603, "message": "the client failed to answer" }));
+    let answer = fake.ask(2, "other/question", json!({})).await;
+    assert_eq!(answer["error"]["message"], "not that");
+    assert!(client.is_connected());
+}

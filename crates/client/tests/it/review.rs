@@ -1,0 +1,52 @@
+//! Reviews.
+
+use codicil_client::{Client, protocol::*, review};
+use serde_json::json;
+
+use crate::{
+    fake::{Fake, message, running},
+    soon,
+};
+
+fn mode(kind: &str, text: &str) -> serde_json::Value {
+    json!({ "type": kind, "id": kind, "review": text })
+}
+
+#[tokio::test]
+async fn an_inline_review_is_collected_whatever_turn_its_messages_name() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let params = review(&"t".into(), ReviewTarget::UncommittedChanges);
+    let reviewing = tokio::spawn(async move { client.run_review(params).await });
+    let request = fake.expect("review/start").await;
+    assert_eq!(request["params"], json!({ "threadId": "t", "target": { "type": "uncommittedChanges" } }));
+    fake.reply(&request, json!({ "turn": running("u"), "reviewThreadId": "t" })).await;
+    // The reference names one turn in its answer and another one in what follows.
+    fake.item("t", "0", mode("enteredReviewMode", "current changes")).await;
+    fake.item("t", "0", mode("exitedReviewMode", "Looks good.")).await;
+    fake.complete("t", "0").await;
+    let done = soon(reviewing).await.unwrap().unwrap();
+    assert_eq!((done.review_text.as_str(), &*done.review_thread_id), ("Looks good.", "t"));
+    assert_eq!(done.run.items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_detached_review_is_followed_to_its_own_thread() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let delivery = Some(ReviewDelivery::Detached);
+    let params = ReviewStartParams {
+        delivery,
+        ..review(&"t".into(), ReviewTarget::Custom { instructions: "Be kind".into() })
+    };
+    let reviewing = tokio::spawn(async move { client.run_review(params).await });
+    let request = fake.expect("review/start").await;
+    assert_eq!(request["params"]["delivery"], "detached");
+    // Before the answer nobody knows the thread.
+    fake.item("new", "u", mode("enteredReviewMode", "Be kind")).await;
+    fake.reply(&request, json!({ "turn": running("u"), "reviewThreadId": "new" })).await;
+    fake.item("t", "v", message("x", "Another thread's")).await;
+    fake.item("new", "u", mode("exitedReviewMode", "Kind enough.")).await;
+    fake.complete("new", "u").await;
+    let done = soon(reviewing).await.unwrap().unwrap();
+    assert_eq!((done.review_text.as_str(), &*done.review_thread_id), ("Kind enough.", "new"));
+    assert_eq!(done.run.items.len(), 2);
+}

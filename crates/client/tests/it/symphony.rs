@@ -1,0 +1,251 @@
+//! The statements of the document that describes what orchestrators do on the wire.
+
+use codicil_client::{Approve, Client, Event, FailTurn, Timeouts, protocol::*, turn};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::{
+    fake::{Fake, message, running},
+    soon,
+};
+
+type Turning = tokio::task::JoinHandle<Result<codicil_client::CompletedTurn, codicil_client::ClientError>>;
+
+fn run(client: &Client) -> Turning {
+    let client = client.clone();
+    tokio::spawn(async move { client.run_turn(turn(&"thread-123".into(), "<prompt>")).await })
+}
+
+#[tokio::test]
+async fn a_session_is_a_thread_and_a_turn_for_each_prompt() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let starting = tokio::spawn({
+        let client = client.clone();
+        async move { client.start_thread(Default::default()).await }
+    });
+    let request = fake.expect("thread/start").await;
+    fake.reply(&request, json!({ "thread": { "id": "thread-123" } })).await;
+    let thread = soon(starting).await.unwrap().unwrap();
+    for turn_id in ["turn-456", "turn-457"] {
+        let turning = run(&client);
+        let request = fake.expect("turn/start").await;
+        fake.reply(&request, json!({ "turn": { "id": turn_id } })).await;
+        fake.notify("turn/completed", json!({})).await;
+        let done = soon(turning).await.unwrap().unwrap();
+        assert_eq!((&done.thread_id, done.session_id()), (&thread.id, format!("thread-123-{turn_id}")));
+    }
+}
+
+#[tokio::test]
+async fn a_turn_ends_with_each_of_the_three_methods() {
+    let check = async |end: Value, name: Option<&str>, message: &str| {
+        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let turning = run(&client);
+        fake.take_turn("thread-123", "turn-456").await;
+        fake.send(end.clone()).await;
+        match (soon(turning).await.unwrap(), name) {
+            (Ok(done), None) => assert_eq!(done.turn.status, TurnStatus::Completed),
+            (Err(error), Some(name)) => {
+                assert_eq!(error.name(), name, "{end}");
+                let unfinished = error.unfinished().unwrap();
+                assert_eq!(unfinished.message, message, "{end}");
+                assert_eq!(unfinished.payload, end["params"], "{end}");
+            }
+            (result, _) => panic!("{end}: {result:?}"),
+        }
+    };
+    check(json!({ "method": "turn/completed" }), None, "").await;
+    check(
+        json!({ "method": "turn/failed", "params": { "message": "broken" } }),
+        Some("turn_failed"),
+        "broken",
+    )
+    .await;
+    check(json!({ "method": "turn/failed" }), Some("turn_failed"), "no reason given").await;
+    check(
+        json!({ "method": "turn/cancelled", "params": { "reason": "stop" } }),
+        Some("turn_cancelled"),
+        "stop",
+    )
+    .await;
+    let waits = json!({ "method": "turn/input_required", "params": { "message": "Which?" } });
+    check(waits, Some("turn_input_required"), "Which?").await;
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_is_cancelled() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let turning = run(&client);
+    fake.take_turn("thread-123", "u").await;
+    fake.item("thread-123", "u", message("i", "Half")).await;
+    let turn = json!({ "id": "u", "items": [], "status": "interrupted", "error": null });
+    fake.notify("turn/completed", json!({ "threadId": "thread-123", "turn": turn })).await;
+    let error = soon(turning).await.unwrap().unwrap_err();
+    assert_eq!(error.name(), "turn_cancelled");
+    assert_eq!(error.unfinished().unwrap().so_far.agent_message, "Half");
+}
+
+#[tokio::test]
+async fn approvals_are_given_in_the_dialect_of_the_question() {
+    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::for_session())).await;
+    let command = json!({ "command": "gh pr view", "cwd": "/tmp", "reason": "need approval" });
+    let answer = fake.ask(99, "item/commandExecution/requestApproval", command).await;
+    assert_eq!(answer, json!({ "id": 99, "result": { "decision": "acceptForSession" } }));
+    let change = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "reason": null, "grantRoot": null });
+    let answer = fake.ask("one", "item/fileChange/requestApproval", change).await;
+    assert_eq!(answer, json!({ "id": "one", "result": { "decision": "acceptForSession" } }));
+    let older = json!({
+        "conversationId": "t", "callId": "c", "command": ["ls", "a b"], "cwd": "/", "parsedCmd": [],
+        "approvalId": null, "reason": null,
+    });
+    let answer = fake.ask(100, "execCommandApproval", older).await;
+    assert_eq!(answer["result"], json!({ "decision": "approved_for_session" }));
+    let older =
+        json!({ "conversationId": "t", "callId": "c", "fileChanges": {}, "reason": null, "grantRoot": null });
+    let answer = fake.ask(101, "applyPatchApproval", older).await;
+    assert_eq!(answer["result"], json!({ "decision": "approved_for_session" }));
+}
+
+fn approval_question() -> Value {
+    let option = |label: &str| json!({ "label": label, "description": "" });
+    let options = ["Approve Once", "Approve this Session", "Deny", "Cancel"].map(option);
+    json!({
+        "itemId": "call-717", "threadId": "thread-717", "turnId": "turn-717",
+        "questions": [{
+            "id": "mcp_tool_call_approval_call-717", "header": "Approve app tool call?", "question": "Run it?",
+            "isOther": false, "isSecret": false, "options": options,
+        }],
+    })
+}
+
+fn free_question() -> Value {
+    json!({
+        "itemId": "call-718", "threadId": "thread-718", "turnId": "turn-718",
+        "questions": [{ "id": "freeform-718", "header": "Input", "question": "What?", "options": null }],
+    })
+}
+
+#[tokio::test]
+async fn questions_to_the_operator_are_answered_without_one() {
+    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::for_session())).await;
+    let answer = fake.ask(110, "item/tool/requestUserInput", approval_question()).await;
+    let expected = json!({ "mcp_tool_call_approval_call-717": { "answers": ["Approve this Session"] } });
+    assert_eq!(answer, json!({ "id": 110, "result": { "answers": expected } }));
+    let answer = fake.ask(111, "item/tool/requestUserInput", free_question()).await;
+    let sentence = "This is a non-interactive session. Operator input is unavailable.";
+    assert_eq!(answer["result"]["answers"], json!({ "freeform-718": { "answers": [sentence] } }));
+}
+
+#[tokio::test]
+async fn a_tool_that_nobody_has_is_a_failed_call() {
+    let (mut fake, _client) = Fake::connected(Client::builder()).await;
+    let call = json!({ "tool": "some_tool", "callId": "c", "threadId": "t", "turnId": "u", "arguments": {} });
+    let answer = fake.ask(101, "item/tool/call", call).await;
+    let text = "Unsupported dynamic tool: some_tool";
+    let items = json!([{ "type": "inputText", "text": text }]);
+    assert_eq!(answer, json!({ "id": 101, "result": { "success": false, "contentItems": items } }));
+}
+
+#[tokio::test]
+async fn with_a_safer_policy_an_approval_ends_the_turn() {
+    let (mut fake, client) = Fake::connected(Client::builder().handler(FailTurn)).await;
+    let turning = run(&client);
+    fake.take_turn("thread-123", "turn-456").await;
+    let command =
+        json!({ "threadId": "thread-123", "turnId": "turn-456", "itemId": "i", "command": "rm -rf /" });
+    let answer = fake.ask(99, "item/commandExecution/requestApproval", command.clone()).await;
+    assert_eq!(answer["result"], json!({ "decision": "cancel" }));
+    let error = soon(turning).await.unwrap().unwrap_err();
+    assert_eq!(error.name(), "approval_required");
+    let unfinished = error.unfinished().unwrap();
+    assert_eq!(unfinished.payload["params"], command);
+    assert_eq!(unfinished.message, "item/commandExecution/requestApproval (rm -rf /)");
+}
+
+#[tokio::test]
+async fn with_a_safer_policy_a_question_ends_the_turn() {
+    let (mut fake, client) = Fake::connected(Client::builder().handler(FailTurn)).await;
+    let turning = run(&client);
+    fake.take_turn("thread-123", "turn-456").await;
+    let mut question = free_question();
+    (question["threadId"], question["turnId"]) = ("thread-123".into(), "turn-456".into());
+    let answer = fake.ask(111, "item/tool/requestUserInput", question).await;
+    assert_eq!(answer["error"]["message"], "this client does not answer; the turn ends");
+    let stop = fake.expect("turn/interrupt").await;
+    assert_eq!(stop["params"], json!({ "threadId": "thread-123", "turnId": "turn-456" }));
+    assert_eq!(soon(turning).await.unwrap().unwrap_err().name(), "turn_input_required");
+}
+
+#[tokio::test]
+async fn unknown_methods_are_passed_on_and_work_continues() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let mut events = client.events();
+    fake.notify("some/future", json!({ "x": 1 })).await;
+    let Some(Event::Notification(ServerNotification::Unknown(unknown))) = soon(events.next()).await else {
+        panic!("it is passed on");
+    };
+    assert_eq!((unknown.method.as_str(), unknown.params), ("some/future", Some(json!({ "x": 1 }))));
+    let answer = fake.ask(5, "some/question", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32601);
+    assert!(client.is_connected());
+}
+
+#[tokio::test]
+async fn notifications_before_the_answer_are_not_lost() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let turning = run(&client);
+    let request = fake.expect("turn/start").await;
+    let other = json!({ "threadId": "thread-123", "turnId": "older", "item": message("x", "Not mine") });
+    fake.notify("item/completed", other).await;
+    fake.notify("turn/started", json!({ "threadId": "thread-123", "turn": running("u") })).await;
+    fake.item("thread-123", "u", message("i", "Early")).await;
+    fake.complete("thread-123", "u").await;
+    fake.reply(&request, json!({ "turn": running("u") })).await;
+    let done = soon(turning).await.unwrap().unwrap();
+    assert_eq!((done.agent_message.as_str(), done.items.len()), ("Early", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_does_not_come_times_out() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let began = tokio::time::Instant::now();
+    let error = client.list_models(Default::default()).await.unwrap_err();
+    assert_eq!((error.name(), began.elapsed().as_secs()), ("response_timeout", 30));
+    assert_eq!(error.to_string(), "model/list was not answered within 30s");
+    // The answer comes too late and does no harm.
+    let request = fake.expect("model/list").await;
+    fake.reply(&request, json!({ "data": [], "nextCursor": null })).await;
+    let quick = client.call_within::<ModelList>(Default::default(), Duration::from_secs(2)).await;
+    assert_eq!((quick.unwrap_err().name(), began.elapsed().as_secs()), ("response_timeout", 32));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let began = tokio::time::Instant::now();
+    let turning = run(&client);
+    fake.take_turn("thread-123", "u").await;
+    fake.item("thread-123", "u", message("i", "Half")).await;
+    let error = turning.await.unwrap().unwrap_err();
+    assert_eq!((error.name(), began.elapsed().as_secs()), ("turn_timeout", 300));
+    assert_eq!(error.unfinished().unwrap().so_far.agent_message, "Half");
+    assert_eq!(error.to_string(), "the turn did not end in time: no end within 300s");
+    fake.expect("turn/interrupt").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_falls_silent_can_be_given_up_earlier() {
+    let timeouts =
+        Timeouts { turn: None, turn_silence: Some(Duration::from_secs(60)), ..Timeouts::default() };
+    let (mut fake, client) = Fake::connected(Client::builder().timeouts(timeouts)).await;
+    let began = tokio::time::Instant::now();
+    let turning = run(&client);
+    fake.take_turn("thread-123", "u").await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        fake.item("thread-123", "u", message("i", "Still here")).await;
+    }
+    let error = turning.await.unwrap().unwrap_err();
+    assert_eq!((error.name(), began.elapsed().as_secs()), ("turn_timeout", 560));
+    assert_eq!(error.unfinished().unwrap().message, "no message within 60s");
+}
