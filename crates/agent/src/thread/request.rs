@@ -31,7 +31,9 @@ impl ThreadActor {
             }
             _ => active.wants_more = false,
         }
-        if !self.is_reviewing() && self.is_too_long() {
+        // Once: what is still too long then will not get shorter by doing it again.
+        let compacted = std::mem::take(&mut active.compacted);
+        if !compacted && !self.is_reviewing() && self.is_too_long() {
             if let Some(active) = self.active.as_mut() {
                 active.steered = steered;
             }

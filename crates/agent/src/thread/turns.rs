@@ -59,7 +59,7 @@ pub(super) struct ActiveTurn {
     pub interrupts: Vec<Reply<Announced<()>>>,
     /// What only a review has.
     pub review: Option<Review>,
-    /// Whether a compaction turn has done its work.
+    /// Whether the history has been summed up since the model was asked last.
     pub compacted: bool,
     /// Whether something happened beside the turn that the model has not seen.
     pub wants_more: bool,

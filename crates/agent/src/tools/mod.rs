@@ -164,6 +164,11 @@ impl TurnTools {
 
     /// Runs the calls of one response, beside each other where they allow it, and reports their outputs.
     pub async fn run(&self, calls: Vec<Call>) {
+        if calls.is_empty() {
+            return;
+        }
+        // Commands report in a way of their own: what the model said before comes first.
+        self.steps.settled().await;
         let all = futures_util::future::join_all(calls.into_iter().map(|call| self.run_one(call)));
         let stopped = async {
             self.cancel.cancelled().await;

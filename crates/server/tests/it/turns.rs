@@ -77,3 +77,18 @@ async fn input_of_a_running_turn_is_stored_when_it_is_taken() {
     assert!(rest.contains("← item/completed userMessage <And the tests>"), "{rest}");
     assert_eq!(texts(&app.restart().await.read(&thread).await), ["Tidy the repo", "And the tests"]);
 }
+
+#[tokio::test]
+async fn a_history_that_stays_too_long_is_summed_up_once() {
+    let script = Script::new().say("One").then().say("A summary").then().say("Two");
+    let config = "model_auto_compact_token_limit = 1\n";
+    let mut app = App::builder().config(config).script(script).start().await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "first").await;
+
+    app.start_turn(&thread, "second").await;
+
+    let rest = app.rest().await;
+    assert_eq!(rest.matches("← item/completed contextCompaction").count(), 1, "{rest}");
+    assert!(rest.contains("← item/completed agentMessage <Two>"), "{rest}");
+}

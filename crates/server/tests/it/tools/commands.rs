@@ -10,6 +10,7 @@ use super::{command_end, free_thread, thread, told};
 async fn a_command_is_shown_from_its_start_to_its_end() {
     let mut app = App::start(
         Script::new()
+            .say("Let me look")
             .call("exec_command", json!({ "cmd": "printf 'a\\nb\\n'" }))
             .call_id("c")
             .then()
@@ -20,7 +21,9 @@ async fn a_command_is_shown_from_its_start_to_its_end() {
     app.start_turn(&thread, "run").await;
 
     let seen = app.rest().await;
+    let said = seen.find("← item/completed agentMessage <Let me look>").unwrap();
     let started = seen.find("← item/started commandExecution").unwrap();
+    assert!(said < started, "{seen}");
     let shown = seen.find("← item/commandExecution/outputDelta <a\\nb\\n>").unwrap();
     let ended = seen.find("completed exit 0").unwrap();
     assert!(started < shown && shown < ended && ended < seen.find("agentMessage <Done>").unwrap(), "{seen}");
