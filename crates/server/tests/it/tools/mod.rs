@@ -37,3 +37,19 @@ async fn command_end(app: &mut App) -> (CommandExecutionStatus, Option<i32>, Opt
     };
     (status, exit_code, aggregated_output)
 }
+
+/// Waits until a process is gone: killed is not yet ended.
+async fn gone(pid: &str) {
+    let stat = format!("/proc/{}/stat", pid.trim());
+    let ended = async {
+        loop {
+            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+            if stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ") {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await;
+    assert!(in_time.is_ok(), "process {pid} is left");
+}

@@ -7,7 +7,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
-use super::{command_end, free_thread, told};
+use super::{command_end, free_thread, gone, told};
 
 /// A command that waits to be typed to, in a terminal.
 fn waiting() -> Script {
@@ -72,6 +72,5 @@ async fn a_thread_takes_its_terminals_with_it() {
 
     let seen = app.rest().await;
     assert!(seen.contains("failed exit -1"), "{seen}");
-    let left = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    assert!(left.is_empty() || left.contains(") Z "), "a process is left: {left}");
+    gone(&pid).await;
 }
