@@ -4,6 +4,7 @@
 //! standard error, and the last one is written to standard output at the end.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     io::{self, IsTerminal, Write},
     time::Instant,
@@ -42,6 +43,8 @@ pub struct Human {
     open: Option<Open>,
     /// Items of which pieces have been written.
     streamed: HashSet<ItemId>,
+    /// Lines that came in the middle of a sentence.
+    held: Vec<String>,
     usage: Usage,
 }
 
@@ -83,6 +86,7 @@ impl Human {
             has_spinner: false,
             open: None,
             streamed: HashSet::new(),
+            held: Vec::new(),
             usage: Usage::default(),
         }
     }
@@ -92,6 +96,7 @@ impl Human {
     }
 
     pub fn begun(&mut self, session: &Session) -> io::Result<()> {
+        self.usage = Usage::of(&session.thread);
         let effort =
             session.effort.as_ref().map(|effort| format!(", effort {}", word(effort))).unwrap_or_default();
         let rows = [
@@ -181,16 +186,24 @@ impl Human {
     }
 
     fn started(&mut self, item: &ThreadItem) -> io::Result<()> {
-        match item {
+        let line = match item {
             ThreadItem::CommandExecution { command, .. } => {
-                self.line(&format!("{} {}", self.palette.cyan("$"), self.palette.bold(&harmless(command))))
+                format!("{} {}", self.palette.cyan("$"), self.palette.bold(&harmless(&plain(command))))
             }
             ThreadItem::McpToolCall { server, tool, arguments, .. } => {
                 let call = format!("{server}.{tool} {arguments}");
-                self.line(&format!("{} {}", self.palette.cyan("@"), harmless(&call)))
+                format!("{} {}", self.palette.cyan("@"), harmless(&call))
             }
-            ThreadItem::ContextCompaction { .. } => self.line(&self.palette.dim("shortening the history")),
-            _ => Ok(()),
+            ThreadItem::ContextCompaction { .. } => self.palette.dim("shortening the history"),
+            _ => return Ok(()),
+        };
+        // Work may begin before the sentence that announces it has been told to its end.
+        match &self.open {
+            Some(open) if open.stream == Stream::Message && !open.at_line_start => {
+                self.held.push(line);
+                Ok(())
+            }
+            _ => self.line(&line),
         }
     }
 
@@ -359,10 +372,12 @@ impl Human {
 
     /// Ends the line of a text that was being written.
     fn close(&mut self) -> io::Result<()> {
-        match self.open.take() {
-            Some(open) if !open.at_line_start => self.put(open.stream, "\n"),
-            _ => Ok(()),
+        if let Some(open) = self.open.take()
+            && !open.at_line_start
+        {
+            self.put(open.stream, "\n")?;
         }
+        std::mem::take(&mut self.held).iter().try_for_each(|line| writeln!(self.err, "{line}"))
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -370,6 +385,14 @@ impl Human {
             write!(self.err, "\r\x1b[K")?;
         }
         Ok(())
+    }
+}
+
+/// The command itself, where a shell was started for it.
+fn plain(command: &str) -> Cow<'_, str> {
+    match shlex::split(command).as_deref() {
+        Some([_, flag, script]) if matches!(flag.as_str(), "-c" | "-lc") => Cow::Owned(script.clone()),
+        _ => Cow::Borrowed(command),
     }
 }
 

@@ -64,6 +64,21 @@ fn commands_are_shown_with_their_output_and_end() {
 }
 
 #[test]
+fn a_command_that_begins_in_the_middle_of_a_sentence_is_shown_after_it() {
+    let delta = |text: &str| json!({ "itemId": "m", "delta": text });
+    let mut started = command("inProgress", Value::Null, Value::Null);
+    started["item"]["command"] = "/bin/bash -lc 'make test'".into();
+    let shown = told(&[
+        ("item/agentMessage/delta", delta("I ")),
+        ("item/started", started),
+        ("item/agentMessage/delta", delta("run it.")),
+        ("item/completed", json!({ "item": { "type": "agentMessage", "id": "m", "text": "I run it." } })),
+        ("item/completed", command("completed", Value::Null, json!(0))),
+    ]);
+    assert_eq!(shown, "I run it.\n$ make test\n  exit 0, 1.2 s\n");
+}
+
+#[test]
 fn changes_are_shown_as_diffs() {
     let change = |path: &str, kind: Value, diff: &str| json!({ "path": path, "kind": kind, "diff": diff });
     let changes = json!([
