@@ -21,7 +21,7 @@ use super::{
     checks::{self, Check, Seen, Verdict},
     place::Place,
 };
-use crate::exec::{Color, Human, Palette};
+use crate::exec::{Color, Human, Palette, Screen};
 
 pub struct Tour<'a> {
     place: &'a Place,
@@ -124,7 +124,8 @@ impl<'a> Tour<'a> {
     ) -> anyhow::Result<(CompletedTurn, usize, Vec<String>)> {
         let task = "Please mend the greeting in this directory.";
         self.say(&self.palette.bold(&format!("> {task}")))?;
-        let mut screen = Human::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let on = Screen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let mut screen = Human::on(on);
         let mut running = client.turn(turn(&thread.id, task)).await?;
         let (mut pieces, mut allowed) = (0, Vec::new());
         loop {

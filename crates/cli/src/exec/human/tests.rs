@@ -1,8 +1,12 @@
-use std::sync::{Arc, Mutex};
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+};
 
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
+use crate::exec::Palette;
 
 /// What was written, for the test to look at.
 #[derive(Clone, Default)]
@@ -26,7 +30,8 @@ impl Paper {
 
 fn told(events: &[(&str, Value)]) -> String {
     let err = Paper::default();
-    let mut human = Human::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
+    let screen = Screen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
+    let mut human = Human::on(screen);
     for (method, params) in events {
         let mut params = params.clone();
         (params["threadId"], params["turnId"]) = ("t".into(), "u".into());
@@ -34,7 +39,7 @@ fn told(events: &[(&str, Value)]) -> String {
         assert!(!matches!(event, ServerNotification::Unknown(_)), "{method}: {params}");
         human.event(&event).unwrap();
     }
-    human.close().unwrap();
+    human.screen.close().unwrap();
     err.text()
 }
 
