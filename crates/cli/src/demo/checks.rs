@@ -10,8 +10,24 @@ use super::place::Place;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Check {
     pub claim: &'static str,
-    /// What makes it true, or what was found instead.
-    pub result: Result<String, String>,
+    pub verdict: Verdict,
+}
+
+/// Whether a claim is true.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// With what makes it so.
+    True(String),
+    /// With what was found instead.
+    False(String),
+    /// This machine lacks what it needs.
+    NotHere(String),
+}
+
+impl From<Result<String, String>> for Verdict {
+    fn from(found: Result<String, String>) -> Self {
+        found.map_or_else(Self::False, Self::True)
+    }
 }
 
 /// What can be seen of the first turn.
@@ -21,28 +37,34 @@ pub struct Seen<'a> {
     pub pieces: usize,
     /// Commands that were asked about, and allowed.
     pub asked: &'a [String],
+    /// Why commands cannot be confined here, if they cannot.
+    pub no_sandbox: Option<&'a str>,
 }
 
 /// Looks at the turn and at the disk.
 pub fn of_turn(seen: &Seen<'_>, place: &Place) -> Vec<Check> {
-    vec![
-        Check { claim: "the answer was streamed", result: streamed(seen) },
-        Check { claim: "a command ran in the sandbox", result: sandboxed(seen) },
-        Check { claim: "the sandbox kept a command from writing outside", result: fenced(seen, place) },
-        Check { claim: "a patch changed files", result: patched(seen, place) },
-        Check { claim: "what the agent must not do by itself was asked for", result: approved(seen, place) },
-    ]
+    let in_sandbox = |check: Result<String, String>| match seen.no_sandbox {
+        Some(reason) => Verdict::NotHere(reason.to_owned()),
+        None => check.into(),
+    };
+    let claims = [
+        ("the answer was streamed", streamed(seen).into()),
+        ("a command ran in the sandbox", in_sandbox(sandboxed(seen))),
+        ("the sandbox kept a command from writing outside", in_sandbox(fenced(seen, place))),
+        ("a patch changed files", patched(seen, place).into()),
+        ("what the agent must not do by itself was asked for", approved(seen, place).into()),
+    ];
+    claims.into_iter().map(|(claim, verdict)| Check { claim, verdict }).collect()
 }
 
 /// Compares what was streamed with what another server found stored.
 pub fn of_history(stored: &Thread, items: &[ThreadItem]) -> Check {
     let found: Vec<&ThreadItem> = stored.turns.iter().flat_map(|turn| &turn.items).collect();
-    let same = found.iter().copied().eq(items.iter());
-    let result = match same {
-        true => Ok(format!("{} items, the same as were streamed", found.len())),
-        false => Err(format!("{} items were stored and {} streamed", found.len(), items.len())),
+    let verdict = match found.iter().copied().eq(items.iter()) {
+        true => Verdict::True(format!("{} items, the same as were streamed", found.len())),
+        false => Verdict::False(format!("{} items were stored and {} streamed", found.len(), items.len())),
     };
-    Check { claim: "another server found the thread as it was", result }
+    Check { claim: "another server found the thread as it was", verdict }
 }
 
 fn streamed(seen: &Seen<'_>) -> Result<String, String> {

@@ -14,13 +14,14 @@ use codicil_client::{
     },
     turn,
 };
+use codicil_sandbox::Probe;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    checks::{self, Check, Seen},
+    checks::{self, Check, Seen, Verdict},
     place::Place,
 };
-use crate::exec::{Color, Human, Palette};
+use crate::exec::{Color, Human, Palette, Screen};
 
 pub struct Tour<'a> {
     place: &'a Place,
@@ -79,11 +80,18 @@ impl<'a> Tour<'a> {
         let started = client.call::<ThreadStart>(params).await?;
         let thread = started.thread;
         self.say(&format!("{} works in {}.", thread.id, started.cwd))?;
-        self.say("Its sandbox lets commands read everything and write in that directory only.")?;
+        let sandbox = tokio::task::spawn_blocking(|| Probe::cached().kind()).await?;
+        self.say(&match &sandbox {
+            Ok(kind) => format!("Its commands may read everything and write there only, confined by {kind}."),
+            Err(reason) => {
+                format!("Its commands cannot be confined on this machine and are refused: {reason}")
+            }
+        })?;
 
         self.heading("3. A turn")?;
         let (done, pieces, allowed) = self.turn(&client, &thread, asked).await?;
-        let seen = Seen { items: &done.items, pieces, asked: &allowed };
+        let no_sandbox = sandbox.as_ref().err().map(String::as_str);
+        let seen = Seen { items: &done.items, pieces, asked: &allowed, no_sandbox };
         let mut checks = checks::of_turn(&seen, self.place);
 
         self.heading("4. Another server")?;
@@ -116,7 +124,8 @@ impl<'a> Tour<'a> {
     ) -> anyhow::Result<(CompletedTurn, usize, Vec<String>)> {
         let task = "Please mend the greeting in this directory.";
         self.say(&self.palette.bold(&format!("> {task}")))?;
-        let mut screen = Human::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let on = Screen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let mut screen = Human::on(on);
         let mut running = client.turn(turn(&thread.id, task)).await?;
         let (mut pieces, mut allowed) = (0, Vec::new());
         loop {
@@ -131,7 +140,7 @@ impl<'a> Tour<'a> {
                     None => break,
                 },
                 Some(question) = questions.recv() => {
-                    screen.line(&self.palette.yellow(&format!("? {} ({})", question.reason, question.command)))?;
+                    screen.line(&self.palette.yellow(&format!("? {}", question.reason)))?;
                     screen.line(&self.palette.yellow("  A person would decide here. The demo says: yes, this time."))?;
                     allowed.push(question.command);
                     // The server may have gone on without an answer.
@@ -143,14 +152,15 @@ impl<'a> Tour<'a> {
     }
 
     fn verdict(&self, checks: &[Check]) -> io::Result<bool> {
-        for Check { claim, result } in checks {
-            let (sign, detail) = match result {
-                Ok(detail) => (self.palette.green("ok"), detail),
-                Err(detail) => (self.palette.red("NO"), detail),
+        for Check { claim, verdict } in checks {
+            let (sign, detail) = match verdict {
+                Verdict::True(detail) => (self.palette.green("ok"), detail),
+                Verdict::False(detail) => (self.palette.red("NO"), detail),
+                Verdict::NotHere(detail) => (self.palette.yellow("--"), detail),
             };
             self.say(&format!("{sign}  {claim}: {}", self.palette.dim(detail)))?;
         }
-        Ok(checks.iter().all(|check| check.result.is_ok()))
+        Ok(!checks.iter().any(|check| matches!(check.verdict, Verdict::False(_))))
     }
 
     fn heading(&self, text: &str) -> io::Result<()> {

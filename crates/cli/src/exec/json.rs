@@ -9,7 +9,7 @@ use std::{
 
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::{
-    ItemId, ServerNotification, ThreadId, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
+    ItemId, ServerNotification, Thread, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
 };
 
 use super::{
@@ -31,8 +31,9 @@ impl<W: Write> Json<W> {
         Self { out, ids: HashMap::new(), count: 0, todo: None, usage: Usage::default() }
     }
 
-    pub fn begun(&mut self, thread: &ThreadId) -> io::Result<()> {
-        self.write(&Told::ThreadStarted { thread_id: thread })
+    pub fn begun(&mut self, thread: &Thread) -> io::Result<()> {
+        self.usage = Usage::of(thread);
+        self.write(&Told::ThreadStarted { thread_id: &thread.id })
     }
 
     pub fn event(&mut self, event: &ServerNotification) -> io::Result<()> {

@@ -7,6 +7,7 @@ mod json;
 mod prompt;
 mod report;
 mod run;
+mod screen;
 mod session;
 mod style;
 mod told;
@@ -21,6 +22,7 @@ use tracing::level_filters::LevelFilter;
 pub use self::{
     args::{Color, Exec},
     human::Human,
+    screen::Screen,
     style::Palette,
 };
 use self::{

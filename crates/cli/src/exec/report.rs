@@ -25,7 +25,7 @@ impl Report {
     pub fn begun(&mut self, session: &Session) -> io::Result<()> {
         match self {
             Self::Human(human) => human.begun(session),
-            Self::Json(json) => json.begun(&session.thread.id),
+            Self::Json(json) => json.begun(&session.thread),
         }
     }
 

@@ -1,11 +1,15 @@
 //! How many tokens one turn took, from reports about its whole thread.
 
-use codicil_protocol::{ServerNotification, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnId};
+use codicil_protocol::{
+    ServerNotification, Thread, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnId,
+};
 
 /// Counts the tokens of a turn.
 #[derive(Debug, Default)]
 pub struct Usage {
     turn: Option<TurnId>,
+    /// The thread had turns before.
+    is_resumed: bool,
     /// The model has done something in this turn.
     has_begun: bool,
     /// What the thread had used before this turn, and what it has used now.
@@ -13,6 +17,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of the next turn of this thread.
+    pub fn of(thread: &Thread) -> Self {
+        Self { is_resumed: !thread.turns.is_empty(), ..Self::default() }
+    }
+
     /// Takes note of an event. A resumed thread repeats what it had used when its first turn begins.
     pub fn note(&mut self, event: &ServerNotification) {
         match event {
@@ -24,7 +33,11 @@ impl Usage {
                 if self.turn.as_ref() == Some(&update.turn_id) =>
             {
                 let ThreadTokenUsage { total, last, .. } = &update.token_usage;
-                let before = if self.has_begun { minus(total, last) } else { total.clone() };
+                let before = match (self.is_resumed, self.has_begun) {
+                    (false, _) => minus(total, total),
+                    (true, true) => minus(total, last),
+                    (true, false) => total.clone(),
+                };
                 self.counts.get_or_insert_with(|| (before, total.clone())).1 = total.clone();
             }
             _ => {}
@@ -76,9 +89,13 @@ mod tests {
         event("item/started", json!({ "threadId": "t", "turnId": "u", "item": item }))
     }
 
+    fn resumed() -> Usage {
+        Usage { is_resumed: true, ..Usage::default() }
+    }
+
     #[test]
     fn only_this_turn_counts() {
-        let mut usage = Usage::default();
+        let mut usage = resumed();
         usage.note(&report("earlier", (950, 95), (50, 5)));
         usage.note(&turn_begins());
         assert_eq!(usage.used(), None);
@@ -91,11 +108,21 @@ mod tests {
 
     #[test]
     fn what_a_resumed_thread_repeats_does_not_count() {
-        let mut usage = Usage::default();
+        let mut usage = resumed();
         usage.note(&turn_begins());
         usage.note(&report("u", (950, 95), (50, 5)));
         usage.note(&model_speaks());
         usage.note(&report("u", (1000, 100), (50, 5)));
         assert_eq!(usage.used().unwrap().input_tokens, 50);
+    }
+
+    #[test]
+    fn in_a_new_thread_everything_counts() {
+        let mut usage = Usage::default();
+        usage.note(&turn_begins());
+        // A response that only calls a tool is counted before the tool begins.
+        usage.note(&report("u", (50, 5), (50, 5)));
+        usage.note(&report("u", (120, 12), (70, 7)));
+        assert_eq!(usage.used().unwrap().input_tokens, 120);
     }
 }

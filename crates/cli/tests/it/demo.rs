@@ -26,7 +26,6 @@ fn a_thread_is_streamed_stored_and_resumed_and_nothing_is_left_behind() {
 }
 
 #[test]
-#[ignore = "the model has no tools yet"]
 fn everything_that_is_claimed_is_true() {
     let output = demo();
     let said = text(&output.stdout);

@@ -1,11 +1,14 @@
 //! Many turns at once through one client.
 
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 use codicil_client::{Client, Retry, WebSocket, turn};
-use codicil_server::{Listen, WsAuth};
+use codicil_server::{Listen, ListenError, WsAuth};
 use codicil_testkit::{Reply, Script};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
 
 use crate::{in_process::Host, soon};
 
@@ -13,12 +16,7 @@ use crate::{in_process::Host, soon};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_turns_through_one_websocket_complete() {
     let host = Host::start(Script::new().repeat(Reply::new().say_deltas(["Hel", "lo"]))).await;
-    let address = free_address();
-    let serving = tokio::spawn({
-        let (server, listen) = (host.server.clone(), format!("ws://{address}").parse::<Listen>().unwrap());
-        async move { server.serve(listen, WsAuth::None).await }
-    });
-    let client = connected(&format!("ws://{address}")).await;
+    let (client, serving) = served(&host).await;
     let mut turns = JoinSet::new();
     for _ in 0..1000 {
         let client = client.clone();
@@ -38,8 +36,18 @@ async fn a_thousand_turns_through_one_websocket_complete() {
     soon(serving).await.unwrap().unwrap();
 }
 
-fn free_address() -> std::net::SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+/// A listener at a free port and a client of it. Somebody else may take the port in between; then the next one.
+async fn served(host: &Host) -> (Client, JoinHandle<Result<(), ListenError>>) {
+    loop {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (server, url) = (host.server.clone(), format!("ws://{address}"));
+        let listen: Listen = url.parse().unwrap();
+        let mut serving = tokio::spawn(async move { server.serve(listen, WsAuth::None).await });
+        tokio::select! {
+            client = connected(&url) => return (client, serving),
+            failed = &mut serving => assert!(failed.unwrap().is_err(), "it cannot end by itself"),
+        }
+    }
 }
 
 /// The listener may not be there yet.

@@ -1,8 +1,12 @@
-use std::sync::{Arc, Mutex};
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+};
 
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
+use crate::exec::Palette;
 
 /// What was written, for the test to look at.
 #[derive(Clone, Default)]
@@ -26,7 +30,8 @@ impl Paper {
 
 fn told(events: &[(&str, Value)]) -> String {
     let err = Paper::default();
-    let mut human = Human::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
+    let screen = Screen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
+    let mut human = Human::on(screen);
     for (method, params) in events {
         let mut params = params.clone();
         (params["threadId"], params["turnId"]) = ("t".into(), "u".into());
@@ -34,7 +39,7 @@ fn told(events: &[(&str, Value)]) -> String {
         assert!(!matches!(event, ServerNotification::Unknown(_)), "{method}: {params}");
         human.event(&event).unwrap();
     }
-    human.close().unwrap();
+    human.screen.close().unwrap();
     err.text()
 }
 
@@ -61,6 +66,21 @@ fn commands_are_shown_with_their_output_and_end() {
         ("item/completed", command("declined", Value::Null, Value::Null)),
     ]);
     assert_eq!(shown, "$ make test\nall\n  exit 0, 1.2 s\n  declined\n", "also without deltas");
+}
+
+#[test]
+fn a_command_that_begins_in_the_middle_of_a_sentence_is_shown_after_it() {
+    let delta = |text: &str| json!({ "itemId": "m", "delta": text });
+    let mut started = command("inProgress", Value::Null, Value::Null);
+    started["item"]["command"] = "/bin/bash -lc 'make test'".into();
+    let shown = told(&[
+        ("item/agentMessage/delta", delta("I ")),
+        ("item/started", started),
+        ("item/agentMessage/delta", delta("run it.")),
+        ("item/completed", json!({ "item": { "type": "agentMessage", "id": "m", "text": "I run it." } })),
+        ("item/completed", command("completed", Value::Null, json!(0))),
+    ]);
+    assert_eq!(shown, "I run it.\n$ make test\n  exit 0, 1.2 s\n");
 }
 
 #[test]

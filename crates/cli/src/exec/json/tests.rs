@@ -2,9 +2,17 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
 
+fn thread() -> Thread {
+    serde_json::from_value(json!({
+        "id": "t", "preview": "", "ephemeral": false, "modelProvider": "", "createdAt": 0, "updatedAt": 0,
+        "status": { "type": "idle" }, "cwd": "/", "cliVersion": "", "source": "exec", "turns": [],
+    }))
+    .unwrap()
+}
+
 fn lines(events: &[(&str, Value)]) -> Vec<Value> {
     let mut json = Json::new(Vec::new());
-    json.begun(&"t".into()).unwrap();
+    json.begun(&thread()).unwrap();
     for (method, params) in events {
         let event = ServerNotification::decode(method, Some(&to_raw_value(params).unwrap()));
         assert!(!matches!(event, ServerNotification::Unknown(_)), "{method}: {params}");
@@ -102,7 +110,7 @@ fn errors_that_end_nothing_are_items() {
 #[test]
 fn lines_begin_with_their_type() {
     let mut json = Json::new(Vec::new());
-    json.begun(&"t".into()).unwrap();
+    json.begun(&thread()).unwrap();
     json.warn("careful").unwrap();
     let text = String::from_utf8(json.out).unwrap();
     let expected = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n\
