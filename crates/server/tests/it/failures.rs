@@ -1,6 +1,9 @@
 //! Whatever fails, a turn ends once, with an error that says what happened; and the next one works.
 
-use codicil_protocol::{CodexErrorInfo, ErrorReported, ThreadStartParams, TurnCompleted, TurnStatus};
+use codicil_protocol::{
+    CodexErrorInfo, ErrorReported, Thread, ThreadStart, ThreadStartParams, TurnCompleted, TurnStart,
+    TurnStarted, TurnStatus,
+};
 use codicil_testkit::{App, Reply, Script};
 use serde_json::json;
 
@@ -105,5 +108,60 @@ async fn a_broken_stream_is_asked_for_again_and_clients_are_told() {
     assert!(error.will_retry);
     assert_eq!(error.error.message, "Reconnecting... 1/2");
     assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    app.rest().await;
+}
+
+/// Every write to the thread's file fails from now on.
+fn break_disk_of(thread: &Thread) {
+    let path = thread.path.as_deref().unwrap();
+    std::fs::remove_file(path).unwrap();
+    std::fs::create_dir(path).unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_refuses_a_turn_and_leaves_other_threads_alone() {
+    let mut app = App::start(Script::new().say("Hello")).await;
+    let (broken, other) = (app.start_thread().await, app.start_thread().await);
+    break_disk_of(&broken);
+
+    let params = json!({ "threadId": broken.id, "input": [{ "type": "text", "text": "Hi" }] });
+    let error = app.try_call::<TurnStart>(serde_json::from_value(params).unwrap()).await.unwrap_err();
+    assert_eq!(error.code, -32603);
+    assert!(error.message.contains("Is a directory"), "{}", error.message);
+
+    assert_eq!(app.run_turn(&other, "Hi").await.status, TurnStatus::Completed);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_disk_that_breaks_ends_the_turn_with_its_error() {
+    let mut app = App::start(Script::new().gate("broken").say("Hello")).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "Hi").await;
+    app.until::<TurnStarted>().await;
+    break_disk_of(&thread);
+    app.model().release("broken");
+
+    let ended = app.until_where::<TurnCompleted>(|ended| ended.turn.id == turn.id).await.turn;
+    assert_eq!(ended.status, TurnStatus::Failed);
+    let error = ended.error.unwrap().message;
+    assert!(error.contains("Is a directory"), "{error}");
+    app.rest().await;
+}
+
+/// What a home looks like that cannot be written, also to root.
+#[tokio::test]
+async fn a_home_that_cannot_be_written_refuses_threads_and_serves_the_rest() {
+    let mut app = App::start(Script::new()).await;
+    let sessions = app.home().join("sessions");
+    let _ = std::fs::remove_dir_all(&sessions);
+    std::fs::write(&sessions, "in the way").unwrap();
+
+    let error = app.try_call::<ThreadStart>(Default::default()).await.unwrap_err();
+    assert_eq!(error.code, -32603);
+    assert!(error.message.contains("sessions"), "it names the place: {}", error.message);
+
+    let params = serde_json::from_value(json!({ "ephemeral": true })).unwrap();
+    assert!(app.start_thread_with(params).await.ephemeral);
     app.rest().await;
 }
