@@ -14,11 +14,12 @@ impl ThreadActor {
         let rolled_back = self.roll_back(turns).await;
         match rolled_back {
             Ok(thread) => {
-                self.accept(reply, thread).await;
+                // Before the answer: a client that leaves after it has heard everything.
                 if self.state.usage.total.total_tokens > 0 {
                     // No turn has used this much; it is the history that has become shorter.
                     self.say_usage(&TurnId::from(uuid::Uuid::now_v7().to_string()));
                 }
+                self.accept(reply, thread).await;
             }
             Err(error) => answer(reply, Err(error)),
         }
