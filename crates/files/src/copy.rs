@@ -5,17 +5,16 @@
 //! directory is an error, and what was copied by then stays.
 
 use std::{
-    fs::{self, File, FileType, OpenOptions},
-    io,
+    fs::{self, File, FileType, Metadata, OpenOptions},
+    io::{self, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
-use crate::{
-    FileError,
-    path::normal,
-    read::{check_regular, open_regular},
-};
+use crate::{FileError, path::normal, read::check_regular};
+
+/// The longest file that is copied through memory.
+const SMALL_BYTES: u64 = 64 << 10;
 
 /// What may be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,30 +86,59 @@ fn copy_entry(kind: FileType, from: &Path, to: &Path, special: Special) -> Resul
 
 /// Contents and mode. A file that is copied onto itself stays as it is.
 fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
-    let mut source = open_regular(from)?;
+    let mut source = open_checked(from, OpenOptions::new().read(true))?;
     let found = source.metadata()?;
-    let mut target = open_target(to, found.permissions().mode())?;
-    let existing = target.metadata()?;
-    if (existing.dev(), existing.ino()) == (found.dev(), found.ino()) {
-        return Ok(());
-    }
-    target.set_len(0)?;
-    io::copy(&mut source, &mut target)?;
+    let mode = found.permissions().mode();
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    let mut target = match options.open(to) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match open_existing(to, &found)? {
+            Some(target) => target,
+            None => return Ok(()),
+        },
+        target => target?,
+    };
+    copy_contents(&mut source, &mut target, found.len())?;
     // Not only when it was made: what is overwritten takes the mode of the source as well.
-    target.set_permissions(found.permissions())?;
-    Ok(())
+    Ok(target.set_permissions(found.permissions())?)
 }
 
-/// Not emptied yet: it might be the source itself, under another name.
-fn open_target(path: &Path, mode: u32) -> Result<File, FileError> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+/// An emptied file at the destination; `None` when that is the source itself, under whatever name.
+fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError> {
+    // Before opening too: with some devices that alone has an effect.
+    if fs::metadata(to).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Err(FileError::NothingToCopy);
     }
+    // A link that leads nowhere is there, and yet its file has to be made.
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(mode).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(path)?;
+    let options = options.write(true).create(true).truncate(false).mode(source.permissions().mode());
+    let target = open_checked(to, options)?;
+    let existing = target.metadata()?;
+    if (existing.dev(), existing.ino()) == (source.dev(), source.ino()) {
+        return Ok(None);
+    }
+    // Some file systems write a file to disk at once when it was emptied before.
+    if existing.len() > 0 {
+        target.set_len(0)?;
+    }
+    Ok(Some(target))
+}
+
+/// Opens without waiting, and only a regular file.
+fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, FileError> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// For a small file, asking the system to do it takes longer than doing it.
+fn copy_contents(source: &mut File, target: &mut File, length: u64) -> io::Result<()> {
+    if length <= SMALL_BYTES {
+        let mut contents = Vec::with_capacity(length as usize + 1);
+        source.read_to_end(&mut contents)?;
+        return target.write_all(&contents);
+    }
+    io::copy(source, target).map(drop)
 }
 
 /// Whether a destination is a directory or lies in it, links followed.

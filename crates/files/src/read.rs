@@ -27,7 +27,8 @@ pub fn read_base64(path: &Path, limit: u64, text: &mut String) -> Result<(), Fil
     if length > limit {
         return Err(FileError::TooLarge { limit });
     }
-    text.reserve(length.div_ceil(3) as usize * 4);
+    // And a little for what the caller puts behind it.
+    text.reserve(length.div_ceil(3) as usize * 4 + 16);
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     let mut total = 0;
     loop {

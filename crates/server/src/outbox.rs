@@ -108,9 +108,10 @@ impl Outbox {
         }
     }
 
-    /// Whether the client reads too slowly for its requests to be served.
+    /// Whether the client reads too slowly for its requests to be served. What the writer holds does not
+    /// count: the client may have read it and asked for more before the writer comes back.
     pub fn is_busy(&self) -> bool {
-        self.lock().total() > BUSY_BYTES
+        self.lock().bytes > BUSY_BYTES
     }
 
     /// Returns once the client has read enough for it to be read from.

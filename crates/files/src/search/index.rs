@@ -1,4 +1,4 @@
-//! The paths a session has found, packed tightly: some 60 bytes each.
+//! The paths that a walk has found, packed tightly: some 60 bytes each.
 
 use std::sync::{
     Arc, RwLock,
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::{
     MAX_INDEX_BYTES,
     matching::letters,
-    walk::{Kind, Visitor},
+    walk::{Found, Kind, Visitor},
 };
 
 /// Paths of the first chunk of a thread. It is small, so that there is something to show soon; each one
@@ -21,14 +21,16 @@ const MAX_CHUNK: usize = 4096;
 /// What one entry takes beside its path.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// All paths of a session. It grows while the walk goes on and never shrinks.
+/// All paths of a walk. It grows while the walk goes on and never shrinks.
 #[derive(Debug)]
 pub(super) struct Index {
     chunks: RwLock<Vec<Arc<Chunk>>>,
     complete: AtomicBool,
+    /// Something that could have been found is missing.
+    lacking: AtomicBool,
     /// Woken when there is more, and when that was all.
     pub grown: Notify,
-    /// Bytes of this index, which are also part of what all sessions hold.
+    /// Bytes of this index, which are also part of what all of them hold.
     bytes: AtomicUsize,
     held: Arc<AtomicUsize>,
 }
@@ -47,6 +49,7 @@ struct Entry {
     /// Where the path ends; it begins where the one before it ends.
     end: u32,
     kind: Kind,
+    is_link: bool,
 }
 
 impl Index {
@@ -54,6 +57,7 @@ impl Index {
         Self {
             chunks: RwLock::default(),
             complete: AtomicBool::new(false),
+            lacking: AtomicBool::new(false),
             grown: Notify::new(),
             bytes: AtomicUsize::new(0),
             held,
@@ -65,6 +69,15 @@ impl Index {
         // In this order: what is added before the end has been seen must not be missed.
         let complete = self.complete.load(Ordering::Acquire);
         (self.chunks.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone(), complete)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the walk is over and has seen everything.
+    pub fn is_whole(&self) -> bool {
+        self.complete.load(Ordering::Acquire) && !self.lacking.load(Ordering::Relaxed)
     }
 
     /// Says that the walk is over.
@@ -100,18 +113,26 @@ impl Chunk {
     }
 
     /// A path and what it is, if it contains these letters.
-    pub fn get(&self, at: u32, wanted: u64) -> Option<(&str, Kind)> {
+    pub fn get(&self, at: u32, wanted: u64) -> Option<Found<'_>> {
         let entry = self.entries.get(at as usize).filter(|entry| entry.letters & wanted == wanted)?;
         let start = match at.checked_sub(1) {
             Some(before) => self.entries.get(before as usize)?.end,
             None => 0,
         };
-        Some((self.text.get(start as usize..entry.end as usize)?, entry.kind))
+        let path = self.text.get(start as usize..entry.end as usize)?;
+        Some(Found { path, kind: entry.kind, is_link: entry.is_link })
     }
 
-    fn push(&mut self, path: &str, kind: Kind) {
+    /// The directories and links, on which it depends what else is found.
+    pub fn landmarks(&self) -> impl Iterator<Item = Found<'_>> {
+        let all = (0..self.len()).filter_map(|at| self.get(at, 0));
+        all.filter(|found| found.kind == Kind::Directory || found.is_link)
+    }
+
+    fn push(&mut self, found: Found<'_>) {
+        let Found { path, kind, is_link } = found;
         self.text.push_str(path);
-        self.entries.push(Entry { letters: letters(path), end: self.text.len() as u32, kind });
+        self.entries.push(Entry { letters: letters(path), end: self.text.len() as u32, kind, is_link });
     }
 }
 
@@ -133,18 +154,23 @@ impl<'i> Filling<'i> {
         full.text.shrink_to_fit();
         let has_room = self.index.add(full);
         if !has_room {
-            tracing::warn!("a search session has no room for more files and looks no further");
+            self.missed();
+            tracing::warn!("a search has no room for more files and looks no further");
         }
         has_room
     }
 }
 
 impl Visitor for Filling<'_> {
-    fn visit(&mut self, root: u32, path: &str, kind: Kind) -> bool {
+    fn visit(&mut self, root: u32, found: Found<'_>) -> bool {
         // A visitor never sees another root.
         self.chunk.root = root;
-        self.chunk.push(path, kind);
+        self.chunk.push(found);
         self.chunk.entries.len() < self.size || self.hand_over()
+    }
+
+    fn missed(&mut self) {
+        self.index.lacking.store(true, Ordering::Relaxed);
     }
 }
 

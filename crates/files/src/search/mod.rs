@@ -1,12 +1,13 @@
 //! Finding files by a few letters of their path.
 //!
-//! A [search](Searches::find) walks the directories once and matches on the way. A [`Session`] walks once,
-//! keeps the paths, and matches them against every query of its life; it tells what it has found while it
-//! still walks. Directories are walked as git sees them: ignored files are left out, hidden ones are not,
-//! links are followed.
+//! A [search](Searches::find) walks the directories and matches what it found. A [`Session`] walks once, keeps
+//! the paths, and matches them against every query of its life; it tells what it has found while it still
+//! walks. Directories are walked as git sees them: ignored files are left out, hidden ones are not, links are
+//! followed. A walk is remembered for the searches that follow, and used as long as nothing has changed.
 
 mod index;
 mod matching;
+mod memory;
 mod once;
 mod pass;
 mod roots;
@@ -15,15 +16,21 @@ mod walk;
 
 use std::{
     num::NonZero,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
     thread,
+    time::SystemTime,
 };
 
 use codicil_protocol::FuzzyFileSearchResult;
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::once::search;
+use self::{
+    index::{Filling, Index},
+    memory::Memory,
+    once::search,
+    walk::walk,
+};
 pub use self::{
     roots::Roots,
     session::{Session, SessionNews},
@@ -38,20 +45,28 @@ const MAX_WALKS: usize = 4;
 /// Threads of one walk or of one pass over a session's paths. Disks gain little from more.
 const MAX_THREADS: usize = 8;
 
-/// What all sessions together may hold in memory. A session that finds no room stops looking for more.
+/// What all searches together may hold in memory. One that finds no room stops looking for more.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
 /// Searches of all clients, and what they share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Searches {
-    walks: Arc<Semaphore>,
-    /// Bytes that sessions hold.
-    held: Arc<AtomicUsize>,
+    walks: Arc<Walks>,
+    forgetting: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl Default for Searches {
+/// What walks share.
+#[derive(Debug)]
+struct Walks {
+    permits: Arc<Semaphore>,
+    /// Bytes that indexes hold.
+    held: Arc<AtomicUsize>,
+    memory: Memory,
+}
+
+impl Default for Walks {
     fn default() -> Self {
-        Self { walks: Arc::new(Semaphore::new(MAX_WALKS)), held: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(MAX_WALKS)), held: Arc::default(), memory: Memory::default() }
     }
 }
 
@@ -65,24 +80,68 @@ impl Searches {
         query: String,
         cancelled: CancellationToken,
     ) -> Vec<FuzzyFileSearchResult> {
-        let cancel_with_us = cancelled.clone().drop_guard();
-        let (walks, threads) = (self.walks.clone(), threads());
+        let _cancel_with_us = cancelled.clone().drop_guard();
         let permit = tokio::select! {
-            permit = walks.acquire_owned() => permit,
+            permit = self.walks.permits.clone().acquire_owned() => permit,
             () = cancelled.cancelled() => return Vec::new(),
         };
-        let work = tokio::task::spawn_blocking(move || {
+        let (answer, found) = oneshot::channel();
+        let walks = self.walks.clone();
+        // Ends by itself: soon when it is cancelled, else once it has answered and taken a note of the walk.
+        tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            search(&roots, &query, threads, &cancelled)
+            search(&walks, &roots, query, &cancelled, |files| drop(answer.send(files)));
         });
-        let found = work.await.unwrap_or_default();
-        drop(cancel_with_us);
+        let found = found.await.unwrap_or_default();
+        self.forget_in_time();
         found
     }
 
     /// Opens a session. It begins to walk at once, with an empty query; `tell` must not wait.
     pub fn open(&self, roots: Roots, tell: impl Fn(SessionNews) + Send + 'static) -> Session {
-        Session::start(self, roots, Box::new(tell))
+        self.forget_in_time();
+        Session::start(self.walks.clone(), roots, Box::new(tell))
+    }
+
+    /// Sees to it that a walk is not remembered for ever.
+    fn forget_in_time(&self) {
+        let mut forgetting = self.forgetting.lock().unwrap_or_else(PoisonError::into_inner);
+        if forgetting.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let walks = self.walks.clone();
+        let task = tokio::spawn(async move {
+            // A walk may still be going on.
+            let mut wait = memory::TIME;
+            loop {
+                tokio::time::sleep(wait).await;
+                match walks.memory.forget_unused() {
+                    Some(left) => wait = left,
+                    None => return,
+                }
+            }
+        });
+        *forgetting = Some(AbortOnDropHandle::new(task));
+    }
+}
+
+impl Walks {
+    fn new_index(&self) -> Index {
+        Index::new(self.held.clone())
+    }
+
+    /// Walks the roots, and tells when it began.
+    fn fill(
+        &self,
+        index: &Index,
+        roots: &Roots,
+        threads: usize,
+        cancelled: &CancellationToken,
+    ) -> SystemTime {
+        let began = SystemTime::now();
+        walk(roots, threads, cancelled, || Filling::new(index));
+        index.finish();
+        began
     }
 }
 

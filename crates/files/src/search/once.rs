@@ -1,59 +1,49 @@
-//! One search: paths are matched as they are found, and only the best are kept.
+//! One search, from a walk of its own or one that is remembered.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use codicil_protocol::FuzzyFileSearchResult;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    matching::{Best, Query, Scorer},
+    Walks,
+    matching::{Query, Scorer},
+    pass::Pass,
     roots::Roots,
-    walk::{Kind, Visitor, walk},
+    threads,
 };
 
+/// The best matches, handed to `answer` before the walk is remembered.
 pub(super) fn search(
+    walks: &Walks,
     roots: &Roots,
-    query: &str,
-    threads: usize,
+    query: String,
     cancelled: &CancellationToken,
-) -> Vec<FuzzyFileSearchResult> {
-    let query = Query::new(query.to_owned());
+    answer: impl FnOnce(Vec<FuzzyFileSearchResult>),
+) {
+    let query = Query::new(query);
     if query.is_empty() {
-        return Vec::new();
+        return answer(Vec::new());
     }
-    let best = Mutex::default();
-    walk(roots, threads, cancelled, || Matching {
-        query: &query,
-        scorer: Scorer::default(),
-        found: Best::default(),
-        best: &best,
-    });
-    if cancelled.is_cancelled() {
-        return Vec::new();
-    }
-    let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
-    best.results(&query, roots, &mut Scorer::default())
-}
-
-struct Matching<'s> {
-    query: &'s Query,
-    scorer: Scorer,
-    found: Best,
-    best: &'s Mutex<Best>,
-}
-
-impl Visitor for Matching<'_> {
-    fn visit(&mut self, root: u32, path: &str, kind: Kind) -> bool {
-        if let Some(score) = self.scorer.score(self.query, path) {
-            self.found.offer(score, path, root, kind);
+    let threads = threads();
+    let (index, began) = match walks.memory.recall(roots, threads) {
+        Some(index) => (index, None),
+        None => {
+            let index = Arc::new(walks.new_index());
+            let began = walks.fill(&index, roots, threads, cancelled);
+            (index, Some(began))
         }
-        true
+    };
+    let mut scorers = Vec::from_iter((0..threads).map(|_| Scorer::default()));
+    let mut pass = Pass::new(query, None);
+    let stopped = || cancelled.is_cancelled();
+    if !pass.advance(&index.chunks().0, &mut scorers, &stopped) || cancelled.is_cancelled() {
+        return answer(Vec::new());
     }
-}
-
-impl Drop for Matching<'_> {
-    fn drop(&mut self) {
-        let found = std::mem::take(&mut self.found);
-        self.best.lock().unwrap_or_else(PoisonError::into_inner).merge(found);
+    // Before the answer: the next search may come right after it.
+    let expected = began.map(|began| (began, walks.memory.expect(roots)));
+    answer(pass.best.results(&pass.query, roots, &mut Scorer::default()));
+    if let Some((began, expected)) = expected {
+        expected.keep(&index, began, threads);
     }
 }

@@ -1,4 +1,4 @@
-//! One query against the paths of a session, as far as they are known.
+//! One query against the paths of a walk, as far as they are known.
 
 use std::{
     sync::{
@@ -127,9 +127,9 @@ impl Work<'_> {
     ) -> Vec<u32> {
         let mut hits = Vec::new();
         for at in entries {
-            let Some((path, kind)) = chunk.get(at, self.letters) else { continue };
-            if let Some(score) = scorer.score(self.query, path) {
-                best.offer(score, path, chunk.root, kind);
+            let Some(found) = chunk.get(at, self.letters) else { continue };
+            if let Some(score) = scorer.score(self.query, found.path) {
+                best.offer(score, found.path, chunk.root, found.kind);
                 hits.push(at);
             }
         }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::normal;
 
 /// The directories of a search, each once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots(Vec<Root>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     /// As the client wrote it, and as results name it.
     pub shown: String,
@@ -41,6 +41,10 @@ impl Roots {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Root)> {
         (0..).zip(&self.0)
+    }
+
+    pub(crate) fn path(&self, number: u32) -> Option<&Path> {
+        self.0.get(number as usize).map(|root| root.path.as_path())
     }
 
     pub(crate) fn shown(&self, number: u32) -> &str {

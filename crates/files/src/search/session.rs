@@ -8,7 +8,7 @@ use std::{
 
 use codicil_protocol::FuzzyFileSearchResult;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::watch,
     task::{JoinSet, spawn_blocking},
     time::{Instant, sleep_until},
 };
@@ -18,13 +18,12 @@ use tokio_util::{
 };
 
 use super::{
-    Searches,
-    index::{Filling, Index},
+    Walks,
+    index::Index,
     matching::{Query, Scorer},
     pass::Pass,
     roots::Roots,
     threads,
-    walk::walk,
 };
 
 /// The least time between two looks at what the walk has found.
@@ -53,20 +52,16 @@ pub struct Session {
 type Tell = Box<dyn Fn(SessionNews) + Send>;
 
 impl Session {
-    pub(super) fn start(searches: &Searches, roots: Roots, tell: Tell) -> Self {
+    pub(super) fn start(walks: Arc<Walks>, roots: Roots, tell: Tell) -> Self {
         let (queries, latest) = watch::channel((0, String::new()));
-        let stop = CancellationToken::new();
-        let index = Arc::new(Index::new(searches.held.clone()));
-        let threads = threads();
-        let walking = fill(index.clone(), roots.clone(), threads, searches.walks.clone(), stop.clone());
-        let scorers = Vec::from_iter((0..threads).map(|_| Scorer::default()));
+        let (stop, tell) = (CancellationToken::new(), Arc::new(Mutex::new(Some(tell))));
+        let scorers = Vec::from_iter((0..threads()).map(|_| Scorer::default()));
         let desk = Desk { pass: Pass::new(Query::new(String::new()), None), scorers };
-        let tell = Arc::new(Mutex::new(Some(tell)));
-        let actor = Actor { latest, index, roots, tell: tell.clone(), desk: Some(desk), sent: None };
+        let (stopped, told) = (stop.clone(), tell.clone());
         let actor = tokio::spawn(async move {
             let mut tasks = JoinSet::new();
-            tasks.spawn(walking);
-            actor.run().await;
+            let index = index(walks, &roots, stopped, &mut tasks).await;
+            Actor { latest, index, roots, tell: told, desk: Some(desk), sent: None }.run().await;
         });
         Self { queries, tell, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
     }
@@ -93,23 +88,38 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Walks the roots when it is this session's turn.
-async fn fill(
-    index: Arc<Index>,
-    roots: Roots,
-    threads: usize,
-    walks: Arc<Semaphore>,
+/// What is below the roots: known already, or being found out from now on.
+async fn index(
+    walks: Arc<Walks>,
+    roots: &Roots,
     stop: CancellationToken,
-) {
-    let permit = walks.acquire_owned().await;
+    tasks: &mut JoinSet<()>,
+) -> Arc<Index> {
+    let (recalling, wanted) = (walks.clone(), roots.clone());
+    let known = spawn_blocking(move || recalling.memory.recall(&wanted, threads())).await;
+    if let Ok(Some(known)) = known {
+        return known;
+    }
+    let index = Arc::new(walks.new_index());
+    tasks.spawn(fill(walks, index.clone(), roots.clone(), stop));
+    index
+}
+
+/// Walks the roots when it is this session's turn.
+async fn fill(walks: Arc<Walks>, index: Arc<Index>, roots: Roots, stop: CancellationToken) {
+    let permit = walks.permits.clone().acquire_owned().await;
     let filled = index.clone();
     let walking = spawn_blocking(move || {
         let _permit = permit;
-        walk(&roots, threads, &stop, || Filling::new(&filled));
+        let began = walks.fill(&filled, &roots, threads(), &stop);
+        if !stop.is_cancelled() {
+            walks.memory.expect(&roots).keep(&filled, began, threads());
+        }
     });
     // Even a walk that panicked is over.
-    let _ = walking.await;
-    index.finish();
+    if walking.await.is_err() {
+        index.finish();
+    }
 }
 
 /// Answers the latest query, again and again while the walk goes on.

@@ -1,6 +1,6 @@
 //! Walking directories, on several threads.
 
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::{io::ErrorKind, os::unix::ffi::OsStrExt, path::Path};
 
 use codicil_protocol::FuzzyFileSearchMatchType;
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -14,7 +14,18 @@ const CHECK_EVERY: usize = 64;
 /// One thread's eyes. What it has gathered it must hand over when it is dropped.
 pub(super) trait Visitor: Send {
     /// False to end the walk.
-    fn visit(&mut self, root: u32, path: &str, kind: Kind) -> bool;
+    fn visit(&mut self, root: u32, found: Found<'_>) -> bool;
+
+    /// Something could not be looked at; another walk might find more.
+    fn missed(&mut self);
+}
+
+/// Something below a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found<'e> {
+    pub path: &'e str,
+    pub kind: Kind,
+    pub is_link: bool,
 }
 
 /// What was found at a path, links followed.
@@ -54,14 +65,28 @@ pub(super) fn walk<V: Visitor>(
                     return WalkState::Quit;
                 }
                 // What cannot be read, and links that lead nowhere or in circles, are not there to be found.
-                let Ok(entry) = entry else { return WalkState::Continue };
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        if may_pass(&error) {
+                            visitor.missed();
+                        }
+                        return WalkState::Continue;
+                    }
+                };
                 match relative(&entry, prefix) {
-                    Some((path, kind)) if !visitor.visit(number, path, kind) => WalkState::Quit,
+                    Some(found) if !visitor.visit(number, found) => WalkState::Quit,
                     _ => WalkState::Continue,
                 }
             })
         });
     }
+}
+
+/// Whether an error need not be there the next time although nothing that was read has changed: there was no
+/// descriptor left, or a link leads nowhere yet.
+fn may_pass(error: &ignore::Error) -> bool {
+    error.io_error().is_some_and(|error| error.kind() != ErrorKind::PermissionDenied)
 }
 
 fn builder(root: &Root, threads: usize) -> WalkBuilder {
@@ -81,9 +106,10 @@ fn prefix(root: &Path) -> usize {
 }
 
 /// `None` for the root itself, and for a name that is not text: it could not be written down.
-fn relative(entry: &DirEntry, prefix: usize) -> Option<(&str, Kind)> {
+fn relative(entry: &DirEntry, prefix: usize) -> Option<Found<'_>> {
     let path = entry.path().as_os_str().as_bytes().get(prefix..)?;
     let path = str::from_utf8(path).ok().filter(|path| !path.is_empty())?;
     let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-    Some((path, if is_directory { Kind::Directory } else { Kind::File }))
+    let kind = if is_directory { Kind::Directory } else { Kind::File };
+    Some(Found { path, kind, is_link: entry.path_is_symlink() })
 }

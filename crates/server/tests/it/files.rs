@@ -126,6 +126,17 @@ async fn several_large_files_are_read_at_once_and_the_client_stays() {
     assert_eq!((error.code, error.message.as_str()), (-32600, expected));
 }
 
+/// A client that has read all of an answer is not too slow, whatever the server's writer still holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_large_file_after_another_is_never_refused() {
+    let mut app = App::builder().start().await;
+    let file = app.workspace().join("large");
+    fs::write(&file, vec![7; 2 << 20]).unwrap();
+    for _ in 0..50 {
+        app.call::<FsReadFile>(FsReadFileParams { path: path(&file) }).await;
+    }
+}
+
 async fn watch(client: &mut Client, watched: impl AsRef<Path>) -> String {
     client.call::<FsWatch>(FsWatchParams { path: path(watched) }).await.watch_id
 }
