@@ -8,7 +8,7 @@ use codicil_protocol::{
     ThreadRealtimeItemAddedNotification, ThreadRealtimeOutputAudioDelta,
     ThreadRealtimeOutputAudioDeltaNotification, ThreadRealtimeStartParams, ThreadRealtimeStarted,
     ThreadRealtimeStartedNotification, ThreadRealtimeTranscriptUpdated,
-    ThreadRealtimeTranscriptUpdatedNotification, TurnId, TurnStartParams, UserInput,
+    ThreadRealtimeTranscriptUpdatedNotification, TurnId, UserInput,
 };
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use super::{
     settings::VoiceSettings,
     transcript::Transcript,
 };
-use crate::thread::Origin;
+use crate::{settings::plain_turn, thread::Origin};
 
 /// How long a provider may take to take a message, and to say goodbye.
 const SEND_TIME: Duration = Duration::from_secs(10);
@@ -224,32 +224,18 @@ impl Session {
         let asked = Some(handoff.input_transcript).filter(|text| !text.is_empty());
         let Some(text) = self.transcript.take_text().or(asked) else { return };
         let input = vec![UserInput::Text { text, text_elements: Vec::new() }];
-        match self.voice.thread.start_turn(self.turn(input), self.origin.clone()).await {
+        match self
+            .voice
+            .thread
+            .start_turn(plain_turn(self.voice.thread.id().clone(), input), self.origin.clone())
+            .await
+        {
             // What the thread says of the turn need not wait for anybody.
             Ok(announced) => {
                 let turn = announced.answer.id;
                 self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: Answer::First });
             }
             Err(error) => self.say_error(format!("the agent could not take over: {error}")),
-        }
-    }
-
-    /// A turn with the settings that the thread has.
-    fn turn(&self, input: Vec<UserInput>) -> TurnStartParams {
-        TurnStartParams {
-            thread_id: self.voice.thread.id().clone(),
-            input,
-            cwd: None,
-            approval_policy: None,
-            approvals_reviewer: None,
-            sandbox_policy: None,
-            model: None,
-            service_tier: codicil_protocol::Patch::Missing,
-            effort: None,
-            summary: None,
-            personality: None,
-            output_schema: None,
-            collaboration_mode: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What an agent is told: a text, or parts of several kinds.
 
-use codicil_protocol::{ThreadId, TurnStartParams, UserInput};
+use codicil_protocol::UserInput;
 use serde::Deserialize;
 
 use super::error::AgentError;
@@ -74,25 +74,6 @@ pub(super) fn preview(input: &[UserInput]) -> String {
         UserInput::Unrecognized(_) => "[unknown]".to_owned(),
     });
     parts.collect::<Vec<_>>().join("\n")
-}
-
-/// A turn with this input, and everything else as the thread has it.
-pub(super) fn turn(thread_id: ThreadId, input: Vec<UserInput>) -> TurnStartParams {
-    TurnStartParams {
-        thread_id,
-        input,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox_policy: None,
-        model: None,
-        service_tier: codicil_protocol::Patch::Missing,
-        effort: None,
-        summary: None,
-        personality: None,
-        output_schema: None,
-        collaboration_mode: None,
-    }
 }
 
 #[cfg(test)]
