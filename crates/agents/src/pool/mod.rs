@@ -1,0 +1,1 @@
+//! Many agents on few servers: shared or own servers, warm threads, windows and their forks.

@@ -1,0 +1,1 @@
+//! `evaluate` through its public API.

@@ -1,0 +1,7 @@
+//! The public API of the agent layer against real servers.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod evaluate;
+mod pool;
+mod workspace;

@@ -1,0 +1,1 @@
+//! `pool` through its public API.

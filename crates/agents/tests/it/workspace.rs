@@ -1,0 +1,1 @@
+//! `workspace` through its public API.
