@@ -1,0 +1,106 @@
+//! What was stored: lists, searches, and a long thread that is taken up again.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    meter::median,
+    server::{Bench, Spec},
+    table::{Number, Target},
+    wire::{Wire, text},
+};
+
+/// 10,000 threads, made as copies of one that the server wrote itself.
+pub async fn history(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+    let count = bench.size(10_000);
+    let home = bench.home()?;
+    let (server, mut wire) = bench.start_in(spec, &home).await?;
+    let thread = wire.start_thread(&bench.workspace()?).await?;
+    wire.turn(&text(&thread, "id"), "needle-00000 please").await?;
+    server.end(wire).await?;
+    multiply(&home, &thread, count)?;
+
+    let (_server, mut wire) = bench.start_in(spec, &home).await?;
+    // Some servers index what they find only when they have work.
+    let other = text(&wire.start_thread(&bench.workspace()?).await?, "id");
+    wire.turn(&other, "index please").await?;
+    let needle = json!({ "limit": 25, "searchTerm": format!("needle-{:05}", count / 2) });
+    until_found(&mut wire, &needle).await?;
+    let page = timed(&mut wire, "thread/list", json!({ "limit": 25 }), 20).await?;
+    let search = timed(&mut wire, "thread/list", needle, 10).await?;
+    Ok(vec![
+        Number::new("`thread/list` page, 10,000 threads", "ms", Target::Part(1.0 / 30.0), page),
+        Number::new("`thread/list` search", "ms", Target::Part(1.0 / 10.0), search),
+    ])
+}
+
+pub async fn resume(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+    let turns = bench.size(2_000);
+    let home = bench.home()?;
+    let (server, mut wire) = bench.start_in(spec, &home).await?;
+    let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
+    for _ in 0..turns {
+        wire.turn(&thread, "hello").await?;
+    }
+    server.end(wire).await?;
+
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let (_server, mut wire) = bench.start_in(spec, &home).await?;
+        let began = Instant::now();
+        let resumed = wire.call("thread/resume", json!({ "threadId": thread })).await?;
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+        let found = resumed["thread"]["turns"].as_array().map_or(0, Vec::len);
+        ensure!(found == turns, "{found} of {turns} turns came back");
+    }
+    Ok(vec![Number::new("resume of 2,000 turns", "ms", Target::Part(1.0 / 15.0), median(&mut times))])
+}
+
+/// Copies the file of a thread under new ids, and forgets the index.
+fn multiply(home: &Path, thread: &Value, count: usize) -> Result<()> {
+    let (id, path) = (text(thread, "id"), PathBuf::from(text(thread, "path")));
+    let body = fs::read_to_string(&path).context("the server does not say where it stores a thread")?;
+    let name = path.file_name().and_then(|name| name.to_str()).context("a file has a name")?;
+    for number in 1..count {
+        let new = Uuid::now_v7().to_string();
+        let body = body.replace(&id, &new).replace("needle-00000", &format!("needle-{number:05}"));
+        fs::write(path.with_file_name(name.replace(&id, &new)), body)?;
+    }
+    for entry in fs::read_dir(home)? {
+        let entry = entry?.path();
+        if entry.to_string_lossy().contains(".sqlite") || entry.to_string_lossy().contains(".db") {
+            fs::remove_file(entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a search gives exactly the one thread: then the index is complete.
+async fn until_found(wire: &mut Wire, needle: &Value) -> Result<()> {
+    let began = Instant::now();
+    while began.elapsed().as_secs() < 60 {
+        let page = wire.call("thread/list", needle.clone()).await?;
+        if page["data"].as_array().is_some_and(|data| data.len() == 1) {
+            return Ok(());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    anyhow::bail!("the search does not find the thread")
+}
+
+async fn timed(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        let began = Instant::now();
+        wire.call(method, params.clone()).await?;
+        all.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(median(&mut all))
+}

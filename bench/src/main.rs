@@ -1,0 +1,82 @@
+//! Measures app-servers side by side with the same work and the same model.
+//!
+//! Each case is run for every server in turn (A B A B …), so that a busy moment of the machine hits all of them;
+//! the table shows medians, and the ratio to the best of the other servers.
+
+// A member that a JSON value lacks reads as null; nothing here is indexed by number.
+#![allow(clippy::indexing_slicing)]
+
+mod cases;
+mod meter;
+mod model;
+mod server;
+mod table;
+mod wire;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use codicil_testkit::ModelServer;
+
+use crate::{
+    cases::CASES,
+    server::{Bench, Spec},
+    table::Table,
+};
+
+/// Measures app-servers side by side: the last server named is ours, the others are what it is compared with.
+#[derive(Parser)]
+struct Args {
+    /// A server, as NAME=PATH of its binary; it is started as `PATH app-server`.
+    #[arg(long = "server", value_name = "NAME=PATH", required = true)]
+    servers: Vec<Spec>,
+    /// Only the cases whose names begin with this (may be given several times).
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+    /// How often each case is run for each server.
+    #[arg(long, default_value_t = 3)]
+    repetitions: usize,
+    /// A tenth of the size: does it work at all?
+    #[arg(long)]
+    quick: bool,
+    /// Where homes and workspaces are made. On a real disk, else nothing is written that could be counted.
+    #[arg(long, default_value = "target")]
+    scratch: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let chosen: Vec<_> = CASES.iter().filter(|case| args.wants(case.name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        bail!("no such case; there are {}", names.join(", "));
+    }
+    let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&args.scratch);
+    let scratch =
+        scratch.with_context(|| format!("cannot make a directory in {}", args.scratch.display()))?;
+    let model = ModelServer::start(model::script()).await;
+    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick);
+
+    let mut table = Table::new(args.servers.iter().map(|spec| spec.name.clone()).collect());
+    for case in chosen {
+        for round in 1..=args.repetitions {
+            for (server, spec) in args.servers.iter().enumerate() {
+                eprintln!("{} of {}, {round} of {}", case.name, spec.name, args.repetitions);
+                match (case.run)(&bench, spec).await {
+                    Ok(numbers) => table.add(server, case, &numbers),
+                    Err(error) => eprintln!("{} of {} failed: {error:#}", case.name, spec.name),
+                }
+            }
+        }
+    }
+    print!("{table}");
+    Ok(())
+}
+
+impl Args {
+    fn wants(&self, name: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|case| name.starts_with(case.as_str()))
+    }
+}

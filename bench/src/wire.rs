@@ -1,0 +1,187 @@
+//! A connection to a server, as thin as can be: what is measured is the other end.
+
+use std::{borrow::Cow, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use futures_util::{SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    process::{ChildStdin, ChildStdout},
+    time::timeout,
+};
+use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
+
+/// How long a server may be silent.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Either way to reach a server.
+pub enum Wire {
+    Stdio { to: ChildStdin, from: BufReader<ChildStdout>, next_id: i64 },
+    WebSocket { stream: Box<WebSocketStream<TcpStream>>, next_id: i64 },
+}
+
+/// A message of the server; what is not looked at is not decoded.
+#[derive(Deserialize)]
+pub struct Incoming<'m> {
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    #[serde(borrow)]
+    pub method: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    params: Option<&'m RawValue>,
+    #[serde(borrow)]
+    result: Option<&'m RawValue>,
+    pub error: Option<Value>,
+}
+
+impl Incoming<'_> {
+    /// The number of the request that this answers.
+    pub fn answers(&self) -> Option<i64> {
+        if self.method.is_some() {
+            return None;
+        }
+        self.id?.get().parse().ok()
+    }
+
+    pub fn is(&self, method: &str) -> bool {
+        self.method.as_deref() == Some(method)
+    }
+
+    pub fn params(&self) -> Value {
+        parsed(self.params)
+    }
+
+    /// What the server answered, or its error.
+    pub fn result(&self) -> Result<Value> {
+        match &self.error {
+            Some(error) => bail!("the server answers {error}"),
+            None => Ok(parsed(self.result)),
+        }
+    }
+
+    /// Whether the request was refused for now.
+    pub fn is_overload(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| error["code"] == -32001)
+    }
+
+    /// Length of a member of the params that is a string without escapes.
+    pub fn text_len(&self, key: &str) -> usize {
+        let params = self.params.map_or("", RawValue::get);
+        let start = params.find(key).map(|at| at + key.len() + 3);
+        start.and_then(|at| params.get(at..)).and_then(|text| text.find('"')).unwrap_or(0)
+    }
+}
+
+fn parsed(raw: Option<&RawValue>) -> Value {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+impl Wire {
+    pub fn stdio(to: ChildStdin, from: ChildStdout) -> Self {
+        Self::Stdio { to, from: BufReader::with_capacity(1 << 18, from), next_id: 1 }
+    }
+
+    pub async fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let (stream, _) = client_async(format!("ws://127.0.0.1:{port}/"), stream).await?;
+        Ok(Self::WebSocket { stream: Box::new(stream), next_id: 1 })
+    }
+
+    pub async fn initialize(&mut self) -> Result<()> {
+        let client = json!({ "name": "bench", "title": "Bench", "version": "1.0.0" });
+        let params = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
+        self.call("initialize", params).await?;
+        self.write(json!({ "method": "initialized" }).to_string()).await
+    }
+
+    /// Sends a request and returns its number.
+    pub async fn post(&mut self, method: &str, params: Value) -> Result<i64> {
+        let (Self::Stdio { next_id, .. } | Self::WebSocket { next_id, .. }) = self;
+        let id = *next_id;
+        *next_id += 1;
+        self.write(json!({ "id": id, "method": method, "params": params }).to_string()).await?;
+        Ok(id)
+    }
+
+    /// Sends a request and waits for its answer; what comes in between is dropped.
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.post(method, params).await?;
+        let answer = self.until(|message| (message.answers() == Some(id)).then(|| message.result()));
+        answer.await?.with_context(|| method.to_owned())
+    }
+
+    pub async fn start_thread(&mut self, cwd: &str) -> Result<Value> {
+        Ok(self.call("thread/start", json!({ "cwd": cwd })).await?["thread"].take())
+    }
+
+    /// A whole turn, which must end well.
+    pub async fn turn(&mut self, thread: &str, prompt: &str) -> Result<()> {
+        let id = self.post("turn/start", turn(thread, prompt)).await?;
+        let end = self.until(|message| {
+            if message.answers() == Some(id) {
+                return message.result().err().map(Err);
+            }
+            let ended = message.is("turn/completed").then(|| message.params());
+            ended.filter(|params| params["threadId"] == thread).map(|params| completed(&params))
+        });
+        end.await?
+    }
+
+    /// Reads messages until one of them says enough.
+    pub async fn until<T>(&mut self, mut look: impl FnMut(&Incoming<'_>) -> Option<T>) -> Result<T> {
+        let mut line = Vec::new();
+        loop {
+            self.read(&mut line).await?;
+            let message =
+                serde_json::from_slice::<Incoming<'_>>(&line).context("the server writes no JSON")?;
+            if let Some(found) = look(&message) {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub async fn write(&mut self, message: String) -> Result<()> {
+        match self {
+            Self::Stdio { to, .. } => to.write_all((message + "\n").as_bytes()).await?,
+            Self::WebSocket { stream, .. } => stream.send(Message::text(message)).await?,
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self, line: &mut Vec<u8>) -> Result<()> {
+        line.clear();
+        match self {
+            Self::Stdio { from, .. } => {
+                let length = timeout(PATIENCE, from.read_until(b'\n', line)).await.context("silence")??;
+                anyhow::ensure!(length > 0, "the server has ended");
+            }
+            Self::WebSocket { stream, .. } => {
+                let message = timeout(PATIENCE, stream.next()).await.context("silence")?;
+                line.extend_from_slice(&message.context("the server has hung up")??.into_data());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Params of `turn/start`.
+pub fn turn(thread: &str, prompt: &str) -> Value {
+    json!({ "threadId": thread, "input": [{ "type": "text", "text": prompt }] })
+}
+
+/// Whether a `turn/completed` tells of success.
+pub fn completed(params: &Value) -> Result<()> {
+    let turn = &params["turn"];
+    if turn["status"] != "completed" {
+        bail!("the turn ended as {}: {}", turn["status"], turn["error"]);
+    }
+    Ok(())
+}
+
+/// The text of a member, or nothing.
+pub fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
