@@ -34,7 +34,8 @@ fn spoken(prompt: &str) -> Reply {
     let piece = "x".repeat(word(prompt, "bytes=").unwrap_or(20));
     let time = Duration::from_millis(word(prompt, "ms=").unwrap_or(0) as u64);
     let reply = Reply::new();
-    let reply = if time.is_zero() { reply } else { reply.pace(time / deltas.max(1) as u32) };
+    let reply =
+        if time.is_zero() { reply } else { reply.pace(time / deltas.saturating_sub(1).max(1) as u32) };
     reply.say_deltas(vec![piece; deltas])
 }
 

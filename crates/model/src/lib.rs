@@ -35,6 +35,7 @@ mod http;
 mod keys;
 mod pairs;
 mod realtime;
+mod said;
 mod sse;
 mod status;
 mod stream;

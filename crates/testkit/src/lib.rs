@@ -15,4 +15,4 @@ mod mutation;
 pub use app::{App, AppBuilder, Asked, Client, Pending, Process, Transport};
 pub use issuer::{Issuer, token, visit};
 pub use model::{ModelServer, Recorded, Reply, Script};
-pub use mutation::{Mutations, usable_id};
+pub use mutation::Mutations;

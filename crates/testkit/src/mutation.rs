@@ -177,7 +177,7 @@ impl Iterator for Mutations {
 }
 
 /// The id that a server must answer: of a request that can be read as one.
-pub fn usable_id(message: &[u8]) -> Option<RequestId> {
+pub(crate) fn usable_id(message: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Request {
         id: Value,

@@ -125,7 +125,7 @@ impl<'a> Tour<'a> {
         let task = "Please mend the greeting in this directory.";
         self.say(&self.palette.bold(&format!("> {task}")))?;
         let on = Screen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
-        let mut screen = Human::on(on);
+        let mut screen = Human::on(on, &thread.cwd);
         let mut running = client.turn(turn(&thread.id, task)).await?;
         let (mut pieces, mut allowed) = (0, Vec::new());
         loop {

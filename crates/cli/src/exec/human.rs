@@ -3,7 +3,11 @@
 //! When standard output is a terminal, messages are written there while they come. Otherwise they are shown on
 //! standard error, and the last one is written to standard output at the end.
 
-use std::{borrow::Cow, io};
+use std::{
+    borrow::Cow,
+    io,
+    path::{Path, PathBuf},
+};
 
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::{
@@ -22,16 +26,19 @@ use super::{
 pub struct Human {
     screen: Screen,
     usage: Usage,
+    /// Files below it are named by what follows it.
+    directory: PathBuf,
 }
 
 impl Human {
     /// Writes to standard error and standard output.
     pub fn new(color: Color) -> Self {
-        Self::on(Screen::new(color))
+        Self::on(Screen::new(color), "")
     }
 
-    pub fn on(screen: Screen) -> Self {
-        Self { screen, usage: Usage::default() }
+    /// Writes elsewhere, about a thread that works in a directory.
+    pub fn on(screen: Screen, directory: impl Into<PathBuf>) -> Self {
+        Self { screen, usage: Usage::default(), directory: directory.into() }
     }
 
     pub fn is_live(&self) -> bool {
@@ -49,6 +56,7 @@ impl Human {
 
     pub fn begun(&mut self, session: &Session) -> io::Result<()> {
         self.usage = Usage::of(&session.thread);
+        self.directory = PathBuf::from(&session.cwd);
         let effort =
             session.effort.as_ref().map(|effort| format!(", effort {}", word(effort))).unwrap_or_default();
         let rows = [
@@ -164,7 +172,7 @@ impl Human {
                     self.line(&format!(
                         "{} {}",
                         self.change_sign(&change.kind, status),
-                        harmless(&change.path)
+                        harmless(self.near(&change.path))
                     ))?;
                     self.diff(&change.diff, &change.kind)?;
                 }
@@ -181,11 +189,16 @@ impl Human {
                 self.line(&format!("{} {}", self.screen.palette.cyan("?"), harmless(query)))
             }
             ThreadItem::ImageView { path, .. } => {
-                self.line(&self.screen.palette.dim(&format!("looked at {path}")))
+                self.line(&self.screen.palette.dim(&format!("looked at {}", self.near(path))))
             }
             ThreadItem::Plan { text, .. } => self.line(&harmless(text)),
             _ => Ok(()),
         }
+    }
+
+    fn near<'p>(&self, path: &'p str) -> &'p str {
+        let below = Path::new(path).strip_prefix(&self.directory).ok();
+        below.filter(|_| !self.directory.as_os_str().is_empty()).and_then(Path::to_str).unwrap_or(path)
     }
 
     fn command_end(

@@ -31,6 +31,23 @@ pub struct Session {
     pub is_widened: bool,
 }
 
+/// A session of what `thread/start` or `thread/resume` answered: two types of one shape.
+macro_rules! session {
+    ($opened:expr) => {{
+        let opened = $opened;
+        Session {
+            thread: opened.thread,
+            model: opened.model,
+            provider: opened.model_provider,
+            effort: opened.reasoning_effort,
+            cwd: opened.cwd,
+            approval_policy: opened.approval_policy,
+            sandbox: opened.sandbox,
+            is_widened: false,
+        }
+    }};
+}
+
 /// The configuration of this run. What the environment says of OpenAI becomes part of it.
 pub fn config(overrides: &mut Overrides, options: &Options, cwd: &Path) -> anyhow::Result<ConfigStore> {
     if let Some(profile) = &options.profile {
@@ -147,17 +164,7 @@ async fn start(
         service_name: options.thread_source.clone(),
         ..ThreadStartParams::default()
     };
-    let opened = client.call::<ThreadStart>(params).await?;
-    Ok(Session {
-        thread: opened.thread,
-        model: opened.model,
-        provider: opened.model_provider,
-        effort: opened.reasoning_effort,
-        cwd: opened.cwd,
-        approval_policy: opened.approval_policy,
-        sandbox: opened.sandbox,
-        is_widened: false,
-    })
+    Ok(session!(client.call::<ThreadStart>(params).await?))
 }
 
 async fn reopen(
@@ -173,17 +180,7 @@ async fn reopen(
     params.cwd = Some(cwd.to_string_lossy().into_owned());
     params.approval_policy = approval_policy;
     params.sandbox = options.sandbox_mode();
-    let opened = client.call::<ThreadResume>(params).await?;
-    Ok(Session {
-        thread: opened.thread,
-        model: opened.model,
-        provider: opened.model_provider,
-        effort: opened.reasoning_effort,
-        cwd: opened.cwd,
-        approval_policy: opened.approval_policy,
-        sandbox: opened.sandbox,
-        is_widened: false,
-    })
+    Ok(session!(client.call::<ThreadResume>(params).await?))
 }
 
 /// A thread by its id, or else by its name.

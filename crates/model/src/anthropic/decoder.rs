@@ -3,15 +3,18 @@
 
 use std::borrow::Cow;
 
-use codicil_protocol::{
-    ContentItem, ItemId, ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown,
-};
+use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::messages::{REDACTED, SIGNED};
 use crate::{
-    Event, ModelError, event::new_item_id, sse::event_name, stream::Decoder, tools::free_text_input,
+    Event, ModelError,
+    event::new_item_id,
+    said::{message, reasoning},
+    sse::event_name,
+    stream::Decoder,
+    tools::free_text_input,
 };
 
 pub(super) struct AnthropicDecoder {
@@ -206,21 +209,6 @@ impl AnthropicDecoder {
             None => Ok(()),
         }
     }
-}
-
-fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
-    ResponseItem::Message {
-        role: "assistant".to_owned(),
-        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
-        end_turn: None,
-        phase: None,
-        id: Some(id.to_string()),
-    }
-}
-
-fn reasoning(text: Option<String>, encrypted_content: Option<String>) -> ResponseItem {
-    let summary = text.map(|text| ReasoningItemReasoningSummary::SummaryText { text });
-    ResponseItem::Reasoning { summary: summary.into_iter().collect(), content: None, encrypted_content }
 }
 
 fn failure(error: ErrorBody) -> ModelError {

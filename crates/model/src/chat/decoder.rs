@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 
-use codicil_protocol::{ContentItem, ItemId, ReasoningItemContent, ResponseItem, TokenUsageBreakdown};
+use codicil_protocol::{ItemId, ReasoningItemContent, ResponseItem, TokenUsageBreakdown};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Event, ModelError, event::new_item_id, status::wait_in_words, stream::Decoder, tools::free_text_input,
+    Event, ModelError, event::new_item_id, said::message, status::wait_in_words, stream::Decoder,
+    tools::free_text_input,
 };
 
 pub(super) struct ChatDecoder {
@@ -132,7 +133,7 @@ impl ChatDecoder {
         }
         let open = self.message.get_or_insert_with(|| {
             let id = new_item_id("msg");
-            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message_item(&id, None)) });
+            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
             Open { id, text: String::new() }
         });
         open.text.push_str(&delta);
@@ -176,7 +177,7 @@ impl ChatDecoder {
     fn finish(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
         self.close_reasoning(out);
         if let Some(open) = self.message.take() {
-            let item = message_item(&open.id, Some(open.text));
+            let item = message(&open.id, Some(open.text));
             out.push(Event::ItemDone { id: open.id, item: Box::new(item) });
         }
         match self.finish_reason.as_deref() {
@@ -210,16 +211,6 @@ impl ChatDecoder {
         }
         let arguments = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
         ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
-    }
-}
-
-fn message_item(id: &ItemId, text: Option<String>) -> ResponseItem {
-    ResponseItem::Message {
-        role: "assistant".to_owned(),
-        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
-        end_turn: None,
-        phase: None,
-        id: Some(id.to_string()),
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use codicil_protocol::{
-    ContentItem, ItemId, ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown,
-};
+use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde_json::{Value, json};
 
 use super::{sample::sample, script::Script, situation::Situation, step::Step};
-use crate::{Event, Limits, ModelError, Request, ToolSpec, event::new_item_id};
+use crate::{
+    Event, Limits, ModelError, Request, ToolSpec,
+    event::new_item_id,
+    said::{message, reasoning},
+};
 
 /// What happens next in a scripted answer.
 #[derive(Debug)]
@@ -120,14 +122,14 @@ impl Player<'_> {
 
     fn think(&mut self, text: &str) {
         let id = new_item_id("rs");
-        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None)) });
+        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
         self.tell(Event::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
         for delta in words(text) {
             self.pause();
             let (item_id, delta) = (id.clone(), delta.to_owned());
             self.tell(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
         }
-        self.done(&id, reasoning(Some(text.to_owned())), text.len());
+        self.done(&id, reasoning(Some(text.to_owned()), None), text.len());
     }
 
     /// Runs a command with the shell tool that is offered.
@@ -236,19 +238,4 @@ impl Player<'_> {
 /// The text in pieces of one word, each with the space that follows it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', '\n'])
-}
-
-fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
-    ResponseItem::Message {
-        role: "assistant".to_owned(),
-        content: text.map(|text| ContentItem::OutputText { text }).into_iter().collect(),
-        end_turn: None,
-        phase: None,
-        id: Some(id.to_string()),
-    }
-}
-
-fn reasoning(text: Option<String>) -> ResponseItem {
-    let summary = text.map(|text| ReasoningItemReasoningSummary::SummaryText { text });
-    ResponseItem::Reasoning { summary: summary.into_iter().collect(), content: None, encrypted_content: None }
 }

@@ -1,6 +1,6 @@
 //! One connection of a test: typed calls, and messages that wait to be read.
 
-use std::{marker::PhantomData, ops::ControlFlow, path::Path};
+use std::{collections::HashMap, marker::PhantomData, ops::ControlFlow, path::Path};
 
 use bytes::Bytes;
 use codicil_protocol::{
@@ -18,6 +18,7 @@ use super::{
     transcript::Transcript,
     wire::Wire,
 };
+use crate::mutation::usable_id;
 
 /// A client of the server under test.
 ///
@@ -142,6 +143,30 @@ impl Client {
                 return;
             }
         }
+    }
+
+    /// Floods the server with messages until each of them that must be answered has been, and says how
+    /// many those were.
+    pub async fn flood_answered(&mut self, messages: Vec<Bytes>) -> usize {
+        let mut owed: HashMap<RequestId, usize> = HashMap::new();
+        for id in messages.iter().filter_map(|message| usable_id(message)) {
+            *owed.entry(id).or_default() += 1;
+        }
+        let ids = owed.len();
+        self.flood(messages, |message: Value| {
+            let id = message.get("id").filter(|_| message.get("method").is_none()).cloned();
+            if let Some(id) = id.and_then(|id| serde_json::from_value(id).ok())
+                && let Some(count) = owed.get_mut(&id)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    owed.remove(&id);
+                }
+            }
+            if owed.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await;
+        ids
     }
 
     /// Waits for a notification and reads everything up to it.

@@ -31,7 +31,7 @@ impl Paper {
 fn told(events: &[(&str, Value)]) -> String {
     let err = Paper::default();
     let screen = Screen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
-    let mut human = Human::on(screen);
+    let mut human = Human::on(screen, "/work");
     for (method, params) in events {
         let mut params = params.clone();
         (params["threadId"], params["turnId"]) = ("t".into(), "u".into());
@@ -87,12 +87,16 @@ fn a_command_that_begins_in_the_middle_of_a_sentence_is_shown_after_it() {
 fn changes_are_shown_as_diffs() {
     let change = |path: &str, kind: Value, diff: &str| json!({ "path": path, "kind": kind, "diff": diff });
     let changes = json!([
-        change("new.txt", json!({ "type": "add" }), "a\nb\n"),
-        change("old.txt", json!({ "type": "update", "move_path": null }), "@@ -1 +1 @@\n-x\n+y\n z\n"),
+        change("/work/new.txt", json!({ "type": "add" }), "a\nb\n"),
+        change(
+            "/elsewhere/old.txt",
+            json!({ "type": "update", "move_path": null }),
+            "@@ -1 +1 @@\n-x\n+y\n z\n"
+        ),
     ]);
     let item = json!({ "type": "fileChange", "id": "p", "status": "completed", "changes": changes });
     let shown = told(&[("item/completed", json!({ "item": item }))]);
-    assert_eq!(shown, "+ new.txt\n  +a\n  +b\n~ old.txt\n  @@ -1 +1 @@\n  -x\n  +y\n   z\n");
+    assert_eq!(shown, "+ new.txt\n  +a\n  +b\n~ /elsewhere/old.txt\n  @@ -1 +1 @@\n  -x\n  +y\n   z\n");
 }
 
 #[test]
