@@ -12,6 +12,9 @@ pub trait Audience: Send + Sync + 'static {
     /// Tells those who are subscribed to a thread.
     fn tell(&self, thread: &ThreadId, frame: &Frame);
 
+    /// Whether anybody is subscribed to a thread.
+    fn is_heard(&self, thread: &ThreadId) -> bool;
+
     /// Tells everyone.
     fn tell_all(&self, frame: &Frame);
 

@@ -68,7 +68,7 @@ pub use {
     home::{Home, SystemFiles},
     keypath::{KeyPath, KeyPathError},
     layers::{Layer, LayerStack},
-    limits::{CodicilSettings, Deadlines, Login, Queues},
+    limits::{CodicilSettings, Deadlines, Login},
     overrides::Flags,
     project::Project,
     requirements::Requirements,

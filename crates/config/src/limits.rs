@@ -1,19 +1,12 @@
 //! `[codicil]`: what only this server has, and the ceilings an operator may move.
 //!
 //! ```toml
-//! [codicil]
-//! announce_version = "0.153.0"    # the version clients are told
-//!
 //! [codicil.deadlines]             # milliseconds
 //! connect = 15000
 //! first_token = 300000
 //! between_tokens = 300000
 //! tool = 3600000
-//!
-//! [codicil.queues]                # entries
-//! requests = 128
-//! mailbox = 64
-//! outbox = 4096
+//! idle_thread = 1800000
 //!
 //! [codicil.login]                 # who signs people in
 //! issuer = "https://auth.example.com"
@@ -21,7 +14,7 @@
 //! callback_port = 1455            # 0: any free port
 //! ```
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
@@ -29,10 +22,7 @@ use serde::{Deserialize, Deserializer};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CodicilSettings {
-    /// Some clients look at the version before they use a feature. `None`: the protocol's version.
-    pub announce_version: Option<String>,
     pub deadlines: Deadlines,
-    pub queues: Queues,
     pub login: Login,
 }
 
@@ -58,6 +48,9 @@ pub struct Deadlines {
     pub between_tokens: Duration,
     #[serde(deserialize_with = "milliseconds")]
     pub tool: Duration,
+    /// Not of a turn: how long a stored thread stays loaded when it has no work and nobody listens to it.
+    #[serde(deserialize_with = "milliseconds")]
+    pub idle_thread: Duration,
 }
 
 impl Default for Deadlines {
@@ -67,33 +60,8 @@ impl Default for Deadlines {
             first_token: Duration::from_secs(300),
             between_tokens: Duration::from_secs(300),
             tool: Duration::from_secs(3600),
+            idle_thread: Duration::from_secs(1800),
         }
-    }
-}
-
-/// How much may wait before the sender is told to come back later. A queue of nothing would stop the
-/// server, so zero is refused when the file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Queues {
-    /// Requests of one connection that are not answered yet.
-    pub requests: NonZeroU32,
-    /// Commands waiting for one thread.
-    pub mailbox: NonZeroU32,
-    /// Messages waiting to be written to one connection.
-    pub outbox: NonZeroU32,
-}
-
-const fn entries(count: u32) -> NonZeroU32 {
-    match NonZeroU32::new(count) {
-        Some(count) => count,
-        None => NonZeroU32::MIN,
-    }
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { requests: entries(128), mailbox: entries(64), outbox: entries(4096) }
     }
 }
 

@@ -118,7 +118,7 @@ mod tests {
             "[sandbox_workspace_write]\nnetwrok_access = true",
             Some("sandbox_workspace_write.netwrok_access"),
         );
-        check("[codicil.queues]\nrequest = 1", Some("codicil.queues.request"));
+        check("[codicil.deadlines]\ntools = 1", Some("codicil.deadlines.tools"));
         check("[profiles.work]\nmodel = 'x'\nfeatures.a = true\nwindows.sandbox = 'x'", None);
         check("[profiles.work]\nmodle = 'x'", Some("profiles.work.modle"));
         check("[mcp_servers.a]\ncommand = 'x'\narg = []", Some("mcp_servers.a.arg"));

@@ -229,6 +229,10 @@ impl Audience for Clients {
         }
     }
 
+    fn is_heard(&self, thread: &ThreadId) -> bool {
+        self.has_subscribers(thread)
+    }
+
     fn tell_all(&self, frame: &Frame) {
         self.read().clients.values().for_each(|client| client.notify(frame));
     }

@@ -9,7 +9,10 @@ use codicil_protocol::{
 };
 use codicil_skills::SkillWatch;
 use codicil_store::Record;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
 
 use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
@@ -34,6 +37,9 @@ pub(crate) struct ThreadActor {
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     mailbox: mpsc::Receiver<Command>,
+    threads: WeakThreads,
+    /// When something last happened.
+    last_event: Instant,
 }
 
 /// Everything that can happen to a thread.
@@ -43,6 +49,8 @@ enum Event {
     /// News of commands.
     Report(Report),
     TurnOver(Outcome),
+    /// Nothing has happened for a long time.
+    Quiet,
     /// Nobody holds the thread any more.
     Abandoned,
 }
@@ -55,17 +63,31 @@ impl ThreadActor {
         servers: ThreadServers,
         inbox: Inbox,
     ) -> Self {
-        let (kit, reports) = Toolkit::new(world.clone(), threads, &state, servers);
+        let (kit, reports) = Toolkit::new(world.clone(), threads.clone(), &state, servers);
         let Inbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
-        Self { world, state, active: None, kit, commands, reports, skills, progress, mailbox }
+        Self {
+            world,
+            state,
+            active: None,
+            kit,
+            commands,
+            reports,
+            skills,
+            progress,
+            mailbox,
+            threads,
+            last_event: Instant::now(),
+        }
     }
 
     /// Runs until the thread is unloaded.
     pub async fn run(mut self) {
         loop {
-            match self.next_event().await {
+            let event = self.next_event().await;
+            self.last_event = Instant::now();
+            match event {
                 Event::Command(Command::Unload(reply)) => {
                     self.end_active_turn().await;
                     self.end_commands().await;
@@ -79,6 +101,7 @@ impl ThreadActor {
                 Event::Steps(steps) => self.on_steps(steps).await,
                 Event::Report(report) => self.on_report(report).await,
                 Event::TurnOver(outcome) => self.on_turn_over(outcome).await,
+                Event::Quiet => self.on_quiet(),
                 Event::Abandoned => {
                     self.end_active_turn().await;
                     self.end_commands().await;
@@ -89,6 +112,8 @@ impl ThreadActor {
     }
 
     async fn next_event(&mut self) -> Event {
+        let may_go = self.may_go();
+        let quiet = self.last_event + self.state.config.settings.codicil.deadlines.idle_thread;
         let turn = async {
             match &mut self.active {
                 Some(active) => active.next_event().await.map_or_else(Event::TurnOver, Event::Steps),
@@ -101,6 +126,25 @@ impl ThreadActor {
             // Before the turn: what a tool says of a command comes before what it says to the model.
             Some(report) = self.reports.recv() => Event::Report(report),
             event = turn => event,
+            () = sleep_until(quiet), if may_go => Event::Quiet,
+        }
+    }
+
+    /// A thread that can be loaded again from the store, has no work, and belongs to no other.
+    fn may_go(&self) -> bool {
+        self.active.is_none()
+            && self.commands.is_empty()
+            && self.state.log.is_some()
+            && self.state.seat.is_none()
+    }
+
+    /// Clients that went away without a word leave their threads behind; those must not pile up.
+    fn on_quiet(&self) {
+        let Some(threads) = self.threads.upgrade() else { return };
+        if !self.world.audience.is_heard(&self.state.id) && threads.agents_of(&self.state.id).is_empty() {
+            let id = self.state.id.clone();
+            // Ends by itself, when this thread has.
+            tokio::spawn(async move { threads.close(&id).await });
         }
     }
 

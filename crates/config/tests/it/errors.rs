@@ -36,10 +36,6 @@ fn a_problem_in_a_file_has_a_place_and_a_key() {
         "FILE:2:11: unknown variant `some`, expected one of `all`, `core`, `none`\nin `shell_environment_policy.inherit`\n",
     );
     check(
-        "[codicil.queues]\nrequests = 0\n",
-        "FILE:2:12: invalid value: integer `0`, expected a nonzero u32\nin `codicil.queues.requests`\n",
-    );
-    check(
         "[sandbox_limits]\ncpu_seconds = 0\n",
         "FILE:2:15: invalid value: integer `0`, expected a nonzero u64\nin `sandbox_limits.cpu_seconds`\n",
     );

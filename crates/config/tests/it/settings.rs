@@ -56,12 +56,8 @@ enabled = false
 [hooks]
 Stop = []
 
-[codicil]
-announce_version = "0.153.0"
 [codicil.deadlines]
 tool = 1500
-[codicil.queues]
-outbox = 7
 "#;
 
 #[test]
@@ -97,10 +93,8 @@ fn a_full_file_reads_as_what_it_says() {
     assert!(settings.plugins["a@b"].enabled, "a plugin that is listed is on");
     assert!(!settings.feedback_enabled());
     assert!(config.value(&["hooks", "Stop"]).unwrap().is_array());
-    assert_eq!(settings.codicil.announce_version.as_deref(), Some("0.153.0"));
     assert_eq!(settings.codicil.deadlines.tool, Duration::from_millis(1500));
     assert_eq!(settings.codicil.deadlines.connect, Duration::from_secs(15));
-    assert_eq!((settings.codicil.queues.outbox.get(), settings.codicil.queues.requests.get()), (7, 128));
 }
 
 #[test]

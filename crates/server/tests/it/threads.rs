@@ -4,8 +4,9 @@ use std::fs;
 
 use codicil_protocol::{
     ContextCompactedNotification, ThreadClosed, ThreadCompactStart, ThreadCompacted, ThreadFork,
-    ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadNameSet, ThreadRollback,
-    ThreadShellCommand, ThreadUnsubscribe, ThreadUnsubscribeStatus, TurnCompleted, TurnStatus, TurnSteer,
+    ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadLoadedList, ThreadNameSet,
+    ThreadRollback, ThreadShellCommand, ThreadUnsubscribe, ThreadUnsubscribeStatus, TurnCompleted,
+    TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -154,6 +155,29 @@ async fn the_last_subscriber_takes_the_thread_with_it_and_its_turn_ends() {
     assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
     assert!(matches!(&stored.turns[0].items[1], ThreadItem::AgentMessage { text, .. } if text == "Let me"));
     other.ignore_rest();
+    app.ignore_rest();
+}
+
+/// The other client's connection is gone without a word; the first one sees what becomes of the thread.
+#[tokio::test]
+async fn a_thread_that_nobody_listens_to_is_unloaded_in_time_and_found_again() {
+    let script = Script::new().say("Hello").then().say("Here again");
+    let config = "[codicil.deadlines]\nidle_thread = 300";
+    let mut app = App::builder().script(script).config(config).start().await;
+    let mut other = app.another_client().await;
+    let left = other.start_thread().await;
+    let kept = app.start_thread().await;
+    other.run_turn(&left, "Hi").await;
+
+    other.disconnect();
+    let closed = app.until::<ThreadClosed>().await;
+    assert_eq!(closed.thread_id, left.id);
+    let loaded = app.call::<ThreadLoadedList>(Default::default()).await;
+    assert_eq!(loaded.data, [kept.id]);
+
+    app.resume(&left).await;
+    assert_eq!(app.run_turn(&left, "Still there?").await.status, TurnStatus::Completed);
+    assert_eq!(conversation(&app, 1), ["Hi", "Hello", "Still there?"]);
     app.ignore_rest();
 }
 
