@@ -39,8 +39,12 @@ pub enum ThreadError {
     NoTurnsToDrop,
     #[error("Cannot rollback while a turn is in progress.")]
     RollbackDuringTurn,
-    #[error("ephemeral threads do not support rollback")]
+    #[error("thread rollback requires a persisted rollout path")]
     EphemeralRollback,
+    #[error("ephemeral thread does not support metadata updates: {0}")]
+    EphemeralMetadata(ThreadId),
+    #[error("failed to load rollout `{path}`: {reason}")]
+    BadRollout { path: String, reason: String },
     #[error("a turn is in progress")]
     TurnRunning,
     #[error("input must not be empty")]

@@ -1,6 +1,6 @@
 //! The settings of a thread: resolved when it starts, changed by turns, kept with the thread.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, Home};
 use codicil_protocol::{
@@ -131,6 +131,10 @@ impl Settings {
         if let Some(effort) = turn.effort.take() {
             self.effort = Some(effort);
         }
+        if let Some(mode) = &mut self.collaboration_mode {
+            mode.settings.model.clone_from(&self.model);
+            mode.settings.reasoning_effort.clone_from(&self.effort);
+        }
         if let Some(summary) = turn.summary.take() {
             self.summary = Some(summary);
         }
@@ -183,9 +187,18 @@ fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
     tier.filter(|tier| *tier != ServiceTier::Default)
 }
 
-/// A working directory as it was given; a relative one counts from `base`. It need not exist.
+/// A working directory as it was given, without detours; a relative one counts from `base`. It need not exist,
+/// and links in it stay.
 pub fn join(base: &Path, cwd: &str) -> PathBuf {
-    if cwd.is_empty() { base.to_owned() } else { base.join(cwd) }
+    let mut plain = PathBuf::new();
+    for part in base.join(cwd).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// The policy that a mode stands for.

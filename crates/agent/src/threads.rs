@@ -5,6 +5,7 @@ mod endings;
 
 use std::{
     collections::BTreeMap,
+    io::Read,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -12,12 +13,12 @@ use std::{
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, SessionSource, Thread,
+    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Patch, SessionSource, Thread,
     ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
     ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
-use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
+use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -86,7 +87,7 @@ impl Threads {
 
     /// A loaded thread.
     pub fn get(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
-        check_id(id)?;
+        let id = &canonical(id)?;
         self.lock().get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
     }
 
@@ -126,14 +127,17 @@ impl Threads {
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
-        let id = match &params.path {
-            Some(path) => thread_of_file(Path::new(path)).unwrap_or_else(|| params.thread_id.clone()),
-            None => params.thread_id.clone(),
-        };
-        if let Ok(handle) = self.get(&id) {
+        // A loaded thread answers to its id; otherwise a file says which thread is meant.
+        if let Ok(handle) = self.get(&params.thread_id) {
             return self.join(&handle, params.path.as_deref()).await;
         }
-        check_id(&id)?;
+        let id = match &params.path {
+            Some(path) => thread_of_file(path)?,
+            None => canonical(&params.thread_id)?,
+        };
+        if let Ok(handle) = self.get(&id) {
+            return self.join(&handle, None).await;
+        }
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
     }
@@ -150,7 +154,7 @@ impl Threads {
         let meta = self.meta(new_thread_id(), &settings);
         let mut log = self.0.world.store.create(meta.clone()).await?;
         let records: Vec<_> = (history.iter().cloned())
-            .map(|item| codicil_store::Record::Context { turn_id: None, item })
+            .map(|item| Record::Context { turn_id: None, item })
             .collect();
         log.append(&records).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
@@ -168,16 +172,16 @@ impl Threads {
     async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
         handle.joined();
         let Snapshot { thread, settings, active_turn, .. } = handle.snapshot().await?;
+        if thread.ephemeral {
+            return Err(ThreadError::NotStored(thread.id));
+        }
         if let (Some(requested), Some(active)) = (path, &thread.path)
             && requested != active
         {
             let (requested, active) = (requested.to_owned(), active.clone());
             return Err(ThreadError::OtherPath { id: thread.id, requested, active });
         }
-        let turns = match thread.ephemeral {
-            true => Vec::new(),
-            false => self.turns_of(&thread.id, active_turn.as_deref()).await?,
-        };
+        let turns = self.turns_of(&thread.id, active_turn.as_deref()).await?;
         Ok(Opened { thread, settings, turns, deprecations: Vec::new() })
     }
 
@@ -194,6 +198,8 @@ impl Threads {
         let log = self.0.world.store.open_log(&meta.id).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config;
+        // While it is loaded; what is stored stays.
+        state.base_instructions = given.base_instructions.or(state.base_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
         let opened = self.open(state, turns).await?;
@@ -205,10 +211,9 @@ impl Threads {
     pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
         let given = Overrides::from(&mut params);
         let source = match &params.path {
-            Some(path) => thread_of_file(Path::new(path)).unwrap_or_else(|| params.thread_id.clone()),
-            None => params.thread_id.clone(),
+            Some(path) => thread_of_file(path)?,
+            None => canonical(&params.thread_id)?,
         };
-        check_id(&source)?;
         let loaded = self.load(&source).await?;
         let (config, mut settings) = self.configure(&given, Some(&loaded.thread.meta.cwd)).await?;
         if let Some(used) = loaded.thread.settings.as_ref().filter(|_| !given.choose_model()) {
@@ -226,15 +231,24 @@ impl Threads {
                 .clone()),
             ..self.meta(new_thread_id(), &settings)
         };
-        let log = match params.ephemeral {
+        let mut log = match params.ephemeral {
             Some(true) => None,
             _ => Some(self.0.world.store.fork(&source, ForkPoint::End, meta.clone()).await?),
         };
+        // What still runs there is cut off here, and the model is told.
+        let cut_off = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| turn.id.clone());
+        let aborted = cut_off.as_ref().map(|_| codicil_context::turn_aborted_message());
+        if let (Some(log), Some(turn_id), Some(item)) = (&mut log, cut_off, aborted.clone()) {
+            let told = Record::Context { turn_id: Some(turn_id.clone()), item };
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
+            log.append(&[told, end]).await?;
+        }
         let mut state = ThreadState::new(&meta, log, config, settings);
         state.overrides = given.config;
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
+        state.remember(aborted);
         state.name = None;
         (state.created_at, state.updated_at) = (created_at, created_at);
         self.open(state, turns).await
@@ -248,7 +262,7 @@ impl Threads {
             path: None,
             model: None,
             model_provider: None,
-            service_tier: codicil_protocol::Patch::Missing,
+            service_tier: Patch::Missing,
             cwd: None,
             approval_policy: None,
             approvals_reviewer: None,
@@ -263,7 +277,7 @@ impl Threads {
     }
 
     pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {
-        check_id(id)?;
+        let id = &canonical(id)?;
         let live = match self.get(id) {
             Ok(handle) => Some(handle.snapshot().await?),
             Err(_) => None,
@@ -273,7 +287,7 @@ impl Threads {
         }
         let thread = match &live {
             Some(live) => live.thread.clone(),
-            None => self.stored_thread(id).await?,
+            None => self.stored_thread(id, turns).await?,
         };
         let turns = match turns {
             Turns::LeftOut => Vec::new(),
@@ -284,12 +298,13 @@ impl Threads {
         Ok(ThreadRead { thread, turns })
     }
 
-    async fn stored_thread(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
+    /// Of an archived thread there is no more than its summary.
+    async fn stored_thread(&self, id: &ThreadId, turns: Turns) -> Result<Thread, ThreadError> {
         let location = self.0.world.store.find(id).await.map_err(|error| match error {
             StoreError::NotFound(id) => ThreadError::NotLoaded(id),
             other => other.into(),
         })?;
-        if location.archived {
+        if location.archived && turns == Turns::Included {
             return Err(ThreadError::CannotLocate(id.clone()));
         }
         Ok(own_session(self.0.world.store.read_summary(id).await?))
@@ -317,7 +332,7 @@ impl Threads {
 
     /// Puts a thread away; a loaded one ends first.
     pub async fn archive(&self, id: &ThreadId) -> Result<(), ThreadError> {
-        check_id(id)?;
+        let id = &canonical(id)?;
         let location = self.0.world.store.find(id).await.map_err(not_stored)?;
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
@@ -328,7 +343,7 @@ impl Threads {
     }
 
     pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
-        check_id(id)?;
+        let id = &canonical(id)?;
         let archived = self.0.world.store.find(id).await.is_ok_and(|location| location.archived);
         if !archived {
             return Err(ThreadError::NotArchived(id.clone()));
@@ -338,40 +353,47 @@ impl Threads {
     }
 
     pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
-        check_id(id)?;
+        let id = &canonical(id)?;
         let name = name.trim();
         if name.is_empty() {
             return Err(ThreadError::EmptyName);
         }
         match self.get(id) {
             Ok(handle) => handle.set_name(name.to_owned()).await?,
-            Err(_) => self.0.world.store.set_name(id, name).await.map_err(not_found)?,
+            Err(_) => {
+                if self.0.world.store.find(id).await.map_err(not_found)?.archived {
+                    return Err(ThreadError::NotFound(id.clone()));
+                }
+                self.0.world.store.set_name(id, name).await.map_err(not_found)?;
+            }
         }
         Ok(name.to_owned())
     }
 
     pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
-        let id = &params.thread_id;
-        check_id(id)?;
+        let id = &canonical(&params.thread_id)?;
         let update = params.git_info.ok_or(ThreadError::EmptyGitInfo)?;
         let fields = [("sha", &update.sha), ("branch", &update.branch), ("originUrl", &update.origin_url)];
         if fields.iter().all(|(_, field)| field.is_missing()) {
             return Err(ThreadError::EmptyGitInfo);
         }
-        let is_blank = |field: &codicil_protocol::Patch<String>| matches!(field, codicil_protocol::Patch::Value(text) if text.trim().is_empty());
+        let is_blank = |field: &Patch<String>| matches!(field, Patch::Value(text) if text.trim().is_empty());
         if let Some((name, _)) = fields.iter().find(|(_, field)| is_blank(field)) {
             return Err(ThreadError::EmptyGitField(name));
         }
         let handle = self.get(id).ok();
         let before = match &handle {
-            Some(handle) => handle.snapshot().await?.thread,
+            Some(handle) => match handle.snapshot().await?.thread {
+                thread if thread.ephemeral => return Err(ThreadError::EphemeralMetadata(thread.id)),
+                thread => thread,
+            },
             None => self.0.world.store.read_summary(id).await.map_err(not_found)?,
         };
         let git = before.git_info.clone().unwrap_or_default();
         let git = GitInfo {
-            sha: update.sha.apply(git.sha),
-            branch: update.branch.apply(git.branch),
-            origin_url: update.origin_url.apply(git.origin_url),
+            sha: trimmed(update.sha).apply(git.sha),
+            branch: trimmed(update.branch).apply(git.branch),
+            origin_url: trimmed(update.origin_url).apply(git.origin_url),
         };
         let git = (git != GitInfo::default()).then_some(git);
         match &handle {
@@ -481,9 +503,12 @@ fn own_session(mut thread: Thread) -> Thread {
     thread
 }
 
-/// Ids are UUIDs. The sentences are the reference server's.
-fn check_id(id: &ThreadId) -> Result<(), ThreadError> {
-    let Err(error) = Uuid::parse_str(id) else { return Ok(()) };
+/// Ids are UUIDs, in any of their spellings. The sentences are the reference server's.
+fn canonical(id: &ThreadId) -> Result<ThreadId, ThreadError> {
+    let error = match Uuid::parse_str(id) {
+        Ok(uuid) => return Ok(ThreadId::from(uuid.to_string())),
+        Err(error) => error,
+    };
     let stray = id.char_indices().find(|(_, letter)| !letter.is_ascii_hexdigit() && *letter != '-');
     Err(ThreadError::MalformedId(match stray {
         Some((at, letter)) => format!(
@@ -491,8 +516,18 @@ fn check_id(id: &ThreadId) -> Result<(), ThreadError> {
              found `{letter}` at {}",
             at + 1
         ),
+        None if !id.contains('-') => {
+            format!("invalid length: expected length 32 for simple format, found {}", id.len())
+        }
         None => error.to_string(),
     }))
+}
+
+fn trimmed(text: Patch<String>) -> Patch<String> {
+    match text {
+        Patch::Value(text) => Patch::Value(text.trim().to_owned()),
+        other => other,
+    }
 }
 
 fn not_stored(error: StoreError) -> ThreadError {
@@ -509,11 +544,19 @@ fn not_found(error: StoreError) -> ThreadError {
     }
 }
 
-/// The thread that a file holds, by its name.
-fn thread_of_file(path: &Path) -> Option<ThreadId> {
-    let stem = path.file_stem()?.to_str()?;
-    let id = stem.get(stem.len().checked_sub(36)?..)?;
-    Uuid::parse_str(id).ok().map(|_| ThreadId::from(id))
+/// The thread that a file holds. It is looked at only to say what is wrong with it: the thread is found by its
+/// name, wherever it is kept now.
+fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
+    let unreadable = |reason: String| ThreadError::BadRollout { path: path.to_owned(), reason };
+    let size = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
+    let size = size.map_err(|error| unreadable(error.to_string()))?;
+    if size == 0 {
+        return Err(unreadable("empty session file".to_owned()));
+    }
+    let stem = Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
+    let id = stem.and_then(|stem| stem.get(stem.len().checked_sub(36)?..));
+    let id = id.filter(|id| Uuid::parse_str(id).is_ok());
+    id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
 }
 
 fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {

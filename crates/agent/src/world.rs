@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
@@ -129,12 +130,20 @@ impl World {
 /// What the configuration says of a provider, or what is built in.
 fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
     let configured = config.model_providers().find(|(name, _)| *name == id).map(|(_, table)| table);
-    match (configured, ProviderConfig::builtin(id)) {
+    let mut provider: ProviderConfig = match (configured, ProviderConfig::builtin(id)) {
         (Some(table), _) => (table.clone().try_into())
-            .map_err(|error| ModelError::Config(format!("model_providers.{id}: {error}"))),
-        (None, Some(builtin)) => Ok(builtin),
-        (None, None) => Err(ModelError::Config(format!("Model provider `{id}` not found"))),
-    }
+            .map_err(|error| ModelError::Config(format!("model_providers.{id}: {error}")))?,
+        (None, Some(builtin)) => builtin,
+        (None, None) => return Err(ModelError::Config(format!("Model provider `{id}` not found"))),
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let deadlines = &config.settings.codicil.deadlines;
+    provider.connect_timeout_ms.get_or_insert(millis(deadlines.connect));
+    // A provider that says how long it may be silent means the first token too.
+    let first = provider.stream_idle_timeout_ms.unwrap_or(millis(deadlines.first_token));
+    provider.first_token_timeout_ms.get_or_insert(first);
+    provider.stream_idle_timeout_ms.get_or_insert(millis(deadlines.between_tokens));
+    Ok(provider)
 }
 
 impl std::fmt::Debug for World {

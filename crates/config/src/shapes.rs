@@ -84,6 +84,8 @@ pub(crate) struct ModelProviderShape {
     request_max_retries: Option<u64>,
     stream_max_retries: Option<u64>,
     stream_idle_timeout_ms: Option<u64>,
+    first_token_timeout_ms: Option<u64>,
+    connect_timeout_ms: Option<u64>,
     requires_openai_auth: Option<bool>,
     supports_websockets: Option<bool>,
 }

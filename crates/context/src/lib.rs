@@ -51,7 +51,7 @@ pub use {
     },
     plan::{Piece, PlanSplitter, split_plan},
     review::{
-        CodeLocation, Finding, LineRange, NO_REVIEW, ReviewOutput, ReviewTargetError, check_review_target,
+        CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput, ReviewTargetError, check_review_target,
         review_label, review_prompt,
     },
     tags::is_context_message,

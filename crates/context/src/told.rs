@@ -98,12 +98,12 @@ fn changed_rules(before: &Told, now: &Told) -> Vec<String> {
     let parts = [
         (before.model != now.model).then(|| model_switch_text(before, now)),
         changed(permissions_text(before), permissions_text(now)),
-        changed(
-            before.collaboration_mode.as_ref().and_then(mode_text),
-            now.collaboration_mode.as_ref().and_then(mode_text),
-        )
-        .flatten(),
-        changed(before.personality, now.personality).flatten().and_then(personality_text),
+        (changed(before.collaboration_mode.as_ref(), now.collaboration_mode.as_ref()).flatten())
+            .and_then(mode_text),
+        // Another model has a tone of its own; only a choice of the person is told.
+        (changed(before.personality, now.personality).flatten())
+            .filter(|_| before.model == now.model)
+            .and_then(personality_text),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -37,8 +37,10 @@ pub struct ProviderConfig {
     pub env_http_headers: Option<BTreeMap<String, String>>,
     pub request_max_retries: Option<u32>,
     pub stream_max_retries: Option<u32>,
-    /// How long the provider may be silent, before its first token and between tokens.
+    /// How long the provider may be silent, between tokens and, unless set apart, before the first one.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// How long the first token may take.
+    pub first_token_timeout_ms: Option<u64>,
     /// How long it may take to reach the provider.
     pub connect_timeout_ms: Option<u64>,
     /// Whether requests carry the account that is signed in.
@@ -97,8 +99,8 @@ impl ProviderConfig {
         let millis = |value: Option<u64>, default| Duration::from_millis(value.unwrap_or(default));
         let idle = millis(self.stream_idle_timeout_ms, 300_000);
         Limits {
-            connect: millis(self.connect_timeout_ms, 10_000),
-            first_token: idle,
+            connect: millis(self.connect_timeout_ms, 15_000),
+            first_token: self.first_token_timeout_ms.map_or(idle, Duration::from_millis),
             idle,
             request: RetryPolicy::new(self.request_max_retries.unwrap_or(4).min(100)),
             stream: RetryPolicy::new(self.stream_max_retries.unwrap_or(5).min(100)),
@@ -140,6 +142,7 @@ mod tests {
             request_max_retries = 0
             stream_max_retries = 2
             stream_idle_timeout_ms = 1500
+            first_token_timeout_ms = 9000
             supports_websockets = true
             some_future_key = 1
             "#,
@@ -147,6 +150,7 @@ mod tests {
         .unwrap();
         assert_eq!(config.wire_api, WireApi::Chat);
         assert_eq!(config.limits().idle, Duration::from_millis(1500));
+        assert_eq!(config.limits().first_token, Duration::from_secs(9));
         assert_eq!((config.limits().request.max_retries, config.limits().stream.max_retries), (0, 2));
         assert!(!format!("{config:?}").contains("sk-secret"));
     }
@@ -156,7 +160,7 @@ mod tests {
         let limits = ProviderConfig::default().limits();
         assert_eq!((limits.request.max_retries, limits.stream.max_retries), (4, 5));
         assert_eq!(limits.idle, Duration::from_secs(300));
-        assert_eq!(limits.connect, Duration::from_secs(10));
+        assert_eq!(limits.connect, Duration::from_secs(15));
     }
 
     #[test]

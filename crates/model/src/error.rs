@@ -103,8 +103,9 @@ impl ModelError {
         match self {
             Self::Status(failure) => failure.may_pass(),
             Self::Incomplete(reason) => !matches!(reason.as_str(), "content_filter" | "refusal"),
+            // A limit without a word of when it ends is not worth running against again.
+            Self::RateLimited { retry_after, .. } => retry_after.is_some(),
             Self::Connect { .. }
-            | Self::RateLimited { .. }
             | Self::Failed { .. }
             | Self::Disconnected(_)
             | Self::FirstTokenTimeout(_)
@@ -187,7 +188,7 @@ impl StatusFailure {
             401 | 403 => CodexErrorInfo::Unauthorized,
             400 | 404 | 422 => CodexErrorInfo::BadRequest,
             500 => CodexErrorInfo::InternalServerError,
-            status @ (408 | 501..=599) => {
+            status @ 501..=599 => {
                 CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) }
             }
             _ => CodexErrorInfo::Other,

@@ -32,10 +32,12 @@ pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, url: &str, body: 
         })),
         429 if is("usage_not_included") => ModelError::UsageNotIncluded,
         429 if is("insufficient_quota") => ModelError::QuotaExceeded,
-        402 => ModelError::QuotaExceeded,
-        429 => ModelError::RateLimited { retry_after, request_id },
-        // Anthropic's own status for "overloaded".
-        529 => ModelError::Overloaded { retry_after },
+        429 => {
+            let retry_after = retry_after.or_else(|| wait_in_words(message.as_deref()?));
+            ModelError::RateLimited { retry_after, request_id }
+        }
+        // Anthropic's own status for it.
+        529 if is("overloaded_error") => ModelError::Overloaded { retry_after },
         _ => ModelError::Status(Box::new(StatusFailure {
             status,
             url: url.to_owned(),

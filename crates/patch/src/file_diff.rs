@@ -12,8 +12,8 @@ pub(crate) struct FileDiff<'a> {
     pub(crate) to: &'a str,
     pub(crate) before: Option<&'a Version>,
     pub(crate) after: Option<&'a Version>,
-    /// In percent; set for renames.
-    pub(crate) similarity: Option<usize>,
+    /// A move that changed nothing has no content to show that it is one.
+    pub(crate) is_plain_rename: bool,
 }
 
 impl Display for FileDiff<'_> {
@@ -21,8 +21,8 @@ impl Display for FileDiff<'_> {
         let (from, to) = (name("a/", self.from), name("b/", self.to));
         writeln!(f, "diff --git {from} {to}")?;
         self.modes(f)?;
-        if let Some(similarity) = self.similarity {
-            writeln!(f, "similarity index {similarity}%")?;
+        if self.is_plain_rename {
+            writeln!(f, "similarity index 100%")?;
             writeln!(f, "rename from {}", name("", self.from))?;
             writeln!(f, "rename to {}", name("", self.to))?;
         }

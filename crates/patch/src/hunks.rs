@@ -27,16 +27,6 @@ pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
     out
 }
 
-/// The bytes of the old content's lines that the new content still has.
-pub(crate) fn kept_bytes(old: &[u8], new: &[u8]) -> usize {
-    let input = InternedInput::new(old, new);
-    let diff = Diff::compute(Algorithm::Myers, &input);
-    let removed = diff.hunks().flat_map(|hunk| hunk.before);
-    let lines = split(old);
-    let removed: usize = removed.filter_map(|line| lines.get(line as usize)).map(|line| line.len()).sum();
-    old.len() - removed
-}
-
 fn split(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|&byte| byte == b'\n').collect()
 }
@@ -155,10 +145,4 @@ mod tests {
         }
     }
 
-    #[test]
-    fn kept_bytes_are_those_of_common_lines() {
-        assert_eq!(kept_bytes(b"ab\ncd\n", b"ab\nx\n"), 3);
-        assert_eq!(kept_bytes(b"ab\n", b"ab\n"), 3);
-        assert_eq!(kept_bytes(b"ab\n", b""), 0);
-    }
 }

@@ -13,16 +13,12 @@ use crate::{
     blob::{blob_id, is_binary},
     file_diff::FileDiff,
     files::{Entry, FileMode, Files},
-    hunks::kept_bytes,
     paths::relative,
     plan::Plan,
 };
 
 /// Larger files are named in a diff and not shown; nor are they kept.
 const LARGEST_SHOWN: usize = 4 * 1024 * 1024;
-
-/// Files that have less in common than this many percent are not called renamed, as in git.
-const LEAST_SIMILAR: usize = 50;
 
 /// Collects what the patches of one turn touch.
 #[derive(Clone, Debug)]
@@ -74,7 +70,7 @@ impl TurnDiff {
             if before.as_ref() != after && !renamed.contains(place) {
                 let path = relative(&self.root, place);
                 let section =
-                    FileDiff { from: &path, to: &path, before: before.as_ref(), after, similarity: None };
+                    FileDiff { from: &path, to: &path, before: before.as_ref(), after, is_plain_rename: false };
                 sections.insert(path.clone(), section.to_string());
             }
         }
@@ -92,16 +88,15 @@ impl TurnDiff {
         self.before.keys().map(|place| Ok((place.as_path(), look(place)?))).collect()
     }
 
-    /// A move is shown as one when nothing else came of either end, and enough of the file is left.
+    /// A move is shown as one when nothing else came of either end.
     fn rename(&self, from: &Path, to: &Path, now: &BTreeMap<&Path, Option<Version>>) -> Option<String> {
         let (Some(before), None) = (self.before.get(from)?, now.get(from)?) else { return None };
         let (None, Some(after)) = (self.before.get(to)?, now.get(to)?) else { return None };
-        let similarity = before.similarity(after);
         let (from, to) = (relative(&self.root, from), relative(&self.root, to));
-        let is_rename = similarity >= LEAST_SIMILAR && before.mode != FileMode::Link;
-        is_rename.then(|| {
+        (before.mode != FileMode::Link).then(|| {
+            let is_plain_rename = before.id == after.id;
             let (before, after) = (Some(before), Some(after));
-            FileDiff { from: &from, to: &to, before, after, similarity: Some(similarity) }.to_string()
+            FileDiff { from: &from, to: &to, before, after, is_plain_rename }.to_string()
         })
     }
 }
@@ -124,16 +119,6 @@ impl Version {
         let id = blob_id(&entry.content);
         let is_shown = entry.content.len() <= LARGEST_SHOWN && !is_binary(&entry.content);
         Self { id, mode: entry.mode, text: is_shown.then_some(entry.content) }
-    }
-
-    /// How much of the larger file both have, in percent.
-    fn similarity(&self, other: &Self) -> usize {
-        if self.id == other.id {
-            return 100;
-        }
-        let (Some(old), Some(new)) = (&self.text, &other.text) else { return 0 };
-        // Rounded down, and never 100 for files that differ.
-        (kept_bytes(old, new) * 100 / old.len().max(new.len()).max(1)).min(99)
     }
 }
 

@@ -77,9 +77,9 @@ fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
 /// Adds the variant `Unrecognized`, a `Deserialize` that chooses it for unknown names only and a schema
 /// without it. Returns these implementations and the variant's arm in `inspect`.
 fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (Tokens, Tokens) {
-    let known = known_enum(data, args);
-    remove_schema_marks(data);
     let name_text = name.to_string();
+    let known = known_enum(data, args, &name_text);
+    remove_schema_marks(data);
     let conversions = data.variants.iter().map(|variant| {
         let bound: Vec<_> = (variant.fields.iter().enumerate())
             .map(|(at, field)| field.ident.clone().unwrap_or_else(|| format_ident!("field{at}")))
@@ -141,7 +141,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
 }
 
 /// The same enum with the variants of this version only: what serde reads and the schema shows.
-fn known_enum(data: &DataEnum, args: &Args) -> Tokens {
+fn known_enum(data: &DataEnum, args: &Args, name: &str) -> Tokens {
     let serde = &args.serde;
     let is_shared =
         |attr: &Attribute| ["serde", "schemars", "doc"].iter().any(|name| attr.path().is_ident(name));
@@ -156,7 +156,8 @@ fn known_enum(data: &DataEnum, args: &Args) -> Tokens {
         // The schema's code describes what is written, so it wants the fields that serde never reads.
         #[allow(dead_code)]
         #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
-        #[serde(#(#serde),*)]
+        // Errors speak of the enum that clients know.
+        #[serde(rename = #name #(, #serde)*)]
         enum Known { #(#variants),* }
     }
 }

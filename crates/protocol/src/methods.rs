@@ -4,8 +4,13 @@
 //! server's router and the client's typed call, and an entry of a list that the schema export and the
 //! tests walk.
 
+use std::fmt;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::IgnoredAny};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::Inspect;
@@ -55,7 +60,7 @@ impl TypeInfo {
     }
 }
 
-/// The params of a method that has none: whatever is sent is ignored.
+/// The params of a method that has none: left out, null, or an object, whose members are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoParams;
 
@@ -67,7 +72,26 @@ impl Serialize for NoParams {
 
 impl<'de> Deserialize<'de> for NoParams {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(from).map(|_| Self)
+        from.deserialize_any(NoParamsVisitor)
+    }
+}
+
+struct NoParamsVisitor;
+
+impl<'de> Visitor<'de> for NoParamsVisitor {
+    type Value = NoParams;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unit")
+    }
+
+    fn visit_unit<E>(self) -> Result<NoParams, E> {
+        Ok(NoParams)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<NoParams, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(NoParams)
     }
 }
 
@@ -77,8 +101,21 @@ impl Inspect for NoParams {}
 /// its position, which would count from the start of the params.
 pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {
     match params.map(RawValue::get).filter(|text| *text != "null") {
-        Some(text) => serde_json::from_str(text).map_err(|error| without_position(&error)),
+        Some(text) => serde_json::from_str(text).map_err(|error| reason::<T>(text, &error)),
         None => serde_json::from_str("{}").map_err(|_| "missing field `params`".to_owned()),
+    }
+}
+
+/// A number where an enum is wanted is a matter of syntax to the parser of text; a parsed value says more.
+fn reason<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> String {
+    let reason = without_position(error);
+    if reason != "expected value" {
+        return reason;
+    }
+    let again = serde_json::from_str::<serde_json::Value>(text).map(serde_json::from_value::<T>);
+    match again {
+        Ok(Err(error)) => without_position(&error),
+        _ => reason,
     }
 }
 

@@ -164,8 +164,10 @@ impl Clients {
         removed
     }
 
-    pub fn has_subscribers(&self, thread: &ThreadId) -> bool {
-        self.read().subscribers.contains_key(thread)
+    /// Whether nobody else is subscribed.
+    pub fn is_last_subscriber(&self, id: ClientId, thread: &ThreadId) -> bool {
+        let rooms = self.read();
+        rooms.subscribers.get(thread).is_some_and(|all| all.iter().all(|client| client.id == id))
     }
 
     /// An answer that arrived from a client.

@@ -79,6 +79,8 @@ impl From<ThreadError> for RpcError {
             | ThreadError::EmptyHistory
             | ThreadError::EphemeralTurns
             | ThreadError::EphemeralRollback
+            | ThreadError::EphemeralMetadata(_)
+            | ThreadError::BadRollout { .. }
             | ThreadError::EmptyName
             | ThreadError::EmptyGitInfo
             | ThreadError::EmptyGitField(_)

@@ -43,5 +43,6 @@ pub use {
     log::ThreadLog,
     record::{Meta, Record, Settings, new_thread_id},
     store::Store,
+    summary::preview,
     thread::{LoadedThread, Problem, StoredThread, StoredTurn, ThreadJson, Warning, Warnings},
 };

@@ -1,11 +1,16 @@
 //! What can be asked of the list of threads, and the cursor that carries on from a page.
 
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
 use codicil_protocol::{Thread, ThreadId, ThreadListParams, ThreadSortKey, ThreadSourceKind};
+use uuid::Uuid;
 
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout,
 };
 
 /// Threads on a page unless the caller says otherwise.
@@ -58,7 +63,7 @@ impl From<ThreadListParams> for ListQuery {
             model_providers: params.model_providers.unwrap_or_default(),
             source_kinds: params.source_kinds.unwrap_or_default(),
             archived: params.archived.unwrap_or_default(),
-            cwd: params.cwd,
+            cwd: params.cwd.as_deref().map(plain),
             search_term: params.search_term,
         }
     }
@@ -104,8 +109,8 @@ impl Cursor {
     /// `2026-11-15T20:00:00Z|<thread id>`
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = text.split_once('|').and_then(|(at, id)| {
-            let at = clock::parse_seconds(at)?;
-            layout::valid_id(id).then(|| Self { at, id: ThreadId::from(id) })
+            let at = clock::parse_seconds(&colons(at))?;
+            Uuid::parse_str(id).ok().map(|_| Self { at, id: ThreadId::from(id) })
         });
         parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
     }
@@ -113,6 +118,21 @@ impl Cursor {
     pub fn text(&self) -> Option<String> {
         Some(format!("{}|{}", clock::stamp_seconds(self.at)?, self.id))
     }
+}
+
+/// A time whose clock is written with dashes, as in the names of files, with colons.
+fn colons(at: &str) -> Cow<'_, str> {
+    match at.split_once('T') {
+        Some((day, time)) if time.len() == 8 && time.matches('-').count() == 2 => {
+            format!("{day}T{}Z", time.replace('-', ":")).into()
+        }
+        _ => at.into(),
+    }
+}
+
+/// A directory without a slash at its end.
+fn plain(cwd: &str) -> String {
+    Path::new(cwd).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -125,6 +145,8 @@ mod tests {
         let text = cursor.text().unwrap();
         assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001");
         assert_eq!(Cursor::parse(&text).unwrap(), cursor);
+        let dashed = text.replace("20:00:00Z", "20-00-00");
+        assert_eq!(Cursor::parse(&dashed).unwrap(), cursor);
     }
 
     #[test]
@@ -137,6 +159,7 @@ mod tests {
             "2026-11-15T20:00:00Z|",
             "today|a",
             "2026-11-15T20:00:00Z|a b",
+            "2026-11-15T20:00:00Z|thread",
         ] {
             let error = Cursor::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("invalid cursor: {text}"));

@@ -34,6 +34,8 @@ pub struct Replay<'a> {
     want: Want,
     pub meta: Option<Meta>,
     pub settings: Option<Settings>,
+    /// The settings that the turns which are left were told of.
+    pub known_settings: Option<Settings>,
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
@@ -51,6 +53,8 @@ pub struct Replay<'a> {
     /// Decoded at the end: earlier ones do not matter.
     last_usage: Option<(u64, Head<'a>)>,
     last_settings: Option<(u64, Head<'a>)>,
+    /// Settings, each with the number of turns there were, without those of turns that are gone.
+    settings_of_turns: Vec<(usize, Head<'a>)>,
 }
 
 /// One step of the model's history.
@@ -99,7 +103,10 @@ impl<'a> Replay<'a> {
                 let meta = decode(head)?;
                 self.meta.get_or_insert(meta);
             }
-            Kind::Settings => self.last_settings = Some((number, head)),
+            Kind::Settings => {
+                self.last_settings = Some((number, head));
+                self.settings_of_turns.push((self.turns.len(), head));
+            }
             Kind::Turn => {
                 let id = turn_of(head)?;
                 self.turn(id);
@@ -194,6 +201,7 @@ impl<'a> Replay<'a> {
         self.turns.truncate(left);
         self.places.roll_back(left);
         self.item_ids.truncate(left);
+        self.settings_of_turns.retain(|(turns, _)| *turns <= left);
         self.steps.retain(|step| step.turn.is_none_or(|turn| turn < left));
     }
 
@@ -204,6 +212,7 @@ impl<'a> Replay<'a> {
                 self.warnings.add(number, Problem::Unreadable);
             }
         }
+        self.known_settings = self.settings_of_turns.pop().and_then(|(_, head)| decode(head));
         if let Some((number, head)) = self.last_usage.take() {
             self.usage = decode::<Usage>(head).map(|it| (it.turn_id, it.usage));
             if self.usage.is_none() {

@@ -313,6 +313,7 @@ fn stored(id: &ThreadId, place: Location, bytes: &[u8], replay: Replay<'_>) -> R
         preview: replay.preview,
         turns: replay.turns,
         settings: replay.settings,
+        known_settings: replay.known_settings,
         usage: replay.usage,
         name: replay.name,
         git: replay.git,

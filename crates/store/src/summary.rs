@@ -117,7 +117,13 @@ pub fn preview(item: &ThreadItem) -> Option<String> {
         UserInput::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    Some(texts.collect())
+    let text: String = texts.collect();
+    let has_image = (content.iter())
+        .any(|input| matches!(input, UserInput::Image { .. } | UserInput::LocalImage { .. }));
+    match text.trim() {
+        "" => has_image.then(|| "[Image]".to_owned()),
+        text => Some(text.to_owned()),
+    }
 }
 
 /// The kind under which lists file a source.

@@ -36,6 +36,9 @@ pub struct StoredThread {
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
     pub settings: Option<Settings>,
+    /// The settings as of the last turn that is left: what was set by a turn that was rolled back holds on,
+    /// but the model has not been told of it.
+    pub known_settings: Option<Settings>,
     /// The last usage that was recorded, and in which turn.
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,

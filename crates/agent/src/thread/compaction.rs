@@ -8,16 +8,15 @@ use super::{
     Announced, Origin, Reply,
     actor::{ThreadActor, answer},
 };
-use crate::error::{ThreadError, TurnKind};
+use crate::error::TurnKind;
 
 /// The share of the context window at which a conversation is summed up, unless the configuration says.
 const COMPACT_AT_PERCENT: i64 = 90;
 
 impl ThreadActor {
     pub(super) async fn on_compact(&mut self, origin: Origin, reply: Reply<Announced<()>>) {
-        if self.active.is_some() {
-            return answer(reply, Err(ThreadError::TurnRunning));
-        }
+        // It takes the place of whatever is running.
+        self.end_active_turn().await;
         let provider = match self.provider() {
             Ok(provider) => provider,
             Err(error) => return answer(reply, Err(error)),

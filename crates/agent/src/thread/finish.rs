@@ -5,7 +5,7 @@ use std::time::Duration;
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentToolCallStatus, CommandExecutionStatus, DynamicToolCallStatus,
     McpToolCallStatus, PatchApplyStatus, ThreadItem, ThreadStatus, Turn, TurnCompleted,
-    TurnCompletedNotification, TurnError, TurnStatus,
+    TurnCompletedNotification, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::Record;
 
@@ -52,13 +52,17 @@ impl ThreadActor {
             (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
+        for mut params in std::mem::take(&mut active.afterwards) {
+            self.state.settings.apply(&mut params);
+        }
         // What the model did not get to see is part of the turn all the same.
         let unseen = std::mem::take(&mut active.steered);
         self.take_steered(&active.id, unseen).await;
         self.end_turn_commands().await;
         self.kit.grants().end_turn();
         if active.kind == TurnKind::Review {
-            self.finish_review(&mut active, status == TurnStatus::Interrupted).await;
+            self.say_failure(&active.id, error.as_ref());
+            self.finish_review(&mut active, &status).await;
         }
         if error.as_ref().and_then(|error| error.codex_error_info.as_ref())
             == Some(&CodexErrorInfo::ContextWindowExceeded)
@@ -79,6 +83,9 @@ impl ThreadActor {
         for reply in std::mem::take(&mut active.interrupts) {
             self.accept(reply, ()).await;
         }
+        if active.kind != TurnKind::Review {
+            self.say_failure(&active.id, error.as_ref());
+        }
         self.say_end(active.id, status, error);
         self.resolve_all(active.asked);
         self.sync_later();
@@ -86,7 +93,7 @@ impl ThreadActor {
     }
 
     /// The provider refused for length without counting, so the window counts as full.
-    fn note_full_window(&mut self, turn: &codicil_protocol::TurnId) {
+    fn note_full_window(&mut self, turn: &TurnId) {
         let window = self.context_window();
         let full = codicil_protocol::TokenUsageBreakdown {
             total_tokens: window.unwrap_or(0),
@@ -130,14 +137,18 @@ impl ThreadActor {
         records
     }
 
-    fn say_end(&mut self, id: codicil_protocol::TurnId, status: TurnStatus, error: Option<TurnError>) {
+    /// Why a turn fails. Of a review this comes before what is left of it.
+    fn say_failure(&mut self, id: &TurnId, error: Option<&TurnError>) {
+        if let Some(error) = error {
+            self.set_status(ThreadStatus::SystemError);
+            self.report_error(id, error.clone(), false);
+        }
+    }
+
+    fn say_end(&mut self, id: TurnId, status: TurnStatus, error: Option<TurnError>) {
         self.state.updated_at = unix_now();
-        match &error {
-            None => self.set_status(ThreadStatus::Idle),
-            Some(error) => {
-                self.set_status(ThreadStatus::SystemError);
-                self.report_error(&id, error.clone(), false);
-            }
+        if error.is_none() {
+            self.set_status(ThreadStatus::Idle);
         }
         self.world.realtime.over(&self.state.id, &id);
         self.notify::<TurnCompleted>(&TurnCompletedNotification {

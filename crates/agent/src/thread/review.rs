@@ -3,11 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use codicil_context::{
-    NO_REVIEW, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message, check_review_target,
+    NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message, check_review_target,
     review_label, review_prompt, user_action_review_message, user_text_message,
 };
 use codicil_model::{History, Request};
-use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, UserInput};
+use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
 use codicil_store::Record;
 
 use super::{
@@ -56,10 +56,9 @@ impl ThreadActor {
         origin: Origin,
     ) -> Result<(TurnId, String, [ThreadItem; 2]), ThreadError> {
         check_review_target(target)?;
-        if self.active.is_some() {
-            return Err(ThreadError::TurnRunning);
-        }
         let provider = self.provider()?;
+        // It takes the place of whatever is running.
+        self.end_active_turn().await;
         let id = TurnId::from(uuid::Uuid::now_v7().to_string());
         let label = review_label(target);
         let task = review_prompt(target, merge_base(&self.state.settings.cwd, target).await.as_deref());
@@ -93,20 +92,27 @@ impl ThreadActor {
     }
 
     /// The end of a review: what it found is an item, a message, and known to the thread's model.
-    pub(super) async fn finish_review(&mut self, active: &mut ActiveTurn, interrupted: bool) {
+    pub(super) async fn finish_review(&mut self, active: &mut ActiveTurn, status: &TurnStatus) {
         let Some(review) = active.review.take() else { return };
-        let text = match &review.answer {
-            Some(answer) => ReviewOutput::parse(answer).text(),
-            None => NO_REVIEW.to_owned(),
+        let (found, text) = match (&review.answer, status) {
+            (Some(answer), _) => {
+                let text = ReviewOutput::parse(answer).text();
+                (text.clone(), text)
+            }
+            (None, TurnStatus::Completed) => (NO_REVIEW.to_owned(), NO_REVIEW.to_owned()),
+            (None, _) => (NO_REVIEW.to_owned(), REVIEW_CUT_SHORT.to_owned()),
         };
-        let exited = ThreadItem::ExitedReviewMode { id: new_item_id(), review: text.clone() };
+        let exited = ThreadItem::ExitedReviewMode { id: new_item_id(), review: found };
         let message = ThreadItem::AgentMessage {
             id: new_item_id(),
             text: text.clone(),
             phase: None,
             memory_citation: None,
         };
-        let end = if interrupted { ReviewEnd::Interrupted } else { ReviewEnd::Finished };
+        let end = match status {
+            TurnStatus::Interrupted => ReviewEnd::Interrupted,
+            _ => ReviewEnd::Finished,
+        };
         let told = [user_action_review_message(&review.label, end), assistant_message(text.as_str())];
         let mut records: Vec<_> = told.iter().map(|item| context_record(&active.id, item)).collect();
         records.extend(

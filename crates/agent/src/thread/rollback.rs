@@ -6,6 +6,7 @@ use codicil_store::Record;
 use super::{
     Announced, Reply,
     actor::{ThreadActor, answer},
+    state::Stored,
 };
 use crate::error::ThreadError;
 
@@ -40,6 +41,8 @@ impl ThreadActor {
         let loaded = self.world.store.load(&self.state.id).await?;
         let kept = loaded.thread.turns();
         self.state.history = loaded.history.into_iter().collect();
+        // What the dropped turns set holds on; what the model was told of it is gone with them.
+        self.state.told = loaded.thread.known_settings.and_then(|known| Stored::read(known)?.told);
         if !self.state.history.iter().any(|item| codicil_context::is_context_message(item.item())) {
             self.state.told = None;
         }

@@ -7,7 +7,7 @@ use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
     DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, UserInput,
+    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,13 @@ pub(crate) struct Stored {
     pub tone: Option<Personality>,
 }
 
+impl Stored {
+    /// `None` for what another version wrote in another way.
+    pub fn read(settings: codicil_store::Settings) -> Option<Self> {
+        serde_json::from_value(settings.snapshot).ok()
+    }
+}
+
 impl ThreadState {
     /// A thread that begins now.
     pub fn new(
@@ -113,9 +120,8 @@ impl ThreadState {
     pub fn recall(&mut self, loaded: LoadedThread) {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
-        let stored = thread.settings.map(|settings| serde_json::from_value::<Stored>(settings.snapshot));
-        if let Some(Ok(stored)) = stored {
-            self.told.clone_from(&stored.told);
+        self.told = thread.known_settings.and_then(|known| Stored::read(known)?.told);
+        if let Some(stored) = thread.settings.and_then(Stored::read) {
             self.tone = stored.tone;
             self.stored = Some(stored);
         }
@@ -174,15 +180,8 @@ impl ThreadState {
 
     /// The first message names the thread in lists. An ephemeral thread is in none.
     pub fn note_preview(&mut self, item: &ThreadItem) {
-        if self.preview.is_none()
-            && self.log.is_some()
-            && let ThreadItem::UserMessage { content, .. } = item
-        {
-            let texts = content.iter().filter_map(|input| match input {
-                UserInput::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            });
-            self.preview = Some(texts.collect());
+        if self.preview.is_none() && self.log.is_some() {
+            self.preview = codicil_store::preview(item);
         }
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct ActiveTurn {
     pub compacted: bool,
     /// Whether something happened beside the turn that the model has not seen.
     pub wants_more: bool,
+    /// Requests that joined the turn; what they set is for the turns to come.
+    pub afterwards: Vec<TurnStartParams>,
     /// Why the turn fails although the model did not.
     pub failure: Option<TurnError>,
     pub cancel: CancellationToken,
@@ -98,6 +100,7 @@ impl ActiveTurn {
             review: None,
             compacted: false,
             wants_more: false,
+            afterwards: Vec::new(),
             failure: None,
             cancel,
             reports,
@@ -164,6 +167,9 @@ impl ThreadActor {
             Ok(()) => {
                 // It joins the turn that is running: two at once would speak over each other.
                 let joined = self.steer(std::mem::take(&mut params.input)).await;
+                if let (Ok(_), Some(active)) = (&joined, &mut self.active) {
+                    active.afterwards.push(params);
+                }
                 joined.map(|turn| Announced::new(in_progress(turn)).0)
             }
         };
@@ -408,8 +414,12 @@ pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
             UserInput::Text { text, text_elements } => {
                 let shift = joined.len() as u64;
                 elements.extend(text_elements.iter().cloned().map(|mut element| {
-                    element.byte_range.start += shift;
-                    element.byte_range.end += shift;
+                    let range = &mut element.byte_range;
+                    let bounds = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+                    let shown = bounds.and_then(|(start, end)| text.get(start..end));
+                    element.placeholder = element.placeholder.or_else(|| shown.map(str::to_owned));
+                    range.start = range.start.saturating_add(shift);
+                    range.end = range.end.saturating_add(shift);
                     element
                 }));
                 joined.push_str(text);
@@ -417,8 +427,7 @@ pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
             other => others.push(other.clone()),
         }
     }
-    let has_text = others.len() < content.len();
-    let text = has_text.then_some(UserInput::Text { text: joined, text_elements: elements });
+    let text = (!joined.is_empty()).then_some(UserInput::Text { text: joined, text_elements: elements });
     ThreadItem::UserMessage { id: id.clone(), content: text.into_iter().chain(others).collect() }
 }
 

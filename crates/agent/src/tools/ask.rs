@@ -1,7 +1,9 @@
 //! Asking people: the question goes out through the thread, the answer comes back here.
 
+use std::{future::pending, time::Duration};
+
 use codicil_protocol::{Frame, Method, ThreadActiveFlag, rpc::RequestId};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{TurnTools, call::Cancelled};
@@ -67,8 +69,37 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Asks the thread's subscribers and waits for the first answer.
+    /// Asks the thread's subscribers and waits for the first answer, however long it takes.
     pub async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        let answer = self.ask_until::<M>(params, kind, pending()).await?;
+        // Nothing but the answer ends a wait without a deadline.
+        Ok(answer.unwrap_or(Reply::Error))
+    }
+
+    /// The same, with a deadline; `None` when nobody answered before it.
+    pub async fn ask_within<M>(
+        &self,
+        params: M::Params,
+        kind: Kind,
+        limit: Duration,
+    ) -> Result<Option<Reply<M::Response>>, Cancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        self.ask_until::<M>(params, kind, sleep(limit)).await
+    }
+
+    async fn ask_until<M>(
+        &self,
+        params: M::Params,
+        kind: Kind,
+        late: impl Future<Output = ()>,
+    ) -> Result<Option<Reply<M::Response>>, Cancelled>
     where
         M: Method,
         M::Params: Send + 'static,
@@ -81,15 +112,16 @@ impl Asker {
         let answer = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(Cancelled),
-            answer = answer => answer.map_err(|_| Cancelled)?,
+            answer = answer => Some(answer.map_err(|_| Cancelled)?),
+            () = late => None,
         };
         drop(withdraw);
         self.steps.one(Step::Answered(id)).await;
         self.steps.settled().await;
-        Ok(match answer {
+        Ok(answer.map(|answer| match answer {
             Ok(result) => serde_json::from_str(result.get()).map_or(Reply::Nonsense, Reply::Answer),
             Err(_) => Reply::Error,
-        })
+        }))
     }
 }
 

@@ -44,10 +44,12 @@ impl TurnTools {
             tool: call.name.clone(),
             arguments: arguments.clone(),
         };
-        let response = match self.ask::<DynamicToolCall>(params, Kind::Call).await? {
-            Reply::Answer(response) => response,
-            Reply::Nonsense => failed("dynamic tool response was invalid"),
-            Reply::Error => failed("dynamic tool request failed"),
+        let limit = self.config.settings.codicil.deadlines.tool;
+        let response = match self.asker().ask_within::<DynamicToolCall>(params, Kind::Call, limit).await? {
+            Some(Reply::Answer(response)) => response,
+            Some(Reply::Nonsense) => failed("dynamic tool response was invalid"),
+            Some(Reply::Error) => failed("dynamic tool request failed"),
+            None => failed(&format!("dynamic tool call timed out after {} ms", limit.as_millis())),
         };
         let status = match response.success {
             true => DynamicToolCallStatus::Completed,

@@ -12,6 +12,9 @@ use crate::{
     tools::{CommandEnd, CommandItem, Screen},
 };
 
+/// What an interrupted command shows that had written nothing.
+const ABORTED: &str = "command aborted by user";
+
 /// One such command.
 pub struct ShellTask {
     pub thread: ThreadId,
@@ -41,13 +44,16 @@ impl ShellTask {
         };
         let (output, ran) = (screen.output(), began.elapsed());
         let Some(exit_code) = exit_code else {
-            let item = item.ended(CommandEnd::cut_off(output, ran));
+            let output = output.filter(|output| !output.is_empty()).unwrap_or_else(|| ABORTED.to_owned());
+            let end = CommandEnd { exit_code: Some(-1), ..CommandEnd::cut_off(Some(output), ran) };
+            let item = item.ended(end);
             self.steps.one(Step::Completed { item, context: Vec::new() }).await;
             return Outcome::Interrupted;
         };
         let output = output.unwrap_or_default();
         let told = user_shell_command_message(&self.command, exit_code, ran, &output);
-        let item = item.ended(CommandEnd::exited(exit_code, Some(output), ran));
+        let shown = Some(output).filter(|output| !output.is_empty());
+        let item = item.ended(CommandEnd::exited(exit_code, shown, ran));
         self.steps.one(Step::Completed { item, context: vec![told] }).await;
         Outcome::Completed
     }

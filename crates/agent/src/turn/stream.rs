@@ -36,17 +36,20 @@ pub struct Reader {
 
 /// An item that has begun.
 enum Open {
-    Message { text: String, phase: Option<MessagePhase>, plan: Option<Plan> },
+    Message { text: String, phase: Option<MessagePhase>, plan: Option<Box<Plan>> },
     Reasoning { summary: Vec<String>, content: Vec<String> },
     WebSearch,
     ImageGeneration,
 }
 
-/// A plan within a message of plan mode.
+/// A plan within a message of plan mode. The message itself begins with its first visible letter: one that
+/// is nothing but a plan is not shown.
 struct Plan {
     splitter: PlanSplitter,
     id: ItemId,
     text: Option<String>,
+    message: ThreadItem,
+    is_message_shown: bool,
 }
 
 impl Reader {
@@ -64,7 +67,8 @@ impl Reader {
     /// The response is over, as it should be or not: what has begun ends with what there is of it.
     pub fn close(&mut self) -> Vec<Step> {
         let open = std::mem::take(&mut self.open);
-        open.into_iter().map(|(id, open)| close_item(id, open)).collect()
+        let shown = |open: &Open| !matches!(open, Open::Message { plan: Some(plan), .. } if !plan.is_message_shown);
+        open.into_iter().filter(|(_, open)| shown(open)).map(|(id, open)| close_item(id, open)).collect()
     }
 
     pub fn finish(self) -> Response {
@@ -114,19 +118,36 @@ impl Reader {
             return;
         }
         let (open, shown) = match item {
-            ResponseItem::Message { role, phase, .. } if role == "assistant" => {
-                let plan = self.show.plans.then(|| Plan {
+            ResponseItem::Message { role, phase, .. } if role == "assistant" && self.show.plans => {
+                let plan = Box::new(Plan {
                     splitter: PlanSplitter::default(),
                     id: ItemId::from(format!("{id}-plan")),
                     text: None,
+                    message: agent_message(&id, String::new(), phase.clone()),
+                    is_message_shown: false,
                 });
-                let open = Open::Message { text: String::new(), phase: phase.clone(), plan };
-                (open, agent_message(&id, String::new(), phase.clone()))
+                let open = Open::Message { text: String::new(), phase: phase.clone(), plan: Some(plan) };
+                self.open.insert(id, open);
+                return;
             }
-            ResponseItem::Reasoning { .. } => {
-                let shown =
-                    ThreadItem::Reasoning { id: id.clone(), summary: Vec::new(), content: Vec::new() };
-                (Open::Reasoning { summary: Vec::new(), content: Vec::new() }, shown)
+            // What an item has when it begins is shown at once: it may have come as a whole.
+            ResponseItem::Message { role, phase, content, .. } if role == "assistant" => {
+                let text = output_text(content);
+                let open = Open::Message { text: text.clone(), phase: phase.clone(), plan: None };
+                (open, agent_message(&id, text, phase.clone()))
+            }
+            ResponseItem::Reasoning { summary, content, .. } => {
+                let summary: Vec<_> = summary.iter().map(summary_text).collect();
+                let content = self.raw_texts(content.as_deref());
+                let shown = ThreadItem::Reasoning {
+                    id: id.clone(),
+                    summary: summary.clone(),
+                    content: content.clone(),
+                };
+                (Open::Reasoning { summary, content }, shown)
+            }
+            ResponseItem::WebSearchCall { action: Some(action), .. } => {
+                (Open::WebSearch, web_search::done(id.clone(), Some(action)))
             }
             ResponseItem::WebSearchCall { .. } => (Open::WebSearch, web_search::begun(&id)),
             ResponseItem::ImageGenerationCall { .. } => {
@@ -150,7 +171,7 @@ impl Reader {
         let Some(Open::Message { text, plan, .. }) = self.open.get_mut(&item_id) else { return };
         let Some(plan) = plan else {
             text.push_str(&delta);
-            if self.show.deltas {
+            if self.show.deltas && !delta.is_empty() {
                 steps.push(message_delta(&self.thread, &self.turn, item_id, delta));
             }
             return;
@@ -185,8 +206,11 @@ impl Reader {
                 let Some(Open::Message { text, plan, .. }) = open else { return };
                 let whole = output_text(content);
                 let shown = match plan {
-                    Some(plan) => self.end_plan(&id, text, plan, &whole, steps),
-                    None => whole,
+                    Some(plan) => self.end_plan(&id, text, *plan, &whole, steps),
+                    None => Some(whole),
+                };
+                let Some(shown) = shown else {
+                    return steps.push(Step::Context(vec![item]));
                 };
                 self.response.message = Some(shown.clone());
                 let shown = agent_message(&id, shown, phase.clone());
@@ -221,7 +245,7 @@ impl Reader {
         }
     }
 
-    /// Completes the plan before its message and returns the message without it.
+    /// Completes the plan before its message and returns the message without it, if there is more to it.
     fn end_plan(
         &self,
         id: &ItemId,
@@ -229,7 +253,7 @@ impl Reader {
         mut plan: Plan,
         whole: &str,
         steps: &mut Vec<Step>,
-    ) -> String {
+    ) -> Option<String> {
         let pieces =
             if text.is_empty() && plan.text.is_none() { plan.splitter.feed(whole) } else { Vec::new() };
         show_pieces(&self.thread, &self.turn, id, &mut text, &mut plan, pieces, steps);
@@ -238,7 +262,7 @@ impl Reader {
         if let Some(text) = plan.text {
             steps.push(Step::Completed { item: ThreadItem::Plan { id: plan.id, text }, context: Vec::new() });
         }
-        text
+        plan.is_message_shown.then_some(text)
     }
 
     fn raw_texts(&self, content: Option<&[ReasoningItemContent]>) -> Vec<String> {
@@ -255,14 +279,13 @@ impl Reader {
     }
 }
 
-/// A message that was cut off keeps what was said of it, here and in the model's history.
+/// What was cut off is kept as far as it came. The model does not see it again: it is told that it was
+/// interrupted, or asked the same once more.
 fn close_item(id: ItemId, open: Open) -> Step {
     match open {
         Open::Message { text, phase, .. } => {
-            let context = if text.is_empty() { Vec::new() } else { vec![message(&text, phase.clone())] };
-            Step::Completed { item: agent_message(&id, text, phase), context }
+            Step::Completed { item: agent_message(&id, text, phase), context: Vec::new() }
         }
-        // Reasoning without its end cannot be sent back: providers check it as a whole.
         Open::Reasoning { summary, content } => {
             Step::Completed { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
         }
@@ -293,7 +316,13 @@ fn show_pieces(
         match piece {
             codicil_context::Piece::Message(delta) => {
                 text.push_str(&delta);
-                steps.push(message_delta(thread, turn, message_id.clone(), delta));
+                if plan.is_message_shown {
+                    steps.push(message_delta(thread, turn, message_id.clone(), delta));
+                } else if !text.trim().is_empty() {
+                    plan.is_message_shown = true;
+                    steps.push(Step::Started(plan.message.clone()));
+                    steps.push(message_delta(thread, turn, message_id.clone(), text.clone()));
+                }
             }
             codicil_context::Piece::Plan(delta) => {
                 if plan.text.is_none() {
@@ -321,16 +350,6 @@ fn message_delta(thread: &ThreadId, turn: &TurnId, item_id: ItemId, delta: Strin
 
 fn agent_message(id: &ItemId, text: String, phase: Option<MessagePhase>) -> ThreadItem {
     ThreadItem::AgentMessage { id: id.clone(), text, phase, memory_citation: None }
-}
-
-fn message(text: &str, phase: Option<MessagePhase>) -> ResponseItem {
-    ResponseItem::Message {
-        id: None,
-        role: "assistant".to_owned(),
-        content: vec![ContentItem::OutputText { text: text.to_owned() }],
-        end_turn: None,
-        phase,
-    }
 }
 
 fn output_text(content: &[ContentItem]) -> String {

@@ -8,6 +8,7 @@ mod client;
 mod command_flood;
 #[cfg(target_os = "linux")]
 mod confined;
+mod deadlines;
 mod demo;
 mod doctor;
 mod ending;
@@ -15,7 +16,10 @@ mod exec;
 mod export;
 mod flags;
 mod flood;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod killed;
+mod killed_tools;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;

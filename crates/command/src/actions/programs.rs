@@ -191,15 +191,10 @@ fn fd<'a>(options: Options<'a>) -> Meaning<'a> {
     }
 }
 
-/// `find PLACE -name PATTERN`; without a pattern it lists, with an action it does something else.
+/// `find PLACE -name PATTERN`; without a pattern it lists. What it does with what it finds is not told.
 fn find<'a>(words: &[&'a str]) -> Meaning<'a> {
-    const ACTIONS: [&str; 9] =
-        ["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"];
     const PATTERNS: [&str; 8] =
         ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"];
-    if words.iter().any(|word| ACTIONS.contains(word)) {
-        return Meaning::Unknown;
-    }
     let is_expression = |word: &&str| word.starts_with(['-', '(', '!']);
     let path = words.iter().copied().take_while(|word| !is_expression(word)).next();
     let pattern = words.iter().position(|word| PATTERNS.contains(word)).and_then(|at| words.get(at + 1));
@@ -268,7 +263,7 @@ mod tests {
         check("grep -C 2 --include=*.rs needle a", search("needle", Some("a")));
         check("find src -type f -iname '*.RS'", search("*.RS", Some("src")));
         check("find -name x", search("x", None));
-        check("find . -name x -delete", Meaning::Unknown);
+        check("find . -name x -delete", search("x", Some(".")));
         check("git grep -n needle src", search("needle", Some("src")));
         check("fd -e rs needle src", search("needle", Some("src")));
         check("fd x -x rm", Meaning::Unknown);

@@ -156,14 +156,14 @@ fn ask(
         Verdict::Prompt { justification } => Some(rule_reason(request.line, justification.as_deref())),
         _ => request.justification.map(str::to_owned),
     };
-    let amendment = match need {
-        // The user's own rule is not overruled in passing, and permissions are not a matter of rules.
-        Need::Rule | Need::Access => None,
-        Need::Escape | Need::Caution | Need::Trust => {
-            proposed_amendment(request.line, request.prefix_rule, policies.rules)
-        }
-    };
-    Decision::Ask(Question::new(reason, amendment, sandboxed))
+    let propose = || proposed_amendment(request.line, request.prefix_rule, policies.rules);
+    Decision::Ask(match need {
+        // The user's own rule is not overruled in passing.
+        Need::Rule => Question::new(reason, None, sandboxed),
+        // Permissions are not a matter of rules: one is named, and not to be chosen.
+        Need::Access => Question { amendment: propose(), ..Question::new(reason, None, sandboxed) },
+        Need::Escape | Need::Caution | Need::Trust => Question::new(reason, propose(), sandboxed),
+    })
 }
 
 impl Need {

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// The text of a review that ended without an answer. Clients match on it.
 pub const NO_REVIEW: &str = "Reviewer failed to output a response.";
+/// What the thread shows of a review that was stopped or failed.
+pub const REVIEW_CUT_SHORT: &str =
+    "Review was interrupted. Please re-run /review and wait for it to complete.";
 
 /// What a reviewer found.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -99,7 +99,7 @@ fn only_subscribers_hear_of_a_thread() {
     assert!(!clients.unsubscribe(one.id, &"t".into()));
     clients.tell(&"t".into(), &archived());
     assert_eq!(heard(&one).len(), 0);
-    assert!(!clients.has_subscribers(&"t".into()));
+    assert!(!clients.is_last_subscriber(one.id, &"t".into()));
     assert_eq!(clients.disconnect(two.id), ["other".into()]);
     assert_eq!(clients.count(), 1);
 }

@@ -100,7 +100,7 @@ pub async fn unarchive(cx: Cx, params: ThreadUnarchiveParams) -> Result<ThreadUn
     Ok(ThreadUnarchiveResponse { thread })
 }
 
-/// The last subscriber takes the thread with it.
+/// The last subscriber takes the thread with it, and hears how a turn that is running ends.
 pub async fn unsubscribe(
     cx: Cx,
     params: ThreadUnsubscribeParams,
@@ -109,15 +109,26 @@ pub async fn unsubscribe(
     let status = match cx.threads().get(&id) {
         Err(error @ codicil_agent::ThreadError::MalformedId(_)) => return Err(error.into()),
         Err(_) => ThreadUnsubscribeStatus::NotLoaded,
-        Ok(_) if !cx.clients().unsubscribe(cx.client.id, &id) => ThreadUnsubscribeStatus::NotSubscribed,
-        Ok(_) => {
-            for agent in cx.threads().agents_of(&id) {
+        Ok(thread) if cx.clients().is_last_subscriber(cx.client.id, thread.id()) => {
+            let (threads, clients) = (cx.threads().clone(), cx.clients().clone());
+            let (id, client) = (thread.id().clone(), cx.client.id);
+            let leave = async move {
+                let agents = threads.agents_of(&id);
+                threads.close(&id).await;
+                for thread in agents.iter().chain([&id]) {
+                    clients.unsubscribe(client, thread);
+                }
+            };
+            // Ends by itself; the threads own what it waits for.
+            cx.after_answer(move || drop(tokio::spawn(leave)));
+            ThreadUnsubscribeStatus::Unsubscribed
+        }
+        Ok(thread) if !cx.clients().unsubscribe(cx.client.id, thread.id()) => {
+            ThreadUnsubscribeStatus::NotSubscribed
+        }
+        Ok(thread) => {
+            for agent in cx.threads().agents_of(thread.id()) {
                 cx.clients().unsubscribe(cx.client.id, &agent);
-            }
-            if !cx.clients().has_subscribers(&id) {
-                let threads = cx.threads().clone();
-                // Ends by itself; the threads own what it waits for.
-                cx.after_answer(move || drop(tokio::spawn(async move { threads.close(&id).await })));
             }
             ThreadUnsubscribeStatus::Unsubscribed
         }

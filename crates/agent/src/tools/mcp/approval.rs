@@ -30,10 +30,6 @@ impl TurnTools {
                 "arguments": arguments });
             return self.consult_guardian(&call.item_id(), action).await;
         }
-        // Nobody may be asked, so nobody agrees.
-        if self.settings.approval_policy == AskForApproval::Never {
-            return Ok(Err(REJECTED.to_owned()));
-        }
         let params = McpServerElicitationRequestParams {
             thread_id: self.kit.thread.clone(),
             turn_id: Some(self.turn.clone()),

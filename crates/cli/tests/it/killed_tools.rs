@@ -1,0 +1,188 @@
+//! Killed at random instants while the model speaks, runs commands and changes files, on two threads at once.
+//!
+//! A kill falls after a random number of messages and then a random moment, so that every phase has its share.
+//! `CODICIL_KILLS` says how often (24), `CODICIL_SEED` repeats a run; the seed is printed.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use codicil_protocol::{
+    ItemCompletedNotification, ItemId, PatchApplyStatus, ServerNotification, Thread, ThreadItem, TurnId,
+    TurnStatus,
+};
+use codicil_testkit::{App, Recorded, Reply, Script, Transport};
+use fastrand::Rng;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+/// About as many messages as two turns have.
+const MESSAGES: usize = 56;
+
+/// What clients were told to be done.
+#[derive(Default)]
+struct Told {
+    items: BTreeMap<ItemId, ThreadItem>,
+    turns: BTreeMap<TurnId, TurnStatus>,
+}
+
+impl Told {
+    fn note(&mut self, notification: ServerNotification) {
+        match notification {
+            ServerNotification::ItemCompleted(ItemCompletedNotification { item, .. }) => {
+                self.items.insert(item.id().unwrap().clone(), item);
+            }
+            ServerNotification::TurnCompleted(completed) => {
+                self.turns.insert(completed.turn.id, completed.turn.status);
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything told is in one of these threads as it was told.
+    fn check(&self, stored: &[Thread], round: usize) {
+        let turns: BTreeMap<_, _> =
+            stored.iter().flat_map(|thread| &thread.turns).map(|turn| (&turn.id, turn)).collect();
+        let items: BTreeMap<_, _> = turns
+            .values()
+            .flat_map(|turn| &turn.items)
+            .filter_map(|item| Some((item.id()?, item)))
+            .collect();
+        for (id, item) in &self.items {
+            assert_eq!(items.get(id), Some(&item), "round {round}");
+        }
+        for (id, status) in &self.turns {
+            assert_eq!(turns.get(id).map(|turn| &turn.status), Some(status), "round {round}: {id}");
+        }
+    }
+
+    /// What was told of the disk is on the disk; a reader of the items may count on it.
+    fn check_files(&self) {
+        for item in self.items.values() {
+            let ThreadItem::FileChange { changes, status: PatchApplyStatus::Completed, .. } = item else {
+                continue;
+            };
+            for change in changes {
+                assert!(Path::new(&change.path).exists(), "{} was told to be there", change.path);
+            }
+        }
+    }
+
+    fn count(&self, is: impl Fn(&ThreadItem) -> bool) -> usize {
+        self.items.values().filter(|item| is(item)).count()
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// One sentence and a command, then a patch, then the end; whatever the model was asked before.
+fn answer(request: &Recorded) -> Reply {
+    check_history(request.input());
+    let key = request.number();
+    let last = request.input().iter().rev().find(|item| item["type"] == "function_call_output");
+    let is_new = request.input().last().is_some_and(|item| item["type"] == "message");
+    let step = if is_new { None } else { last.and_then(|item| item["call_id"].as_str()) };
+    match step {
+        None => {
+            let command = json!({ "cmd": format!("echo {key} > command-{key}; echo done {key}") });
+            Reply::new().say("Let me ").say("see").call("exec_command", command).call_id(format!("command-{key}"))
+        }
+        Some(id) if id.starts_with("command") => {
+            let patch = format!(
+                "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: patch-{key}\n+{key}\n*** End Patch\nEOF\n"
+            );
+            Reply::new().call("exec_command", json!({ "cmd": patch })).call_id(format!("patch-{key}"))
+        }
+        Some(_) => Reply::new().say("That is all"),
+    }
+}
+
+/// A provider refuses a history in which a call has no output, or an output no call.
+fn check_history(input: &[Value]) {
+    let mut open = Vec::new();
+    for item in input {
+        let id = item["call_id"].as_str();
+        match item["type"].as_str() {
+            Some("function_call") => open.push(id.expect("a call has an id")),
+            Some("function_call_output") => {
+                let at = open.iter().position(|call| Some(*call) == id);
+                open.remove(at.unwrap_or_else(|| panic!("an output without its call: {item}")));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "calls without an output: {open:?}");
+}
+
+/// Reads until the kill is due, or until both turns have ended.
+async fn read_until_kill(app: &mut App, told: &mut Told, rng: &mut Rng) {
+    let mut running = 2;
+    for _ in 0..rng.usize(0..MESSAGES) {
+        let notification = app.next_notification().await.expect("the server runs");
+        running -= usize::from(matches!(notification, ServerNotification::TurnCompleted(_)));
+        told.note(notification);
+        if running == 0 {
+            break;
+        }
+    }
+    let due = Instant::now() + Duration::from_micros(rng.u64(0..15_000));
+    while let Ok(Some(notification)) = timeout_at(due, app.next_notification()).await {
+        told.note(notification);
+    }
+}
+
+#[tokio::test]
+async fn nothing_told_is_lost_by_a_kill_while_commands_and_patches_run() {
+    let kills = number("CODICIL_KILLS").unwrap_or(24);
+    let seed = number("CODICIL_SEED").unwrap_or_else(|| {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| u64::from(now.subsec_nanos()))
+    });
+    println!("CODICIL_SEED={seed} CODICIL_KILLS={kills}");
+    let mut rng = Rng::with_seed(seed);
+    let mut app = App::builder()
+        .script(Script::new().respond_with(answer))
+        .over(Transport::Stdio)
+        .config("approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"")
+        .start()
+        .await;
+    let threads = [app.start_thread().await, app.start_thread().await];
+    let mut told = Told::default();
+    for round in 0..usize::try_from(kills).unwrap() {
+        for thread in &threads {
+            app.start_turn(thread, &format!("question {round}")).await;
+        }
+        read_until_kill(&mut app, &mut told, &mut rng).await;
+        app.process().kill();
+        // What was still in the pipe was told too.
+        while let Some(notification) = app.next_notification().await {
+            told.note(notification);
+        }
+        app.revive().await;
+
+        let mut stored = Vec::new();
+        for thread in &threads {
+            stored.push(app.resume(thread).await);
+        }
+        told.check(&stored, round);
+        for thread in &stored {
+            assert_eq!(thread.turns.len(), round + 1, "an accepted turn is there, however it ended");
+        }
+    }
+    for thread in &threads {
+        assert_eq!(app.run_turn(thread, "and now?").await.status, TurnStatus::Completed);
+    }
+    told.check_files();
+    let commands = told.count(|item| matches!(item, ThreadItem::CommandExecution { .. }));
+    let patches = told.count(|item| matches!(item, ThreadItem::FileChange { .. }));
+    println!("{} items told, {commands} of them commands, {patches} patches", told.items.len());
+    assert!(commands > 0 && patches > 0, "the rounds saw something happen");
+    assert_eq!(app.model().faults(), Vec::<String>::new(), "every history was one that a model accepts");
+    let made = fs::read_dir(app.workspace()).unwrap().count();
+    assert!(made >= commands + patches, "{made} files of {commands} commands and {patches} patches");
+    app.ignore_rest();
+}
