@@ -6,11 +6,12 @@ use std::{
 };
 
 use codicil_client::protocol::{ThreadTokenUsage, TokenUsageBreakdown};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::Instant;
 
 /// Tokens used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// What the model read.
     pub prompt_tokens: u64,
@@ -167,23 +168,37 @@ pub struct BudgetExceeded {
 /// What one turn uses, from the thread's counts as they come.
 #[derive(Debug, Default)]
 pub(super) struct TurnUsage {
-    /// What the thread had used before the turn.
+    /// What the thread had used as far as this program knows.
+    known: TokenUsage,
+    /// What it had used before the turn.
     before: Option<TokenUsage>,
     used: Option<TokenUsage>,
 }
 
 impl TurnUsage {
+    /// On a thread that had used this; nothing if it is new.
+    pub fn after(known: TokenUsage) -> Self {
+        Self { known, ..Self::default() }
+    }
+
     /// Takes a report, and tells what is new since the one before.
     pub fn take(&mut self, usage: &ThreadTokenUsage) -> TokenUsage {
         let (total, last) = (TokenUsage::from(&usage.total), TokenUsage::from(&usage.last));
-        // A thread that goes on has used something before. The first response of the turn is not part of it.
-        let before = *self.before.get_or_insert_with(|| total.combine(last, u64::saturating_sub));
+        let known = self.known;
+        // The first report is about the turn's first response, unless it only repeats what a resumed thread had.
+        let before = *self.before.get_or_insert_with(|| match total == known {
+            true => known,
+            false => total.combine(last, u64::saturating_sub).combine(known, u64::max),
+        });
         let used = total.combine(before, u64::saturating_sub);
-        let known = self.used.unwrap_or_default();
-        self.used = Some(known.combine(used, u64::max));
-        used.combine(known, u64::saturating_sub)
+        let counted = self.used.unwrap_or_default();
+        if used != TokenUsage::default() {
+            self.used = Some(counted.combine(used, u64::max));
+        }
+        used.combine(counted, u64::saturating_sub)
     }
 
+    /// All of the turn so far; `None` when nothing was said about it.
     pub fn used(&self) -> Option<TokenUsage> {
         self.used
     }
@@ -218,6 +233,17 @@ mod tests {
         assert_eq!(turn.take(&report((1300, 130), (200, 20))), usage(0, 0));
         assert_eq!(turn.take(&report((2000, 200), (300, 30))), usage(700, 70));
         assert_eq!(turn.used(), Some(usage(1000, 100)));
+    }
+
+    #[test]
+    fn what_a_resumed_thread_had_used_is_not_counted_again() {
+        let mut turn = TurnUsage::after(usage(100, 10));
+        assert_eq!(turn.take(&report((100, 10), (100, 10))), usage(0, 0));
+        assert_eq!(turn.used(), None);
+        assert_eq!(turn.take(&report((300, 30), (200, 20))), usage(200, 20));
+        // Without that first report, and with other turns in between.
+        let mut turn = TurnUsage::after(usage(100, 10));
+        assert_eq!(turn.take(&report((600, 60), (200, 20))), usage(200, 20));
     }
 
     #[test]

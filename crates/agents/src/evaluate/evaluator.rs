@@ -195,7 +195,9 @@ impl<'e> Evaluation<'e> {
     async fn run(&self, output: Option<&OutputSchema>) -> Result<Finished, EvaluateError> {
         let mut left = self.max_expansions;
         loop {
-            match self.job(output)?.run().await {
+            let job = self.job(output)?;
+            // Boxed: the future of a whole run is large, and callers put it on their stack.
+            match Box::pin(job.run()).await {
                 Err(EvaluateError::ExpansionRequired(expansion)) if left > 0 => {
                     left -= 1;
                     expansion.open(&self.session);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
     bridge::Bridge,
-    budget::{BudgetExceeded, TurnUsage},
+    budget::{BudgetExceeded, TokenUsage, TurnUsage},
     error::Cause,
     events::Event,
     items::invocation,
@@ -29,7 +29,8 @@ pub(super) struct Follower<'f, 'j> {
 
 impl<'f, 'j> Follower<'f, 'j> {
     pub fn new(job: &'f Job<'j>, bridge: &'f Bridge, progress: &'f mut Progress) -> Self {
-        Self { job, bridge, progress, usage: TurnUsage::default(), told: HashSet::new() }
+        let usage = TurnUsage::after(progress.thread_usage);
+        Self { job, bridge, progress, usage, told: HashSet::new() }
     }
 
     pub async fn follow(mut self, mut running: RunningTurn) -> Result<CompletedTurn, Cause> {
@@ -122,6 +123,7 @@ impl<'f, 'j> Follower<'f, 'j> {
     fn count(&mut self, usage: &ThreadTokenUsage) -> Result<(), BudgetExceeded> {
         let new = self.usage.take(usage);
         self.progress.usage = self.usage.used();
+        self.progress.thread_usage = TokenUsage::from(&usage.total);
         self.job.budget.map_or(Ok(()), |budget| budget.charge(new))
     }
 }

@@ -82,6 +82,8 @@ pub(super) struct Progress {
     pub thread_id: Option<ThreadId>,
     pub turn_id: Option<TurnId>,
     pub usage: Option<TokenUsage>,
+    /// What the whole thread has used.
+    pub thread_usage: TokenUsage,
 }
 
 impl Job<'_> {
@@ -97,7 +99,8 @@ impl Job<'_> {
         let outcome = self.converse(&client, text, &bridge, &mut progress).await;
         // Whatever happened: when this returns, the server has ended.
         let stderr_tail = client.close().await.stderr_tail.clone();
-        let Progress { thread_id, turn_id, usage } = progress;
+        self.remember(&progress);
+        let Progress { thread_id, turn_id, usage, .. } = progress;
         match outcome {
             Ok(_) if let Some(expansion) = bridge.take_expansion() => {
                 Err(EvaluateError::ExpansionRequired(expansion))
@@ -194,7 +197,7 @@ impl Job<'_> {
         if let Some(auth) = &self.setup.client.auth_mode {
             self.in_time(client.call_raw("account/login/start", auth.login())).await?;
         }
-        let thread_id = self.thread(client, bridge).await?;
+        let thread_id = self.thread(client, bridge, progress).await?;
         progress.thread_id = Some(thread_id.clone());
         let running = self.start_turn(client, &thread_id, text).await?;
         let turn_id = running.id().clone();
@@ -204,7 +207,12 @@ impl Job<'_> {
         Ok(Finished { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
     }
 
-    async fn thread(&self, client: &Client, bridge: &Bridge) -> Result<ThreadId, Cause> {
+    async fn thread(
+        &self,
+        client: &Client,
+        bridge: &Bridge,
+        progress: &mut Progress,
+    ) -> Result<ThreadId, Cause> {
         let config = &self.setup.client;
         let tools = bridge.specs();
         let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
@@ -212,6 +220,7 @@ impl Job<'_> {
         if let Some(known) = known.filter(|_| config.reuse_thread && !config.ephemeral)
             && let Some(thread) = self.resume(client, &known.thread_id).await?
         {
+            progress.thread_usage = known.used;
             return Ok(thread);
         }
         let params = ThreadStartParams {
@@ -229,6 +238,14 @@ impl Job<'_> {
             self.session.set(ThreadState { thread_id: thread_id.clone(), ..wanted });
         }
         Ok(thread_id)
+    }
+
+    /// Keeps what the session's thread has used, for the next turn on it.
+    fn remember(&self, progress: &Progress) {
+        let state = self.session.get::<ThreadState>();
+        if let Some(state) = state.filter(|state| Some(&state.thread_id) == progress.thread_id.as_ref()) {
+            self.session.set(ThreadState { used: progress.thread_usage, ..state });
+        }
     }
 
     /// The thread again, under today's settings; `None` when the server does not have it any more.

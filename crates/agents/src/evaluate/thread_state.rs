@@ -6,6 +6,7 @@ use codicil_client::protocol::{DynamicToolSpec, ThreadId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::budget::TokenUsage;
 use crate::workspace::{Fingerprint, hex};
 
 /// The thread of a session's last evaluation and what it was made for. It is part of the
@@ -23,6 +24,9 @@ pub struct ThreadState {
     pub workspace_fingerprint: Option<Fingerprint>,
     /// What its tools were.
     pub tools_fingerprint: String,
+    /// What it has used so far.
+    #[serde(default)]
+    pub used: TokenUsage,
 }
 
 impl ThreadState {
@@ -34,7 +38,13 @@ impl ThreadState {
     ) -> Self {
         let written = serde_json::to_vec(tools).unwrap_or_default();
         let tools_fingerprint = hex(&Sha256::digest(written));
-        Self { thread_id, cwd, workspace_fingerprint: workspace.cloned(), tools_fingerprint }
+        Self {
+            thread_id,
+            cwd,
+            workspace_fingerprint: workspace.cloned(),
+            tools_fingerprint,
+            used: TokenUsage::default(),
+        }
     }
 
     /// Whether a thread that was made for this can be used for the other.

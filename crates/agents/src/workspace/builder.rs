@@ -1,6 +1,10 @@
 //! From what is wanted to a directory that has it, or to nothing at all.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -133,7 +137,9 @@ impl WorkspaceBuilder {
     fn folder(&self) -> Result<(TempDir, PathBuf), WorkspaceError> {
         let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |cause| io_error("create a directory in", &parent, cause);
-        let folder = tempfile::Builder::new().prefix("workspace-").tempdir_in(&parent).map_err(failed)?;
+        let closed = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("workspace-").permissions(closed).tempdir_in(&parent);
+        let folder = folder.map_err(failed)?;
         let path = folder.path().canonicalize().map_err(failed)?;
         Ok((folder, path))
     }

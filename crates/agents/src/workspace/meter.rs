@@ -76,7 +76,7 @@ mod tests {
         let error = meter.bytes(1).unwrap_err();
         assert_eq!(error.to_string(), "mount /a exceeds its budget of 50 bytes");
         meter.begin("/b".into(), None);
-        let error = meter.bytes(50).unwrap_err();
+        let error = meter.bytes(51).unwrap_err();
         assert_eq!(error.to_string(), "the workspace exceeds its budget of 100 bytes");
         meter.entry().unwrap();
         meter.entry().unwrap();

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     fs::File,
+    io::ErrorKind,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
@@ -140,10 +141,10 @@ impl Walk<'_, '_> {
         };
         match kind {
             Kind::File if !self.mount.wants(relative) => Ok(()),
-            Kind::File | Kind::Directory => {
-                let opened = open_entry(directory, name, real)?;
-                self.opened(opened, relative, real)
-            }
+            Kind::File | Kind::Directory => match open_entry(directory, name, real) {
+                Err(WorkspaceError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(()),
+                opened => self.opened(opened?, relative, real),
+            },
             Kind::Link => self.link(relative, real),
             Kind::Special => {
                 self.skipped.special += 1;

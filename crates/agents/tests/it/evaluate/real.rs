@@ -1,0 +1,381 @@
+//! The real server: in this process, as a program where it has been built, and `codex` where it is installed.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    future::ready,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use codicil_agents::{
+    client::{Endpoint, protocol::TurnStatus},
+    evaluate::{
+        Budget, ClientConfig, Evaluator, ModelConfig, Phase, Prompt, SandboxMode, ThreadState, Tool,
+        ToolContext, ToolKind,
+    },
+    workspace::{HostMount, Workspace},
+};
+use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
+use codicil_server::{PROTOCOL_VERSION, Server, Setup, connect};
+use codicil_store::Store;
+use codicil_testkit::{ModelServer, Script};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{Recording, soon};
+
+/// A real server with a home and a model of its own, and an evaluator for it.
+struct Stage {
+    name: &'static str,
+    evaluator: Evaluator,
+    model: ModelServer,
+    server: Option<Server>,
+    work: PathBuf,
+    _folder: TempDir,
+}
+
+/// A stage for every server that there is. Those that are missing are named.
+async fn stages(script: impl Fn() -> Script, config: &ClientConfig) -> Vec<Stage> {
+    let mut stages = vec![Stage::in_process(script(), config).await];
+    match built_binary() {
+        Some(program) => stages.push(Stage::process("codicil", &program, script(), config).await),
+        None => eprintln!("skipped: the codicil binary has not been built"),
+    }
+    match on_path("codex") {
+        Some(program) => stages.push(Stage::process("codex", &program, script(), config).await),
+        None => eprintln!("skipped: there is no codex on the path"),
+    }
+    stages
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Where cargo puts it, beside the tests.
+fn built_binary() -> Option<PathBuf> {
+    let test = env::current_exe().unwrap();
+    test.ancestors().skip(1).take(2).map(|folder| folder.join("codicil")).find(|file| file.is_file())
+}
+
+/// A folder with `home` and `work` in it, the former with a configuration for the model.
+fn folder(model: &ModelServer) -> (TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let (home, work) = (base.join("home"), base.join("work"));
+    fs::create_dir(&home).unwrap();
+    fs::create_dir(&work).unwrap();
+    let text = format!(
+        "model = \"mock-model\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\
+         base_url = \"{}\"\nwire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
+        model.base_url()
+    );
+    fs::write(home.join("config.toml"), text).unwrap();
+    (folder, home, work)
+}
+
+impl Stage {
+    async fn in_process(script: Script, config: &ClientConfig) -> Self {
+        let model = ModelServer::start(script).await;
+        let (folder, home, work) = folder(&model);
+        let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
+        let server = Server::new(Setup {
+            config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(&home).unwrap()) }),
+            store: Store::open(&home).unwrap(),
+            cwd: work.clone(),
+            announced_version: PROTOCOL_VERSION.to_owned(),
+            allow_unauthenticated: false,
+        });
+        let config = ClientConfig { cwd: Some(work.clone()), ..config.clone() };
+        let evaluator = Evaluator::new(config, ModelConfig::new("mock-model")).unwrap().connect_with({
+            let server = server.clone();
+            move || {
+                let (to_server, from_server) = connect(&server).split();
+                ready(Ok(Endpoint::channels(to_server, from_server)))
+            }
+        });
+        Self { name: "in process", evaluator, model, server: Some(server), work, _folder: folder }
+    }
+
+    async fn process(name: &'static str, program: &Path, script: Script, config: &ClientConfig) -> Self {
+        let model = ModelServer::start(script).await;
+        let (folder, home, work) = folder(&model);
+        let home = home.to_str().unwrap().to_owned();
+        let env = ["CODICIL_HOME", "CODEX_HOME", "HOME"].map(|name| (name.to_owned(), home.clone()));
+        let config = ClientConfig {
+            codex_bin: program.to_owned(),
+            cwd: Some(work.clone()),
+            env: BTreeMap::from(env),
+            startup_timeout: Duration::from_secs(40),
+            ..config.clone()
+        };
+        let evaluator = Evaluator::new(config, ModelConfig::new("mock-model")).unwrap();
+        Self { name, evaluator, model, server: None, work, _folder: folder }
+    }
+
+    async fn stop(self) {
+        if let Some(server) = self.server {
+            soon(server.stop()).await;
+        }
+    }
+}
+
+/// Integration test: spawn the server in a temporary workspace; a simple prompt is answered.
+#[tokio::test]
+async fn spawn_in_a_temp_workspace_and_answer_a_simple_prompt() {
+    for stage in stages(|| Script::new().say("hello world"), &ClientConfig::default()).await {
+        let recording = Recording::new();
+        let prompt = Prompt::text("Say hello world");
+        let answer =
+            soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        assert_eq!(answer.text, "hello world", "{}", stage.name);
+        assert_eq!(answer.usage.unwrap().total_tokens, 110);
+        assert_eq!(recording.names(), ["PromptRendered", "PromptExecuted"], "{}", stage.name);
+        let request = stage.model.next_request().await;
+        assert_eq!(
+            (request.model(), request.last_user_text().as_deref()),
+            (Some("mock-model"), Some("Say hello world"))
+        );
+        stage.stop().await;
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Weather {
+    city: String,
+}
+
+#[derive(Clone, Default)]
+struct Asked(Vec<String>);
+
+/// Integration test: a dynamic tool is called, and `ToolInvoked` told.
+#[tokio::test]
+async fn dynamic_tool_invocation_is_told() {
+    let script =
+        || Script::new().call("weather", json!({ "city": "Ulm" })).call_id("w").then().say("It rains.");
+    for stage in stages(script, &ClientConfig::default()).await {
+        let recording = Recording::new();
+        let tool = Tool::new("weather", "Tells the weather.", |asked: Weather, cx: ToolContext| async move {
+            cx.update(|seen: &mut Asked| seen.0.push(asked.city.clone()));
+            Ok(format!("rain in {}", asked.city))
+        });
+        let prompt = Prompt::text("How is the weather in Ulm?").tool(tool);
+        let answer =
+            soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        assert_eq!(answer.text, "It rains.", "{}", stage.name);
+        let told = recording.tools();
+        assert_eq!(told.len(), 1, "{}: {told:?}", stage.name);
+        assert_eq!((&told[0].kind, &*told[0].name, told[0].success), (&ToolKind::Bridged, "weather", true));
+        assert_eq!((&told[0].params, &*told[0].output), (&json!({ "city": "Ulm" }), "rain in Ulm"));
+        assert_eq!(recording.session.get::<Asked>().unwrap().0, ["Ulm"]);
+        let requests = stage.model.requests();
+        assert!(requests[0].tools().contains(&"weather"), "{}", stage.name);
+        assert!(requests[1].tool_output("w").unwrap().contains("rain in Ulm"), "{}", stage.name);
+        stage.stop().await;
+    }
+}
+
+/// Integration test: a thread is resumed, and the model sees what was said before.
+#[tokio::test]
+async fn thread_resume_keeps_continuity() {
+    let config = ClientConfig { reuse_thread: true, ..ClientConfig::default() };
+    for stage in stages(|| Script::new().say("Noted.").then().say("Blue."), &config).await {
+        let recording = Recording::new();
+        let first = Prompt::text("My colour is blue.");
+        let one = soon(stage.evaluator.evaluate(&first).session(&recording.session).text()).await.unwrap();
+        let second = Prompt::text("Which is my colour?");
+        let two = soon(stage.evaluator.evaluate(&second).session(&recording.session).text()).await.unwrap();
+        assert_eq!((one.thread_id == two.thread_id, &*two.text), (true, "Blue."), "{}", stage.name);
+        let history = stage.model.requests()[1].body()["input"].to_string();
+        assert!(history.contains("My colour is blue.") && history.contains("Noted."), "{}", stage.name);
+        assert_eq!(two.usage.unwrap().total_tokens, 110, "{}: the turn's own", stage.name);
+        // Another session knows nothing of it.
+        stage.model.push(Script::new().say("?"));
+        let other = soon(stage.evaluator.evaluate(&second).text()).await.unwrap();
+        assert_ne!(other.thread_id, one.thread_id, "{}", stage.name);
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_gone_is_replaced() {
+    let config = ClientConfig { reuse_thread: true, ..ClientConfig::default() };
+    for stage in stages(|| Script::new().say("One.").then().say("Two."), &config).await {
+        let recording = Recording::new();
+        let prompt = Prompt::text("Hi");
+        soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        let state = recording.session.get::<ThreadState>().unwrap();
+        let gone = "01900000-0000-7000-8000-000000000000".into();
+        recording.session.set(ThreadState { thread_id: gone, ..state });
+        let answer =
+            soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        assert_eq!(answer.text, "Two.", "{}", stage.name);
+        assert_eq!(recording.session.get::<ThreadState>().unwrap().thread_id, answer.thread_id);
+        stage.stop().await;
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+struct Verdict {
+    urgent: bool,
+    #[serde(default)]
+    reasons: Vec<String>,
+}
+
+#[tokio::test]
+async fn structured_output_is_asked_of_the_model_and_read() {
+    for stage in
+        stages(|| Script::new().say(r#"{"urgent":true,"reasons":null}"#), &ClientConfig::default()).await
+    {
+        let prompt = Prompt::text("Is it urgent?");
+        let answer = soon(stage.evaluator.evaluate(&prompt).value::<Verdict>()).await.unwrap();
+        assert_eq!(answer.value, Verdict { urgent: true, reasons: vec![] }, "{}", stage.name);
+        let format = stage.model.next_request().await.body()["text"]["format"].clone();
+        assert_eq!((&format["type"], &format["strict"]), (&json!("json_schema"), &json!(true)), "{format}");
+        assert_eq!(format["schema"]["additionalProperties"], false);
+        stage.stop().await;
+    }
+}
+
+/// Security test: workspace paths restrict file operations.
+#[tokio::test]
+async fn workspace_paths_restrict_file_operations() {
+    let patch = |path: &str| format!("*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch");
+    let config = ClientConfig { sandbox_mode: Some(SandboxMode::WorkspaceWrite), ..ClientConfig::default() };
+    // Not in a place for temporary files, which the sandbox leaves open.
+    let host = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    fs::write(host.path().join("readme"), "original").unwrap();
+    let outside = host.path().join("escaped");
+    let script = || {
+        let (inside, outside) = (patch("inside.txt"), patch(outside.to_str().unwrap()));
+        Script::new()
+            .custom_call("apply_patch", inside)
+            .then()
+            .custom_call("apply_patch", outside)
+            .then()
+            .say("Done")
+    };
+    for stage in stages(script, &config).await {
+        let mount = HostMount::new(host.path()).at("host");
+        let workspace = Workspace::builder().allow_root(host.path()).mount(mount).create().await.unwrap();
+        let recording = Recording::new();
+        let prompt = Prompt::text("Write files").workspace(&workspace);
+        let evaluation = stage.evaluator.evaluate(&prompt).session(&recording.session).workspace(&workspace);
+        soon(evaluation.text()).await.unwrap();
+        assert_eq!(
+            fs::read_to_string(workspace.path().join("inside.txt")).unwrap(),
+            "hello\n",
+            "{}",
+            stage.name
+        );
+        assert!(!outside.exists(), "{}", stage.name);
+        let told: Vec<_> = recording.tools().iter().map(|tool| (tool.kind.clone(), tool.success)).collect();
+        assert_eq!(told.first(), Some(&(ToolKind::FileChange, true)), "{}: {told:?}", stage.name);
+        assert!(told.iter().skip(1).all(|(_, success)| !success), "{}: {told:?}", stage.name);
+        let text = stage.model.requests()[0].last_user_text().unwrap();
+        assert!(text.contains("`host` from"), "{text}");
+        stage.stop().await;
+    }
+    assert_eq!(fs::read_to_string(host.path().join("readme")).unwrap(), "original");
+}
+
+/// Security test: the sandbox policy reaches the server.
+#[tokio::test]
+async fn sandbox_policy_is_propagated() {
+    // In the words of one server or the other.
+    for (mode, said) in [
+        (SandboxMode::ReadOnly, ["read-only", "read-only"]),
+        (SandboxMode::WorkspaceWrite, ["workspace-write", "workspace-write"]),
+        (SandboxMode::DangerFullAccess, ["danger-full-access", "Files: no sandbox"]),
+    ] {
+        let config = ClientConfig { sandbox_mode: Some(mode), ..ClientConfig::default() };
+        for stage in stages(|| Script::new().say("Yes."), &config).await {
+            soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
+            // What the model is told about its sandbox is what the thread has.
+            let told = stage.model.next_request().await.body()["input"].to_string();
+            assert!(said.iter().any(|said| told.contains(said)), "{}: {said:?} in {told}", stage.name);
+            stage.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn commands_of_the_agent_are_told() {
+    let script = || {
+        Script::new().call("exec_command", json!({ "cmd": "echo made > made; exit 3" })).then().say("Done")
+    };
+    let config =
+        ClientConfig { sandbox_mode: Some(SandboxMode::DangerFullAccess), ..ClientConfig::default() };
+    let stage = Stage::in_process(script(), &config).await;
+    let recording = Recording::new();
+    soon(stage.evaluator.evaluate(&Prompt::text("Run it")).session(&recording.session).text()).await.unwrap();
+    let told = recording.tools();
+    assert_eq!((told.len(), &told[0].kind, told[0].success), (1, &ToolKind::Command, false), "{told:?}");
+    assert_eq!(fs::read_to_string(stage.work.join("made")).unwrap(), "made\n");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
+    let config = ClientConfig { reuse_thread: true, ..ClientConfig::default() };
+    for stage in stages(|| Script::new().say("Let me look").hang(), &config).await {
+        let recording = Recording::new();
+        let prompt = Prompt::text("Hi");
+        let evaluating = stage
+            .evaluator
+            .evaluate(&prompt)
+            .session(&recording.session)
+            .timeout(Duration::from_secs(8))
+            .text();
+        let error = soon(evaluating).await.unwrap_err();
+        assert!(error.is_deadline() && error.phase() == Some(Phase::Request), "{}: {error}", stage.name);
+        let interrupted = error.failed().unwrap().thread_id.clone().unwrap();
+        stage.model.push(Script::new().say("Here."));
+        let answer =
+            soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        assert_eq!((&*answer.text, &answer.thread_id), ("Here.", &interrupted), "{}", stage.name);
+        if let Some(server) = &stage.server {
+            let (to_server, from_server) = connect(server).split();
+            let client =
+                codicil_agents::client::Client::builder().connect(Endpoint::channels(to_server, from_server));
+            let client = soon(client).await.unwrap();
+            let turns = codicil_agents::client::Turns::Included;
+            let thread = soon(client.read_thread(&interrupted, turns)).await.unwrap();
+            assert_eq!(thread.turns[0].status, TurnStatus::Interrupted);
+            soon(client.close()).await;
+        }
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_budget_ends_a_turn_that_uses_too_much() {
+    let script = || {
+        let asks = Script::new().call("count", json!({})).usage(900, 0, 200, 0);
+        asks.then().call("count", json!({})).usage(900, 0, 200, 0).then().say("Never").hang()
+    };
+    for stage in stages(script, &ClientConfig::default()).await {
+        let prompt =
+            Prompt::text("Hi").tool(Tool::new("count", "", |_: (), _: ToolContext| async { Ok("1") }));
+        let budget = Budget::new().max_total_tokens(2000);
+        let error = soon(stage.evaluator.evaluate(&prompt).budget(&budget).text()).await.unwrap_err();
+        assert_eq!(error.phase(), Some(Phase::Budget), "{}: {error}", stage.name);
+        assert_eq!(budget.spent().total_tokens, 2200, "{}", stage.name);
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_is_an_error_with_its_kind() {
+    let script = || Script::new().reply(codicil_testkit::Reply::status(401));
+    for stage in stages(script, &ClientConfig::default()).await {
+        let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
+        assert!(matches!(error.phase(), Some(Phase::Request | Phase::Response)), "{}: {error}", stage.name);
+        assert!(error.failed().unwrap().turn_error().is_some(), "{}: {error}", stage.name);
+        stage.stop().await;
+    }
+}
