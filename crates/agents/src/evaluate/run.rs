@@ -88,7 +88,7 @@ pub(super) struct Progress {
 
 impl Job<'_> {
     pub async fn run(&self) -> Result<Finished, EvaluateError> {
-        self.check()?;
+        self.check().map_err(Failed::new)?;
         let rendered = self.prompt.render(&OpenSections::of(self.session, self.prompt));
         self.tell_rendered(&rendered);
         let Rendered { text, tools } = rendered;
@@ -110,12 +110,12 @@ impl Job<'_> {
         }
     }
 
-    fn check(&self) -> Result<(), Failed> {
-        self.prompt.check(self.setup.client.mcp_servers.iter()).map_err(Failed::new)?;
+    fn check(&self) -> Result<(), Cause> {
+        self.prompt.check(self.setup.client.mcp_servers.iter())?;
         if self.is_late() {
-            return Err(Failed::new(Cause::DeadlineExceeded));
+            return Err(Cause::DeadlineExceeded);
         }
-        self.budget.map_or(Ok(()), Budget::check_left).map_err(Failed::new)
+        Ok(self.budget.map_or(Ok(()), Budget::check_left)?)
     }
 
     fn tell_rendered(&self, rendered: &Rendered) {

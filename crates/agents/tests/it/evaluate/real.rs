@@ -266,16 +266,21 @@ async fn workspace_paths_restrict_file_operations() {
         let prompt = Prompt::text("Write files").workspace(&workspace);
         let evaluation = stage.evaluator.evaluate(&prompt).session(&recording.session).workspace(&workspace);
         soon(evaluation.text()).await.unwrap();
-        assert_eq!(
-            fs::read_to_string(workspace.path().join("inside.txt")).unwrap(),
-            "hello\n",
-            "{}",
-            stage.name
-        );
         assert!(!outside.exists(), "{}", stage.name);
         let told: Vec<_> = recording.tools().iter().map(|tool| (tool.kind.clone(), tool.success)).collect();
-        assert_eq!(told.first(), Some(&(ToolKind::FileChange, true)), "{}: {told:?}", stage.name);
         assert!(told.iter().skip(1).all(|(_, success)| !success), "{}: {told:?}", stage.name);
+        // The reference offers the tool to models that it knows only.
+        if stage.model.requests()[0].tools().contains(&"apply_patch") {
+            let written = fs::read_to_string(workspace.path().join("inside.txt")).unwrap();
+            assert_eq!(
+                (written.as_str(), told.first()),
+                ("hello\n", Some(&(ToolKind::FileChange, true))),
+                "{}",
+                stage.name
+            );
+        } else {
+            assert_eq!(stage.name, "codex");
+        }
         let text = stage.model.requests()[0].last_user_text().unwrap();
         assert!(text.contains("`host` from"), "{text}");
         stage.stop().await;
