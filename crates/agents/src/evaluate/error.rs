@@ -137,8 +137,8 @@ pub enum Cause {
         /// As configured.
         program: String,
     },
-    /// The directory to work in cannot be told.
-    #[error("cannot tell the working directory: {0}")]
+    /// The directory to work in is not there, or cannot be told.
+    #[error("cannot use the working directory: {0}")]
     Cwd(#[source] std::io::Error),
     /// The deadline passed, or had passed before the evaluation began.
     #[error("the deadline has passed")]

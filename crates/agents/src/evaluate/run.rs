@@ -173,17 +173,19 @@ impl Job<'_> {
         Ok(launch.cwd(&self.cwd).into())
     }
 
-    /// A program that is not there is worth a hint.
+    /// A program or a directory that is not there is worth a plain word.
     async fn explain(&self, cause: Cause) -> Cause {
-        let config = self.setup.client.clone();
-        let program = config.codex_bin.display().to_string();
-        let is_start =
-            matches!(cause, Cause::Client(ClientError::Connect { .. })) && self.setup.connect.is_none();
-        let looking = tokio::task::spawn_blocking(move || config.finds_program());
-        match is_start && !looking.await.unwrap_or(true) {
-            true => Cause::ProgramNotFound { program },
-            false => cause,
+        if !matches!(cause, Cause::Client(ClientError::Connect { .. })) || self.setup.connect.is_some() {
+            return cause;
         }
+        let (config, cwd) = (self.setup.client.clone(), self.cwd.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            if !config.finds_program() {
+                return Some(Cause::ProgramNotFound { program: config.codex_bin.display().to_string() });
+            }
+            std::fs::read_dir(&cwd).err().map(Cause::Cwd)
+        });
+        looking.await.ok().flatten().unwrap_or(cause)
     }
 
     /// Signs in, opens a thread, runs the turn.

@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -16,6 +15,7 @@ use super::{
     fingerprint::fingerprint,
     meter::Meter,
     mount::{Checked, HostMount, resolve_roots},
+    remove::Folder,
     walk::{Walked, walk},
 };
 
@@ -118,30 +118,32 @@ impl WorkspaceBuilder {
         // All checks before the first copy.
         let checked = self.mounts.iter().map(|mount| Checked::new(mount, &roots));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
-        let (folder, path) = self.folder()?;
+        let folder = self.folder()?;
         let mut meter = Meter::new(self.max_bytes, self.max_files);
         let (mut previews, mut digests) = (Vec::new(), Vec::new());
         for mount in checked {
             meter.begin(mount.mount.host_path.clone(), mount.mount.max_bytes);
-            let mut copier = Copier { root: &path, stop, files: Vec::new(), digests: Vec::new() };
+            let mut copier = Copier { root: &folder.0, stop, files: Vec::new(), digests: Vec::new() };
             let walked = walk(&mount, &roots, &mut meter, &mut copier, stop)?;
             digests.extend(copier.digests);
             previews.push(preview(mount, walked, copier.files));
         }
         let files = previews.iter().flat_map(|mount| &mount.files).zip(&digests);
         let fingerprint = fingerprint(&self.mounts, [self.max_bytes, self.max_files], files);
-        Ok(Workspace::new(folder, path, fingerprint, previews))
+        Ok(Workspace { folder, fingerprint, mounts: previews })
     }
 
-    /// A directory that is open to its owner only, and its path without links.
-    fn folder(&self) -> Result<(TempDir, PathBuf), WorkspaceError> {
+    /// A directory that is open to its owner only, by its path without links.
+    fn folder(&self) -> Result<Folder, WorkspaceError> {
         let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |cause| io_error("create a directory in", &parent, cause);
         let closed = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix("workspace-").permissions(closed).tempdir_in(&parent);
         let folder = folder.map_err(failed)?;
         let path = folder.path().canonicalize().map_err(failed)?;
-        Ok((folder, path))
+        // From here on it is removed by our own type, which copes with closed directories.
+        let _ = folder.keep();
+        Ok(Folder(path))
     }
 }
 

@@ -32,11 +32,9 @@ mod walk;
 
 use std::{
     fmt::Write,
-    mem,
+    io,
     path::{Path, PathBuf},
 };
-
-use tempfile::TempDir;
 
 pub(crate) use self::fingerprint::hex;
 pub use self::{
@@ -47,7 +45,7 @@ pub use self::{
     mount::{HostMount, Symlinks},
 };
 
-use self::error::io_error;
+use self::{error::io_error, remove::Folder};
 
 /// A temporary directory that is filled from the host and removed with this value.
 ///
@@ -55,10 +53,9 @@ use self::error::io_error;
 /// as long as that takes.
 #[derive(Debug)]
 pub struct Workspace {
-    path: PathBuf,
+    folder: Folder,
     fingerprint: Fingerprint,
     mounts: Vec<MountPreview>,
-    is_removed: bool,
 }
 
 /// What a mount brings, or would bring.
@@ -90,7 +87,7 @@ impl Workspace {
 
     /// Where it is: absolute, without links.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.folder.0
     }
 
     /// What it was made of; see [`Fingerprint`].
@@ -120,28 +117,12 @@ impl Workspace {
     }
 
     /// Removes the directory and everything in it, without blocking the runtime.
-    pub async fn close(mut self) -> Result<(), WorkspaceError> {
-        self.is_removed = true;
-        let path = mem::take(&mut self.path);
-        let shown = path.clone();
-        let removing = tokio::task::spawn_blocking(move || remove::remove(&path));
-        let removed = removing.await.unwrap_or_else(|lost| Err(std::io::Error::other(lost)));
+    pub async fn close(self) -> Result<(), WorkspaceError> {
+        let folder = self.folder;
+        let shown = folder.0.clone();
+        // Should the runtime end before this runs, dropping the folder removes it.
+        let removing = tokio::task::spawn_blocking(move || folder.remove());
+        let removed = removing.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
         removed.map_err(|cause| io_error("remove", shown, cause))
-    }
-
-    fn new(folder: TempDir, path: PathBuf, fingerprint: Fingerprint, mounts: Vec<MountPreview>) -> Self {
-        // From here on it is removed by this type, which copes with closed directories.
-        let _ = folder.keep();
-        Self { path, fingerprint, mounts, is_removed: false }
-    }
-}
-
-impl Drop for Workspace {
-    fn drop(&mut self) {
-        if !self.is_removed
-            && let Err(error) = remove::remove(&self.path)
-        {
-            tracing::warn!(path = %self.path.display(), %error, "a workspace could not be removed");
-        }
     }
 }

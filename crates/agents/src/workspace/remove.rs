@@ -1,12 +1,36 @@
 //! Removing a workspace, also one whose directories the agent has closed.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// A directory that is removed with this value.
+#[derive(Debug)]
+pub(super) struct Folder(pub PathBuf);
+
+impl Folder {
+    /// Removes it now, and says if that failed.
+    pub fn remove(self) -> io::Result<()> {
+        // Dropping it tries once more, and finds nothing if this went well.
+        remove(&self.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "a workspace could not be removed");
+        }
+    }
+}
 
 /// How often removal is tried: a process of the agent that is just ending may still write.
 const TRIES: usize = 4;
 
 /// Removes a directory with all that is in it. Links are removed, not followed.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+fn remove(path: &Path) -> io::Result<()> {
     let mut result = fs::remove_dir_all(path);
     for _ in 1..TRIES {
         match &result {

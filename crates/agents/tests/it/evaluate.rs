@@ -10,6 +10,8 @@ mod hostile;
 mod policies;
 mod real;
 mod reuse;
+mod stage;
+mod surroundings;
 mod tools;
 
 use std::{

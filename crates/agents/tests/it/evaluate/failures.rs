@@ -137,3 +137,13 @@ async fn a_program_that_is_not_there_is_named() {
         assert_eq!(error.to_string(), expected);
     }
 }
+
+#[tokio::test]
+async fn a_directory_that_is_not_there_is_named() {
+    let cwd = Some("/no/such/place".into());
+    let config = ClientConfig { codex_bin: "sh".into(), cwd, ..ClientConfig::default() };
+    let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
+    let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
+    assert!(matches!(error.failed().unwrap().cause, Cause::Cwd(_)), "{error}");
+    assert_eq!(error.phase(), Some(Phase::Request));
+}
