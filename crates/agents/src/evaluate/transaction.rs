@@ -69,25 +69,35 @@ impl Transaction {
 
     /// Makes the changes the session's, all of them or, in a conflict, none.
     pub fn commit(&self) -> Result<(), Conflict> {
-        let mut state = self.state();
+        let changes = self.close()?;
         let mut slices = self.inner.session.slices();
         let is_same = |id: &TypeId| match (slices.get(id), self.inner.before.get(id)) {
             (Some(now), Some(before)) => Arc::ptr_eq(now, before),
             (None, None) => true,
             _ => false,
         };
-        if state.is_over || !state.changes.keys().all(is_same) {
+        if !changes.keys().all(is_same) {
             return Err(Conflict);
         }
-        for (id, changed) in state.changes.drain() {
+        for (id, changed) in changes {
             match changed {
                 Some(value) => slices.insert(id, value),
                 None => slices.remove(&id),
             };
         }
-        state.is_over = true;
-        state.undo.clear();
+        drop(slices);
+        let kept = std::mem::take(&mut self.state().undo);
+        drop(kept);
         Ok(())
+    }
+
+    /// Takes no more changes, and gives out those that there are.
+    fn close(&self) -> Result<HashMap<TypeId, Option<Held>>, Conflict> {
+        let mut state = self.state();
+        match std::mem::replace(&mut state.is_over, true) {
+            true => Err(Conflict),
+            false => Ok(std::mem::take(&mut state.changes)),
+        }
     }
 
     /// Undoes what was done outside the session, the latest first. The changes are simply never made.

@@ -275,3 +275,25 @@ async fn a_provider_that_refuses_is_an_error_with_its_kind() {
         stage.stop().await;
     }
 }
+
+#[tokio::test]
+async fn many_evaluations_run_at_the_same_time() {
+    let script = Script::new().repeat(codicil_testkit::Reply::new().say("Hello"));
+    let stage = Stage::in_process(script, &ClientConfig::default(), "").await;
+    let budget = Budget::new().max_total_tokens(20 * 110);
+    let mut evaluations = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let (evaluator, budget) = (stage.evaluator.clone(), budget.clone());
+        evaluations.spawn(async move {
+            let prompt = Prompt::text(format!("Hello from {number}"));
+            evaluator.evaluate(&prompt).budget(&budget).text().await
+        });
+    }
+    let answers = soon(evaluations.join_all()).await;
+    assert!(
+        answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.text == "Hello")),
+        "{answers:?}"
+    );
+    assert_eq!(budget.spent().total_tokens, 20 * 110);
+    stage.stop().await;
+}
