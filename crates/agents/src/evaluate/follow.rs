@@ -115,8 +115,18 @@ impl<'f, 'j> Follower<'f, 'j> {
 
     fn tell(&mut self, item: &ThreadItem) {
         let is_new = item.id().is_none_or(|id| self.told.insert(id.clone()));
-        if is_new && let Some(invoked) = invocation(self.job.prompt.name(), item) {
-            self.job.session.tell(&Event::ToolInvoked(invoked));
+        if !is_new {
+            return;
+        }
+        match (invocation(self.job.prompt.name(), item), item) {
+            (Some(invoked), _) => self.job.session.tell(&Event::ToolInvoked(invoked)),
+            (None, ThreadItem::Reasoning { summary, .. }) => {
+                tracing::debug!(sections = summary.len(), "the model has been thinking");
+            }
+            (None, ThreadItem::ContextCompaction { .. }) => {
+                tracing::debug!("the history that the model sees was shortened");
+            }
+            (None, _) => {}
         }
     }
 

@@ -159,6 +159,17 @@ async fn a_flood_on_standard_error_leaves_a_bounded_tail() {
 }
 
 #[tokio::test]
+async fn a_flood_of_events_does_not_put_off_the_deadline() {
+    let delta = r#"{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"x"}}"#;
+    let folder = script(&format!("{OPENING}while :; do echo '{delta}'; done"));
+    let began = Instant::now();
+    let error = evaluate(config(&folder), Duration::from_secs(4)).await.unwrap_err();
+    assert!(error.is_deadline(), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    all_gone(&folder).await;
+}
+
+#[tokio::test]
 async fn nonsense_between_the_messages_is_survived() {
     let nonsense = r#"
 echo 'hello, world'

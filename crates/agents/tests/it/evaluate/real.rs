@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     Recording, soon,
-    stage::{Stage, stages},
+    stage::{Stage, stages, stages_with},
 };
 
 /// Integration test: spawn the server in a temporary workspace; a simple prompt is answered.
@@ -140,8 +140,9 @@ async fn structured_output_is_asked_of_the_model_and_read() {
 async fn workspace_paths_restrict_file_operations() {
     let patch = |path: &str| format!("*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch");
     let config = ClientConfig { sandbox_mode: Some(SandboxMode::WorkspaceWrite), ..ClientConfig::default() };
-    // Not in a place for temporary files, which the sandbox leaves open.
-    let host = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    // Otherwise the sandbox leaves places for temporary files open, and everything here is in one.
+    let closed = "[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true";
+    let host = tempfile::tempdir().unwrap();
     fs::write(host.path().join("readme"), "original").unwrap();
     let outside = host.path().join("escaped");
     let script = || {
@@ -153,7 +154,7 @@ async fn workspace_paths_restrict_file_operations() {
             .then()
             .say("Done")
     };
-    for stage in stages(script, &config).await {
+    for stage in stages_with(script, &config, closed).await {
         let mount = HostMount::new(host.path()).at("host");
         let workspace = Workspace::builder().allow_root(host.path()).mount(mount).create().await.unwrap();
         let recording = Recording::new();
