@@ -7,3 +7,8 @@ pub use codicil_client as client;
 pub mod evaluate;
 pub mod pool;
 pub mod workspace;
+
+/// The examples of the user documentation compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agents.md")]
+struct Documentation;

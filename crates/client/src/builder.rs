@@ -133,9 +133,16 @@ impl Builder {
 
     /// Connects and shakes hands. Must be called within a tokio runtime, on which the connection then lives.
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
-        let client = self.open(endpoint.into()).await?;
+        let client = self.dial(endpoint).await?;
         client.greet().await?;
         Ok(client)
+    }
+
+    /// Opens the connection and leaves the handshake to [`Client::greet`], before which nothing else is answered.
+    /// For those who want to see to the end of a server that does not shake hands: the client is theirs to
+    /// [close](Client::close), which tells what the server said last.
+    pub async fn dial(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
+        self.open(endpoint.into()).await
     }
 
     /// The same, with every notification from the first on: some come right after the handshake.
@@ -175,7 +182,8 @@ impl Builder {
 }
 
 impl Client {
-    async fn greet(&self) -> Result<(), ClientError> {
+    /// Shakes hands, after [`Builder::dial`]. All other ways to connect have done it already.
+    pub async fn greet(&self) -> Result<(), ClientError> {
         let within = self.options().timeouts.connect;
         let server = self.call_within::<Initialize>(self.options().hello(), within).await?;
         self.set_server(server);

@@ -110,6 +110,7 @@ pub struct Launch {
     pub(crate) argv: Vec<OsString>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
     pub(crate) cwd: Option<PathBuf>,
+    pub(crate) shows_stderr: bool,
 }
 
 impl Launch {
@@ -121,7 +122,7 @@ impl Launch {
     /// Any other command.
     pub fn command<A: AsRef<OsStr>>(argv: impl IntoIterator<Item = A>) -> Self {
         let argv = argv.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        Self { argv, env: Vec::new(), cwd: None }
+        Self { argv, env: Vec::new(), cwd: None, shows_stderr: false }
     }
 
     /// Adds an argument.
@@ -150,6 +151,13 @@ impl Launch {
     /// The server's own directory, where threads work that name none.
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Shows what the server writes to standard error on this process's own, besides keeping the last of it. The
+    /// server waits while nobody reads that.
+    pub fn show_stderr(mut self) -> Self {
+        self.shows_stderr = true;
         self
     }
 

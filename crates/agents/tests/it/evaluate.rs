@@ -1,1 +1,60 @@
-//! `evaluate` through its public API.
+//! `evaluate` through its public API: against a scripted server, hostile ones, and the real one.
+
+mod auth;
+mod deadline;
+mod expansion;
+mod failures;
+mod fake;
+mod flow;
+mod hostile;
+mod policies;
+mod real;
+mod reuse;
+mod stage;
+mod surroundings;
+mod tools;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use codicil_agents::evaluate::{Event, Session, ToolInvoked};
+use tokio::time::timeout;
+
+/// Waits for what must come. Generous: machines are busy.
+pub async fn soon<T>(event: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(60), event).await.expect("it happens soon")
+}
+
+/// A session whose events are kept.
+#[derive(Clone)]
+pub struct Recording {
+    pub session: Session,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Recording {
+    pub fn new() -> Self {
+        let (session, events) = (Session::new(), Arc::<Mutex<Vec<Event>>>::default());
+        let log = events.clone();
+        session.observe(move |event| log.lock().unwrap().push(event.clone()));
+        Self { session, events }
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap().clone()
+    }
+
+    pub fn names(&self) -> Vec<&'static str> {
+        self.events().iter().map(Event::name).collect()
+    }
+
+    pub fn tools(&self) -> Vec<ToolInvoked> {
+        let invoked = self.events().into_iter().filter_map(|event| match event {
+            Event::ToolInvoked(invoked) => Some(invoked),
+            _ => None,
+        });
+        invoked.collect()
+    }
+}

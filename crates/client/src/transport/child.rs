@@ -2,8 +2,9 @@
 
 use std::{collections::VecDeque, io};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use codicil_exec::{HeadTail, Input, Process, Reach, Source as Stream, SpawnError, Spec};
+use tokio::io::{AsyncWriteExt, Stderr};
 
 use super::{Link, Sink, Source, lines::Lines};
 use crate::{endpoint::Launch, error::Cause, options::Limits};
@@ -14,6 +15,14 @@ pub struct Child {
     lines: Lines,
     ready: VecDeque<Bytes>,
     stderr: HeadTail,
+    shown: Option<Shown>,
+}
+
+/// Standard error that is passed on to this process's own.
+struct Shown {
+    to: Stderr,
+    /// What has come and is not written yet.
+    rest: Bytes,
 }
 
 pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError> {
@@ -28,6 +37,7 @@ pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError>
         lines: Lines::new(limits.message_bytes),
         ready: VecDeque::new(),
         stderr: HeadTail::split(0, limits.stderr_tail),
+        shown: launch.shows_stderr.then(|| Shown { to: tokio::io::stderr(), rest: Bytes::new() }),
     };
     let sink = Sink::Child { stdin, buffer: Vec::new() };
     Ok(Link { source: Source::Child(Box::new(child)), sink })
@@ -36,10 +46,14 @@ pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError>
 impl Child {
     pub async fn fill(&mut self) -> Result<(), Cause> {
         while self.ready.is_empty() {
+            self.show().await;
             match self.process.output.next().await {
                 Some(chunk) if chunk.source == Stream::Stderr => {
                     tracing::debug!(target: "codicil_client::stderr", "{}", String::from_utf8_lossy(&chunk.bytes));
                     self.stderr.push(&chunk.bytes);
+                    if let Some(shown) = &mut self.shown {
+                        shown.rest = chunk.bytes;
+                    }
                 }
                 Some(chunk) => self.lines.feed(chunk.bytes, &mut self.ready),
                 None => {
@@ -51,6 +65,18 @@ impl Child {
             }
         }
         Ok(())
+    }
+
+    /// Safe to drop while waiting: what was not written stays.
+    async fn show(&mut self) {
+        let Some(shown) = &mut self.shown else { return };
+        while shown.rest.has_remaining() {
+            match shown.to.write(&shown.rest).await {
+                Ok(count) if count > 0 => shown.rest.advance(count),
+                // Nobody is there to see it.
+                _ => shown.rest.clear(),
+            }
+        }
     }
 
     pub fn take(&mut self) -> Option<Bytes> {

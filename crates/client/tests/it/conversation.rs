@@ -110,3 +110,19 @@ async fn a_client_can_be_told_what_not_to_hear() {
     fake.reply(&hello, json!({})).await;
     soon(connecting).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn a_connection_can_be_opened_before_the_handshake() {
+    let (mut fake, endpoint) = Fake::new();
+    let client = soon(Client::builder().name("early", "1").dial(endpoint)).await.unwrap();
+    assert!(client.is_connected() && client.server().is_none());
+    let (greeted, ()) = soon(async { tokio::join!(client.greet(), fake.greet()) }).await;
+    greeted.unwrap();
+    assert_eq!(client.server().unwrap().user_agent, "fake/1.0");
+    // One that does not greet can be seen off by whoever opened it.
+    let (mut silent, endpoint) = Fake::new();
+    let client = soon(Client::builder().dial(endpoint)).await.unwrap();
+    let gone = async move { assert_eq!(silent.next().await, None) };
+    let (ended, ()) = soon(async { tokio::join!(client.close(), gone) }).await;
+    assert_eq!(ended.cause, codicil_client::Cause::Closed);
+}

@@ -1,0 +1,223 @@
+//! The prompt's tools as the server calls them: each call a transaction with an event at its end.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use codicil_client::{
+    Tools,
+    protocol::{
+        DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse, DynamicToolSpec,
+    },
+};
+use futures_util::FutureExt;
+use serde_json::Value;
+use tokio::{
+    sync::{Semaphore, SetOnce},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    budget::Budget,
+    events::{ADAPTER_NAME, Event, MAX_OUTPUT, ToolInvoked, ToolKind, shortened},
+    expansion::Expansion,
+    session::Session,
+    tool::{Failure, Tool, ToolContext, ToolError, ToolOutput},
+    transaction::{Conflict, Transaction},
+};
+
+/// What the calls of one evaluation share.
+pub(super) struct Bridge {
+    pub prompt: String,
+    pub session: Session,
+    pub tools: Vec<Tool>,
+    pub deadline: Option<Instant>,
+    pub budget: Option<Budget>,
+    /// Calls run one at a time, so that each begins with what the one before it left.
+    pub turn: Semaphore,
+    /// The first wish for more of the prompt.
+    pub expansion: Mutex<Option<Expansion>>,
+    /// The tool that ended the evaluation, and what it said.
+    pub fatal: SetOnce<(String, String)>,
+}
+
+impl Bridge {
+    pub fn new(
+        prompt: &str,
+        session: &Session,
+        tools: Vec<Tool>,
+        deadline: Option<Instant>,
+        budget: Option<Budget>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            prompt: prompt.to_owned(),
+            session: session.clone(),
+            tools,
+            deadline,
+            budget,
+            turn: Semaphore::new(1),
+            expansion: Mutex::default(),
+            fatal: SetOnce::new(),
+        })
+    }
+
+    /// `dynamicTools` of `thread/start`.
+    pub fn specs(&self) -> Vec<DynamicToolSpec> {
+        self.tools.iter().map(|tool| tool.spec().clone()).collect()
+    }
+
+    /// The tools as the client runs them.
+    pub fn client_tools(self: &Arc<Self>) -> Tools {
+        self.tools.iter().fold(Tools::new(), |tools, tool| {
+            let (bridge, spec, tool) = (self.clone(), tool.spec().clone(), tool.clone());
+            tools.add_raw(spec, move |call| {
+                let (bridge, tool) = (bridge.clone(), tool.clone());
+                async move { bridge.call(&tool, call).await }
+            })
+        })
+    }
+
+    pub fn take_expansion(&self) -> Option<Expansion> {
+        self.expansion.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn call(&self, tool: &Tool, call: DynamicToolCallParams) -> DynamicToolCallResponse {
+        // Never closed. Whoever waits here is dropped when the server no longer waits for the call.
+        let _turn = self.turn.acquire().await;
+        let mut attempt = Attempt::begin(self, &call);
+        let outcome = match self.refusal() {
+            Some(reason) => Err(ToolError::new(reason)),
+            None => self.attempt(tool, &attempt, call).await,
+        };
+        let committed = outcome.and_then(|output| match attempt.transaction.commit() {
+            Ok(()) => Ok(output),
+            Err(Conflict) => {
+                Err(ToolError::new("the state was changed by somebody else meanwhile; try again"))
+            }
+        });
+        match committed {
+            Ok(output) => attempt.succeed(output),
+            Err(ToolError(failure)) => attempt.fail(failure),
+        }
+    }
+
+    /// Runs the tool itself, for as long as there is time. A panic is a failure like others.
+    async fn attempt(
+        &self,
+        tool: &Tool,
+        attempt: &Attempt<'_>,
+        call: DynamicToolCallParams,
+    ) -> Result<ToolOutput, ToolError> {
+        let cx = ToolContext {
+            transaction: attempt.transaction.clone(),
+            call_id: call.call_id,
+            thread_id: call.thread_id,
+            turn_id: call.turn_id,
+            deadline: self.deadline,
+        };
+        let running = AssertUnwindSafe(async { tool.run(call.arguments, cx).await }).catch_unwind();
+        let done = match self.deadline {
+            Some(deadline) => timeout_at(deadline, running).await,
+            None => Ok(running.await),
+        };
+        match done {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(ToolError::new("the tool panicked")),
+            Err(_) => Err(ToolError::new("the deadline has passed")),
+        }
+    }
+
+    /// Why no tool may run any more.
+    fn refusal(&self) -> Option<String> {
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Some("the deadline has passed".to_owned());
+        }
+        let exceeded = self.budget.as_ref().and_then(|budget| budget.check_left().err());
+        exceeded.map(|exceeded| exceeded.to_string())
+    }
+
+    fn note_expansion(&self, expansion: Expansion) {
+        let expansion = Expansion { prompt: self.prompt.clone(), ..expansion };
+        self.expansion.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(expansion);
+    }
+}
+
+/// One call, from its snapshot to its event. Dropped before its end, it is rolled back and told as failed.
+struct Attempt<'b> {
+    bridge: &'b Bridge,
+    transaction: Transaction,
+    name: String,
+    call_id: String,
+    params: Value,
+    began: Instant,
+    is_told: bool,
+}
+
+impl<'b> Attempt<'b> {
+    fn begin(bridge: &'b Bridge, call: &DynamicToolCallParams) -> Self {
+        Self {
+            bridge,
+            transaction: bridge.session.begin(),
+            name: call.tool.clone(),
+            call_id: call.call_id.clone(),
+            params: call.arguments.clone(),
+            began: Instant::now(),
+            is_told: false,
+        }
+    }
+
+    fn succeed(&mut self, output: ToolOutput) -> DynamicToolCallResponse {
+        self.tell(true, &output.text());
+        DynamicToolCallResponse { content_items: output.parts, success: true }
+    }
+
+    fn fail(&mut self, failure: Failure) -> DynamicToolCallResponse {
+        self.transaction.roll_back();
+        let (success, text) = match failure {
+            Failure::Told(message) => (false, message),
+            Failure::Fatal(message) => {
+                // The first counts.
+                let _ = self.bridge.fatal.set((self.name.clone(), message.clone()));
+                (false, message)
+            }
+            Failure::Expand(expansion) => {
+                let sections = expansion.sections.join(", ");
+                self.bridge.note_expansion(expansion);
+                (
+                    true,
+                    format!(
+                        "The prompt will be shown again with these sections in full: {sections}. End your turn now."
+                    ),
+                )
+            }
+        };
+        self.tell(success, &text);
+        let text = DynamicToolCallOutputContentItem::InputText { text };
+        DynamicToolCallResponse { content_items: vec![text], success }
+    }
+
+    fn tell(&mut self, success: bool, output: &str) {
+        self.is_told = true;
+        self.bridge.session.tell(&Event::ToolInvoked(ToolInvoked {
+            adapter: ADAPTER_NAME,
+            prompt: self.bridge.prompt.clone(),
+            kind: ToolKind::Bridged,
+            name: self.name.clone(),
+            call_id: self.call_id.clone(),
+            params: self.params.clone(),
+            success,
+            output: shortened(output, MAX_OUTPUT),
+            duration: Some(self.began.elapsed()),
+        }));
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.transaction.roll_back();
+            self.tell(false, "the call was cut off");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the agent did by itself, as events: its commands, edits, searches and calls of MCP tools.
+
+use std::time::Duration;
+
+use codicil_client::protocol::{
+    CommandExecutionStatus, McpToolCallError, McpToolCallResult, McpToolCallStatus, PatchApplyStatus,
+    ThreadItem,
+};
+use serde_json::{Value, json};
+
+use super::events::{ADAPTER_NAME, MAX_OUTPUT, ToolInvoked, ToolKind, shortened};
+
+/// The event of a completed item; `None` for those that are no use of a tool, and for the prompt's own tools,
+/// whose calls are told when they are answered.
+pub(super) fn invocation(prompt: &str, item: &ThreadItem) -> Option<ToolInvoked> {
+    let used = used(item)?;
+    Some(ToolInvoked {
+        adapter: ADAPTER_NAME,
+        prompt: prompt.to_owned(),
+        kind: used.kind,
+        name: used.name,
+        call_id: item.id().map(ToString::to_string).unwrap_or_default(),
+        params: used.params,
+        success: used.success,
+        output: shortened(&used.output, MAX_OUTPUT),
+        duration: used.millis.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis),
+    })
+}
+
+struct Used {
+    kind: ToolKind,
+    name: String,
+    params: Value,
+    success: bool,
+    output: String,
+    millis: Option<i64>,
+}
+
+fn used(item: &ThreadItem) -> Option<Used> {
+    match item {
+        ThreadItem::CommandExecution {
+            command,
+            cwd,
+            status,
+            aggregated_output,
+            exit_code,
+            duration_ms,
+            ..
+        } => Some(Used {
+            kind: ToolKind::Command,
+            name: "command".to_owned(),
+            params: json!({ "command": command, "cwd": cwd }),
+            success: *status == CommandExecutionStatus::Completed && exit_code.is_none_or(|code| code == 0),
+            output: aggregated_output.clone().unwrap_or_default(),
+            millis: *duration_ms,
+        }),
+        ThreadItem::FileChange { changes, status, .. } => Some(Used {
+            kind: ToolKind::FileChange,
+            name: "file_change".to_owned(),
+            params: json!({ "changes": changes }),
+            success: *status == PatchApplyStatus::Completed,
+            output: changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join("\n"),
+            millis: None,
+        }),
+        ThreadItem::McpToolCall { server, tool, status, arguments, result, error, duration_ms, .. } => {
+            Some(Used {
+                kind: ToolKind::Mcp { server: server.clone() },
+                name: tool.clone(),
+                params: arguments.clone(),
+                success: *status == McpToolCallStatus::Completed && error.is_none(),
+                output: mcp_output(result.as_ref(), error.as_ref()),
+                millis: *duration_ms,
+            })
+        }
+        ThreadItem::WebSearch { query, .. } => Some(Used {
+            kind: ToolKind::WebSearch,
+            name: "web_search".to_owned(),
+            params: json!({ "query": query }),
+            success: true,
+            output: String::new(),
+            millis: None,
+        }),
+        _ => None,
+    }
+}
+
+fn mcp_output(result: Option<&McpToolCallResult>, error: Option<&McpToolCallError>) -> String {
+    if let Some(error) = error {
+        return error.message.clone();
+    }
+    let content = result.map(|result| result.content.as_slice()).unwrap_or_default();
+    let texts = content.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(status: &str, exit_code: Option<i32>) -> Value {
+        json!({
+            "type": "commandExecution", "id": "i", "command": "ls", "cwd": "/", "status": status,
+            "commandActions": [], "aggregatedOutput": "a", "exitCode": exit_code, "durationMs": 7,
+        })
+    }
+
+    #[test]
+    fn items_become_events() {
+        let check = |item: Value, expected: Option<(&str, bool, &str)>| {
+            let item: ThreadItem = serde_json::from_value(item).unwrap();
+            let event = invocation("p", &item);
+            let found = event.as_ref().map(|event| (&*event.name, event.success, &*event.output));
+            assert_eq!(found, expected, "{item:?}");
+        };
+        check(command("completed", Some(0)), Some(("command", true, "a")));
+        check(command("completed", Some(2)), Some(("command", false, "a")));
+        check(command("completed", None), Some(("command", true, "a")));
+        check(command("failed", Some(1)), Some(("command", false, "a")));
+        check(command("declined", None), Some(("command", false, "a")));
+        for (status, success) in [("completed", true), ("failed", false), ("declined", false)] {
+            let changes = json!([{ "path": "/a", "kind": { "type": "add" }, "diff": "" }]);
+            let item = json!({ "type": "fileChange", "id": "i", "changes": changes, "status": status });
+            check(item, Some(("file_change", success, "/a")));
+        }
+        let mcp = |status: &str, result: Value, error: Value| {
+            json!({ "type": "mcpToolCall", "id": "i", "server": "s", "tool": "t", "status": status,
+                    "arguments": {}, "result": result, "error": error, "durationMs": null })
+        };
+        let result = json!({ "content": [{ "type": "text", "text": "ok" }], "structuredContent": null });
+        check(mcp("completed", result, Value::Null), Some(("t", true, "ok")));
+        check(mcp("failed", Value::Null, json!({ "message": "no" })), Some(("t", false, "no")));
+        check(json!({ "type": "webSearch", "id": "i", "query": "rust" }), Some(("web_search", true, "")));
+        check(json!({ "type": "agentMessage", "id": "i", "text": "x" }), None);
+        check(json!({ "type": "reasoning", "id": "i" }), None);
+        check(json!({ "type": "contextCompaction", "id": "i" }), None);
+        let own = json!({ "type": "dynamicToolCall", "id": "i", "tool": "t", "arguments": {}, "status": "completed" });
+        check(own, None);
+    }
+}

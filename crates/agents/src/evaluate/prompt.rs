@@ -1,0 +1,200 @@
+//! A prompt: sections of text and the tools that go with them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    config::{ConfigError, McpServer},
+    expansion::{OPEN_SECTIONS, open_sections},
+    tool::Tool,
+};
+use crate::workspace::Workspace;
+
+/// What is evaluated: sections, rendered as markdown, and tools.
+///
+/// ```
+/// use codicil_agents::evaluate::{Prompt, Section};
+///
+/// let prompt = Prompt::new("demo/summarise")
+///     .section(Section::new("Task", "List the files in the repository and summarise."))
+///     .section(Section::new("House rules", "… pages of rules …").summary("Rules for names and comments."));
+/// assert_eq!(prompt.name(), "demo/summarise");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    name: String,
+    sections: Vec<Section>,
+    tools: Vec<Tool>,
+}
+
+impl Prompt {
+    /// A prompt without sections. The name is for events, and for what a session keeps about it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), sections: Vec::new(), tools: Vec::new() }
+    }
+
+    /// A prompt that is nothing but this text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new("text").section(Section::new("", text))
+    }
+
+    /// Adds a section.
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// Adds a section that describes a workspace.
+    pub fn workspace(self, workspace: &Workspace) -> Self {
+        self.section(Section::new("Workspace", workspace.summary()))
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text and tools with these sections open.
+    pub(super) fn render(&self, open: &BTreeSet<String>) -> Rendered {
+        let shown = self.sections.iter().map(|section| section.render(open.contains(&section.key)));
+        let text = shown.collect::<Vec<_>>().join("\n\n");
+        let mut tools = self.tools.clone();
+        let closed =
+            self.sections.iter().filter(|section| section.summary.is_some() && !open.contains(&section.key));
+        let closed: Vec<_> = closed.map(|section| section.key.clone()).collect();
+        if !closed.is_empty() {
+            tools.push(open_sections(closed));
+        }
+        Rendered { text, tools }
+    }
+
+    /// Checks what the server, or the model, would otherwise stumble over.
+    pub(super) fn check<'s>(
+        &self,
+        servers: impl Iterator<Item = (&'s String, &'s McpServer)>,
+    ) -> Result<(), ConfigError> {
+        let mut keys = BTreeSet::new();
+        for section in self.sections.iter().filter(|section| section.summary.is_some()) {
+            if !keys.insert(&section.key) {
+                return Err(ConfigError::DuplicateSection(section.key.clone()));
+            }
+        }
+        let servers: BTreeSet<_> = servers.map(|(name, _)| name.as_str()).collect();
+        let mut names = BTreeSet::new();
+        for tool in &self.tools {
+            let name = tool.name();
+            let is_mcp = name == "mcp" || name.starts_with("mcp__") || servers.contains(name);
+            if name.trim() != name || name.is_empty() || name == OPEN_SECTIONS || is_mcp {
+                return Err(ConfigError::ToolName(name.to_owned()));
+            }
+            if !names.insert(name) {
+                return Err(ConfigError::DuplicateTool(name.to_owned()));
+            }
+            if !tool.has_object_params() {
+                return Err(ConfigError::ToolParams(name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A prompt with its final text.
+#[derive(Debug)]
+pub(super) struct Rendered {
+    pub text: String,
+    pub tools: Vec<Tool>,
+}
+
+/// A part of a prompt: a title and what is below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    title: String,
+    key: String,
+    body: String,
+    summary: Option<String>,
+}
+
+impl Section {
+    /// A section that is always shown. Without a title it is plain text.
+    pub fn new(title: impl Into<String>, body: impl Into<String>) -> Self {
+        let title = title.into();
+        let key = title.split_whitespace().collect::<Vec<_>>().join("_").to_lowercase();
+        Self { title, key, body: body.into(), summary: None }
+    }
+
+    /// The name by which it is opened; the title in small letters, with `_` for spaces, if not said.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// Shows this in the section's place until the model asks for the section.
+    pub fn summary(mut self, summary: impl Into<String>) -> Self {
+        self.summary = Some(summary.into());
+        self
+    }
+
+    fn render(&self, is_open: bool) -> String {
+        let heading = if self.title.is_empty() { String::new() } else { format!("## {}\n\n", self.title) };
+        match &self.summary {
+            Some(summary) if !is_open => {
+                let hint =
+                    format!("(In short. The tool `open_sections` shows section `{}` in full.)", self.key);
+                format!("{heading}{}\n\n{hint}", summary.trim())
+            }
+            _ => format!("{heading}{}", self.body.trim()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::tool::ToolContext;
+
+    #[test]
+    fn sections_are_markdown_and_closed_ones_say_how_to_open_them() {
+        let prompt = Prompt::new("p")
+            .section(Section::new("Task", "Do it.\n"))
+            .section(Section::new("House rules", "Long.").summary("Short."));
+        let closed = prompt.render(&BTreeSet::new());
+        let hint = "(In short. The tool `open_sections` shows section `house_rules` in full.)";
+        assert_eq!(closed.text, format!("## Task\n\nDo it.\n\n## House rules\n\nShort.\n\n{hint}"));
+        assert_eq!(closed.tools.len(), 1);
+        let open = prompt.render(&BTreeSet::from(["house_rules".to_owned()]));
+        assert_eq!(open.text, "## Task\n\nDo it.\n\n## House rules\n\nLong.");
+        assert!(open.tools.is_empty());
+        assert_eq!(Prompt::text("Hello").render(&BTreeSet::new()).text, "Hello");
+    }
+
+    #[test]
+    fn tools_and_sections_that_cannot_be_told_apart_are_refused() {
+        let tool = |name: &str| Tool::new(name, "", |_: (), _: ToolContext| async { Ok("") });
+        let list = Tool::new("list", "", |_: Vec<u8>, _: ToolContext| async { Ok("") });
+        let server = ("files".to_owned(), McpServer::http("http://localhost"));
+        let check = |prompt: Prompt, expected: Option<&str>| {
+            let found =
+                prompt.check([(&server.0, &server.1)].into_iter()).err().map(|error| error.to_string());
+            assert_eq!(found.as_deref(), expected);
+        };
+        check(Prompt::new("p").tool(tool("a")).tool(tool("b")), None);
+        check(Prompt::new("p").tool(tool("a")).tool(tool("a")), Some("two tools are named \"a\""));
+        check(
+            Prompt::new("p").tool(tool("mcp__files__read")),
+            Some("a tool cannot be named \"mcp__files__read\""),
+        );
+        check(Prompt::new("p").tool(tool("files")), Some("a tool cannot be named \"files\""));
+        check(Prompt::new("p").tool(tool(" a")), Some("a tool cannot be named \" a\""));
+        check(Prompt::new("p").tool(list), Some("the parameters of tool \"list\" are not an object"));
+        let section = |key: &str| Section::new("S", "b").key(key).summary("s");
+        check(
+            Prompt::new("p").section(section("k")).section(section("k")),
+            Some("two sections have the key \"k\""),
+        );
+    }
+}

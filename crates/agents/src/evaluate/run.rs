@@ -1,0 +1,313 @@
+//! One run of a prompt, from its text to the end of its server.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use codicil_client::{
+    Client, ClientError, Endpoint, Launch, Limits, RunningTurn, Timeouts,
+    protocol::{
+        ThreadId, ThreadResume, ThreadResumeParams, ThreadStart, ThreadStartParams, TurnId, TurnStartParams,
+    },
+    resume, turn,
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    answers::Answers,
+    bridge::Bridge,
+    budget::{Budget, TokenUsage},
+    error::{Cause, EvaluateError, Failed, STDERR_TAIL},
+    evaluator::Setup,
+    events::{ADAPTER_NAME, Event, PromptExecuted, PromptRendered},
+    expansion::OpenSections,
+    follow::Follower,
+    prompt::{Prompt, Rendered},
+    schema::OutputSchema,
+    session::Session,
+    thread_state::ThreadState,
+};
+use crate::workspace::Fingerprint;
+
+/// From a request to its answer, unless the deadline is earlier.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Everything that is needed to run a prompt once.
+pub(super) struct Job<'j> {
+    pub setup: &'j Setup,
+    pub prompt: &'j Prompt,
+    pub session: &'j Session,
+    pub cwd: PathBuf,
+    pub workspace: Option<&'j Fingerprint>,
+    pub deadline: Option<Instant>,
+    pub budget: Option<&'j Budget>,
+    pub output: Option<&'j OutputSchema>,
+}
+
+/// A turn that completed.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub text: String,
+    pub usage: Option<TokenUsage>,
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub stderr_tail: String,
+}
+
+impl Finished {
+    pub fn event(&self, prompt: &str) -> Event {
+        Event::PromptExecuted(PromptExecuted {
+            adapter: ADAPTER_NAME,
+            prompt: prompt.to_owned(),
+            text: self.text.clone(),
+            usage: self.usage,
+            thread_id: self.thread_id.clone(),
+            turn_id: self.turn_id.clone(),
+        })
+    }
+
+    /// It completed, and is of no use.
+    pub fn failed(self, cause: impl Into<Cause>) -> Failed {
+        Failed {
+            stderr_tail: self.stderr_tail,
+            thread_id: Some(self.thread_id),
+            turn_id: Some(self.turn_id),
+            usage: self.usage,
+            ..Failed::new(cause)
+        }
+    }
+}
+
+/// How far a run has come, for whoever has to explain its failure.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub thread_id: Option<ThreadId>,
+    pub turn_id: Option<TurnId>,
+    pub usage: Option<TokenUsage>,
+    /// What the whole thread has used.
+    pub thread_usage: TokenUsage,
+}
+
+impl Job<'_> {
+    pub async fn run(&self) -> Result<Finished, EvaluateError> {
+        self.check().map_err(Failed::new)?;
+        let rendered = self.prompt.render(&OpenSections::of(self.session, self.prompt));
+        self.tell_rendered(&rendered);
+        let Rendered { text, tools } = rendered;
+        let bridge =
+            Bridge::new(self.prompt.name(), self.session, tools, self.deadline, self.budget.cloned());
+        let client = self.connect(&bridge).await?;
+        let mut progress = Progress::default();
+        let outcome = self.converse(&client, text, &bridge, &mut progress).await;
+        // Whatever happened: when this returns, the server has ended.
+        let stderr_tail = client.close().await.stderr_tail.clone();
+        self.remember(&progress);
+        let Progress { thread_id, turn_id, usage, .. } = progress;
+        match outcome {
+            Ok(_) if let Some(expansion) = bridge.take_expansion() => {
+                Err(EvaluateError::ExpansionRequired(expansion))
+            }
+            Ok(finished) => Ok(Finished { stderr_tail, ..finished }),
+            Err(cause) => Err(Failed { stderr_tail, thread_id, turn_id, usage, ..Failed::new(cause) }.into()),
+        }
+    }
+
+    fn check(&self) -> Result<(), Cause> {
+        self.prompt.check(self.setup.client.mcp_servers.iter())?;
+        if self.is_late() {
+            return Err(Cause::DeadlineExceeded);
+        }
+        Ok(self.budget.map_or(Ok(()), Budget::check_left)?)
+    }
+
+    fn tell_rendered(&self, rendered: &Rendered) {
+        self.session.tell(&Event::PromptRendered(PromptRendered {
+            adapter: ADAPTER_NAME,
+            prompt: self.prompt.name().to_owned(),
+            text: rendered.text.clone(),
+            tools: rendered.tools.iter().map(|tool| tool.name().to_owned()).collect(),
+            output_schema: self.output.map(|output| output.schema.clone()),
+        }));
+    }
+
+    async fn connect(&self, bridge: &Arc<Bridge>) -> Result<Client, Failed> {
+        let config = &self.setup.client;
+        let timeouts = Timeouts {
+            connect: config.startup_timeout,
+            request: REQUEST,
+            turn: None,
+            turn_silence: None,
+            close: config.stop_timeout,
+        };
+        let builder = Client::builder()
+            .name(&config.client_name, &config.client_version)
+            .title("WINK Agent")
+            .handler(Answers { policy: config.approval_policy, auth: config.auth_mode.clone() })
+            .tools(bridge.client_tools())
+            .timeouts(timeouts)
+            .limits(Limits { stderr_tail: STDERR_TAIL, ..Limits::default() });
+        let opening = async { builder.dial(self.endpoint().await?).await };
+        let client = match self.by_startup(opening).await {
+            Ok(client) => client,
+            Err(cause) => return Err(Failed::new(self.explain(cause).await)),
+        };
+        match self.by_startup(client.greet()).await {
+            Ok(()) => Ok(client),
+            Err(cause) => {
+                let stderr_tail = client.close().await.stderr_tail.clone();
+                Err(Failed { stderr_tail, ..Failed::new(cause) })
+            }
+        }
+    }
+
+    async fn endpoint(&self) -> Result<Endpoint, ClientError> {
+        if let Some(connect) = &self.setup.connect {
+            let failed = |error: std::io::Error| ClientError::Connect {
+                to: "the server".into(),
+                reason: error.to_string(),
+            };
+            return connect().await.map_err(failed);
+        }
+        let config = &self.setup.client;
+        let launch = config.args.iter().fold(Launch::new(&config.codex_bin), Launch::arg);
+        let launch = config.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let launch = if config.suppress_stderr { launch } else { launch.show_stderr() };
+        Ok(launch.cwd(&self.cwd).into())
+    }
+
+    /// A program or a directory that is not there is worth a plain word.
+    async fn explain(&self, cause: Cause) -> Cause {
+        if !matches!(cause, Cause::Client(ClientError::Connect { .. })) || self.setup.connect.is_some() {
+            return cause;
+        }
+        let (config, cwd) = (self.setup.client.clone(), self.cwd.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            if !config.finds_program() {
+                return Some(Cause::ProgramNotFound { program: config.codex_bin.display().to_string() });
+            }
+            std::fs::read_dir(&cwd).err().map(Cause::Cwd)
+        });
+        looking.await.ok().flatten().unwrap_or(cause)
+    }
+
+    /// Signs in, opens a thread, runs the turn.
+    async fn converse(
+        &self,
+        client: &Client,
+        text: String,
+        bridge: &Bridge,
+        progress: &mut Progress,
+    ) -> Result<Finished, Cause> {
+        if let Some(auth) = &self.setup.client.auth_mode {
+            self.in_time(client.call_raw("account/login/start", auth.login())).await?;
+        }
+        let thread_id = self.thread(client, bridge, progress).await?;
+        progress.thread_id = Some(thread_id.clone());
+        let running = self.start_turn(client, &thread_id, text).await?;
+        let turn_id = running.id().clone();
+        progress.turn_id = Some(turn_id.clone());
+        let done = Follower::new(self, bridge, progress).follow(running).await?;
+        let usage = progress.usage;
+        Ok(Finished { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
+    }
+
+    async fn thread(
+        &self,
+        client: &Client,
+        bridge: &Bridge,
+        progress: &mut Progress,
+    ) -> Result<ThreadId, Cause> {
+        let config = &self.setup.client;
+        let tools = bridge.specs();
+        let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
+        let known = self.session.get::<ThreadState>().filter(|known| known.fits(&wanted));
+        if let Some(known) = known.filter(|_| config.reuse_thread && !config.ephemeral)
+            && let Some(thread) = self.resume(client, &known.thread_id).await?
+        {
+            progress.thread_usage = known.used;
+            return Ok(thread);
+        }
+        let params = ThreadStartParams {
+            model: Some(self.setup.model.model.clone()),
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            approval_policy: Some(config.approval_policy.on_the_wire()),
+            sandbox: config.sandbox_mode.clone(),
+            ephemeral: Some(config.ephemeral),
+            config: config.overrides(),
+            dynamic_tools: (!tools.is_empty()).then_some(tools),
+            ..ThreadStartParams::default()
+        };
+        let thread_id = self.in_time(client.call::<ThreadStart>(params)).await?.thread.id;
+        if !config.ephemeral {
+            self.session.set(ThreadState { thread_id: thread_id.clone(), ..wanted });
+        }
+        Ok(thread_id)
+    }
+
+    /// Keeps what the session's thread has used, for the next turn on it.
+    fn remember(&self, progress: &Progress) {
+        let state = self.session.get::<ThreadState>();
+        if let Some(state) = state.filter(|state| Some(&state.thread_id) == progress.thread_id.as_ref()) {
+            self.session.set(ThreadState { used: progress.thread_usage, ..state });
+        }
+    }
+
+    /// The thread again, under today's settings; `None` when the server does not have it any more.
+    async fn resume(&self, client: &Client, thread: &ThreadId) -> Result<Option<ThreadId>, Cause> {
+        let config = &self.setup.client;
+        let params = ThreadResumeParams {
+            model: Some(self.setup.model.model.clone()),
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            approval_policy: Some(config.approval_policy.on_the_wire()),
+            sandbox: config.sandbox_mode.clone(),
+            config: config.overrides(),
+            ..resume(thread)
+        };
+        match self.in_time(client.call::<ThreadResume>(params)).await {
+            Ok(resumed) => Ok(Some(resumed.thread.id)),
+            Err(Cause::Client(
+                error @ (ClientError::ResponseError { .. } | ClientError::ResponseInvalid { .. }),
+            )) => {
+                tracing::info!(%thread, %error, "a thread cannot be gone on with; a new one takes its place");
+                Ok(None)
+            }
+            Err(cause) => Err(cause),
+        }
+    }
+
+    async fn start_turn(
+        &self,
+        client: &Client,
+        thread: &ThreadId,
+        text: String,
+    ) -> Result<RunningTurn, Cause> {
+        let model = &self.setup.model;
+        let params = TurnStartParams {
+            effort: model.effort.clone(),
+            summary: model.summary.clone(),
+            personality: model.personality,
+            output_schema: self.output.map(|output| output.schema.clone()),
+            ..turn(thread, text)
+        };
+        self.in_time(client.turn(params)).await
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    /// Waits until the deadline and no longer.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, Cause> {
+        let Some(deadline) = self.deadline else { return Ok(work.await?) };
+        match timeout_at(deadline, work).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(Cause::DeadlineExceeded),
+        }
+    }
+
+    /// The same within the time for starting.
+    async fn by_startup<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, Cause> {
+        let within = self.setup.client.startup_timeout;
+        let late = || ClientError::ResponseTimeout { method: "initialize".to_owned(), within };
+        let bounded = async { tokio::time::timeout(within, work).await.unwrap_or_else(|_| Err(late())) };
+        self.in_time(bounded).await
+    }
+}

@@ -1,0 +1,148 @@
+//! What outlives an evaluation: state by type, and who is told what happens.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    collections::HashMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{events::Event, transaction::Transaction};
+
+/// State that evaluations and their tools share, one value for each type, and the observers of events.
+/// Clones are the same session.
+///
+/// Tools change it through their [`ToolContext`](super::ToolContext), each call as a whole or not at all.
+///
+/// ```
+/// use codicil_agents::evaluate::Session;
+///
+/// #[derive(Clone, Default)]
+/// struct Notes(Vec<String>);
+///
+/// let session = Session::new();
+/// session.update(|notes: &mut Notes| notes.0.push("first".into()));
+/// assert_eq!(session.get::<Notes>().unwrap_or_default().0, ["first"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    slices: Mutex<Slices>,
+    observers: Mutex<Vec<Observer>>,
+}
+
+type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What may be kept in a session: plain values. A change makes a new value, so that a snapshot costs nothing.
+pub trait Slice: Any + Clone + Send + Sync {}
+
+impl<T: Any + Clone + Send + Sync> Slice for T {}
+
+pub(super) type Held = Arc<dyn Any + Send + Sync>;
+
+/// All state of a session at a time.
+pub(super) type Slices = HashMap<TypeId, Held>;
+
+impl Session {
+    /// An empty session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of this type.
+    pub fn get<T: Slice>(&self) -> Option<T> {
+        cast(self.slices().get(&TypeId::of::<T>()))
+    }
+
+    /// Sets the value of this type.
+    pub fn set<T: Slice>(&self, value: T) {
+        self.slices().insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Changes the value of this type, which is its default if there was none. Nobody else changes it meanwhile, so
+    /// `change` must not call this session.
+    pub fn update<T: Slice + Default>(&self, change: impl FnOnce(&mut T)) {
+        let mut slices = self.slices();
+        let mut value: T = cast(slices.get(&TypeId::of::<T>())).unwrap_or_default();
+        change(&mut value);
+        slices.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Takes the value of this type away.
+    pub fn remove<T: Slice>(&self) -> Option<T> {
+        cast(self.slices().remove(&TypeId::of::<T>()).as_ref())
+    }
+
+    /// Tells this function of every event from now on. It is called where the event happens and should return at
+    /// once; if it panics, that is logged and nothing else.
+    pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
+        let mut observers = self.inner.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        observers.push(Arc::new(observer));
+    }
+
+    pub(super) fn tell(&self, event: &Event) {
+        let observers = self.inner.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for observer in observers {
+            if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+                tracing::error!(event = event.name(), "an observer of a session panicked");
+            }
+        }
+    }
+
+    pub(super) fn begin(&self) -> Transaction {
+        Transaction::new(self.clone(), self.slices().clone())
+    }
+
+    /// The maps are whole at any time, so a panic elsewhere cannot have broken them.
+    pub(super) fn slices(&self) -> MutexGuard<'_, Slices> {
+        self.inner.slices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn cast<T: Slice>(held: Option<&Held>) -> Option<T> {
+    let value = held?.downcast_ref::<T>();
+    debug_assert!(value.is_some(), "a slice is held under its own type, {}", type_name::<T>());
+    value.cloned()
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("slices", &self.slices().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::events::PromptRendered;
+
+    #[test]
+    fn there_is_one_value_for_each_type() {
+        let session = Session::new();
+        session.set(7_u32);
+        session.set("seven".to_owned());
+        session.update(|number: &mut u32| *number += 1);
+        session.update(|list: &mut Vec<u8>| list.push(1));
+        assert_eq!((session.get::<u32>(), session.get::<String>()), (Some(8), Some("seven".into())));
+        assert_eq!(session.clone().remove::<Vec<u8>>(), Some(vec![1]));
+        assert_eq!(session.get::<Vec<u8>>(), None);
+    }
+
+    #[test]
+    fn an_observer_that_panics_harms_nobody() {
+        let session = Session::new();
+        let count = Arc::new(Mutex::new(0));
+        session.observe(|_| panic!("on purpose"));
+        session.observe({
+            let count = count.clone();
+            move |_| *count.lock().unwrap() += 1
+        });
+        session.tell(&Event::PromptRendered(PromptRendered::default()));
+        assert_eq!(*count.lock().unwrap(), 1);
+    }
+}

@@ -1,0 +1,166 @@
+//! A tool call's changes to its session: kept apart until the call has succeeded.
+//!
+//! Rolling back is forgetting. So it needs no code on the way out, and happens just as well when a call panics
+//! or is dropped in the middle because the server no longer waits for it.
+
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::session::{Held, Session, Slice, Slices, cast};
+
+/// What a tool call has changed so far. Clones are the same transaction.
+#[derive(Clone)]
+pub(super) struct Transaction {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    session: Session,
+    /// The session when the call began.
+    before: Slices,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` for what was taken away.
+    changes: HashMap<TypeId, Option<Held>>,
+    undo: Vec<Undo>,
+    is_over: bool,
+}
+
+type Undo = Box<dyn FnOnce() + Send>;
+
+/// Somebody else has changed the same state meanwhile.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Conflict;
+
+impl Transaction {
+    pub fn new(session: Session, before: Slices) -> Self {
+        Self { inner: Arc::new(Inner { session, before, state: Mutex::default() }) }
+    }
+
+    pub fn get<T: Slice>(&self) -> Option<T> {
+        let id = TypeId::of::<T>();
+        match self.state().changes.get(&id) {
+            Some(changed) => cast(changed.as_ref()),
+            None => cast(self.inner.before.get(&id)),
+        }
+    }
+
+    /// After the end of the call this does nothing: the outcome has been told.
+    pub fn set<T: Slice>(&self, value: Option<T>) {
+        let mut state = self.state();
+        if !state.is_over {
+            let held = value.map(|value| Arc::new(value) as Held);
+            state.changes.insert(TypeId::of::<T>(), held);
+        }
+    }
+
+    pub fn on_rollback(&self, undo: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        if !state.is_over {
+            state.undo.push(Box::new(undo));
+        }
+    }
+
+    /// Makes the changes the session's, all of them or, in a conflict, none.
+    pub fn commit(&self) -> Result<(), Conflict> {
+        let changes = self.close()?;
+        let mut slices = self.inner.session.slices();
+        let is_same = |id: &TypeId| match (slices.get(id), self.inner.before.get(id)) {
+            (Some(now), Some(before)) => Arc::ptr_eq(now, before),
+            (None, None) => true,
+            _ => false,
+        };
+        if !changes.keys().all(is_same) {
+            return Err(Conflict);
+        }
+        for (id, changed) in changes {
+            match changed {
+                Some(value) => slices.insert(id, value),
+                None => slices.remove(&id),
+            };
+        }
+        drop(slices);
+        let kept = std::mem::take(&mut self.state().undo);
+        drop(kept);
+        Ok(())
+    }
+
+    /// Takes no more changes, and gives out those that there are.
+    fn close(&self) -> Result<HashMap<TypeId, Option<Held>>, Conflict> {
+        let mut state = self.state();
+        match std::mem::replace(&mut state.is_over, true) {
+            true => Err(Conflict),
+            false => Ok(std::mem::take(&mut state.changes)),
+        }
+    }
+
+    /// Undoes what was done outside the session, the latest first. The changes are simply never made.
+    pub fn roll_back(&self) {
+        let undo = {
+            let mut state = self.state();
+            state.is_over = true;
+            state.changes.clear();
+            std::mem::take(&mut state.undo)
+        };
+        undo.into_iter().rev().for_each(|undo| undo());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_seen_inside_at_once_and_outside_when_committed() {
+        let session = Session::new();
+        session.set(1_u32);
+        let change = session.begin();
+        change.set(Some(2_u32));
+        change.set(Some("new".to_owned()));
+        assert_eq!((change.get::<u32>(), session.get::<u32>()), (Some(2), Some(1)));
+        change.commit().unwrap();
+        assert_eq!((session.get::<u32>(), session.get::<String>()), (Some(2), Some("new".into())));
+        change.set(Some(3_u32));
+        assert_eq!(session.get::<u32>(), Some(2), "it is over");
+    }
+
+    #[test]
+    fn rolling_back_undoes_the_latest_first() {
+        let session = Session::new();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let change = session.begin();
+        for number in 1..=3 {
+            let log = log.clone();
+            change.on_rollback(move || log.lock().unwrap().push(number));
+        }
+        change.set(Some(1_u32));
+        change.roll_back();
+        change.roll_back();
+        assert_eq!((log.lock().unwrap().as_slice(), session.get::<u32>()), ([3, 2, 1].as_slice(), None));
+        assert_eq!(change.commit(), Err(Conflict));
+    }
+
+    #[test]
+    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+        let session = Session::new();
+        session.set(1_u32);
+        let (one, two, other) = (session.begin(), session.begin(), session.begin());
+        one.set(Some(2_u32));
+        two.set(Some(3_u32));
+        other.set(Some(true));
+        one.commit().unwrap();
+        assert_eq!(two.commit(), Err(Conflict));
+        other.commit().unwrap();
+        assert_eq!((session.get::<u32>(), session.get::<bool>()), (Some(2), Some(true)));
+    }
+}

@@ -1,0 +1,149 @@
+//! The phases of errors, and what is known about each.
+
+use codicil_agents::evaluate::{
+    Cause, ClientConfig, ConfigError, Evaluator, ModelConfig, Phase, Prompt, Tool, ToolContext,
+};
+use serde_json::{Value, json};
+
+use super::{Recording, fake::evaluator, soon};
+
+/// The error of a turn that fails with this `codexErrorInfo`.
+async fn failed_with(info: Value) -> codicil_agents::evaluate::EvaluateError {
+    let (evaluator, mut servers) = evaluator(ClientConfig::default());
+    let prompt = Prompt::text("Hi");
+    let serving = async {
+        let mut fake = servers.greeted().await;
+        fake.start_thread().await;
+        fake.start_turn().await;
+        let error = json!({ "message": "it broke", "codexErrorInfo": info, "additionalDetails": "a cause" });
+        fake.end("failed", error).await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
+    answer.unwrap_err()
+}
+
+#[tokio::test]
+async fn every_row_of_the_turn_failure_table() {
+    let status = |name: &str| json!({ name: { "httpStatusCode": 500 } });
+    let rows = [
+        (json!("contextWindowExceeded"), Phase::Response),
+        (json!("usageLimitExceeded"), Phase::Budget),
+        (status("httpConnectionFailed"), Phase::Request),
+        (json!("unauthorized"), Phase::Request),
+        (json!("badRequest"), Phase::Request),
+        (json!("sandboxError"), Phase::Tool),
+        (status("responseTooManyFailedAttempts"), Phase::Request),
+        (status("responseStreamConnectionFailed"), Phase::Request),
+        (status("responseStreamDisconnected"), Phase::Request),
+        (json!("threadRollbackFailed"), Phase::Response),
+        (json!("internalServerError"), Phase::Response),
+        (json!({ "modelCap": { "model": "m", "reset_after_seconds": 60 } }), Phase::Budget),
+        (json!("other"), Phase::Response),
+        (json!("fromTheFuture"), Phase::Response),
+        (Value::Null, Phase::Response),
+    ];
+    for (info, phase) in rows {
+        let error = failed_with(info.clone()).await;
+        assert_eq!(error.phase(), Some(phase), "{info}");
+        let failed = error.failed().unwrap();
+        let turn = failed.turn_error().unwrap();
+        assert_eq!((&*turn.message, turn.additional_details.as_deref()), ("it broke", Some("a cause")));
+        assert_eq!(json!(failed.codex_error_info()), info);
+        assert_eq!(error.to_string(), format!("{phase}: the turn failed: it broke"));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_is_an_error_of_the_request() {
+    for step in ["initialize", "thread/start", "turn/start"] {
+        let (evaluator, mut servers) = evaluator(ClientConfig::default());
+        let prompt = Prompt::text("Hi");
+        let serving = async {
+            let mut fake = servers.next().await;
+            let hello = fake.expect("initialize").await;
+            if step == "initialize" {
+                return fake.refuse(&hello, "not today").await;
+            }
+            fake.reply(&hello, json!({})).await;
+            fake.expect("initialized").await;
+            if step == "turn/start" {
+                fake.start_thread().await;
+            }
+            let request = fake.expect(step).await;
+            fake.refuse(&request, "not today").await;
+        };
+        let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
+        let error = answer.unwrap_err();
+        assert_eq!(error.phase(), Some(Phase::Request), "{step}");
+        assert_eq!(error.to_string(), format!("request: {step} failed: not today (code -32600)"));
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_somebody_else_interrupts_is_an_error_of_the_response() {
+    let (evaluator, mut servers) = evaluator(ClientConfig::default());
+    let prompt = Prompt::text("Hi");
+    let serving = async {
+        let mut fake = servers.greeted().await;
+        fake.start_thread().await;
+        fake.start_turn().await;
+        fake.end("interrupted", Value::Null).await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
+    let error = answer.unwrap_err();
+    assert!(matches!(error.failed().unwrap().cause, Cause::Interrupted), "{error}");
+    assert_eq!(error.phase(), Some(Phase::Response));
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_is_an_error_of_the_request() {
+    let (evaluator, mut servers) = evaluator(ClientConfig::default());
+    let (prompt, recording) = (Prompt::text("Hi"), Recording::new());
+    let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
+    let serving = async {
+        let mut fake = servers.greeted().await;
+        fake.start_thread().await;
+        fake.start_turn().await;
+        fake.item(json!({ "type": "webSearch", "id": "i", "query": "x" })).await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
+    let error = answer.unwrap_err();
+    assert_eq!(error.to_string(), "request: the server closed the connection");
+    assert_eq!(recording.names(), ["PromptRendered", "ToolInvoked"]);
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused_before_anything_is_started() {
+    let relative = ClientConfig { cwd: Some("work".into()), ..ClientConfig::default() };
+    let error = Evaluator::new(relative, ModelConfig::default()).unwrap_err();
+    assert_eq!(error, ConfigError::RelativeCwd("work".into()));
+
+    let (evaluator, _servers) = evaluator(ClientConfig::default());
+    let tool = || Tool::new("twice", "", |_: (), _: ToolContext| async { Ok("") });
+    let prompt = Prompt::text("Hi").tool(tool()).tool(tool());
+    let error = soon(evaluator.evaluate(&prompt).text()).await.unwrap_err();
+    assert_eq!(error.to_string(), "request: two tools are named \"twice\"");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    for program in ["no-such-program-anywhere", "/no/such/place/codex"] {
+        let config = ClientConfig { codex_bin: program.into(), ..ClientConfig::default() };
+        let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
+        let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
+        let expected = format!(
+            "request: cannot start {program}: there is no such program; install it, or set codex_bin"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_not_there_is_named() {
+    let cwd = Some("/no/such/place".into());
+    let config = ClientConfig { codex_bin: "sh".into(), cwd, ..ClientConfig::default() };
+    let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
+    let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
+    assert!(matches!(error.failed().unwrap().cause, Cause::Cwd(_)), "{error}");
+    assert_eq!(error.phase(), Some(Phase::Request));
+}

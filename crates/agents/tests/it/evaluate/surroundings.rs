@@ -1,0 +1,140 @@
+//! What surrounds an evaluation, with the real server: credentials, approvals, MCP servers.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+
+use codicil_agents::evaluate::{
+    ApprovalPolicy, Auth, ClientConfig, ExternalTokens, McpServer, Phase, Prompt, SandboxMode, Tokens,
+    ToolKind,
+};
+use codicil_testkit::{Reply, Script, token};
+use serde_json::json;
+
+use super::{
+    Recording, soon,
+    stage::{Stage, stages, stages_with},
+};
+
+const SIGNED_IN: &str = "requires_openai_auth = true";
+
+fn bearers(stage: &Stage) -> Vec<String> {
+    let requests = stage.model.requests();
+    requests.iter().map(|request| request.header("authorization").unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_api_key_is_what_the_provider_gets() {
+    let config = ClientConfig { auth_mode: Some(Auth::api_key("sk-test")), ..ClientConfig::default() };
+    for stage in stages_with(|| Script::new().say("Hello"), &config, SIGNED_IN).await {
+        let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
+        assert_eq!(answer.text, "Hello", "{}", stage.name);
+        assert_eq!(bearers(&stage), ["Bearer sk-test"], "{}", stage.name);
+        if let Ok(stored) = fs::metadata(stage.home.join("auth.json")) {
+            assert_eq!(stored.permissions().mode() & 0o077, 0, "{}", stage.name);
+        }
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
+    let tokens = ExternalTokens::new(Tokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let tokens = tokens.refresh_with(|account| async move {
+        assert_eq!(account.as_deref(), Some("acc-1"));
+        Ok(Tokens::new(token(2, "acc-1"), token(2, "acc-1")))
+    });
+    let config = ClientConfig { auth_mode: Some(Auth::ExternalTokens(tokens)), ..ClientConfig::default() };
+    let script = || Script::new().reply(Reply::status(401)).then().say("Hello");
+    for stage in stages_with(script, &config, SIGNED_IN).await {
+        let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await;
+        if stage.name == "codex"
+            && answer.as_ref().is_err_and(|error| error.to_string().contains("network policy"))
+        {
+            eprintln!("skipped: this codex asks the account's own backend before the provider");
+            continue;
+        }
+        assert_eq!(answer.unwrap().text, "Hello", "{}", stage.name);
+        let expected = [1, 2].map(|number| format!("Bearer {}", token(number, "acc-1")));
+        assert_eq!(bearers(&stage), expected, "{}", stage.name);
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn external_tokens_that_cannot_be_renewed_are_an_error() {
+    let tokens = ExternalTokens::new(Tokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let config = ClientConfig { auth_mode: Some(Auth::ExternalTokens(tokens)), ..ClientConfig::default() };
+    let stage = Stage::in_process(Script::new().repeat(Reply::status(401)), &config, SIGNED_IN).await;
+    let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
+    assert_eq!(error.phase(), Some(Phase::Request), "{error:?}");
+    assert!(error.failed().unwrap().turn_error().is_some(), "{error:?}");
+    assert!(!format!("{error:?}").contains(&token(1, "acc-1")));
+    stage.stop().await;
+}
+
+/// A patch is asked about where nothing may be written, and the policy answers.
+#[tokio::test]
+async fn approvals_that_the_server_asks_for_are_answered_by_policy() {
+    let patch = "*** Begin Patch\n*** Add File: made\n+hello\n*** End Patch";
+    for (approval_policy, accepted) in [(ApprovalPolicy::Untrusted, true), (ApprovalPolicy::OnRequest, false)]
+    {
+        let sandbox_mode = Some(SandboxMode::ReadOnly);
+        let config = ClientConfig { approval_policy, sandbox_mode, ..ClientConfig::default() };
+        let script = Script::new().custom_call("apply_patch", patch).then().say("Done");
+        let stage = Stage::in_process(script, &config, "").await;
+        let recording = Recording::new();
+        soon(stage.evaluator.evaluate(&Prompt::text("Hi")).session(&recording.session).text()).await.unwrap();
+        assert_eq!(stage.work.join("made").exists(), accepted, "{approval_policy:?}");
+        let told: Vec<_> = recording.tools().into_iter().map(|tool| (tool.kind, tool.success)).collect();
+        assert_eq!(told, [(ToolKind::FileChange, accepted)], "{approval_policy:?}");
+        stage.stop().await;
+    }
+}
+
+/// An MCP server with one tool, as a shell script.
+const SHOUTER: &str = r#"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"shout","description":"Shouts.","inputSchema":{"type":"object","properties":{}}}]}' ;;
+    *'"tools/call"'*) answer '{"content":[{"type":"text","text":"HELLO"}]}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn tools_of_external_mcp_servers_are_called_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("shouter");
+    fs::write(&program, SHOUTER).unwrap();
+    let server = McpServer::stdio("sh", [program.to_str().unwrap()]);
+    let config = ClientConfig {
+        mcp_servers: BTreeMap::from([("shouter".to_owned(), server)]),
+        sandbox_mode: Some(SandboxMode::DangerFullAccess),
+        ..ClientConfig::default()
+    };
+    let script =
+        || Script::new().call("mcp__shouter__shout", json!({})).call_id("m").then().say("It shouted.");
+    for stage in stages(script, &config).await {
+        if stage.name == "codex" {
+            // Newer generations of it put MCP tools under other names.
+            continue;
+        }
+        let recording = Recording::new();
+        let prompt = Prompt::text("Shout");
+        let answer =
+            soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
+        assert_eq!(answer.text, "It shouted.", "{}", stage.name);
+        let told = recording.tools();
+        let expected = ToolKind::Mcp { server: "shouter".into() };
+        assert_eq!(
+            (told.len(), &told[0].kind, &*told[0].name),
+            (1, &expected, "shout"),
+            "{}: {told:?}",
+            stage.name
+        );
+        assert_eq!((told[0].success, &*told[0].output), (true, "HELLO"), "{}", stage.name);
+        stage.stop().await;
+    }
+}

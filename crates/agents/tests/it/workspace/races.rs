@@ -1,0 +1,82 @@
+//! A host that changes while it is being copied.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use codicil_agents::workspace::{HostMount, Symlinks, WorkspaceError};
+
+use super::{Host, tree};
+
+/// Swaps a directory of the mount for a link to a secret, again and again, while workspaces are made.
+async fn swapped_while_copying(symlinks: Symlinks) {
+    let host = Host::new(&[("mount/swap/key", "harmless"), ("mount/z", "z"), ("secret/key", "s3cret")]);
+    let (swap, aside, secret) =
+        (host.root.join("mount/swap"), host.root.join("aside"), host.root.join("secret"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let swapping = thread::spawn({
+        let stop = stop.clone();
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                fs::rename(&swap, &aside).unwrap();
+                symlink(&secret, &swap).unwrap();
+                fs::remove_file(&swap).unwrap();
+                fs::rename(&aside, &swap).unwrap();
+            }
+        }
+    });
+    for _ in 0..200 {
+        let mount = HostMount::new(host.root.join("mount")).symlinks(symlinks);
+        let builder = codicil_agents::workspace::Workspace::builder()
+            .allow_root(host.root.join("mount"))
+            .parent(&host.workspaces);
+        match builder.mount(mount).create().await {
+            Ok(workspace) => {
+                let copied = tree(workspace.path());
+                assert!(copied.iter().all(|(_, content)| content != "s3cret"), "{copied:?}");
+            }
+            // Noticed, or vanished while it was looked at.
+            Err(WorkspaceError::Security(_) | WorkspaceError::Io { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    swapping.join().unwrap();
+    assert_eq!(host.left(), 0);
+}
+
+#[tokio::test]
+async fn a_directory_that_becomes_a_link_is_not_followed() {
+    swapped_while_copying(Symlinks::Skip).await;
+}
+
+#[tokio::test]
+async fn a_link_that_is_followed_cannot_be_swapped_for_another() {
+    swapped_while_copying(Symlinks::Follow).await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_nobody_waits_for_any_more_is_not_left_behind() {
+    let many: Vec<_> = (0..500).map(|number| format!("f{number}")).collect();
+    let named: Vec<_> = many.iter().map(|name| (name.as_str(), "content")).collect();
+    let host = Host::new(&named);
+    for _ in 0..20 {
+        let creating = tokio::spawn(host.builder().mount(HostMount::new(&host.root)).create());
+        tokio::task::yield_now().await;
+        creating.abort();
+        // Either it was in time, or it was dropped.
+        drop(creating.await);
+    }
+    let gone = async {
+        while host.left() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.unwrap();
+}
