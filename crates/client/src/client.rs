@@ -140,6 +140,12 @@ impl Client {
         self.inner.server.get()
     }
 
+    /// Whether the notifications of turns name their threads; `None` before the first has come. Where they do
+    /// not, only one turn at a time can be followed.
+    pub fn names_threads(&self) -> Option<bool> {
+        self.inner.shared.naming.get()
+    }
+
     /// Whether the connection is still there.
     pub fn is_connected(&self) -> bool {
         self.inner.shared.ended.get().is_none()
