@@ -77,6 +77,8 @@ fn more(members: &Map<String, Value>, rest: &mut Map<String, Value>, turn_id: &s
     rest.insert("willRetry".into(), false.into());
     rest.insert("arguments".into(), json!({}));
     rest.insert("callId".into(), "".into());
+    rest.insert("contentIndex".into(), 0.into());
+    rest.insert("summaryIndex".into(), 0.into());
     if let Some(name) = members.get("name") {
         rest.insert("tool".into(), name.clone());
     }

@@ -13,7 +13,13 @@ use codicil_client::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    error::PoolError, line::Line, outbox::Outbox, pool::Shared, reply::Reply, run::Run, server::Server,
+    error::PoolError,
+    line::Line,
+    outbox::Outbox,
+    pool::Shared,
+    reply::Reply,
+    run::{Place, Run},
+    server::Server,
 };
 
 /// One conversation: the desktop's own, or a window's. Clones are the same one.
@@ -98,8 +104,6 @@ impl Agent {
         let inner = &self.0;
         let outbox = Arc::new(Outbox::new(inner.shared.settings.reply_bytes));
         let stop = locked(&inner.stop).child_token();
-        // Its place in line is taken here, in the order of the calls.
-        let place = inner.line.enter();
         let run = Run {
             agent: inner.clone(),
             input: input.into_input(),
@@ -107,7 +111,7 @@ impl Agent {
             stop: stop.clone(),
         };
         // Ends with its turn, soon after `stop`, and with the pool, whose tracker waits for it.
-        inner.shared.tasks.spawn(run.go(place));
+        inner.shared.tasks.spawn(run.go(inner.line_up()));
         Reply::new(outbox, stop)
     }
 
@@ -182,6 +186,21 @@ impl Agent {
 }
 
 impl Inner {
+    /// A place in the line of this agent, and when it has come up in that of the server. Both are taken in the
+    /// order of the calls; an agent with many messages waits in the server's line with one.
+    fn line_up(&self) -> Place {
+        match self.line.try_enter() {
+            Some(mine) => {
+                let servers = self.server.line.enter();
+                Box::pin(async move { Some((mine, servers.await?)) })
+            }
+            None => {
+                let (mine, line) = (self.line.enter(), self.server.line.clone());
+                Box::pin(async move { Some((mine.await?, line.enter().await?)) })
+            }
+        }
+    }
+
     pub fn session_id(&self) -> Option<ThreadId> {
         locked(&self.session).thread.clone()
     }

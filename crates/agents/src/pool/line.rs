@@ -43,6 +43,16 @@ impl Line {
         async move { receiver.await.ok() }
     }
 
+    /// Goes at once, if nobody has to be waited for.
+    pub fn try_enter(&self) -> Option<Slot> {
+        let mut state = self.lock();
+        let is_free = !state.is_closed && state.waiting.is_empty() && state.running < state.limit;
+        is_free.then(|| {
+            state.running += 1;
+            Slot(Some(self.clone()))
+        })
+    }
+
     /// More of those who wait may go, or fewer from now on.
     pub fn set_limit(&self, limit: usize) {
         self.lock().limit = limit.max(1);

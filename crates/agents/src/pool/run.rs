@@ -1,6 +1,6 @@
 //! One message of an agent, from its place in line to the end of its turn.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use codicil_client::{
     Client, ClientError, CompletedTurn, Event, RunningTurn,
@@ -19,6 +19,9 @@ use super::{
     message::{Status, StreamMessage},
     outbox::Outbox,
 };
+
+/// The wait for the right to run: among the agent's messages, and among the server's turns.
+pub(super) type Place = Pin<Box<dyn Future<Output = Option<(Slot, Slot)>> + Send>>;
 
 /// What it takes to run a turn.
 pub(super) struct Run {
@@ -39,18 +42,15 @@ enum Attempt {
 }
 
 impl Run {
-    pub async fn go(self, place: impl Future<Output = Option<Slot>>) {
+    pub async fn go(self, place: Place) {
         let ending = self.wait_and_run(place).await;
         self.count(&ending);
         self.outbox.finish(ending);
     }
 
-    async fn wait_and_run(&self, place: impl Future<Output = Option<Slot>>) -> StreamMessage {
+    async fn wait_and_run(&self, place: Place) -> StreamMessage {
         let waiting = self.agent.shared.counters.turns_waiting.during();
-        let Some(_mine) = self.unless_stopped(place).await else { return self.turned_away() };
-        let Some(_servers) = self.unless_stopped(self.agent.server.line.enter()).await else {
-            return self.turned_away();
-        };
+        let Some(_slots) = self.unless_stopped(place).await else { return self.turned_away() };
         drop(waiting);
         let _running = self.agent.shared.counters.turns_running.during();
         self.run().instrument(tracing::info_span!(target: "codicil_agents", "turn")).await

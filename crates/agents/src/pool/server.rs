@@ -143,6 +143,11 @@ fn first_limit(settings: &Settings) -> usize {
 
 /// An empty directory that nobody else can look into.
 async fn isolated() -> std::io::Result<TempDir> {
-    let make = || tempfile::Builder::new().prefix("codicil-").tempdir();
+    let make = || {
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        builder.prefix("codicil-").tempdir()
+    };
     tokio::task::spawn_blocking(make).await.map_err(std::io::Error::other)?
 }
