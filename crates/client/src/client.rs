@@ -77,6 +77,16 @@ impl Client {
     /// the order in which they were made; the future waits for the answer.
     ///
     /// A server that is overloaded is asked again; see [`Retry`](crate::Retry).
+    ///
+    /// ```no_run
+    /// use codicil_client::{Client, ClientError, protocol::*};
+    ///
+    /// # async fn example(client: Client) -> Result<(), ClientError> {
+    /// let config = client.call::<ConfigRead>(Default::default()).await?;
+    /// println!("model: {:?}", config.config.model);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn call<M: Method>(
         &self,
         params: M::Params,

@@ -13,6 +13,7 @@ use crate::error::{ClientError, Ended, Unfinished};
 /// All that happened in a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompletedTurn {
+    /// Where it ran.
     pub thread_id: ThreadId,
     /// As the server reported its end.
     pub turn: Turn,

@@ -7,6 +7,7 @@ use codicil_protocol::{
 
 /// Input of a turn: a text, or parts.
 pub trait IntoInput {
+    /// The parts, in order.
     fn into_input(self) -> Vec<UserInput>;
 }
 

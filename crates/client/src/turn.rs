@@ -74,6 +74,16 @@ impl Client {
     }
 
     /// Runs a review to its end, with the reviewer's text.
+    ///
+    /// ```no_run
+    /// use codicil_client::{Client, ClientError, protocol::*, review};
+    ///
+    /// # async fn example(client: Client, thread: Thread) -> Result<(), ClientError> {
+    /// let done = client.run_review(review(&thread.id, ReviewTarget::UncommittedChanges)).await?;
+    /// println!("{}", done.review_text);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_review(&self, params: ReviewStartParams) -> Result<CompletedReview, ClientError> {
         self.begin_review(params, None).await?.finish().await.map(CompletedReview::from)
     }

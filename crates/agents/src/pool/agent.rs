@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::PoolError,
+    handle::Shared,
     line::Line,
     outbox::Outbox,
-    pool::Shared,
     reply::Reply,
     run::{Place, Run},
     server::Server,

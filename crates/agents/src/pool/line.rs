@@ -55,8 +55,12 @@ impl Line {
 
     /// More of those who wait may go, or fewer from now on.
     pub fn set_limit(&self, limit: usize) {
-        self.lock().limit = limit.max(1);
-        self.admit();
+        let mut state = self.lock();
+        if state.limit != limit.max(1) {
+            state.limit = limit.max(1);
+            drop(state);
+            self.admit();
+        }
     }
 
     /// Sends away all who wait, and who will come.

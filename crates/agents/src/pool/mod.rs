@@ -7,17 +7,19 @@
 //!
 //! Questions of the server are messages of the reply, answered with [`Pool::decide`] and [`Pool::answer`].
 
+#![warn(missing_docs)]
+
 mod agent;
 mod command;
 mod counters;
 mod desk;
 mod error;
 mod foreign;
+mod handle;
 mod line;
 mod mapper;
 mod message;
 mod outbox;
-mod pool;
 mod reply;
 mod run;
 mod server;
@@ -30,8 +32,8 @@ pub use self::{
     command::{McpServer, McpToken, ServerCommand, Tool},
     counters::Counts,
     error::PoolError,
+    handle::Pool,
     message::{Asked, QuestionId, Stage, Status, StreamMessage},
-    pool::Pool,
     reply::Reply,
     settings::{Directory, Scheduling, Settings, Sharing},
 };

@@ -53,7 +53,9 @@ impl Run {
         let Some(_slots) = self.unless_stopped(place).await else { return self.turned_away() };
         drop(waiting);
         let _running = self.agent.shared.counters.turns_running.during();
-        self.run().instrument(tracing::info_span!(target: "codicil_agents", "turn")).await
+        let thread = self.agent.session_id();
+        let span = tracing::info_span!(target: "codicil_agents", "turn", thread = thread.as_deref());
+        self.run().instrument(span).await
     }
 
     /// Tries again once after a crash, and once with another thread.
@@ -133,6 +135,8 @@ impl Run {
                     interrupt(client, &running);
                     deadline = Some(Instant::now() + self.grace());
                 }
+                // Before the events: a flood of them must not hold up the end.
+                () = sleep_until(limit), if deadline.is_some() => break false,
                 event = running.next() => match event {
                     Some(Event::Notification(event)) => mapper.map(&event, &mut messages),
                     Some(Event::Missed(count)) => messages.push(StreamMessage::Missed { count }),
@@ -140,7 +144,6 @@ impl Run {
                 },
                 // After the events, so that what is asked about has been shown.
                 question = seat.next() => messages.push(question),
-                () = sleep_until(limit), if deadline.is_some() => break false,
             }
             self.agent.server.listen(client, settings);
             messages.drain(..).for_each(|message| self.outbox.push(message));

@@ -15,8 +15,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     desk::{self, Desk},
     error::PoolError,
+    handle::Shared,
     line::Line,
-    pool::Shared,
     settings::{Directory, Scheduling, Settings},
 };
 

@@ -9,7 +9,7 @@ use std::{
 use codicil_client::protocol::ThreadId;
 use tokio::{sync::Notify, time::sleep};
 
-use super::{error::PoolError, pool::Shared, server::Server};
+use super::{error::PoolError, handle::Shared, server::Server};
 
 /// The wait after a failure; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

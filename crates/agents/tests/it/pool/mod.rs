@@ -11,9 +11,11 @@
 //! | turn serialization, interrupt and dispose | [`scheduling`] |
 //! | warm pool, windows as forks, instructions constraint | [`agents`] |
 //! | session recovery and error handling | [`recovery`] |
-//! | all of it together | [`real`] |
+//! | all of it together | [`real`], [`binary`], [`example`] |
 
 mod agents;
+mod binary;
+mod example;
 mod fake;
 mod host;
 mod mapping;

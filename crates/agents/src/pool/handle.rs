@@ -187,6 +187,10 @@ impl Pool {
         }
         shared.tasks.wait().await;
         while closing.join_next().await.is_some() {}
+        // One may have been started at the same time.
+        for server in shared.all_servers() {
+            server.close().await;
+        }
         shared.warm.clear();
         locked(&shared.common).take();
     }
