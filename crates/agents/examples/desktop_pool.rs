@@ -43,8 +43,7 @@ async fn main() -> Result<(), PoolError> {
     // Windows know what was said before, and go their own ways, side by side.
     let (notes, mail) = (desktop.window().await?, desktop.window().await?);
     let (first, second) = (notes.ask("Hi from the notes"), mail.ask("Hi from the mail"));
-    let (notes, mail) = tokio::join!(show("notes", &pool, first), show("mail", &pool, second));
-    (notes?, mail?);
+    tokio::try_join!(show("notes", &pool, first), show("mail", &pool, second))?;
 
     let counts = pool.counts();
     println!(

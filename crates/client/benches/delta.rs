@@ -71,7 +71,7 @@ async fn measure(program: &str) {
             }
         }
         running.finish().await.unwrap();
-        assert_eq!(seen + missed as usize, DELTAS);
+        assert!(seen + missed as usize >= DELTAS, "the answer was cut short");
         ours.push((on_processor(std::process::id()) - before.0) / DELTAS as u32);
         theirs.push((on_processor(server) - before.1) / DELTAS as u32);
     }

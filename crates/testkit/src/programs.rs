@@ -33,19 +33,20 @@ pub fn run_example(name: &str) -> Option<String> {
     command.arg(codicil).current_dir(home.path()).env("HOME", home.path()).env("CODICIL_HOME", home.path());
     command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the example starts");
-    let (mut stdout, mut stderr) = (child.stdout.take()?, child.stderr.take()?);
+    let mut stdout = child.stdout.take().expect("it is piped");
+    let mut stderr = child.stderr.take().expect("it is piped");
     let errors = thread::spawn(move || text(&mut stderr));
     let (sender, output) = mpsc::channel();
     // Both end with the example, which is killed if it does not end by itself.
     thread::spawn(move || sender.send(text(&mut stdout)));
-    let Ok(said) = output.recv_timeout(PATIENCE) else {
+    let said = output.recv_timeout(PATIENCE).ok();
+    if said.is_none() {
         child.kill().expect("a child can be killed");
-        panic!("{name} hangs; its standard error: {}", errors.join().unwrap_or_default());
-    };
+    }
     let status = child.wait().expect("a child can be waited for");
     let errors = errors.join().unwrap_or_default();
-    assert!(status.success(), "{name} ended with {status}: {said}{errors}");
-    Some(said)
+    assert!(said.is_some() && status.success(), "{name} ended with {status}: {said:?}\n{errors}");
+    said
 }
 
 fn text(stream: &mut impl Read) -> String {

@@ -247,7 +247,7 @@ async fn ended(method: &str, params: Value) -> Vec<StreamMessage> {
 async fn turn_failed_is_an_error() {
     let failed =
         StreamMessage::Error { message: "broken".into(), code: "turn_failed".into(), is_final: true };
-    assert_eq!(ended("turn/failed", json!({ "message": "broken" })).await, [failed.clone()]);
+    assert_eq!(ended("turn/failed", json!({ "message": "broken" })).await, std::slice::from_ref(&failed));
     let turn = json!({ "id": "", "status": "failed", "error": { "message": "broken" } });
     assert_eq!(ended("turn/completed", json!({ "turn": turn })).await, [failed]);
     let messages = ended("turn/completed", json!({ "status": "interrupted" })).await;
