@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use codicil_config::{EffectiveConfig, Home};
 use codicil_protocol::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Personality, ReadOnlyAccess,
-    ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier, ThreadForkParams, ThreadId,
-    ThreadResumeParams, ThreadStartParams, TurnStartParams, UserInput,
+    ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier, ThreadForkParams,
+    ThreadResumeParams, ThreadStartParams, TurnStartParams,
 };
 use serde::{Deserialize, Serialize};
 
@@ -160,25 +160,6 @@ impl Settings {
             self.effort.clone_from(&mode.settings.reasoning_effort);
             self.collaboration_mode = Some(mode);
         }
-    }
-}
-
-/// A turn with this input, and everything else as the thread has it.
-pub(crate) fn plain_turn(thread_id: ThreadId, input: Vec<UserInput>) -> TurnStartParams {
-    TurnStartParams {
-        thread_id,
-        input,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox_policy: None,
-        model: None,
-        service_tier: codicil_protocol::Patch::Missing,
-        effort: None,
-        summary: None,
-        personality: None,
-        output_schema: None,
-        collaboration_mode: None,
     }
 }
 

@@ -257,23 +257,7 @@ impl Threads {
     /// A fork of a thread for a review of its own; announced at once, before anything happens in it.
     pub async fn fork_for_review(&self, id: &ThreadId) -> Result<Opened, ThreadError> {
         self.get(id)?;
-        let params = ThreadForkParams {
-            thread_id: id.clone(),
-            path: None,
-            model: None,
-            model_provider: None,
-            service_tier: Patch::Missing,
-            cwd: None,
-            approval_policy: None,
-            approvals_reviewer: None,
-            sandbox: None,
-            config: None,
-            base_instructions: None,
-            developer_instructions: None,
-            ephemeral: None,
-            persist_extended_history: false,
-        };
-        self.fork(params).await
+        self.fork(ThreadForkParams::new(id.clone())).await
     }
 
     pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {

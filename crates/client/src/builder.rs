@@ -22,6 +22,22 @@ use crate::{
 };
 
 /// Choices to be made before a [`Client`] connects. All have defaults.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use codicil_client::{Approve, Client, Launch};
+///
+/// # async fn example() -> Result<(), codicil_client::ClientError> {
+/// let builder = Client::builder()
+///     .name("my-app", "1.0")
+///     .handler(Approve::once())
+///     .turn_timeout(Some(Duration::from_secs(60)))
+///     .opt_out(["item/reasoning/textDelta"]);
+/// let client = builder.connect(Launch::new("codicil")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Builder {
     pub(crate) info: ClientInfo,

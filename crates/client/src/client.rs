@@ -77,6 +77,16 @@ impl Client {
     /// the order in which they were made; the future waits for the answer.
     ///
     /// A server that is overloaded is asked again; see [`Retry`](crate::Retry).
+    ///
+    /// ```no_run
+    /// use codicil_client::{Client, ClientError, protocol::*};
+    ///
+    /// # async fn example(client: Client) -> Result<(), ClientError> {
+    /// let config = client.call::<ConfigRead>(Default::default()).await?;
+    /// println!("model: {:?}", config.config.model);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn call<M: Method>(
         &self,
         params: M::Params,
@@ -138,6 +148,12 @@ impl Client {
     /// What the server said of itself. Empty members are those that it left out.
     pub fn server(&self) -> Option<&InitializeResponse> {
         self.inner.server.get()
+    }
+
+    /// Whether the notifications of turns name their threads; `None` before the first has come. Where they do
+    /// not, only one turn at a time can be followed.
+    pub fn names_threads(&self) -> Option<bool> {
+        self.inner.shared.naming.get()
     }
 
     /// Whether the connection is still there.

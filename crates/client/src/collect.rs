@@ -13,6 +13,7 @@ use crate::error::{ClientError, Ended, Unfinished};
 /// All that happened in a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompletedTurn {
+    /// Where it ran.
     pub thread_id: ThreadId,
     /// As the server reported its end.
     pub turn: Turn,
@@ -103,7 +104,10 @@ impl Collected {
             N::ThreadTokenUsageUpdated(update) => self.token_usage = Some(update.token_usage.clone()),
             N::ErrorReported(report) => self.last_error = Some(report.error.clone()),
             N::TurnCompleted(completed) => return Some(Outcome::Completed(completed.turn.clone())),
-            N::Unknown(unknown) => return other_end(unknown),
+            N::Unknown(unknown) => {
+                self.has_begun |= is_foreign_work(unknown);
+                return other_end(unknown);
+            }
             _ => {}
         }
         None
@@ -230,6 +234,14 @@ fn judge(
 /// Input is there before any work begins.
 fn is_work(item: &ThreadItem) -> bool {
     !matches!(item, ThreadItem::UserMessage { .. } | ThreadItem::HookPrompt { .. })
+}
+
+/// The same for items in words that are not the protocol's: `item/mcpToolCall/started`, or an item that is
+/// told by its type alone.
+fn is_foreign_work(unknown: &rpc::Notification) -> bool {
+    let kind = unknown.params.as_ref().and_then(|params| params.get("itemType")).and_then(Value::as_str);
+    let is_input = kind.is_some_and(|kind| matches!(kind, "user_message" | "userMessage"));
+    unknown.method.starts_with("item/") && !is_input
 }
 
 /// Names under which servers say that a turn waits for a person; nothing follows.

@@ -95,6 +95,7 @@ impl From<UnixSocket> for Address {
 pub struct UnixSocket(pub(crate) PathBuf);
 
 impl UnixSocket {
+    /// The path of the file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
@@ -105,6 +106,13 @@ impl UnixSocket {
 /// It gets this process's environment and directory unless told otherwise, and leads a session of its own. It
 /// ends with its client: dropping the client, ending this process and killing it all end the server and
 /// what it started.
+///
+/// ```
+/// use codicil_client::Launch;
+///
+/// let server = Launch::new("codicil").config("model", "gpt-5.1").env("RUST_LOG", "warn").cwd("/srv/project");
+/// let another = Launch::command(["ssh", "host", "codicil", "app-server"]);
+/// ```
 #[derive(Clone)]
 pub struct Launch {
     pub(crate) argv: Vec<OsString>,
@@ -194,6 +202,12 @@ impl fmt::Debug for Launch {
 }
 
 /// The address of a server that listens for websockets, and how to get in.
+///
+/// ```
+/// use codicil_client::WebSocket;
+///
+/// let server = WebSocket::new("ws://127.0.0.1:4500").bearer("the token");
+/// ```
 #[derive(Clone)]
 pub struct WebSocket {
     pub(crate) url: String,

@@ -14,19 +14,39 @@ use crate::collect::CompletedTurn;
 pub enum ClientError {
     /// There is no connection: no such program, nobody listens, the handshake was refused.
     #[error("cannot connect to {to}: {reason}")]
-    Connect { to: String, reason: String },
+    Connect {
+        /// The program or address, without what may be secret in it.
+        to: String,
+        /// For people.
+        reason: String,
+    },
     /// The server did not answer in time. It may still do what it was asked.
     #[error("{method} was not answered within {within:?}")]
-    ResponseTimeout { method: String, within: Duration },
+    ResponseTimeout {
+        /// What was asked; `connect` for the connection itself.
+        method: String,
+        /// The time that it had.
+        within: Duration,
+    },
     /// The connection ended before the answer, or had ended before the call.
     #[error("{0}")]
     PortExit(Arc<Ended>),
     /// The server answered with an error.
     #[error("{method} failed: {} (code {})", error.message, error.code)]
-    ResponseError { method: String, error: ErrorObject },
+    ResponseError {
+        /// What was asked.
+        method: String,
+        /// Code, message and data as they came.
+        error: ErrorObject,
+    },
     /// The server answered with something that is not the method's response.
     #[error("the answer to {method} cannot be read: {reason}")]
-    ResponseInvalid { method: String, reason: String },
+    ResponseInvalid {
+        /// What was asked.
+        method: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
     /// The turn did not end in time, and was asked to stop.
     #[error("the turn did not end in time: {}", .0.message)]
     TurnTimeout(Box<Unfinished>),
@@ -99,6 +119,7 @@ pub struct Unfinished {
 /// How a connection ended. Every call that waited gets to know.
 #[derive(Clone, Debug)]
 pub struct Ended {
+    /// Who or what ended it.
     pub cause: Cause,
     /// The last that a spawned server wrote to standard error, at most
     /// [`Limits::stderr_tail`](crate::Limits) bytes. Empty for other connections.

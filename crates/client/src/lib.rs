@@ -16,6 +16,7 @@
 //!
 //! Nothing in it grows without a bound ([`Limits`]), waits without one ([`Timeouts`]) or outlives the client.
 
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub use codicil_protocol as protocol;

@@ -22,7 +22,9 @@ const EXEC_DEFAULT: Duration = Duration::from_secs(10);
 /// Whether a thread is read with all that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
+    /// With every turn and its items.
     Included,
+    /// Only what lists show of it.
     LeftOut,
 }
 

@@ -1,12 +1,13 @@
 //! Params with everything but the essential left out, to be completed with `..turn(&id, "text")`.
 
 use codicil_protocol::{
-    CommandExecParams, Patch, ReviewStartParams, ReviewTarget, ThreadForkParams, ThreadId,
-    ThreadResumeParams, TurnStartParams, UserInput,
+    CommandExecParams, ReviewStartParams, ReviewTarget, ThreadForkParams, ThreadId, ThreadResumeParams,
+    TurnStartParams, UserInput,
 };
 
 /// Input of a turn: a text, or parts.
 pub trait IntoInput {
+    /// The parts, in order.
     fn into_input(self) -> Vec<UserInput>;
 }
 
@@ -37,62 +38,17 @@ impl IntoInput for Vec<UserInput> {
 /// assert_eq!(params.input.len(), 1);
 /// ```
 pub fn turn(thread: &ThreadId, input: impl IntoInput) -> TurnStartParams {
-    TurnStartParams {
-        thread_id: thread.clone(),
-        input: input.into_input(),
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox_policy: None,
-        model: None,
-        service_tier: Patch::Missing,
-        effort: None,
-        summary: None,
-        personality: None,
-        output_schema: None,
-        collaboration_mode: None,
-    }
+    TurnStartParams::new(thread.clone(), input.into_input())
 }
 
 /// A stored thread with the settings it had.
 pub fn resume(thread: &ThreadId) -> ThreadResumeParams {
-    ThreadResumeParams {
-        thread_id: thread.clone(),
-        history: None,
-        path: None,
-        model: None,
-        model_provider: None,
-        service_tier: Patch::Missing,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox: None,
-        config: None,
-        base_instructions: None,
-        developer_instructions: None,
-        personality: None,
-        persist_extended_history: false,
-    }
+    ThreadResumeParams::new(thread.clone())
 }
 
 /// A copy of a thread with the configured settings.
 pub fn fork(thread: &ThreadId) -> ThreadForkParams {
-    ThreadForkParams {
-        thread_id: thread.clone(),
-        path: None,
-        model: None,
-        model_provider: None,
-        service_tier: Patch::Missing,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox: None,
-        config: None,
-        base_instructions: None,
-        developer_instructions: None,
-        ephemeral: None,
-        persist_extended_history: false,
-    }
+    ThreadForkParams::new(thread.clone())
 }
 
 /// A review on the thread itself.

@@ -134,15 +134,20 @@ impl Handler for FailTurn {
 /// Something to be approved.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Approval {
+    /// A command that wants to run, or to reach a host.
     Command(CommandExecutionRequestApprovalParams),
+    /// Edits; the item that came before has them.
     FileChange(FileChangeRequestApprovalParams),
+    /// Permissions for commands to come.
     Permissions(PermissionsRequestApprovalParams),
 }
 
 /// What [`ask`]'s closure decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
+    /// This once.
     Accept,
+    /// This and its like, for the rest of the thread.
     AcceptForSession,
     /// The agent is told, and goes on without.
     Decline,

@@ -66,6 +66,7 @@ impl Receiver {
     fn notification(&mut self, method: &str, params: Option<&RawValue>, size: usize) {
         let ids = Ids::of(params);
         let thread = ids.thread.as_deref();
+        self.shared.naming.note(method, thread);
         if method == ServerRequestResolved::NAME {
             self.settled(params);
         }

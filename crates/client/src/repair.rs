@@ -10,9 +10,13 @@ use serde_json::{Map, Value, json, value::RawValue};
 /// The only turn that runs; its turn id may not be known yet.
 pub type Sole = Option<(ThreadId, Option<TurnId>)>;
 
-/// An answer with what it left out, or `None` when it is no object.
+/// An answer with what it left out, or `None` when it is no object. Some servers take a turn with nothing
+/// but null; it then has no id.
 pub fn response(method: &str, raw: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(raw).ok()?;
+    if value.is_null() {
+        value = json!({});
+    }
     let members = value.as_object_mut()?;
     match method {
         "initialize" => fill(
@@ -20,6 +24,7 @@ pub fn response(method: &str, raw: &str) -> Option<Value> {
             json!({ "userAgent": "", "codexHome": "/", "platformFamily": "", "platformOs": "" }),
         ),
         "thread/start" | "thread/resume" | "thread/fork" => fill(members, opened()),
+        "turn/start" => fill(members, json!({ "turn": { "id": "" } })),
         "thread/list" => each(members, "data", thread),
         _ => {}
     }
@@ -72,6 +77,8 @@ fn more(members: &Map<String, Value>, rest: &mut Map<String, Value>, turn_id: &s
     rest.insert("willRetry".into(), false.into());
     rest.insert("arguments".into(), json!({}));
     rest.insert("callId".into(), "".into());
+    rest.insert("contentIndex".into(), 0.into());
+    rest.insert("summaryIndex".into(), 0.into());
     if let Some(name) = members.get("name") {
         rest.insert("tool".into(), name.clone());
     }

@@ -1,6 +1,9 @@
 //! What a connection's task and its client handles share.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
 
 use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
@@ -19,10 +22,38 @@ pub struct Shared {
     pub routes: Routes,
     pub readers: Readers,
     pub limits: Limits,
+    pub naming: Naming,
     /// Cancelled when this client wants the connection to end.
     pub closing: CancellationToken,
     /// How it ended.
     pub ended: SetOnce<Arc<Ended>>,
+}
+
+/// Whether the server says which thread its notifications are about, as far as they have come.
+#[derive(Debug, Default)]
+pub struct Naming(AtomicU8);
+
+impl Naming {
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+
+    /// Notes a notification. One without ids is enough: whoever relies on them would lose it.
+    pub fn note(&self, method: &str, thread: Option<&str>) {
+        if method.starts_with("item/") || method.starts_with("turn/") {
+            let seen = if thread.is_some() { Self::YES } else { Self::NO };
+            // Hot path: it changes once or twice in the life of a connection.
+            if self.0.load(Ordering::Relaxed) < seen {
+                self.0.fetch_max(seen, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub fn get(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            seen => Some(seen == Self::YES),
+        }
+    }
 }
 
 impl Shared {
@@ -32,6 +63,7 @@ impl Shared {
             routes: Routes::default(),
             readers: Readers::default(),
             limits,
+            naming: Naming::default(),
             closing: CancellationToken::new(),
             ended: SetOnce::new(),
         }

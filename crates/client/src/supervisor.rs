@@ -45,6 +45,18 @@ impl Default for Supervision {
 }
 
 /// A client that is replaced when its server dies. Dropping it ends the server.
+///
+/// ```no_run
+/// use codicil_client::{Client, Launch, Supervision, Supervisor, turn};
+///
+/// # async fn example() -> Result<(), codicil_client::ClientError> {
+/// let supervisor =
+///     Supervisor::start(Client::builder(), Launch::new("codicil"), Supervision::default()).await?;
+/// let thread = supervisor.start_thread(Default::default()).await?;
+/// let done = supervisor.run_turn(turn(&thread.id, "Go on")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Supervisor {
     link: watch::Receiver<Link>,
@@ -90,6 +102,20 @@ impl Supervisor {
         self.up().await.map(|(client, _)| client)
     }
 
+    /// The client together with the number of its connection, the first being 0: threads that were loaded on
+    /// another connection have to be resumed before they are used. Waits like [`client`](Self::client).
+    pub async fn connection(&self) -> Result<(Client, u64), ClientError> {
+        self.up().await
+    }
+
+    /// The same without waiting: `None` while there is no connection.
+    pub fn connected(&self) -> Option<(Client, u64)> {
+        match &*self.link.borrow() {
+            Link::Up { client, generation } if client.is_connected() => Some((client.clone(), *generation)),
+            _ => None,
+        }
+    }
+
     /// Starts a thread that will be there after a restart too.
     pub async fn start_thread(&self, mut params: ThreadStartParams) -> Result<Thread, ClientError> {
         let (client, generation) = self.up().await?;
@@ -105,6 +131,11 @@ impl Supervisor {
         self.threads().get(thread).map_or_else(|| thread.clone(), |known| known.current.clone())
     }
 
+    /// No longer cares for a thread. What is known of those that are in use takes room.
+    pub fn forget(&self, thread: &ThreadId) {
+        self.threads().remove(thread);
+    }
+
     /// Runs a turn, on a new server if need be. Cut off by a crash it is repeated once if nothing of it had
     /// begun; otherwise the error is [`PortExit`](ClientError::PortExit).
     pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
@@ -117,8 +148,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends the server and waits until it has ended.
-    pub async fn close(self) {
+    /// Ends the server for good, and waits until it has ended.
+    pub async fn close(&self) {
         self.watching.abort();
         if let Ok(client) = self.client().await {
             client.close().await;

@@ -38,6 +38,7 @@ type Run = Arc<
 >;
 
 impl Tools {
+    /// None yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,6 +89,7 @@ impl Tools {
         self.0.values().map(|tool| tool.spec.clone()).collect()
     }
 
+    /// Whether there is no tool.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

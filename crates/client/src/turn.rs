@@ -31,6 +31,17 @@ pub struct CompletedReview {
     pub run: CompletedTurn,
 }
 
+impl From<CompletedTurn> for CompletedReview {
+    fn from(run: CompletedTurn) -> Self {
+        let text = run.items.iter().rev().find_map(|item| match item {
+            ThreadItem::ExitedReviewMode { review, .. } => Some(review.clone()),
+            _ => None,
+        });
+        let review_text = text.unwrap_or_else(|| run.agent_message.clone());
+        Self { review_text, review_thread_id: run.thread_id.clone(), run }
+    }
+}
+
 impl Client {
     /// Runs a turn to its end and returns everything that happened in it.
     ///
@@ -63,16 +74,26 @@ impl Client {
     }
 
     /// Runs a review to its end, with the reviewer's text.
+    ///
+    /// ```no_run
+    /// use codicil_client::{Client, ClientError, protocol::*, review};
+    ///
+    /// # async fn example(client: Client, thread: Thread) -> Result<(), ClientError> {
+    /// let done = client.run_review(review(&thread.id, ReviewTarget::UncommittedChanges)).await?;
+    /// println!("{}", done.review_text);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_review(&self, params: ReviewStartParams) -> Result<CompletedReview, ClientError> {
-        let running = self.begin_review(params).await?;
-        let review_thread_id = running.thread.clone();
-        let run = running.finish().await?;
-        let text = run.items.iter().rev().find_map(|item| match item {
-            ThreadItem::ExitedReviewMode { review, .. } => Some(review.clone()),
-            _ => None,
-        });
-        let review_text = text.unwrap_or_else(|| run.agent_message.clone());
-        Ok(CompletedReview { review_text, review_thread_id, run })
+        self.begin_review(params, None).await?.finish().await.map(CompletedReview::from)
+    }
+
+    /// Starts a review to be followed while it runs; [`CompletedReview::from`] makes a review of its result.
+    pub async fn review(&self, params: ReviewStartParams) -> Result<RunningTurn, ClientError> {
+        let (queue, events) = Queue::new(&self.shared().limits);
+        let mut turn = self.begin_review(params, Some(queue)).await?;
+        turn.events = Some(events);
+        Ok(turn)
     }
 
     pub(crate) async fn begin(
@@ -83,14 +104,19 @@ impl Client {
         let thread = params.thread_id.clone();
         let (place, end) = Place::take(self, Some(thread.clone()), queue);
         let turn = self.call::<TurnStart>(params).await?.turn;
-        place.route.bind(&thread, Some(&turn.id));
+        // Servers that do not name their turns run one at a time on a thread.
+        place.route.bind(&thread, Some(&turn.id).filter(|id| !id.is_empty()));
         Ok(RunningTurn::new(place, end, thread, turn))
     }
 
-    async fn begin_review(&self, params: ReviewStartParams) -> Result<RunningTurn, ClientError> {
+    async fn begin_review(
+        &self,
+        params: ReviewStartParams,
+        queue: Option<Arc<Queue>>,
+    ) -> Result<RunningTurn, ClientError> {
         let is_detached = params.delivery == Some(ReviewDelivery::Detached);
         let thread = (!is_detached).then(|| params.thread_id.clone());
-        let (mut place, end) = Place::take(self, thread, None);
+        let (mut place, end) = Place::take(self, thread, queue);
         let started = self.call::<ReviewStart>(params).await?;
         let thread = started.review_thread_id;
         self.shared().routes.place(&thread, &place.route);
@@ -145,10 +171,12 @@ impl RunningTurn {
         Self { place, thread, turn, events: None, end, began: Instant::now(), is_attached: true }
     }
 
+    /// As the server named it; empty if it did not.
     pub fn id(&self) -> &TurnId {
         &self.turn.id
     }
 
+    /// The thread that it runs on.
     pub fn thread_id(&self) -> &ThreadId {
         &self.thread
     }
@@ -209,8 +237,9 @@ impl RunningTurn {
         self.is_attached = false;
     }
 
-    /// Whether the agent may have done anything that another try would do twice.
-    pub(crate) fn has_begun(&self) -> bool {
+    /// Whether the agent may have done anything that another try would do twice. Input and the start of the
+    /// turn do not count.
+    pub fn has_begun(&self) -> bool {
         self.place.route.has_begun()
     }
 

@@ -97,6 +97,29 @@ pub struct ThreadResumeParams {
     pub persist_extended_history: bool,
 }
 
+impl ThreadResumeParams {
+    /// A stored thread with the settings it had.
+    pub fn new(thread_id: ThreadId) -> Self {
+        Self {
+            thread_id,
+            history: None,
+            path: None,
+            model: None,
+            model_provider: None,
+            service_tier: Patch::Missing,
+            cwd: None,
+            approval_policy: None,
+            approvals_reviewer: None,
+            sandbox: None,
+            config: None,
+            base_instructions: None,
+            developer_instructions: None,
+            personality: None,
+            persist_extended_history: false,
+        }
+    }
+}
+
 /// The thread with its turns, and the settings that its next turn will have.
 #[wire]
 pub struct ThreadResumeResponse {
@@ -135,6 +158,28 @@ pub struct ThreadForkParams {
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
+}
+
+impl ThreadForkParams {
+    /// A copy of a thread with the configured settings.
+    pub fn new(thread_id: ThreadId) -> Self {
+        Self {
+            thread_id,
+            path: None,
+            model: None,
+            model_provider: None,
+            service_tier: Patch::Missing,
+            cwd: None,
+            approval_policy: None,
+            approvals_reviewer: None,
+            sandbox: None,
+            config: None,
+            base_instructions: None,
+            developer_instructions: None,
+            ephemeral: None,
+            persist_extended_history: false,
+        }
+    }
 }
 
 /// The copy with its turns, which keep their ids, and the settings that its next turn will have.

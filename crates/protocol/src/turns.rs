@@ -38,6 +38,27 @@ pub struct TurnStartParams {
     pub collaboration_mode: Option<CollaborationMode>,
 }
 
+impl TurnStartParams {
+    /// A turn with this input, and everything else as the thread has it.
+    pub fn new(thread_id: ThreadId, input: Vec<UserInput>) -> Self {
+        Self {
+            thread_id,
+            input,
+            cwd: None,
+            approval_policy: None,
+            approvals_reviewer: None,
+            sandbox_policy: None,
+            model: None,
+            service_tier: Patch::Missing,
+            effort: None,
+            summary: None,
+            personality: None,
+            output_schema: None,
+            collaboration_mode: None,
+        }
+    }
+}
+
 /// The turn that took the input: in progress, without items. If one was running already, it is that one.
 #[wire]
 pub struct TurnStartResponse {

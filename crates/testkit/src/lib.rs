@@ -11,8 +11,10 @@ mod app;
 mod issuer;
 mod model;
 mod mutation;
+mod programs;
 
 pub use app::{App, AppBuilder, Asked, Client, Pending, Process, Transport};
 pub use issuer::{Issuer, token, visit};
 pub use model::{ModelServer, Recorded, Reply, Script};
 pub use mutation::Mutations;
+pub use programs::{built, run_example};

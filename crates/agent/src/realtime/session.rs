@@ -8,7 +8,7 @@ use codicil_protocol::{
     ThreadRealtimeItemAddedNotification, ThreadRealtimeOutputAudioDelta,
     ThreadRealtimeOutputAudioDeltaNotification, ThreadRealtimeStartParams, ThreadRealtimeStarted,
     ThreadRealtimeStartedNotification, ThreadRealtimeTranscriptUpdated,
-    ThreadRealtimeTranscriptUpdatedNotification, TurnId, UserInput,
+    ThreadRealtimeTranscriptUpdatedNotification, TurnId, TurnStartParams, UserInput,
 };
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use super::{
     settings::VoiceSettings,
     transcript::Transcript,
 };
-use crate::{settings::plain_turn, thread::Origin};
+use crate::thread::Origin;
 
 /// How long a provider may take to take a message, and to say goodbye.
 const SEND_TIME: Duration = Duration::from_secs(10);
@@ -227,7 +227,7 @@ impl Session {
         match self
             .voice
             .thread
-            .start_turn(plain_turn(self.voice.thread.id().clone(), input), self.origin.clone())
+            .start_turn(TurnStartParams::new(self.voice.thread.id().clone(), input), self.origin.clone())
             .await
         {
             // What the thread says of the turn need not wait for anybody.

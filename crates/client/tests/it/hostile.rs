@@ -183,3 +183,57 @@ async fn a_server_that_leaves_a_followed_turn_hanging_ends_the_stream_of_events(
     let request = tokio::time::timeout(Duration::from_secs(1), fake.expect("turn/interrupt")).await;
     assert!(request.is_ok());
 }
+
+/// Whatever the server does, when the client has gone nothing of it is left.
+#[tokio::test]
+async fn no_task_is_left_behind_by_a_hostile_server() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    for behaviour in ["hangs", "floods", "talks nonsense", "asks", "dies", "answers others"] {
+        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let mut running = {
+            let client = client.clone();
+            let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
+            fake.take_turn("t", "u").await;
+            soon(starting).await.unwrap().unwrap()
+        };
+        let _unread = (client.events(), client.thread_events(&"t".into()));
+        let waiting = client.call_within::<ModelList>(Default::default(), Duration::from_millis(50));
+        fake.expect("model/list").await;
+        match behaviour {
+            "floods" => {
+                for _ in 0..1000 {
+                    fake.item("t", "u", message("i", &"x".repeat(1000))).await;
+                }
+            }
+            "talks nonsense" => fake.send_raw("{\"id\":[],\"method\":{}}").await,
+            "asks" => {
+                for id in 0..50 {
+                    let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x" });
+                    fake.send(json!({ "id": id, "method": "item/tool/call", "params": params })).await;
+                }
+            }
+            "dies" => {
+                drop(fake);
+                assert_eq!(soon(waiting).await.unwrap_err().name(), "port_exit");
+                soon(running.finish()).await.unwrap_err();
+                continue;
+            }
+            "answers others" => fake.send(json!({ "id": 4711, "result": {} })).await,
+            _ => {}
+        }
+        let error = soon(waiting).await.unwrap_err();
+        assert_eq!(error.name(), "response_timeout", "{behaviour}");
+        if behaviour == "floods" {
+            soon(running.next()).await.unwrap();
+        }
+        drop((running, client));
+        while fake.next().await.is_some() {}
+    }
+    soon(async {
+        while alive() > before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}

@@ -5,6 +5,7 @@
 mod conversation;
 mod ending;
 mod events;
+mod examples;
 mod fake;
 mod framing;
 mod hostile;

@@ -1,6 +1,6 @@
 //! Reviews.
 
-use codicil_client::{Client, protocol::*, review};
+use codicil_client::{Client, CompletedReview, Event, protocol::*, review};
 use serde_json::json;
 
 use crate::{
@@ -49,4 +49,20 @@ async fn a_detached_review_is_followed_to_its_own_thread() {
     let done = soon(reviewing).await.unwrap().unwrap();
     assert_eq!((done.review_text.as_str(), &*done.review_thread_id), ("Kind enough.", "new"));
     assert_eq!(done.run.items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_review_can_be_followed_while_it_runs() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let params = review(&"t".into(), ReviewTarget::UncommittedChanges);
+    let starting = tokio::spawn(async move { client.review(params).await });
+    let request = fake.expect("review/start").await;
+    fake.reply(&request, json!({ "turn": running("u"), "reviewThreadId": "t" })).await;
+    let mut reviewing = soon(starting).await.unwrap().unwrap();
+    fake.item("t", "u", mode("exitedReviewMode", "Looks good.")).await;
+    let event = soon(reviewing.next()).await;
+    assert!(matches!(event, Some(Event::Notification(ServerNotification::ItemCompleted(_)))), "{event:?}");
+    fake.complete("t", "u").await;
+    let done = CompletedReview::from(soon(reviewing.finish()).await.unwrap());
+    assert_eq!((done.review_text.as_str(), &*done.review_thread_id), ("Looks good.", "t"));
 }

@@ -188,3 +188,31 @@ async fn pending_calls_fail_with_the_reason_and_new_ones_wait_for_the_next_serve
     });
     assert!(models.unwrap().data.is_empty());
 }
+
+#[tokio::test]
+async fn connections_are_numbered_for_those_who_look_after_threads_themselves() {
+    let place = Place::new();
+    let (supervisor, first) = place.supervised(quick()).await;
+    let (client, number) = supervisor.connected().unwrap();
+    assert_eq!(number, 0);
+    drop(first);
+    soon(client.ended()).await;
+    let (connection, second) = tokio::join!(supervisor.connection(), place.life());
+    assert_eq!(connection.unwrap().1, 1);
+    soon(supervisor.close()).await;
+    assert!(supervisor.connected().is_none());
+    assert_eq!(soon(supervisor.connection()).await.unwrap_err().name(), "port_exit");
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_turn_that_had_begun_in_other_words_is_not_run_twice() {
+    let place = Place::new();
+    let (supervisor, mut first) = place.supervised(quick()).await;
+    let (cut, ()) = tokio::join!(supervisor.run_turn(turn(&"t".into(), "Hi")), async {
+        first.take_turn("t", "u").await;
+        first.send(json!({ "method": "item/mcpToolCall/started", "params": { "tool": "launch" } })).await;
+        drop(first);
+    });
+    assert_eq!(cut.unwrap_err().name(), "port_exit");
+}

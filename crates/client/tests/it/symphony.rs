@@ -1,6 +1,34 @@
-//! The statements of the document that describes what orchestrators do on the wire.
+//! The statements of the document that describes what orchestrators do on the wire, and where each is shown.
+//!
+//! | the document says | test |
+//! |---|---|
+//! | framing is one JSON object a line, buffered until the newline; no headers | `framing::a_message_may_come_in_pieces`, `framing::a_last_line_without_an_end_is_read` |
+//! | very large lines are split by the pipe | `framing::a_message_may_be_very_long` |
+//! | `"jsonrpc"` is not sent, and tolerated | `seed::connecting_sends_initialize_with_id_0_and_then_initialized`, `framing::what_is_no_message_is_skipped` |
+//! | `initialize`, its answer, `initialized`, `thread/start`, `turn/start`, in this order, with these members | [`the_session_starts_as_in_the_document`] |
+//! | `thread.id` is taken from the answer; another shape is an error | [`an_answer_without_a_thread_is_an_error`] |
+//! | `turn.id` is taken from the answer | `seed::start_turn_sends_turn_start_and_returns_the_turn` |
+//! | `turn/completed`, `turn/failed`, `turn/cancelled` end a turn | [`a_turn_ends_with_each_of_the_three_methods`], [`an_interrupted_turn_is_cancelled`] |
+//! | approvals in both dialects: `acceptForSession`, `approved_for_session` | [`approvals_are_given_in_the_dialect_of_the_question`] |
+//! | user input: the option that approves, or that nobody is there | [`questions_to_the_operator_are_answered_without_one`] |
+//! | `item/tool/call` runs a tool and answers to the same id | `tools::calls_are_answered_with_what_the_tool_says` |
+//! | an unsupported tool is a failed call | [`a_tool_that_nobody_has_is_a_failed_call`] |
+//! | unknown methods are generic notifications | [`unknown_methods_are_passed_on_and_work_continues`] |
+//! | lines that are not JSON, standard error among them, are logged and skipped | `framing::what_is_no_message_is_skipped`, `hostile::nonsense_is_survived` |
+//! | one thread, a turn for each prompt; the session is `<thread>-<turn>` | [`a_session_is_a_thread_and_a_turn_for_each_prompt`] |
+//! | `response_timeout` | [`a_response_that_does_not_come_times_out`] |
+//! | `port_exit` with the status | `ending::a_server_that_exits_is_reported_with_its_status_and_last_words` |
+//! | `response_error` | `seed::an_error_response_keeps_code_message_and_data` |
+//! | `turn_timeout` | [`a_turn_that_does_not_end_times_out_and_is_stopped`], [`a_turn_that_falls_silent_can_be_given_up_earlier`] |
+//! | `turn_failed`, `turn_cancelled` with the params | [`a_turn_ends_with_each_of_the_three_methods`] |
+//! | `turn_input_required`, `approval_required` with the payload | [`with_a_safer_policy_an_approval_ends_the_turn`], [`with_a_safer_policy_a_question_ends_the_turn`], [`every_way_to_say_that_a_person_is_needed_ends_the_turn`] |
+//! | overload: `-32001` | `overload::a_refused_request_is_repeated_with_growing_pauses` |
+//! | ids are integers or texts, and keep their type in replies | [`approvals_are_given_in_the_dialect_of_the_question`], `framing::answers_may_come_in_any_order_and_with_ids_as_text` |
+//! | notifications may come while an answer is waited for | [`notifications_before_the_answer_are_not_lost`] |
+//!
+//! Against the real binary, and the reference where it is installed: `client.rs` among the tests of `codicil-cli`.
 
-use codicil_client::{Approve, Client, Event, FailTurn, Timeouts, protocol::*, turn};
+use codicil_client::{Approve, Client, Event, FailTurn, Timeouts, Tools, protocol::*, turn};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -70,6 +98,119 @@ async fn a_turn_ends_with_each_of_the_three_methods() {
     .await;
     let waits = json!({ "method": "turn/input_required", "params": { "message": "Which?" } });
     check(waits, Some("turn_input_required"), "Which?").await;
+}
+
+#[tokio::test]
+async fn the_session_starts_as_in_the_document() {
+    let (mut fake, endpoint) = Fake::new();
+    let schema = json!({ "type": "object", "required": ["query"] });
+    let tools = Tools::new().add("linear_graphql", "Asks.", schema.clone(), |_| async { Ok(String::new()) });
+    let builder = Client::builder().name("symphony-orchestrator", "0.1.0").title("Symphony Orchestrator");
+    let session = tokio::spawn(async move {
+        let client = builder.tools(tools).connect(endpoint).await.unwrap();
+        let cwd = Some("/abs/workspace/path".to_owned());
+        let params = ThreadStartParams { cwd: cwd.clone(), ..Default::default() };
+        let thread = client.start_thread(params).await.unwrap();
+        let policy: SandboxPolicy =
+            serde_json::from_value(json!({ "type": "workspaceWrite", "networkAccess": false })).unwrap();
+        let params = TurnStartParams {
+            cwd,
+            approval_policy: Some(AskForApproval::Never),
+            sandbox_policy: Some(policy),
+            ..turn(&thread.id, "<prompt>")
+        };
+        client.run_turn(params).await
+    });
+    let hello = fake.expect("initialize").await;
+    assert_eq!(hello["params"]["capabilities"], json!({ "experimentalApi": true }));
+    let info =
+        json!({ "name": "symphony-orchestrator", "title": "Symphony Orchestrator", "version": "0.1.0" });
+    assert_eq!(hello["params"]["clientInfo"], info);
+    fake.reply(&hello, json!({ "userAgent": "..." })).await;
+    fake.expect("initialized").await;
+    let start = fake.expect("thread/start").await;
+    let tool = json!({ "name": "linear_graphql", "description": "Asks.", "inputSchema": schema });
+    for (name, value) in [
+        ("approvalPolicy", json!("never")),
+        ("sandbox", json!("workspace-write")),
+        ("cwd", json!("/abs/workspace/path")),
+        ("dynamicTools", json!([tool])),
+    ] {
+        assert_eq!(start["params"][name], value, "{name}");
+    }
+    fake.reply(&start, json!({ "thread": { "id": "thread-123" } })).await;
+    let request = fake.expect("turn/start").await;
+    let params = &request["params"];
+    assert_eq!(
+        (&params["threadId"], &params["input"][0]["text"]),
+        (&json!("thread-123"), &json!("<prompt>"))
+    );
+    assert_eq!((&params["cwd"], &params["approvalPolicy"]), (&json!("/abs/workspace/path"), &json!("never")));
+    assert_eq!(params["sandboxPolicy"]["type"], "workspaceWrite");
+    assert_eq!(params["sandboxPolicy"]["networkAccess"], false);
+    fake.reply(&request, json!({ "turn": { "id": "turn-456" } })).await;
+    fake.send(json!({ "method": "turn/completed" })).await;
+    assert_eq!(soon(session).await.unwrap().unwrap().session_id(), "thread-123-turn-456");
+}
+
+#[tokio::test]
+async fn an_answer_without_a_thread_is_an_error() {
+    for answer in [json!({}), json!({ "thread": {} }), json!({ "thread": "t" }), json!(null), json!([])] {
+        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
+        let request = fake.expect("thread/start").await;
+        fake.reply(&request, answer.clone()).await;
+        assert_eq!(soon(starting).await.unwrap().unwrap_err().name(), "response_invalid", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_say_that_a_person_is_needed_ends_the_turn() {
+    for (method, name) in [
+        ("turn/input_required", "turn_input_required"),
+        ("turn/inputRequired", "turn_input_required"),
+        ("turn/needs_input", "turn_input_required"),
+        ("turn/need_input", "turn_input_required"),
+        ("turn/request_input", "turn_input_required"),
+        ("turn/request_response", "turn_input_required"),
+        ("turn/provide_input", "turn_input_required"),
+        ("turn/approval_required", "approval_required"),
+    ] {
+        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let turning = run(&client);
+        fake.take_turn("thread-123", "turn-456").await;
+        fake.notify(method, json!({ "threadId": "thread-123", "turnId": "turn-456", "message": "?" })).await;
+        let error = soon(turning).await.unwrap().unwrap_err();
+        assert_eq!(error.name(), name, "{method}");
+        assert_eq!(error.unfinished().unwrap().payload["message"], "?", "{method}");
+    }
+}
+
+/// The older dialect: the answer to `turn/start` is null, and nothing that follows has an id.
+#[tokio::test]
+async fn a_server_that_names_nothing_is_followed_too() {
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    assert_eq!(client.names_threads(), None);
+    let turning = run(&client);
+    let request = fake.expect("turn/start").await;
+    fake.reply(&request, Value::Null).await;
+    fake.notify("turn/started", json!({})).await;
+    fake.notify("item/started", json!({ "itemId": "item_1", "itemType": "agent_message" })).await;
+    fake.notify("item/agentMessage/delta", json!({ "delta": "Hi there" })).await;
+    fake.notify("item/agentMessage/delta", json!({ "delta": "! How can I help?" })).await;
+    fake.notify("item/agentMessage/completed", json!({ "text": "Hi there! How can I help?" })).await;
+    fake.notify("item/completed", json!({ "itemId": "item_1" })).await;
+    fake.notify("turn/completed", json!({ "status": "completed" })).await;
+    let done = soon(turning).await.unwrap().unwrap();
+    assert_eq!(done.agent_message, "Hi there! How can I help?");
+    assert_eq!(client.names_threads(), Some(false));
+
+    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let turning = run(&client);
+    fake.take_turn("thread-123", "u").await;
+    fake.complete("thread-123", "u").await;
+    soon(turning).await.unwrap().unwrap();
+    assert_eq!(client.names_threads(), Some(true));
 }
 
 #[tokio::test]

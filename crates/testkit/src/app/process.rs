@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::PATIENCE;
+use crate::built;
 
 /// What is kept of standard error.
 const MAX_STDERR_BYTES: usize = 256 << 10;
@@ -175,10 +176,7 @@ fn binary() -> PathBuf {
     if let Some(path) = env::var_os("CARGO_BIN_EXE_codicil") {
         return path.into();
     }
-    let test = env::current_exe().expect("a test knows its own path");
-    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join("codicil"));
-    let found = beside.into_iter().find(|path| path.is_file());
-    found.expect("the codicil binary is built by the tests of its own package (codicil-cli)")
+    built("codicil").expect("the codicil binary is built by the tests of its own package (codicil-cli)")
 }
 
 /// Nothing where there is no `/proc`; limits then hold without having been measured.

@@ -5,7 +5,6 @@ use codicil_protocol::{
     ThreadStarted, Turn, TurnCompleted, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams,
     UserInput,
 };
-use serde_json::json;
 
 use super::client::Client;
 
@@ -54,15 +53,12 @@ impl Client {
 
     /// Loads a stored thread, or joins a loaded one.
     pub async fn resume(&mut self, thread: &Thread) -> Thread {
-        let params: ThreadResumeParams =
-            serde_json::from_value(json!({ "threadId": thread.id })).expect("nothing else is required");
-        self.call::<ThreadResume>(params).await.thread
+        self.call::<ThreadResume>(ThreadResumeParams::new(thread.id.clone())).await.thread
     }
 }
 
 /// A turn of one line of text, with everything else left to the thread.
 fn turn_params(thread: &Thread, text: &str) -> TurnStartParams {
     let input = UserInput::Text { text: text.to_owned(), text_elements: Vec::new() };
-    serde_json::from_value(json!({ "threadId": thread.id, "input": [input] }))
-        .expect("nothing else is required")
+    TurnStartParams::new(thread.id.clone(), vec![input])
 }

@@ -1,6 +1,6 @@
 //! `send_input`, `assign_task` and `send_message`: saying something to an agent that is there.
 
-use codicil_protocol::{CollabAgentStatus, CollabAgentTool, ThreadId, UserInput};
+use codicil_protocol::{CollabAgentStatus, CollabAgentTool, ThreadId, TurnStartParams, UserInput};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::{
     say,
     target::Target,
 };
-use crate::{error::ThreadError, kin, settings::plain_turn, thread::ThreadHandle};
+use crate::{error::ThreadError, kin, thread::ThreadHandle};
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -107,7 +107,7 @@ impl TurnTools {
         input: Vec<UserInput>,
     ) -> Result<String, ThreadError> {
         let id: ThreadId = handle.id().clone();
-        let accepted = handle.start_turn(plain_turn(id, input), self.origin.clone()).await?;
+        let accepted = handle.start_turn(TurnStartParams::new(id, input), self.origin.clone()).await?;
         // Nobody has to be answered first, so the agent may speak at once.
         Ok(accepted.answer.id.to_string())
     }

@@ -1,0 +1,147 @@
+//! Notifications of the older dialect, which the protocol's list does not have.
+
+use codicil_client::protocol::{ItemId, rpc::Notification};
+use serde_json::{Value, json};
+
+use super::{
+    mapper::Mapper,
+    message::StreamMessage,
+    tool::{self, Outcome, Tool},
+};
+
+impl Mapper {
+    pub(super) fn foreign(&mut self, unknown: &Notification, out: &mut Vec<StreamMessage>) {
+        let nothing = Value::Null;
+        let params = unknown.params.as_ref().unwrap_or(&nothing);
+        // Some wrap what they say in `item`, others do not.
+        let body = params.get("item").unwrap_or(params);
+        let id = text(params, &["itemId"]).or_else(|| text(body, &["id", "itemId", "callId"]));
+        let id = id.filter(|id| !id.is_empty()).map(ItemId::from);
+        match unknown.method.as_str() {
+            "item/mcpToolCall/started" => self.foreign_start(id, mcp_tool(body), out),
+            "item/mcpToolCall/completed" => self.foreign_end(id, mcp_tool(body), mcp_outcome(body), out),
+            "item/commandExecution/started" => self.foreign_start(id, command(body), out),
+            "item/commandExecution/completed" => {
+                self.foreign_end(id, command(body), command_outcome(body), out);
+            }
+            "item/agentMessage/completed" => {
+                let said = text(body, &["text", "message"]).unwrap_or_default();
+                self.whole_message(id.as_ref(), said, out);
+            }
+            "item/started" => {
+                if let (Some(id), Some(kind)) = (id, text(body, &["itemType", "type"])) {
+                    self.open(&id, camel(kind), false, out);
+                }
+            }
+            "item/completed" => {
+                if let Some(id) = id {
+                    let kind = text(body, &["itemType", "type"]).map(camel).unwrap_or_default();
+                    self.close(&id, &kind, out);
+                }
+            }
+            method if method.starts_with("item/patch/") => patch(id, body, out),
+            method if method.starts_with("codex/event/") => self.telemetry += 1,
+            _ => {}
+        }
+    }
+
+    fn foreign_start(&mut self, id: Option<ItemId>, tool: Tool, out: &mut Vec<StreamMessage>) {
+        let id = id.unwrap_or_else(|| self.next_id());
+        self.open_tool(&id, tool, out);
+    }
+
+    fn foreign_end(
+        &mut self,
+        id: Option<ItemId>,
+        tool: Tool,
+        outcome: Outcome,
+        out: &mut Vec<StreamMessage>,
+    ) {
+        let id = id.or_else(|| self.last_open(&tool.kind)).unwrap_or_else(|| self.next_id());
+        // Some tell only of the end.
+        self.open_tool(&id, tool, out);
+        self.close_tool(&id, outcome, out);
+    }
+}
+
+fn mcp_tool(body: &Value) -> Tool {
+    let input = ["arguments", "input", "args"].iter().find_map(|name| body.get(name));
+    Tool {
+        kind: "mcpToolCall".to_owned(),
+        name: text(body, &["tool", "toolName", "name"]).unwrap_or_default().to_owned(),
+        server: text(body, &["server", "serverName"]).map(str::to_owned),
+        input: input.cloned().unwrap_or_else(|| json!({})),
+    }
+}
+
+fn mcp_outcome(body: &Value) -> Outcome {
+    let error = body.get("error").filter(|error| !error.is_null());
+    let result = ["result", "output"].iter().find_map(|name| body.get(name));
+    let output = match (error, result) {
+        (Some(error), _) => text(error, &["message"]).map_or_else(|| plain(error), str::to_owned),
+        (None, Some(result)) => match result.get("content").and_then(Value::as_array) {
+            Some(parts) => tool::content(parts),
+            None => plain(result),
+        },
+        (None, None) => String::new(),
+    };
+    let is_failed = text(body, &["status"]).is_some_and(|status| status == "failed");
+    let is_error = error.is_some() || is_failed || is_set(body, "isError");
+    Outcome { output, is_error: is_error || result.is_some_and(|result| is_set(result, "isError")) }
+}
+
+fn command(body: &Value) -> Tool {
+    let line = match body.get("command") {
+        Some(Value::Array(words)) => words.iter().map(plain).collect::<Vec<_>>().join(" "),
+        Some(line) => plain(line),
+        None => String::new(),
+    };
+    let mut input = json!({ "command": line });
+    if let (Some(cwd), Some(members)) = (body.get("cwd"), input.as_object_mut()) {
+        members.insert("cwd".to_owned(), cwd.clone());
+    }
+    Tool { kind: "commandExecution".to_owned(), name: tool::SHELL.to_owned(), server: None, input }
+}
+
+fn command_outcome(body: &Value) -> Outcome {
+    let output = text(body, &["aggregatedOutput", "output", "stdout"]).unwrap_or_default();
+    let stderr = text(body, &["stderr"]).unwrap_or_default();
+    let exit_code = body.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
+    let is_failed = text(body, &["status"]).is_some_and(|status| matches!(status, "failed" | "declined"));
+    Outcome { output: format!("{output}{stderr}"), is_error: exit_code != 0 || is_failed }
+}
+
+fn patch(item_id: Option<ItemId>, body: &Value, out: &mut Vec<StreamMessage>) {
+    let one = |body: &Value| text(body, &["diff", "unifiedDiff", "patch", "delta"]).map(str::to_owned);
+    let changes = body.get("changes").and_then(Value::as_array);
+    let all = changes.map(|changes| changes.iter().filter_map(one).collect::<Vec<_>>().join("\n"));
+    if let Some(diff) = one(body).or(all).filter(|diff| !diff.is_empty()) {
+        out.push(StreamMessage::Diff { item_id, diff });
+    }
+}
+
+/// The first of these members that is a text.
+fn text<'v>(body: &'v Value, names: &[&str]) -> Option<&'v str> {
+    names.iter().find_map(|name| body.get(name).and_then(Value::as_str))
+}
+
+/// A text as it is, anything else as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn is_set(body: &Value, name: &str) -> bool {
+    body.get(name).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// `agent_message` as the protocol writes it: `agentMessage`.
+fn camel(kind: &str) -> String {
+    let mut words = kind.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
+}

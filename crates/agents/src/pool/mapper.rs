@@ -1,0 +1,202 @@
+//! Notifications of a turn, as the messages that a product shows.
+//!
+//! Two dialects are read: that of the protocol, in which items have a type (`item/started` with an
+//! `mcpToolCall`), and an older one, in which the method names it (`item/mcpToolCall/started`) and ids may be
+//! missing. A server that speaks both at once is not shown twice.
+
+use std::collections::HashMap;
+
+use codicil_client::protocol::{ItemId, ServerNotification, ThreadItem};
+
+use super::{
+    message::{Stage, StreamMessage},
+    tool::{self, Outcome, Tool},
+};
+
+/// Items of one turn that are remembered at most; beyond it those that have ended are forgotten.
+const MAX_ITEMS: usize = 10_000;
+
+/// What is known of a turn's items while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Mapper {
+    items: HashMap<ItemId, Item>,
+    /// The agent message that deltas have come of.
+    streamed: Option<ItemId>,
+    /// Ids for items that come without.
+    unnamed: u64,
+    /// Whether to tell of items as such.
+    tells_lifecycle: bool,
+    /// Notifications of the server's own telemetry.
+    pub telemetry: u64,
+}
+
+#[derive(Debug)]
+struct Item {
+    kind: String,
+    is_tool: bool,
+    is_open: bool,
+}
+
+impl Mapper {
+    pub fn new(tells_lifecycle: bool) -> Self {
+        Self { tells_lifecycle, ..Self::default() }
+    }
+
+    /// Tells what a notification means. The end of the turn is not told here: there are ends without one.
+    pub fn map(&mut self, event: &ServerNotification, out: &mut Vec<StreamMessage>) {
+        use ServerNotification as N;
+        match event {
+            N::AgentMessageDelta(delta) => {
+                self.streamed = Some(delta.item_id.clone());
+                out.push(StreamMessage::Text { text: delta.delta.clone() });
+            }
+            N::ReasoningTextDelta(delta) => out.push(StreamMessage::Thinking { text: delta.delta.clone() }),
+            N::ItemStarted(started) => self.started(&started.item, out),
+            N::ItemCompleted(completed) => self.completed(&completed.item, out),
+            N::TurnDiffUpdated(update) => {
+                out.push(StreamMessage::Diff { item_id: None, diff: update.diff.clone() });
+            }
+            N::ErrorReported(report) => out.push(StreamMessage::Error {
+                message: report.error.message.clone(),
+                code: "error".to_owned(),
+                is_final: false,
+            }),
+            N::Unknown(unknown) => self.foreign(unknown, out),
+            // The rest says nothing that a person would want to see, or says it again.
+            _ => {}
+        }
+    }
+
+    /// Tools that were at work when the turn ended get a result too.
+    pub fn finish(&mut self, out: &mut Vec<StreamMessage>) {
+        let open = |(id, item): (&ItemId, &Item)| (item.is_open && item.is_tool).then(|| id.clone());
+        let mut left: Vec<_> = self.items.iter().filter_map(open).collect();
+        left.sort();
+        for id in left {
+            let output = "the turn ended before it did".to_owned();
+            self.close_tool(&id, Outcome { output, is_error: true }, out);
+        }
+    }
+
+    fn started(&mut self, item: &ThreadItem, out: &mut Vec<StreamMessage>) {
+        let Some(id) = item.id() else { return };
+        match tool::of(item) {
+            Some(tool) => self.open_tool(id, tool, out),
+            None => self.open(id, kind(item), false, out),
+        }
+    }
+
+    fn completed(&mut self, item: &ThreadItem, out: &mut Vec<StreamMessage>) {
+        let Some(id) = item.id() else { return };
+        match item {
+            ThreadItem::AgentMessage { text, .. } => {
+                self.whole_message(Some(id), text, out);
+                self.close(id, &kind(item), out);
+            }
+            ThreadItem::FileChange { changes, .. } => {
+                self.close(id, &kind(item), out);
+                let diff = tool::diff(changes);
+                if !diff.is_empty() {
+                    out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff });
+                }
+            }
+            _ => match (tool::of(item), tool::outcome(item)) {
+                (Some(tool), Some(outcome)) => {
+                    self.open_tool(id, tool, out);
+                    self.close_tool(id, outcome, out);
+                }
+                _ => self.close(id, &kind(item), out),
+            },
+        }
+    }
+
+    /// A message was streamed already, unless its server does not stream.
+    pub(super) fn whole_message(&mut self, id: Option<&ItemId>, text: &str, out: &mut Vec<StreamMessage>) {
+        let streamed = self.streamed.take();
+        let is_streamed = match (&streamed, id) {
+            (Some(streamed), Some(id)) => streamed == id,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if !is_streamed && !text.is_empty() {
+            out.push(StreamMessage::Text { text: text.to_owned() });
+        }
+    }
+
+    pub(super) fn open_tool(&mut self, id: &ItemId, tool: Tool, out: &mut Vec<StreamMessage>) {
+        if self.items.get(id).is_some_and(|item| item.is_tool) {
+            return;
+        }
+        self.open(id, tool.kind.clone(), true, out);
+        out.push(StreamMessage::ToolUse {
+            id: id.clone(),
+            name: tool.name,
+            server: tool.server,
+            input: tool.input,
+        });
+    }
+
+    pub(super) fn close_tool(&mut self, id: &ItemId, outcome: Outcome, out: &mut Vec<StreamMessage>) {
+        let Some(item) = self.items.get(id).filter(|item| item.is_open) else { return };
+        let kind = item.kind.clone();
+        let Outcome { output, is_error } = outcome;
+        out.push(StreamMessage::ToolResult { id: id.clone(), output, is_error });
+        self.close(id, &kind, out);
+    }
+
+    pub(super) fn open(&mut self, id: &ItemId, kind: String, is_tool: bool, out: &mut Vec<StreamMessage>) {
+        if self.items.len() >= MAX_ITEMS {
+            self.items.retain(|_, item| item.is_open);
+        }
+        if self.items.len() >= MAX_ITEMS {
+            return;
+        }
+        let is_new = match self.items.get_mut(id) {
+            // Told by its type first, and by what it does after that.
+            Some(item) => {
+                item.is_tool |= is_tool;
+                false
+            }
+            None => {
+                self.items.insert(id.clone(), Item { kind: kind.clone(), is_tool, is_open: true });
+                true
+            }
+        };
+        if is_new && self.tells_lifecycle {
+            out.push(StreamMessage::Item { id: id.clone(), kind, stage: Stage::Started });
+        }
+    }
+
+    pub(super) fn close(&mut self, id: &ItemId, kind: &str, out: &mut Vec<StreamMessage>) {
+        let was_open = match self.items.get_mut(id) {
+            Some(item) => std::mem::replace(&mut item.is_open, false),
+            None => {
+                self.open(id, kind.to_owned(), false, out);
+                self.items.get_mut(id).is_some_and(|item| std::mem::replace(&mut item.is_open, false))
+            }
+        };
+        if was_open && self.tells_lifecycle {
+            let kind = self.items.get(id).map_or(kind, |item| &item.kind).to_owned();
+            out.push(StreamMessage::Item { id: id.clone(), kind, stage: Stage::Completed });
+        }
+    }
+
+    /// The item of this kind that began last and has not ended, for servers that do not name items.
+    pub(super) fn last_open(&self, kind: &str) -> Option<ItemId> {
+        let is_open = |item: &Item| item.is_open && item.is_tool && item.kind == kind;
+        let open = self.items.iter().filter(|(_, item)| is_open(item));
+        open.map(|(id, _)| id).max().cloned()
+    }
+
+    pub(super) fn next_id(&mut self) -> ItemId {
+        self.unnamed += 1;
+        // Padded, so that they sort as they were made.
+        format!("unnamed-{:06}", self.unnamed).into()
+    }
+}
+
+/// The item's type in the protocol's words.
+fn kind(item: &ThreadItem) -> String {
+    let value = serde_json::to_value(item).unwrap_or_default();
+    value.get("type").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,100 @@
+//! Choices to be made before a pool starts.
+
+use std::{path::PathBuf, time::Duration};
+
+use codicil_client::{Address, Builder, Client, Supervision, Tools, protocol::ThreadStartParams};
+
+/// How a pool works. Everything but the server has a default.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the server is: usually [`ServerCommand::launch`](super::ServerCommand::launch).
+    pub server: Address,
+    /// The name, capabilities, timeouts and limits of the client. Its handler, tools and defaults for threads
+    /// are the pool's.
+    pub client: Builder,
+    /// One server for all.
+    pub sharing: Sharing,
+    /// Found out by listening.
+    pub scheduling: Scheduling,
+    /// Turns that run at a time on a server that can do so: 256.
+    pub max_parallel_turns: usize,
+    /// Threads that stand ready: 1. With [`Sharing::PerAgent`] each has its server.
+    pub warm: usize,
+    /// The system prompt of agents that bring none, and of the threads that stand ready.
+    pub instructions: String,
+    /// What else threads are started with; the configuration of the server where it says nothing.
+    pub thread: ThreadStartParams,
+    /// Tools that live in this process.
+    pub tools: Tools,
+    /// A new directory for each server, which goes with it.
+    pub directory: Directory,
+    /// Restarts after crashes: 3, 1 s apart.
+    pub supervision: Supervision,
+    /// How long a turn that was stopped may take to end: 5 s. Then nobody waits for it any more.
+    pub interrupt_grace: Duration,
+    /// How long a question may stay open before it is declined: 5 min.
+    pub answer_within: Duration,
+    /// What waits to be read of one reply: 16 MiB.
+    pub reply_bytes: usize,
+    /// Tell of every item as [`StreamMessage::Item`](super::StreamMessage::Item): no.
+    pub lifecycle: bool,
+}
+
+impl Settings {
+    /// With the defaults of each field.
+    pub fn new(server: impl Into<Address>) -> Self {
+        Self {
+            server: server.into(),
+            client: Client::builder(),
+            sharing: Sharing::Shared,
+            scheduling: Scheduling::Detect,
+            max_parallel_turns: 256,
+            warm: 1,
+            instructions: String::new(),
+            thread: ThreadStartParams::default(),
+            tools: Tools::new(),
+            directory: Directory::Isolated,
+            supervision: Supervision::default(),
+            interrupt_grace: Duration::from_secs(5),
+            answer_within: Duration::from_secs(5 * 60),
+            reply_bytes: 16 << 20,
+            lifecycle: false,
+        }
+    }
+}
+
+/// Who shares a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody: little memory, tools configured once, and one crash that all feel.
+    Shared,
+    /// Nobody but an agent and its windows: crashes stay where they happen, at the price of a process each.
+    PerAgent {
+        /// Servers at a time, those that stand ready included.
+        max_servers: usize,
+    },
+}
+
+/// How many turns run at a time on one server. Whoever waits is served in order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// One, until a notification has named its thread; many from then on, and one again should a
+    /// notification come that does not.
+    Detect,
+    /// One: for servers whose notifications carry no ids.
+    OneAtATime,
+    /// Many: for servers that are known to name threads.
+    Parallel,
+}
+
+/// Where threads work that name no directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Directory {
+    /// In an empty temporary directory, so that no project's `AGENTS.md` or skills get into the conversation
+    /// and no file of the product is touched. It is removed when its server ends.
+    Isolated,
+    /// Here.
+    At(PathBuf),
+    /// Wherever the server is: for one on another machine.
+    Servers,
+}

@@ -1,0 +1,128 @@
+//! Items that are the work of a tool: what it was given, and what came of it.
+
+use codicil_client::protocol::{
+    CommandExecutionStatus, DynamicToolCallOutputContentItem, FileUpdateChange, McpToolCallStatus,
+    PatchChangeKind, ThreadItem,
+};
+use serde_json::{Value, json};
+
+/// The name under which commands are shown.
+pub(super) const SHELL: &str = "shell";
+
+/// A tool at work.
+#[derive(Debug)]
+pub(super) struct Tool {
+    /// The type of its item.
+    pub kind: String,
+    pub name: String,
+    pub server: Option<String>,
+    pub input: Value,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub output: String,
+    pub is_error: bool,
+}
+
+/// The tool of an item, if it is one.
+pub(super) fn of(item: &ThreadItem) -> Option<Tool> {
+    let tool = |kind: &str, name: &str, server: Option<&String>, input: Value| Tool {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        server: server.cloned(),
+        input,
+    };
+    Some(match item {
+        ThreadItem::McpToolCall { server, tool: name, arguments, .. } => {
+            tool("mcpToolCall", name, Some(server), arguments.clone())
+        }
+        ThreadItem::CommandExecution { command, cwd, .. } => {
+            tool("commandExecution", SHELL, None, json!({ "command": command, "cwd": cwd }))
+        }
+        ThreadItem::DynamicToolCall { tool: name, arguments, .. } => {
+            tool("dynamicToolCall", name, None, arguments.clone())
+        }
+        ThreadItem::WebSearch { query, .. } => {
+            tool("webSearch", "web_search", None, json!({ "query": query }))
+        }
+        _ => return None,
+    })
+}
+
+/// What came of a tool's item.
+pub(super) fn outcome(item: &ThreadItem) -> Option<Outcome> {
+    Some(match item {
+        ThreadItem::McpToolCall { status, result, error, .. } => Outcome {
+            output: match (result, error) {
+                (_, Some(error)) => error.message.clone(),
+                (Some(result), None) => content(&result.content),
+                (None, None) => String::new(),
+            },
+            is_error: *status != McpToolCallStatus::Completed || error.is_some(),
+        },
+        ThreadItem::CommandExecution { status, aggregated_output, exit_code, .. } => Outcome {
+            output: aggregated_output.clone().unwrap_or_default(),
+            is_error: *status != CommandExecutionStatus::Completed || exit_code.is_some_and(|code| code != 0),
+        },
+        ThreadItem::DynamicToolCall { content_items, success, .. } => Outcome {
+            output: content_items.iter().flatten().map(said).collect::<Vec<_>>().join("\n"),
+            is_error: *success != Some(true),
+        },
+        ThreadItem::WebSearch { query, .. } => Outcome { output: query.clone(), is_error: false },
+        _ => return None,
+    })
+}
+
+/// All changes of an item, one file after the other, under headers that name them.
+pub(super) fn diff(changes: &[FileUpdateChange]) -> String {
+    let mut text = String::new();
+    for FileUpdateChange { path, kind, diff } in changes {
+        let (old, new) = match kind {
+            PatchChangeKind::Add => ("/dev/null", path.as_str()),
+            PatchChangeKind::Delete => (path.as_str(), "/dev/null"),
+            PatchChangeKind::Update { move_path } => (path.as_str(), move_path.as_deref().unwrap_or(path)),
+            PatchChangeKind::Unrecognized(_) => (path.as_str(), path.as_str()),
+        };
+        text.push_str(&format!("--- {old}\n+++ {new}\n"));
+        match kind {
+            PatchChangeKind::Add => whole(diff, '+', &mut text),
+            PatchChangeKind::Delete => whole(diff, '-', &mut text),
+            _ => text.push_str(diff),
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A file that appears or goes is given by its content.
+fn whole(content: &str, sign: char, text: &mut String) {
+    let count = content.lines().count();
+    let range = if sign == '+' { format!("-0,0 +1,{count}") } else { format!("-1,{count} +0,0") };
+    text.push_str(&format!("@@ {range} @@\n"));
+    for line in content.lines() {
+        text.push(sign);
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+/// The text of MCP content; what is not text stays JSON.
+pub(super) fn content(parts: &[Value]) -> String {
+    let text = |part: &Value| match part.get("text").and_then(Value::as_str) {
+        Some(text) => text.to_owned(),
+        None => part.to_string(),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn said(item: &DynamicToolCallOutputContentItem) -> String {
+    match item {
+        DynamicToolCallOutputContentItem::InputText { text } => text.clone(),
+        DynamicToolCallOutputContentItem::InputImage { .. } => "(an image)".to_owned(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}

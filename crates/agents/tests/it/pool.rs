@@ -1,1 +1,0 @@
-//! `pool` through its public API.

@@ -1,0 +1,184 @@
+//! Warm threads, windows, instructions, and how conversations are put away.
+
+use codicil_agents::pool::{Settings, Status};
+use codicil_client::protocol::ThreadId;
+use serde_json::json;
+
+use super::{
+    all, cold,
+    fake::{Fake, Life},
+    quick, soon, started, status, text,
+};
+
+fn started_with(life: &Life, number: usize) -> String {
+    life.seen("thread/start")[number]["baseInstructions"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    soon(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thread_that_stands_ready_is_used_and_replaced() {
+    let mut fake = Fake::new();
+    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    assert_eq!((pool.warm(), life.seen("thread/start").len()), (1, 1));
+    assert_eq!(started_with(&life, 0), "Be kind.");
+    let agent = pool.agent().await.unwrap();
+    assert_eq!(agent.session_id(), Some(ThreadId::from("t1")), "before anything is said");
+    let reply = agent.ask("Go");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "ok").await;
+    all(reply).await;
+    assert_eq!(thread, "t1");
+    until(|| pool.warm() == 1).await;
+    assert_eq!(life.seen("thread/start").len(), 2, "one was made in its place, and no more");
+    let counts = pool.counts();
+    assert_eq!((counts.warm_hits, counts.warm_misses, counts.threads_started), (1, 0, 2));
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn there_are_never_more_than_wanted() {
+    let mut fake = Fake::new();
+    let (pool, life) = started(Settings { warm: 3, ..quick(&fake) }, &mut fake).await;
+    let mut agents = Vec::new();
+    for number in 0..10 {
+        agents.push(pool.agent().await.unwrap());
+        until(|| pool.warm() == 3).await;
+        assert_eq!(life.seen("thread/start").len(), 4 + number);
+    }
+    pool.close().await;
+    assert_eq!(pool.warm(), 0);
+}
+
+#[tokio::test]
+async fn instructions_of_its_own_need_a_thread_of_its_own() {
+    let mut fake = Fake::new();
+    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    let agent = pool.agent_with("Be brief.").await.unwrap();
+    assert_eq!((agent.session_id(), pool.warm()), (None, 1));
+    let reply = agent.ask("Go");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "ok").await;
+    all(reply).await;
+    assert_eq!((thread.as_str(), started_with(&life, 1).as_str()), ("t2", "Be brief."));
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn other_instructions_start_a_new_thread() {
+    let mut fake = Fake::new();
+    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let mut threads = Vec::new();
+    for instructions in ["Be kind.", "Be kind.", "Be brief.", "Be brief."] {
+        agent.set_instructions(instructions);
+        let reply = agent.ask("Go");
+        let (thread, turn) = life.turn().await;
+        life.complete(&thread, &turn, "ok").await;
+        all(reply).await;
+        assert_eq!(agent.session_id(), Some(thread.as_str().into()));
+        threads.push(thread);
+    }
+    assert!(threads[0] == threads[1] && threads[1] != threads[2] && threads[2] == threads[3], "{threads:?}");
+    let starts = life.seen("thread/start");
+    assert!(starts.iter().any(|params| params["baseInstructions"] == "Be brief."), "{starts:?}");
+    assert_eq!(life.seen("thread/unsubscribe"), [json!({ "threadId": threads[0] })], "the old one is let go");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_window_is_a_fork_of_the_desktop() {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let desktop = pool.agent().await.unwrap();
+    let reply = desktop.ask("Hello");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "Hi").await;
+    all(reply).await;
+
+    let (one, two) = (soon(desktop.window()).await.unwrap(), soon(desktop.window()).await.unwrap());
+    let forks = life.seen("thread/fork");
+    assert_eq!(
+        forks.iter().map(|fork| fork["threadId"].clone()).collect::<Vec<_>>(),
+        [thread.clone(), thread.clone()]
+    );
+    assert!(one.session_id() != two.session_id() && one.session_id() != desktop.session_id());
+    let replies = [one.ask("one"), two.ask("two"), desktop.ask("desktop")];
+    for _ in 0..3 {
+        let (thread, turn) = life.turn().await;
+        life.complete(&thread, &turn, &thread).await;
+    }
+    let sessions = [&one, &two, &desktop].map(|agent| agent.session_id().unwrap());
+    for (reply, session) in replies.into_iter().zip(sessions) {
+        assert_eq!(all(reply).await[0], text(&session), "each on a thread of its own");
+    }
+    assert_eq!(pool.counts().threads_forked, 2);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_window_of_a_desktop_to_which_nothing_was_said_begins_like_it() {
+    let mut fake = Fake::new();
+    fake.own("thread/fork");
+    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    let desktop = pool.agent().await.unwrap();
+    let (window, ()) = tokio::join!(soon(desktop.window()), async {
+        let request = life.expect("thread/fork").await;
+        life.refuse(&request, "no rollout found for thread id t1").await;
+    });
+    let reply = window.unwrap().ask("Go");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "ok").await;
+    assert_eq!(status(&all(reply).await), Some(Status::Completed));
+    assert!(life.seen("thread/start").iter().all(|params| params["baseInstructions"] == "Be kind."));
+    assert_ne!(thread, "t1");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_stored_conversation_goes_on_by_its_id() {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let agent = pool.resume(&"t77".into()).await.unwrap();
+    assert_eq!(agent.session_id(), Some("t77".into()));
+    let reply = agent.ask("Where were we?");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "Here").await;
+    all(reply).await;
+    assert_eq!(thread, "t77");
+    assert_eq!(life.seen("thread/resume").len(), 1);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_let_go_when_it_is_disposed_of_or_dropped() {
+    let mut fake = Fake::new();
+    let (pool, life) = started(Settings { warm: 2, ..quick(&fake) }, &mut fake).await;
+    let (disposed, dropped) = (pool.agent().await.unwrap(), pool.agent().await.unwrap());
+    soon(disposed.dispose()).await;
+    assert_eq!(life.seen("thread/unsubscribe"), [json!({ "threadId": "t1" })]);
+    drop(dropped);
+    until(|| life.seen("thread/unsubscribe").contains(&json!({ "threadId": "t2" }))).await;
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_conversation_can_be_archived() {
+    let mut fake = Fake::new();
+    let (pool, life) = started(quick(&fake), &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    soon(agent.archive()).await.unwrap();
+    assert_eq!(life.seen("thread/archive"), [json!({ "threadId": "t1" })]);
+    pool.close().await;
+}

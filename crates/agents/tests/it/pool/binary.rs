@@ -1,0 +1,142 @@
+//! The real binary, started as a product starts it. Skipped where the binary is not built.
+
+use std::path::Path;
+
+use codicil_agents::pool::{McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, Tool};
+use codicil_testkit::{ModelServer, Reply, Script, built};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpListener,
+};
+
+use super::soon;
+
+/// A command line for the binary with a scripted model and a home of its own.
+fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
+    let Some(program) = built("codicil") else {
+        eprintln!("skipped: the codicil binary is not built");
+        return None;
+    };
+    let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let settings = vec![
+        setting("model_provider", "mock"),
+        setting("model_providers.mock.name", "mock"),
+        setting("model_providers.mock.base_url", &model.base_url()),
+        setting("model_providers.mock.request_max_retries", "0"),
+    ];
+    let env = ["CODICIL_HOME", "HOME"].map(|name| (name.into(), home.as_os_str().to_owned())).into();
+    Some(ServerCommand { settings, env, model: Some("mock-model".into()), ..ServerCommand::new(program) })
+}
+
+#[tokio::test]
+async fn the_token_reaches_the_products_mcp_servers() {
+    let (model, home) = (ModelServer::start(Script::new()).await, tempfile::tempdir().unwrap());
+    let Some(command) = command(&model, home.path()) else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp/system", listener.local_addr().unwrap());
+    let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
+    let mcp_servers = vec![McpServer::new("system", url).token(&token)];
+    let command = ServerCommand { mcp_servers, ..command };
+    let knocking = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let mut head = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+            head.push(line.to_lowercase());
+        }
+        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        lines.into_inner().write_all(answer).await.unwrap();
+        head
+    };
+    let (pool, head) = tokio::join!(soon(Pool::start(Settings::new(command.launch()))), soon(knocking));
+    assert!(head[0].starts_with("post /mcp/system "), "{head:?}");
+    assert!(head.contains(&format!("authorization: bearer {}", token.value())), "{head:?}");
+    soon(pool.unwrap().close()).await;
+}
+
+#[tokio::test]
+async fn disabled_tools_are_not_offered() {
+    let script = || Script::new().repeat(Reply::new().say("ok"));
+    let (model, home) = (ModelServer::start(script()).await, tempfile::tempdir().unwrap());
+    let Some(usual) = command(&model, home.path()) else { return };
+    let offered = async |disabled: Vec<Tool>| {
+        let command = ServerCommand { disabled, ..usual.clone() };
+        let pool = soon(Pool::start(Settings { warm: 0, ..Settings::new(command.launch()) })).await.unwrap();
+        soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
+        soon(pool.close()).await;
+        let request = model.next_request().await;
+        let tools = request.body()["tools"].as_array().unwrap().clone();
+        let name = |tool: &serde_json::Value| {
+            let name = tool["name"].as_str().or(tool["type"].as_str());
+            name.unwrap_or_default().to_owned()
+        };
+        tools.iter().map(name).collect::<Vec<_>>()
+    };
+    let all = offered(Vec::new()).await;
+    for (tool, name) in
+        [(Tool::Shell, "exec_command"), (Tool::ViewImage, "view_image"), (Tool::Collab, "spawn_agent")]
+    {
+        assert!(all.iter().any(|offered| offered == name), "{name} is offered without the flag: {all:?}");
+        let rest = offered(vec![tool]).await;
+        assert!(!rest.iter().any(|offered| offered == name), "{name} is not: {rest:?}");
+        // What cannot be disabled.
+        assert!(rest.iter().any(|offered| offered == "update_plan"), "{rest:?}");
+    }
+    let rest = offered(vec![Tool::WebSearch]).await;
+    assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_comes_back() {
+    let script = Script::new().repeat(Reply::new().say("Hello"));
+    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let Some(command) = command(&model, home.path()) else { return };
+    let mut settings = Settings::new(command.launch());
+    settings.supervision.pause = std::time::Duration::from_millis(10);
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let agent = pool.agent().await.unwrap();
+    assert_eq!(soon(agent.ask("Hi").text()).await.unwrap(), "Hello");
+    let session = agent.session_id();
+    if !Path::new("/proc").is_dir() {
+        return eprintln!("skipped: processes cannot be listed here");
+    }
+    let server = processes().into_iter().find(|pid| names_home(*pid, home.path())).expect("it runs");
+    let killed = std::process::Command::new("kill").args(["-9", &server.to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(soon(agent.ask("Still there?").text()).await.unwrap(), "Hello");
+    assert_eq!(agent.session_id(), session, "the same conversation");
+    assert_eq!((pool.counts().restarts, pool.counts().threads_resumed), (1, 1));
+    soon(pool.close()).await;
+    assert!(!processes().into_iter().any(|pid| names_home(pid, home.path())), "and nothing is left");
+}
+
+/// The processes of this machine, where they can be listed.
+fn processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a process was started with this home.
+fn names_home(pid: u32, home: &Path) -> bool {
+    let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let wanted = format!("CODICIL_HOME={}", home.display());
+    variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+}
+
+#[tokio::test]
+async fn servers_of_their_own_are_processes_of_their_own() {
+    let script = Script::new().repeat(Reply::new().say("Hello"));
+    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let Some(command) = command(&model, home.path()) else { return };
+    let sharing = Sharing::PerAgent { max_servers: 3 };
+    let settings = Settings { sharing, warm: 0, ..Settings::new(command.launch()) };
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let (one, two) = (soon(pool.agent()).await.unwrap(), soon(pool.agent()).await.unwrap());
+    let (first, second) = (one.ask("Hi"), two.ask("Hi"));
+    assert_eq!(
+        (soon(first.text()).await.unwrap(), soon(second.text()).await.unwrap()),
+        ("Hello".into(), "Hello".into())
+    );
+    assert_eq!(pool.counts().servers_started, 2);
+    soon(pool.close()).await;
+}

@@ -1,0 +1,338 @@
+//! The table of events that are handled, row by row, in both dialects; and what the roadmap adds to it.
+
+use codicil_agents::pool::{Settings, Stage, StreamMessage};
+use serde_json::{Value, json};
+
+use super::{all, cold, failure, fake::Fake, quick, started, status, text};
+
+/// What a product sees of a turn with these notifications. They get the ids of the turn.
+pub async fn shown(notifications: &[(&str, Value)]) -> Vec<StreamMessage> {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let reply = pool.agent().await.unwrap().ask("Go");
+    let (thread, turn) = life.turn().await;
+    for (method, params) in notifications {
+        let mut params = params.clone();
+        (params["threadId"], params["turnId"]) = (thread.clone().into(), turn.clone().into());
+        life.notify(method, params).await;
+    }
+    let end = json!({ "id": turn, "items": [], "status": "completed", "error": null });
+    life.notify("turn/completed", json!({ "threadId": thread, "turn": end })).await;
+    let messages = all(reply).await;
+    pool.close().await;
+    messages
+}
+
+/// The same from a server that names neither threads nor turns.
+pub async fn shown_bare(notifications: &[(&str, Value)]) -> Vec<StreamMessage> {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let reply = pool.agent().await.unwrap().ask("Go");
+    life.bare_turn().await;
+    for (method, params) in notifications {
+        life.notify(method, params.clone()).await;
+    }
+    life.notify("turn/completed", json!({ "status": "completed" })).await;
+    let messages = all(reply).await;
+    pool.close().await;
+    messages
+}
+
+/// All but the end, which must be a good one.
+pub fn body(messages: &[StreamMessage]) -> &[StreamMessage] {
+    let (last, body) = messages.split_last().unwrap();
+    assert!(matches!(last, StreamMessage::Complete { .. }), "{messages:?}");
+    body
+}
+
+/// The typed form and the bare form of the same thing show the same.
+async fn both(typed: &[(&str, Value)], bare: &[(&str, Value)], expected: &[StreamMessage]) {
+    assert_eq!(body(&shown(typed).await), expected);
+    assert_eq!(body(&shown_bare(bare).await), expected);
+}
+
+fn tool_use(server: Option<&str>, name: &str, input: Value) -> StreamMessage {
+    StreamMessage::ToolUse { id: "i1".into(), name: name.into(), server: server.map(str::to_owned), input }
+}
+
+fn tool_result(output: &str, is_error: bool) -> StreamMessage {
+    StreamMessage::ToolResult { id: "i1".into(), output: output.into(), is_error }
+}
+
+fn mcp(status: &str, result: Value, error: Value) -> Value {
+    json!({ "item": {
+        "type": "mcpToolCall", "id": "i1", "server": "window", "tool": "open", "status": status,
+        "arguments": { "title": "Notes" }, "result": result, "error": error, "durationMs": null,
+    }})
+}
+
+fn command(status: &str, output: Value, exit_code: Value) -> Value {
+    json!({ "item": {
+        "type": "commandExecution", "id": "i1", "command": "ls", "cwd": "/tmp", "processId": null,
+        "status": status, "commandActions": [], "aggregatedOutput": output, "exitCode": exit_code,
+    }})
+}
+
+fn unfinished() -> StreamMessage {
+    tool_result("the turn ended before it did", true)
+}
+
+#[tokio::test]
+async fn agent_message_delta_is_text() {
+    let delta = |delta: &str| ("item/agentMessage/delta", json!({ "itemId": "i", "delta": delta }));
+    let bare = |delta: &str| ("item/agentMessage/delta", json!({ "delta": delta }));
+    let messages = shown(&[delta("Hi there"), delta("! How can I help?")]).await;
+    let said = |messages: &[StreamMessage]| {
+        let text = |message: &StreamMessage| match message {
+            StreamMessage::Text { text } => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        body(messages).iter().map(text).collect::<String>()
+    };
+    assert_eq!(said(&messages), "Hi there! How can I help?");
+    let messages = shown_bare(&[bare("Hi there"), bare("! How can I help?")]).await;
+    assert_eq!(said(&messages), "Hi there! How can I help?");
+}
+
+#[tokio::test]
+async fn reasoning_text_delta_is_thinking() {
+    let typed = json!({ "itemId": "i", "delta": "Hm", "contentIndex": 0 });
+    let expected = [StreamMessage::Thinking { text: "Hm".into() }];
+    both(
+        &[("item/reasoning/textDelta", typed.clone())],
+        &[("item/reasoning/textDelta", json!({ "delta": "Hm" }))],
+        &expected,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn mcp_tool_call_started_is_tool_use() {
+    let input = json!({ "title": "Notes" });
+    let bare = json!({ "itemId": "i1", "server": "window", "tool": "open", "arguments": input });
+    both(
+        &[("item/started", mcp("inProgress", Value::Null, Value::Null))],
+        &[("item/mcpToolCall/started", bare)],
+        &[tool_use(Some("window"), "open", input), unfinished()],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn mcp_tool_call_completed_is_tool_result() {
+    let input = json!({ "title": "Notes" });
+    let result = json!({ "content": [{ "type": "text", "text": "opened" }], "structuredContent": null });
+    let call = json!({ "itemId": "i1", "server": "window", "tool": "open", "arguments": input });
+    let mut end = call.clone();
+    end["result"] = result.clone();
+    both(
+        &[
+            ("item/started", mcp("inProgress", Value::Null, Value::Null)),
+            ("item/completed", mcp("completed", result, Value::Null)),
+        ],
+        &[("item/mcpToolCall/started", call.clone()), ("item/mcpToolCall/completed", end)],
+        &[tool_use(Some("window"), "open", input.clone()), tool_result("opened", false)],
+    )
+    .await;
+    let mut end = call.clone();
+    end["error"] = json!({ "message": "no such window" });
+    both(
+        &[("item/completed", mcp("failed", Value::Null, json!({ "message": "no such window" })))],
+        &[("item/mcpToolCall/completed", end)],
+        &[tool_use(Some("window"), "open", input), tool_result("no such window", true)],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn command_execution_started_is_tool_use() {
+    both(
+        &[("item/started", command("inProgress", Value::Null, Value::Null))],
+        &[("item/commandExecution/started", json!({ "itemId": "i1", "command": "ls", "cwd": "/tmp" }))],
+        &[tool_use(None, "shell", json!({ "command": "ls", "cwd": "/tmp" })), unfinished()],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn command_execution_completed_is_tool_result() {
+    let started = json!({ "itemId": "i1", "command": ["ls"], "cwd": "/tmp" });
+    let tool = tool_use(None, "shell", json!({ "command": "ls", "cwd": "/tmp" }));
+    both(
+        &[
+            ("item/started", command("inProgress", Value::Null, Value::Null)),
+            ("item/completed", command("completed", json!("a\nb\n"), json!(0))),
+        ],
+        &[
+            ("item/commandExecution/started", started.clone()),
+            ("item/commandExecution/completed", json!({ "itemId": "i1", "output": "a\nb\n", "exitCode": 0 })),
+        ],
+        &[tool.clone(), tool_result("a\nb\n", false)],
+    )
+    .await;
+    both(
+        &[
+            ("item/started", command("inProgress", Value::Null, Value::Null)),
+            ("item/completed", command("failed", json!("oh"), json!(2))),
+        ],
+        &[
+            ("item/commandExecution/started", started),
+            (
+                "item/commandExecution/completed",
+                json!({ "itemId": "i1", "stdout": "o", "stderr": "h", "exitCode": 2 }),
+            ),
+        ],
+        &[tool, tool_result("oh", true)],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn items_without_ids_are_told_apart_by_order() {
+    let call = |tool: &str| json!({ "server": "s", "tool": tool });
+    let messages = shown_bare(&[
+        ("item/mcpToolCall/started", call("a")),
+        ("item/mcpToolCall/completed", json!({ "output": "1" })),
+        ("item/mcpToolCall/started", call("b")),
+        ("item/mcpToolCall/completed", json!({ "output": "2" })),
+    ])
+    .await;
+    let ids = body(&messages).iter().map(|message| match message {
+        StreamMessage::ToolUse { id, name, .. } => (id.clone(), name.clone()),
+        StreamMessage::ToolResult { id, output, .. } => (id.clone(), output.clone()),
+        other => panic!("{other:?}"),
+    });
+    let ids: Vec<_> = ids.collect();
+    assert_eq!(ids.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>(), ["a", "1", "b", "2"]);
+    assert!(ids[0].0 == ids[1].0 && ids[2].0 == ids[3].0 && ids[0].0 != ids[2].0, "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_both_dialects_is_not_shown_twice() {
+    let result = json!({ "content": [{ "type": "text", "text": "opened" }], "structuredContent": null });
+    let call = json!({ "itemId": "i1", "server": "window", "tool": "open", "result": result });
+    let messages = shown(&[
+        ("item/started", mcp("inProgress", Value::Null, Value::Null)),
+        ("item/mcpToolCall/started", call.clone()),
+        ("item/mcpToolCall/completed", call),
+        ("item/completed", mcp("completed", result, Value::Null)),
+    ])
+    .await;
+    assert_eq!(body(&messages).len(), 2, "{messages:?}");
+}
+
+#[tokio::test]
+async fn turn_completed_is_complete() {
+    let messages = shown(&[]).await;
+    let expected = json!({ "type": "complete", "sessionId": "t1", "turnId": "u1", "status": "completed" });
+    assert_eq!(serde_json::to_value(&messages).unwrap(), json!([expected]));
+    let messages = shown_bare(&[]).await;
+    let expected = json!({ "type": "complete", "sessionId": "t1", "turnId": null, "status": "completed" });
+    assert_eq!(serde_json::to_value(&messages).unwrap(), json!([expected]));
+}
+
+/// How a reply ends when the server's last word is this.
+async fn ended(method: &str, params: Value) -> Vec<StreamMessage> {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let reply = pool.agent().await.unwrap().ask("Go");
+    life.bare_turn().await;
+    life.notify(method, params).await;
+    let messages = all(reply).await;
+    pool.close().await;
+    messages
+}
+
+#[tokio::test]
+async fn turn_failed_is_an_error() {
+    let failed =
+        StreamMessage::Error { message: "broken".into(), code: "turn_failed".into(), is_final: true };
+    assert_eq!(ended("turn/failed", json!({ "message": "broken" })).await, std::slice::from_ref(&failed));
+    let turn = json!({ "id": "", "status": "failed", "error": { "message": "broken" } });
+    assert_eq!(ended("turn/completed", json!({ "turn": turn })).await, [failed]);
+    let messages = ended("turn/completed", json!({ "status": "interrupted" })).await;
+    assert_eq!(status(&messages), Some(codicil_agents::pool::Status::Interrupted));
+}
+
+#[tokio::test]
+async fn error_is_an_error() {
+    let expected = StreamMessage::Error { message: "busy".into(), code: "error".into(), is_final: false };
+    both(
+        &[("error", json!({ "error": { "message": "busy" }, "willRetry": true }))],
+        &[("error", json!({ "error": { "message": "busy" } }))],
+        &[expected],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn patches_and_diffs_are_shown_as_diffs() {
+    let change = json!({ "path": "/w/a.md", "kind": { "type": "add" }, "diff": "one\ntwo\n" });
+    let item = json!({ "type": "fileChange", "id": "i1", "changes": [change], "status": "completed" });
+    let messages = shown(&[
+        ("item/completed", json!({ "item": item })),
+        ("turn/diff/updated", json!({ "diff": "--- a\n+++ b\n" })),
+    ])
+    .await;
+    let diff = "--- /dev/null\n+++ /w/a.md\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned();
+    let whole = StreamMessage::Diff { item_id: None, diff: "--- a\n+++ b\n".into() };
+    assert_eq!(body(&messages), [StreamMessage::Diff { item_id: Some("i1".into()), diff }, whole]);
+
+    let messages = shown_bare(&[("item/patch/delta", json!({ "itemId": "i1", "diff": "@@ x" }))]).await;
+    assert_eq!(body(&messages), [StreamMessage::Diff { item_id: Some("i1".into()), diff: "@@ x".into() }]);
+}
+
+#[tokio::test]
+async fn a_message_that_was_not_streamed_is_shown_when_it_is_complete() {
+    let item = json!({ "type": "agentMessage", "id": "i", "text": "All at once", "phase": null });
+    both(
+        &[("item/completed", json!({ "item": item }))],
+        &[("item/agentMessage/completed", json!({ "text": "All at once" }))],
+        &[text("All at once")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_life_of_items_can_be_followed() {
+    let mut fake = Fake::new();
+    let settings = Settings { warm: 0, lifecycle: true, ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    let reply = pool.agent().await.unwrap().ask("Go");
+    life.bare_turn().await;
+    life.notify("item/started", json!({ "itemId": "item_1", "itemType": "agent_message" })).await;
+    life.notify("item/agentMessage/delta", json!({ "delta": "Hi" })).await;
+    life.notify("item/agentMessage/completed", json!({ "text": "Hi" })).await;
+    life.notify("item/completed", json!({ "itemId": "item_1" })).await;
+    life.notify("item/completed", json!({ "itemId": "item_1" })).await;
+    life.notify("turn/completed", json!({})).await;
+    let item = |stage| StreamMessage::Item { id: "item_1".into(), kind: "agentMessage".into(), stage };
+    let messages = all(reply).await;
+    assert_eq!(body(&messages), [item(Stage::Started), text("Hi"), item(Stage::Completed)]);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn what_is_not_read_in_time_is_counted_and_the_end_comes_all_the_same() {
+    let mut fake = Fake::new();
+    let settings = Settings { warm: 0, reply_bytes: 4000, ..quick(&fake) };
+    let (pool, mut life) = started(settings, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let unread = agent.ask("Go");
+    let (thread, turn) = life.turn().await;
+    for number in 0..100 {
+        let diff = json!({ "threadId": thread, "turnId": turn, "diff": number.to_string() });
+        life.notify("turn/diff/updated", diff).await;
+    }
+    life.complete(&thread, &turn, "Done").await;
+    // Nobody reads, and the next message is answered.
+    let next = agent.ask("Next");
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "Done").await;
+    assert!(failure(&all(next).await).is_none());
+    let messages = all(unread).await;
+    let StreamMessage::Missed { count } = messages[0] else { panic!("{messages:?}") };
+    assert_eq!(count as usize + messages.len() - 1, 102);
+    assert!(messages.last().unwrap().is_final());
+    pool.close().await;
+}

@@ -1,0 +1,195 @@
+//! The real server: the same conversations without a script of messages.
+
+use codicil_agents::pool::{Asked, Directory, Pool, Settings, Status, StreamMessage};
+use codicil_client::{
+    Decision, Tools,
+    protocol::{AskForApproval, ThreadStartParams},
+};
+use codicil_testkit::{Recorded, Reply, Script};
+use serde_json::json;
+
+use super::{all, host::Host, soon, status, text};
+
+async fn pool(host: &Host) -> Pool {
+    let instructions = "You are a desktop agent.".to_owned();
+    soon(Pool::start(Settings { instructions, ..Settings::new(host.address.clone()) })).await.unwrap()
+}
+
+fn asks(request: &Recorded) -> String {
+    request.body().to_string()
+}
+
+#[tokio::test]
+async fn a_desktop_and_its_window() {
+    let script = Script::new().think_raw("Hm").say("Hello").then().say("Shorter").then().say("Still here");
+    let host = Host::start(script).await;
+    let pool = pool(&host).await;
+    let desktop = pool.agent().await.unwrap();
+    let messages = all(desktop.ask("Introduce yourself")).await;
+    assert!(messages.contains(&text("Hello")), "{messages:?}");
+    let StreamMessage::Complete { session_id, status: Status::Completed, .. } = messages.last().unwrap()
+    else {
+        panic!("{messages:?}");
+    };
+    assert_eq!(*session_id, desktop.session_id());
+    assert!(asks(&host.model.next_request().await).contains("You are a desktop agent."));
+
+    let window = soon(desktop.window()).await.unwrap();
+    assert_eq!(soon(window.ask("Say it shorter").text()).await.unwrap(), "Shorter");
+    let request = asks(&host.model.next_request().await);
+    assert!(request.contains("Introduce yourself") && request.contains("You are a desktop agent."));
+    assert_eq!(soon(desktop.ask("And you?").text()).await.unwrap(), "Still here");
+    let request = asks(&host.model.next_request().await);
+    assert!(!request.contains("Say it shorter"), "the window went its own way");
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn many_agents_at_once() {
+    let host = Host::start(Script::new().repeat(Reply::new().say_deltas(["Hel", "lo"]))).await;
+    let pool = pool(&host).await;
+    let mut replies = Vec::new();
+    for number in 0..30 {
+        let agent = pool.agent().await.unwrap();
+        replies.push((agent.ask(number.to_string()), agent));
+    }
+    for (reply, _agent) in replies {
+        assert_eq!(soon(reply.text()).await.unwrap(), "Hello");
+    }
+    assert_eq!(pool.counts().turns_completed, 30);
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn turns_run_side_by_side() {
+    let script = Script::new().repeat(Reply::new().say("A").gate("both").say("B"));
+    let host = Host::start(script).await;
+    let pool = pool(&host).await;
+    let (one, other) = (pool.agent().await.unwrap(), pool.agent().await.unwrap());
+    let (one, other) = (one.ask("one"), other.ask("other"));
+    // Both models wait at the gate, so both turns run.
+    host.model.next_request().await;
+    host.model.next_request().await;
+    host.model.release("both");
+    for reply in [one, other] {
+        assert_eq!(status(&all(reply).await), Some(Status::Completed));
+    }
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_ends_and_the_conversation_goes_on() {
+    let host = Host::start(Script::new().say("Let me").hang().say("Fine")).await;
+    let pool = pool(&host).await;
+    let agent = pool.agent().await.unwrap();
+    let mut reply = agent.ask("Go");
+    while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
+    agent.interrupt();
+    assert_eq!(status(&all(reply).await), Some(Status::Interrupted));
+    assert_eq!(soon(agent.ask("Again").text()).await.unwrap(), "Fine");
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_fails_is_an_error_at_the_end() {
+    let host = Host::start(Script::new().reply(Reply::status(400))).await;
+    let pool = pool(&host).await;
+    let messages = all(pool.agent().await.unwrap().ask("Go")).await;
+    let (last, rest) = messages.split_last().unwrap();
+    assert!(matches!(last, StreamMessage::Error { is_final: true, code, .. } if code == "turn_failed"));
+    assert!(rest.iter().any(|it| matches!(it, StreamMessage::Error { is_final: false, .. })), "{rest:?}");
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_approval_is_asked_for_and_declined() {
+    let script = Script::new().call("exec_command", json!({ "cmd": "touch file" })).then().say("Then not.");
+    let host = Host::start(script).await;
+    let thread = ThreadStartParams { approval_policy: Some(AskForApproval::Untrusted), ..Default::default() };
+    let settings = Settings { thread, ..Settings::new(host.address.clone()) };
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let mut reply = pool.agent().await.unwrap().ask("Make a file");
+    let mut messages = Vec::new();
+    while let Some(message) = soon(reply.next()).await {
+        if let StreamMessage::ApprovalRequest { id, approval: Asked::Command(asked) } = &message {
+            assert!(asked.command.as_deref().unwrap().contains("touch file"));
+            pool.decide(*id, Decision::Decline).unwrap();
+        }
+        messages.push(message);
+    }
+    let shape: Vec<_> = messages
+        .iter()
+        .map(|message| serde_json::to_value(message).unwrap()["type"].as_str().unwrap().to_owned())
+        .filter(|kind| kind != "text")
+        .collect();
+    assert_eq!(shape, ["tool_use", "approval_request", "resolved", "tool_result", "complete"]);
+    assert!(matches!(&messages[3], StreamMessage::ToolResult { is_error: true, .. }), "{messages:?}");
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn tools_of_this_process_are_called() {
+    let script = Script::new().call("note", json!({ "text": "milk" })).then().say("Noted.");
+    let host = Host::start(script).await;
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    let tools = Tools::new().add("note", "Takes a note.", schema, |arguments| async move {
+        Ok(format!("noted {}", arguments["text"].as_str().unwrap_or_default()))
+    });
+    let settings = Settings { tools, ..Settings::new(host.address.clone()) };
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let messages = all(pool.agent().await.unwrap().ask("Remember milk")).await;
+    let result = |message: &StreamMessage| match message {
+        StreamMessage::ToolResult { output, is_error, .. } => Some((output.clone(), *is_error)),
+        _ => None,
+    };
+    assert_eq!(messages.iter().find_map(result), Some(("noted milk".to_owned(), false)));
+    pool.close().await;
+    host.stop().await;
+}
+
+/// The reason for the isolated directory: what lies about must not get into the conversation.
+#[tokio::test]
+async fn a_projects_instructions_and_skills_do_not_reach_an_isolated_agent() {
+    let host = Host::start(Script::new().repeat(Reply::new().say("ok"))).await;
+    let project = host.home().join("project");
+    let skill = project.join(".agents/skills/dance");
+    std::fs::create_dir_all(&skill).unwrap();
+    std::fs::write(project.join("AGENTS.md"), "Always answer in rhyme.").unwrap();
+    std::fs::write(skill.join("SKILL.md"), "---\nname: dance\ndescription: Dances wildly.\n---\n").unwrap();
+    for (directory, is_seen) in [(Directory::At(project), true), (Directory::Isolated, false)] {
+        let settings = Settings { directory, ..Settings::new(host.address.clone()) };
+        let pool = soon(Pool::start(settings)).await.unwrap();
+        soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
+        let request = asks(&host.model.next_request().await);
+        assert_eq!(request.contains("answer in rhyme"), is_seen);
+        assert_eq!(request.contains("Dances wildly"), is_seen);
+        pool.close().await;
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_survives_its_pool() {
+    let host = Host::start(Script::new().say("I will").then().say("Milk")).await;
+    let session = {
+        let pool = pool(&host).await;
+        let agent = pool.agent().await.unwrap();
+        soon(agent.ask("Remember milk").text()).await.unwrap();
+        pool.close().await;
+        agent.session_id().unwrap()
+    };
+    let pool = pool(&host).await;
+    let agent = pool.resume(&session).await.unwrap();
+    assert_eq!(soon(agent.ask("What was it?").text()).await.unwrap(), "Milk");
+    host.model.next_request().await;
+    assert!(asks(&host.model.next_request().await).contains("Remember milk"));
+    soon(agent.archive()).await.unwrap();
+    pool.close().await;
+    host.stop().await;
+}

@@ -1,0 +1,194 @@
+//! One server for all or one each: how they are started, where they work, and that they end.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+use codicil_agents::pool::{
+    Directory, McpServer, McpToken, Pool, PoolError, ServerCommand, Settings, Sharing, Status,
+};
+use codicil_client::{Client, Tools};
+use serde_json::json;
+
+use super::{all, cold, fake::Fake, quick, soon, started, status, text};
+
+#[tokio::test]
+async fn all_agents_share_a_server() {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    for number in 0..5 {
+        let agent = pool.agent().await.unwrap();
+        let reply = agent.ask(number.to_string());
+        let (thread, turn) = life.turn().await;
+        life.complete(&thread, &turn, "ok").await;
+        all(reply).await;
+    }
+    let counts = pool.counts();
+    assert_eq!((counts.servers_started, counts.threads_started, counts.turns_completed), (1, 5, 5));
+    pool.close().await;
+    assert!(life.is_over().await);
+}
+
+#[tokio::test]
+async fn agents_may_have_servers_of_their_own() {
+    let mut fake = Fake::new();
+    let sharing = Sharing::PerAgent { max_servers: 2 };
+    let settings = Settings { warm: 0, sharing, ..quick(&fake) };
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let (one, mut first) = tokio::join!(pool.agent(), fake.life());
+    let (two, mut second) = tokio::join!(pool.agent(), fake.life());
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(2))));
+
+    // One crashes in the middle of its work; the other goes on, both at once.
+    let (crashing, steady) = (one.ask("one"), two.ask("two"));
+    first.bare_turn().await;
+    second.bare_turn().await;
+    first.notify("item/agentMessage/delta", json!({ "delta": "Half" })).await;
+    first.die().await;
+    second.bare_complete("Whole").await;
+    assert_eq!(status(&all(crashing).await), None);
+    let messages = all(steady).await;
+    assert_eq!((&messages[0], status(&messages)), (&text("Whole"), Some(Status::Completed)));
+
+    // Its windows share it, and its place is free when they are gone.
+    let window = soon(two.window()).await.unwrap();
+    drop(two);
+    assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(2))));
+    drop(window);
+    assert!(second.is_over().await);
+    let (three, _third) = tokio::join!(soon(pool.agent()), fake.life());
+    assert!(three.is_ok());
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn servers_of_their_own_stand_ready_too() {
+    let mut fake = Fake::new();
+    let sharing = Sharing::PerAgent { max_servers: 2 };
+    let (pool, mut first) = started(Settings { sharing, ..quick(&fake) }, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    assert_eq!(agent.session_id(), Some("t1".into()));
+    let _second = fake.life().await;
+    let other = soon(async {
+        while pool.warm() == 0 {
+            tokio::task::yield_now().await;
+        }
+        pool.agent().await.unwrap()
+    })
+    .await;
+    let reply = agent.ask("Go");
+    first.bare_turn().await;
+    first.bare_complete("ok").await;
+    all(reply).await;
+    // There is no room for a third.
+    assert_eq!((pool.counts().servers_started, pool.counts().warm_hits), (2, 2));
+    drop(other);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn agents_work_in_an_empty_directory_that_goes_with_the_server() {
+    let mut fake = Fake::new();
+    let (pool, life) = started(quick(&fake), &mut fake).await;
+    let cwd = PathBuf::from(life.seen("thread/start")[0]["cwd"].as_str().unwrap());
+    assert!(cwd.is_dir() && fs::read_dir(&cwd).unwrap().next().is_none(), "{cwd:?}");
+    assert_eq!(fs::metadata(&cwd).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_ne!(cwd, std::env::current_dir().unwrap());
+    pool.close().await;
+    assert!(!cwd.exists());
+}
+
+#[tokio::test]
+async fn another_directory_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    for (directory, expected) in
+        [(Directory::At(folder.path().into()), json!(folder.path())), (Directory::Servers, json!(null))]
+    {
+        let mut fake = Fake::new();
+        let (pool, life) = started(Settings { directory, ..quick(&fake) }, &mut fake).await;
+        assert_eq!(life.seen("thread/start")[0]["cwd"], expected);
+        pool.close().await;
+    }
+    assert!(folder.path().is_dir(), "it is not the pool's");
+}
+
+#[tokio::test]
+async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
+    let mut fake = Fake::new();
+    let (pool, mut life) = started(quick(&fake), &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    drop(pool);
+    assert!(life.is_over().await);
+    assert!(all(agent.ask("Go")).await.last().unwrap().is_final());
+}
+
+#[tokio::test]
+async fn no_task_is_left_when_a_pool_is_closed() {
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let mut fake = Fake::new();
+    let (pool, mut life) = started(Settings { warm: 3, ..quick(&fake) }, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let reply = agent.ask("Go");
+    life.turn().await;
+    pool.close().await;
+    drop((pool, agent, reply, life, fake));
+    soon(async {
+        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_handshake_says_who_it_is_and_what_it_can() {
+    let mut fake = Fake::new();
+    let client = Client::builder().name("yaar", "1.0.0").title("Desk").opt_out(["thread/started"]);
+    let schema = json!({ "type": "object" });
+    let tools = Tools::new().add("note", "Takes a note.", schema, |_| async { Ok("noted".to_owned()) });
+    let (pool, life) = started(Settings { client, tools, ..quick(&fake) }, &mut fake).await;
+    let hello = &life.seen("initialize")[0];
+    assert_eq!(hello["clientInfo"], json!({ "name": "yaar", "title": "Desk", "version": "1.0.0" }));
+    let capabilities = json!({ "experimentalApi": true, "optOutNotificationMethods": ["thread/started"] });
+    assert_eq!(hello["capabilities"], capabilities);
+    let start = &life.seen("thread/start")[0];
+    assert_eq!(start["dynamicTools"][0]["name"], "note");
+    assert_eq!((start.get("approvalPolicy"), start.get("sandbox")), (None, None), "the flags say it");
+    pool.close().await;
+}
+
+/// A shell script in place of a server: notes its arguments, variables and directory, and answers what it must.
+#[tokio::test]
+async fn the_command_line_and_environment_are_those_of_the_guide() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, notes) = (folder.path().join("codex"), folder.path().join("notes"));
+    let script = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n\
+        printf '%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" >> \"$NOTES\"\n\
+        read line; echo '{\"id\":0,\"result\":{}}'; read line\n\
+        read line; echo '{\"id\":1,\"result\":{\"thread\":{\"id\":\"t\"}}}'; cat > /dev/null\n";
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
+    let command = ServerCommand {
+        mcp_servers: vec![McpServer::new("system", "http://127.0.0.1:8000/mcp/system").token(&token)],
+        model: Some("gpt-5.3-codex".to_owned()),
+        port: Some(8000),
+        env: vec![("NOTES".into(), notes.clone().into())],
+        ..ServerCommand::new(&program)
+    };
+    let pool = soon(Pool::start(Settings::new(command.launch()))).await.unwrap();
+    let notes = fs::read_to_string(&notes).unwrap();
+    let mut lines: Vec<_> = notes.lines().collect();
+    let last = lines.pop().unwrap();
+    let mut expected = vec!["app-server".to_owned()];
+    for (key, value) in command.flags() {
+        expected.extend(["-c".to_owned(), format!("{key}={value}")]);
+    }
+    assert_eq!(lines, expected);
+    assert!(lines.contains(&"mcp_servers.system.bearer_token_env_var=YAAR_MCP_TOKEN"), "{lines:?}");
+    let fields: Vec<_> = last.split('|').collect();
+    assert_eq!(fields[..3], ["1", token.value(), "8000"]);
+    let directory = PathBuf::from(fields[3]);
+    assert!(directory.is_dir() && directory != std::env::current_dir().unwrap());
+    soon(pool.close()).await;
+    assert!(!directory.exists());
+}

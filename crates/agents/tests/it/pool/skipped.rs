@@ -1,0 +1,95 @@
+//! The table of events that are skipped, row by row.
+
+use serde_json::{Value, json};
+
+use super::{
+    all, cold,
+    fake::Fake,
+    mapping::{body, shown, shown_bare},
+    text,
+};
+
+/// Neither dialect shows anything of it.
+async fn nothing(method: &str, typed: Value, bare: Value) {
+    assert_eq!(body(&shown(&[(method, typed)]).await), [], "{method}");
+    assert_eq!(body(&shown_bare(&[(method, bare)]).await), [], "{method}");
+}
+
+#[tokio::test]
+async fn turn_started() {
+    let turn = json!({ "id": "u1", "items": [], "status": "inProgress", "error": null });
+    nothing("turn/started", json!({ "turn": turn }), json!({})).await;
+}
+
+#[tokio::test]
+async fn agent_message_completed_that_was_streamed() {
+    let item = json!({ "type": "agentMessage", "id": "i", "text": "Hello", "phase": null });
+    let messages = shown(&[
+        ("item/agentMessage/delta", json!({ "itemId": "i", "delta": "Hello" })),
+        ("item/completed", json!({ "item": item })),
+    ])
+    .await;
+    assert_eq!(body(&messages), [text("Hello")]);
+    let messages = shown_bare(&[
+        ("item/agentMessage/delta", json!({ "delta": "Hello" })),
+        ("item/agentMessage/completed", json!({ "text": "Hello" })),
+    ])
+    .await;
+    assert_eq!(body(&messages), [text("Hello")]);
+}
+
+#[tokio::test]
+async fn reasoning_completed() {
+    let item = json!({ "type": "reasoning", "id": "i", "summary": ["Hm"], "content": ["Hm"] });
+    assert_eq!(body(&shown(&[("item/completed", json!({ "item": item }))]).await), []);
+    nothing("item/reasoning/completed", json!({ "text": "Hm" }), json!({ "text": "Hm" })).await;
+}
+
+#[tokio::test]
+async fn reasoning_summary_text_delta() {
+    let typed = json!({ "itemId": "i", "delta": "Hm", "summaryIndex": 0 });
+    nothing("item/reasoning/summaryTextDelta", typed, json!({ "delta": "Hm" })).await;
+    nothing("item/reasoning/summaryPartAdded", json!({ "itemId": "i", "summaryIndex": 0 }), json!({})).await;
+}
+
+#[tokio::test]
+async fn reasoning_summary_text_completed() {
+    let params = json!({ "text": "Hm" });
+    nothing("item/reasoning/summaryTextCompleted", params.clone(), params).await;
+}
+
+#[tokio::test]
+async fn item_started() {
+    let item = json!({ "type": "agentMessage", "id": "i", "text": "", "phase": null });
+    let bare = json!({ "itemId": "item_1", "itemType": "agent_message" });
+    nothing("item/started", json!({ "item": item }), bare).await;
+}
+
+#[tokio::test]
+async fn item_completed() {
+    let item = json!({ "type": "plan", "id": "i", "text": "First this" });
+    nothing("item/completed", json!({ "item": item }), json!({ "itemId": "item_1" })).await;
+}
+
+#[tokio::test]
+async fn codex_events_are_telemetry_and_counted() {
+    let params = json!({ "msg": { "type": "token_count" } });
+    nothing("codex/event/token_count", params.clone(), params.clone()).await;
+
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let reply = pool.agent().await.unwrap().ask("Go");
+    life.bare_turn().await;
+    life.notify("codex/event/token_count", params.clone()).await;
+    life.notify("codex/event/task_started", params).await;
+    life.bare_complete("Hi").await;
+    all(reply).await;
+    assert_eq!(pool.counts().telemetry_events, 2);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn what_nobody_knows() {
+    nothing("item/hologram/started", json!({ "itemId": "i" }), json!([1])).await;
+    nothing("some/future", json!({}), json!(null)).await;
+}

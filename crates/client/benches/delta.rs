@@ -1,0 +1,108 @@
+//! What a streamed delta costs the client, beside what it costs the server.
+//!
+//! ```sh
+//! cargo build --release -p codicil-cli && cargo bench -p codicil-client --bench delta -- target/release/codicil
+//! ```
+//!
+//! Three processes: a model that says many words, the server, and this one. The time that each of them had a
+//! processor is read from `/proc`, so this needs Linux. Nothing is judged here; the numbers are for people.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use codicil_client::{Client, Event, Launch, protocol::ServerNotification, turn};
+use codicil_testkit::{ModelServer, Reply, Script};
+
+const DELTAS: usize = 20_000;
+const ROUNDS: usize = 5;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    match arguments.as_slice() {
+        [mode] if mode == "model" => runtime.block_on(model()),
+        [program] => runtime.block_on(measure(program)),
+        _ => eprintln!("usage: delta PATH-OF-CODICIL"),
+    }
+}
+
+/// The model's process: says where it is, and stays until its input ends.
+async fn model() {
+    let deltas = (0..DELTAS).map(|number| format!("word{number} "));
+    let model = ModelServer::start(Script::new().repeat(Reply::new().say_deltas(deltas))).await;
+    println!("{}", model.base_url());
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.unwrap().unwrap();
+}
+
+async fn measure(program: &str) {
+    let mut model = Command::new(std::env::current_exe().unwrap())
+        .arg("model")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(model.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let server = Launch::new(program)
+        .config("model_provider", "mock")
+        .config("model_providers.mock.name", "mock")
+        .config("model_providers.mock.base_url", format!("\"{}\"", url.trim()))
+        .env("CODICIL_HOME", home.path());
+    let client = Client::builder().connect(server).await.unwrap();
+    let server = server_process(home.path().to_str().unwrap());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let thread = client.start_thread(Default::default()).await.unwrap();
+        let before = (on_processor(std::process::id()), on_processor(server));
+        let mut running = client.turn(turn(&thread.id, "Go")).await.unwrap();
+        let (mut seen, mut missed) = (0, 0);
+        while let Some(event) = running.next().await {
+            match event {
+                Event::Notification(ServerNotification::AgentMessageDelta(_)) => seen += 1,
+                Event::Missed(count) => missed += count,
+                _ => {}
+            }
+        }
+        running.finish().await.unwrap();
+        assert!(seen + missed as usize >= DELTAS, "the answer was cut short");
+        ours.push((on_processor(std::process::id()) - before.0) / DELTAS as u32);
+        theirs.push((on_processor(server) - before.1) / DELTAS as u32);
+    }
+    ours.sort();
+    theirs.sort();
+    let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
+    println!("client {ours:?}, server {theirs:?} a delta (median of {ROUNDS} turns of {DELTAS} deltas)");
+    println!("ratio {:.2}", ours.as_secs_f64() / theirs.as_secs_f64());
+    client.close().await;
+    drop(model.stdin.take());
+    model.wait().unwrap();
+}
+
+/// The server's process: the one with this home that has used a processor most.
+fn server_process(home: &str) -> u32 {
+    let wanted = format!("CODICIL_HOME={home}");
+    let has_home = |pid: &u32| {
+        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(has_home).max_by_key(|pid| on_processor(*pid)).expect("the server runs")
+}
+
+/// The time that all threads of a process had a processor.
+fn on_processor(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}

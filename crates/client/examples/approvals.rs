@@ -1,0 +1,50 @@
+//! A person, or a rule, decides what the agent may do. Runs offline with the scripted model:
+//!
+//! ```sh
+//! cargo build && cargo run -p codicil-client --example approvals -- target/debug/codicil
+//! ```
+
+use codicil_client::{
+    Approval, Client, Decision, Launch, ask,
+    protocol::{AskForApproval, ThreadStartParams},
+    turn,
+};
+
+/// Reading is fine, writing only notes is too; everything else is declined.
+async fn decide(approval: Approval) -> Decision {
+    let (what, decision) = match &approval {
+        Approval::Command(asked) => {
+            let command = asked.command.as_deref().unwrap_or("something on the network");
+            let is_look = command.contains("ls -A");
+            (format!("run {command}"), if is_look { Decision::Accept } else { Decision::Decline })
+        }
+        // The edits themselves came before, as an item of the turn.
+        Approval::FileChange(asked) => (format!("make the edits of {}", asked.item_id), Decision::Accept),
+        Approval::Permissions(_) => ("have more permissions".to_owned(), Decision::Decline),
+    };
+    println!("The agent wants to {what}: {decision:?}");
+    decision
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
+    let work = tempfile::tempdir()?;
+    let server = Launch::new(program).config("model_provider", "scripted");
+    let client = Client::builder().name("approvals", "1.0").handler(ask(decide)).connect(server).await?;
+
+    let thread = client
+        .start_thread(ThreadStartParams {
+            cwd: Some(work.path().to_string_lossy().into_owned()),
+            approval_policy: Some(AskForApproval::Untrusted),
+            ..Default::default()
+        })
+        .await?;
+    let done = client.run_turn(turn(&thread.id, "Leave a note")).await?;
+    println!("{}", done.agent_message);
+    for file in std::fs::read_dir(work.path())? {
+        println!("There is a file {}", file?.file_name().display());
+    }
+    client.close().await;
+    Ok(())
+}

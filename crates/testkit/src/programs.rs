@@ -1,0 +1,57 @@
+//! Programs that cargo has built beside the test.
+
+use std::{
+    env,
+    io::Read,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// How long an example may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// `codicil`, or `examples/NAME`. `None` where cargo has not built it: neither is part of every test's build.
+pub fn built(name: &str) -> Option<PathBuf> {
+    let test = env::current_exe().ok()?;
+    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    beside.into_iter().find(|path| path.is_file())
+}
+
+/// Runs an example with the path of `codicil` as its argument and a home of its own, and returns what it
+/// printed. `None`, and a line that says so, where something is not built. Panics when it fails or hangs.
+pub fn run_example(name: &str) -> Option<String> {
+    let found = built(&format!("examples/{name}")).zip(built("codicil"));
+    let Some((example, codicil)) = found else {
+        eprintln!("skipped: {name}, since the example or the codicil binary is not built");
+        return None;
+    };
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new(example);
+    command.arg(codicil).current_dir(home.path()).env("HOME", home.path()).env("CODICIL_HOME", home.path());
+    command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the example starts");
+    let mut stdout = child.stdout.take().expect("it is piped");
+    let mut stderr = child.stderr.take().expect("it is piped");
+    let errors = thread::spawn(move || text(&mut stderr));
+    let (sender, output) = mpsc::channel();
+    // Both end with the example, which is killed if it does not end by itself.
+    thread::spawn(move || sender.send(text(&mut stdout)));
+    let said = output.recv_timeout(PATIENCE).ok();
+    if said.is_none() {
+        child.kill().expect("a child can be killed");
+    }
+    let status = child.wait().expect("a child can be waited for");
+    let errors = errors.join().unwrap_or_default();
+    assert!(said.is_some() && status.success(), "{name} ended with {status}: {said:?}\n{errors}");
+    said
+}
+
+fn text(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    // What there is of it is what a failing test shows.
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
