@@ -13,7 +13,7 @@ use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{agents::Family, offer::Offer};
+use super::{agents::Family, network::Questions, offer::Offer};
 use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
@@ -31,6 +31,8 @@ pub(crate) struct Toolkit {
     pub dynamic: Vec<DynamicToolSpec>,
     pub reports: Reports,
     pub family: Family,
+    /// What is being asked about hosts.
+    pub network_questions: Questions,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
@@ -87,6 +89,7 @@ impl Toolkit {
             dynamic: state.dynamic_tools.clone(),
             reports: Reports(sender),
             family: Family::of(threads, state),
+            network_questions: Questions::default(),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),

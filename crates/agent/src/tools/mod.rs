@@ -6,6 +6,7 @@
 //! | a call and its answer | `call.rs` |
 //! | questions to people | `ask.rs` |
 //! | commands: decided, confined, run, followed | `command/` |
+//! | hosts that commands reach | `network/` |
 //! | patches and the diff of a turn | `patch.rs`, `diff.rs` |
 //! | other agents: started, addressed, waited for, ended | `agents/` |
 //! | everything else | a file each |
@@ -21,6 +22,7 @@ mod hooks;
 mod image;
 mod kit;
 mod mcp;
+mod network;
 mod offer;
 mod patch;
 mod permissions;
@@ -31,7 +33,7 @@ mod user_input;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -78,6 +80,10 @@ pub(crate) struct TurnTools {
     offered: OnceLock<Offered>,
     pub steps: Steps,
     pub cancel: CancellationToken,
+    /// Cancelled when the turn has come to its end, by itself or not.
+    pub over: CancellationToken,
+    /// This, for what outlives a call and must not keep the turn from ending.
+    pub me: Weak<Self>,
     /// Who asked for the turn, and so for those of its agents.
     pub origin: Origin,
     diff: Diff,
@@ -118,10 +124,10 @@ impl TurnTools {
         terms: Terms,
         steps: Steps,
         cancel: CancellationToken,
-    ) -> Self {
+    ) -> Arc<Self> {
         let Terms { settings, config, provider, offer, transcript, origin } = terms;
         let diff = Diff::new(settings.cwd.clone());
-        Self {
+        Arc::new_cyclic(|me| Self {
             kit,
             turn,
             settings,
@@ -131,6 +137,8 @@ impl TurnTools {
             offered: OnceLock::new(),
             steps,
             cancel,
+            over: CancellationToken::new(),
+            me: me.clone(),
             origin,
             diff,
             alone: RwLock::default(),
@@ -138,7 +146,7 @@ impl TurnTools {
             hooks: OnceCell::new(),
             elicitor: OnceLock::new(),
             stopped: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Waits for MCP servers that are still starting, and settles what the model is offered.

@@ -3,6 +3,7 @@
 mod approvals;
 mod commands;
 mod guardian;
+mod networks;
 mod others;
 mod patches;
 mod terminals;
