@@ -15,7 +15,10 @@ mod exec;
 mod export;
 mod flags;
 mod flood;
+mod hosts;
 mod killed;
+#[cfg(target_os = "linux")]
+mod leftover_servers;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;
