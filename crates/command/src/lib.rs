@@ -79,12 +79,12 @@ pub use {
         Reach, SandboxPermissions, Topic, WritableRoots, decide_command, decide_network, decide_patch,
         decide_permissions, decide_retry, settle_command, settle_network, settle_patch, why_not_ask,
     },
-    network::{DomainPattern, Domains, Host, is_public},
     line::{CommandLine, Connector, PlainCommand},
+    network::{DomainPattern, Domains, Host, is_public},
     quote::join,
     rules::{
-        Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule, append_rule,
-        proposed_amendment,
+        Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule,
+        append_rule, proposed_amendment,
     },
     safe::is_known_safe,
 };

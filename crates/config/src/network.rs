@@ -71,7 +71,8 @@ impl EffectiveConfig {
     /// whether there is a network.
     pub fn network_proxy(&self) -> Option<NetworkProxy> {
         let profile = self.settings.default_permissions.as_ref();
-        let table = profile.and_then(|name| self.settings.permissions.get(name)).map(|profile| &profile.network);
+        let table =
+            profile.and_then(|name| self.settings.permissions.get(name)).map(|profile| &profile.network);
         resolve(table, self.requirements.network())
     }
 }

@@ -7,7 +7,10 @@ const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The variables for a command whose proxy is at `proxy`. Names of this machine for which `is_outside` holds
 /// mean the machine and not the command's own loopback, and go through the proxy as well.
-pub fn environment(proxy: SocketAddr, is_outside: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(
+    proxy: SocketAddr,
+    is_outside: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, String)> {
     let http = format!("http://{proxy}");
     let socks = format!("socks5h://{proxy}");
     let direct: Vec<_> = OWN.into_iter().filter(|name| !is_outside(name)).collect();

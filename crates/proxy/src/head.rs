@@ -62,11 +62,7 @@ fn tunnel(target: &str) -> Result<Head, Cow<'static, str>> {
     Ok(Head { method: "CONNECT".to_owned(), to, way: Way::Tunnel })
 }
 
-fn forward(
-    method: &str,
-    target: &str,
-    headers: &[httparse::Header<'_>],
-) -> Result<Head, Cow<'static, str>> {
+fn forward(method: &str, target: &str, headers: &[httparse::Header<'_>]) -> Result<Head, Cow<'static, str>> {
     let url = Url::parse(target).ok().filter(|url| url.scheme() == "http");
     let Some(url) = url else { return Err("this is a proxy: it wants an http address, or CONNECT".into()) };
     let host = url.host_str().and_then(Host::parse);
@@ -116,7 +112,11 @@ fn passed_on(method: &str, url: &Url, headers: &[httparse::Header<'_>]) -> Vec<u
         head.extend_from_slice(header.value);
         head.extend_from_slice(b"\r\n");
     }
-    head.extend_from_slice(if upgrades { b"Connection: upgrade\r\n\r\n" } else { b"Connection: close\r\n\r\n" });
+    head.extend_from_slice(if upgrades {
+        b"Connection: upgrade\r\n\r\n"
+    } else {
+        b"Connection: close\r\n\r\n"
+    });
     head
 }
 
@@ -173,7 +173,9 @@ mod tests {
     #[test]
     fn names_that_are_addresses_in_disguise_are_known_as_such() {
         let host = |target: &str| read(&format!("GET {target} HTTP/1.1\r\n\r\n")).unwrap().unwrap().0.to.host;
-        for disguise in ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/"] {
+        for disguise in
+            ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/"]
+        {
             assert_eq!(host(disguise).as_str(), "127.0.0.1", "{disguise}");
         }
     }

@@ -12,6 +12,7 @@
 //! | `http.rs`, `head.rs`, `socks.rs` | the two protocols |
 //! | `connect.rs` | from a name to a connection |
 //! | `gate.rs` | who decides |
+//! | `terms.rs` | what the configuration says |
 //! | `environment.rs` | how programs learn of it |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -22,9 +23,10 @@ mod head;
 mod http;
 mod proxy;
 mod socks;
+mod terms;
 
 pub use {
-    environment::environment,
     gate::{Gate, Methods, Pass, Passing},
     proxy::Proxy,
+    terms::{NoPattern, Terms},
 };

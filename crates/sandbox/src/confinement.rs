@@ -56,6 +56,12 @@ impl Confinement {
         Ok(Self { means, network, proxied: false, limits: Limits::default(), dies_with_parent: false })
     }
 
+    /// No confinement, for a command that was let out of it: what is left is [`Self::with_limits`].
+    pub fn none() -> Self {
+        let limits = Limits::default();
+        Self { means: Means::Unconfined, network: true, proxied: false, limits, dies_with_parent: false }
+    }
+
     /// Leaves of the network only a proxy, whatever the policy says of it: the command reaches
     /// [`PROXY`](crate::PROXY) and nothing else, and [`Prepared::take_door`] is where that leads. It is an error
     /// where this cannot be enforced. A command that is not confined is left as it is.

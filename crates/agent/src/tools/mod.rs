@@ -27,6 +27,7 @@ mod offer;
 mod patch;
 mod permissions;
 mod plan;
+mod search;
 mod specs;
 mod user_input;
 
@@ -115,6 +116,8 @@ pub(crate) struct Terms {
 struct Offered {
     tools: Tools,
     mcp: Option<Arc<ToolSet>>,
+    /// What the list was made from, to make another when more has been found.
+    offer: Option<Offer>,
 }
 
 impl TurnTools {
@@ -160,10 +163,11 @@ impl TurnTools {
             Some(mcp) => offer.with_mcp(mcp.clone()),
             None => offer,
         };
+        let offer = Offer { found: self.kit.found(), ..offer };
         // Tools that are not on the list are not called either.
         let mcp = mcp.filter(|_| offer.mcp.is_some());
-        let tools = self.kit.tools(offer);
-        self.offered.get_or_init(|| Offered { tools, mcp }).tools.clone()
+        let tools = self.kit.tools(offer.clone());
+        self.offered.get_or_init(|| Offered { tools, mcp, offer: Some(offer) }).tools.clone()
     }
 
     fn offered(&self) -> &Offered {
@@ -229,6 +233,7 @@ impl TurnTools {
             "request_permissions" => self.request_permissions(call).await,
             "list_mcp_resources" | "list_mcp_resource_templates" => self.list_mcp_resources(call).await,
             "read_mcp_resource" => self.read_mcp_resource(call).await,
+            "tool_search" => self.tool_search(call).await,
             _ if agents::has_tool(name) => self.agent_tool(call).await,
             _ => Ok(say(format!("unsupported call: {name}"))),
         }

@@ -72,7 +72,10 @@ fn hosts_nobody_has_heard_of_are_asked_about() {
 fn who_may_not_be_asked_is_not() {
     let mut case = case();
     case.approval = AskForApproval::Never;
-    case.check("example.com", "the approval policy is `never`, and example.com is not among the allowed hosts");
+    case.check(
+        "example.com",
+        "the approval policy is `never`, and example.com is not among the allowed hosts",
+    );
     case.domains.allowed = patterns(&["example.com"]);
     case.check("example.com", "connect");
     case.approval = AskForApproval::Granular {
@@ -130,7 +133,10 @@ fn the_machine_itself_has_to_be_named() {
     case.domains.allowed = patterns(&["*"]);
     case.check("localhost", why);
     case.is_open = true;
-    case.check("169.254.169.254", "169.254.169.254 is not a public host, and the configuration does not name it");
+    case.check(
+        "169.254.169.254",
+        "169.254.169.254 is not a public host, and the configuration does not name it",
+    );
     case.domains.allowed = patterns(&["localhost"]);
     case.check("localhost", "connect anywhere");
     // The name may lead anywhere; its addresses are looked at later.
@@ -167,7 +173,9 @@ fn an_amendment_is_a_rule_about_the_host_that_was_asked_about() {
         settle_network(&answer, &host, &mut Grants::default())
     };
     assert_eq!(amend("other.example", Action::Allow), NetworkOutcome::Accepted { rule: None });
-    let NetworkOutcome::Accepted { rule: Some(allow) } = amend("Example.com", Action::Allow) else { panic!() };
+    let NetworkOutcome::Accepted { rule: Some(allow) } = amend("Example.com", Action::Allow) else {
+        panic!()
+    };
     let NetworkOutcome::Declined { rule: Some(deny) } = amend("example.com", Action::Deny) else { panic!() };
     assert_eq!(append_network_rule(home.path(), &allow).unwrap(), Appended::Added);
     assert_eq!(append_network_rule(home.path(), &allow).unwrap(), Appended::AlreadyThere);

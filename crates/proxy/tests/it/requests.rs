@@ -32,7 +32,10 @@ async fn what_is_refused_is_told_why() {
     let stage = Stage::new(Pass::Shut("not here".to_owned()), Methods::All);
     let answer = stage.ask("GET http://example.com/ HTTP/1.1\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
-    assert!(answer.contains("x-proxy-error: blocked-by-policy\r\n") && answer.ends_with("not here\n"), "{answer}");
+    assert!(
+        answer.contains("x-proxy-error: blocked-by-policy\r\n") && answer.ends_with("not here\n"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

@@ -116,8 +116,7 @@ impl Launcher {
         doorstep: Option<Doorstep>,
         common: Common,
     ) -> Result<Self, SandboxError> {
-        let covers =
-            privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
+        let covers = privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
         let sockets = match covers {
             _ if plan.proxied => Sockets::Proxied,
             _ if plan.access.network => Sockets::Network,

@@ -6,11 +6,12 @@ use codicil_exec::{
     Environment, EnvironmentPolicy, Inherit, Input, Reach, SessionId, Size, Spec, add_tool_defaults,
 };
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
-use codicil_sandbox::{Confinement, Door, Grants, Limits, Prepared, Probe, SandboxError};
+use codicil_proxy::Terms;
+use codicil_sandbox::{Confinement, Door, Grants, Limits, PROXY, Prepared, Probe, SandboxError};
 use tokio::sync::mpsc;
 
 use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
-use crate::tools::network::{CommandGate, Network, Terms};
+use crate::tools::network::{CommandGate, Network};
 
 /// Events of a command that may wait for whoever follows it; a command that is further ahead waits.
 const EVENTS: usize = 16;
@@ -76,11 +77,7 @@ impl TurnTools {
         }
     }
 
-    async fn spec(
-        &self,
-        wanted: &Wanted,
-        sandboxed: bool,
-    ) -> Result<(Spec, Option<(Door, Terms)>), String> {
+    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<(Door, Terms)>), String> {
         let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
         spec.tty = wanted.tty.then(Size::default);
         spec.timeout = wanted.timeout;
@@ -89,16 +86,18 @@ impl TurnTools {
         let mut behind = None;
         if sandboxed {
             let proxy = self.config.network_proxy();
-            let terms = proxy.as_ref().map(Terms::new).transpose()?;
+            let terms = proxy.as_ref().map(Terms::new).transpose().map_err(|error| error.to_string())?;
             let prepared = self.confine(wanted, terms.is_some()).await;
             let mut prepared = prepared.map_err(|error| error.to_string())?;
             if let (Some(door), Some(terms)) = (prepared.take_door(), terms) {
-                let variables = terms.environment().into_iter();
+                let variables = terms.environment(PROXY).into_iter();
                 spec.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
                 // Time in which a person is asked does not count, so whoever follows the command counts it.
                 spec.timeout = None;
                 behind = Some((door, terms));
             }
+            spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
+        } else if let Some(prepared) = self.limit().map_err(|error| error.to_string())? {
             spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
         }
         Ok((spec, behind))
@@ -111,6 +110,15 @@ impl TurnTools {
             access.extend(more);
         }
         access
+    }
+
+    /// The ceilings of the configuration hold without a sandbox, too.
+    fn limit(&self) -> Result<Option<Prepared>, SandboxError> {
+        let limits = Limits::from(&self.config.settings.sandbox_limits);
+        if limits == Limits::default() {
+            return Ok(None);
+        }
+        Confinement::none().with_limits(limits).prepare().map(Some)
     }
 
     /// Looks at the disk to find out what must stay as it is.

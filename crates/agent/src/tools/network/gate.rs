@@ -174,4 +174,3 @@ impl Drop for Waiting<'_> {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
-

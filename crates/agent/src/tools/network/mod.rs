@@ -10,49 +10,10 @@ mod question;
 
 use std::sync::Arc;
 
-use codicil_command::{DomainPattern, Domains, Host};
-use codicil_config::{NetworkMode, NetworkProxy};
 use codicil_proxy::{Methods, Proxy};
 
-pub(super) use {gate::CommandGate, question::Questions};
-
-/// What holds for the network of a command.
-#[derive(Clone, Debug)]
-pub(super) struct Terms {
-    pub domains: Domains,
-    pub methods: Methods,
-}
-
-impl Terms {
-    /// A pattern that cannot be read is an error: left out, it could deny less than was meant.
-    pub fn new(set: &NetworkProxy) -> Result<Self, String> {
-        let read = |written: &Vec<String>| {
-            let pattern = |written: &String| {
-                DomainPattern::parse(written).ok_or_else(|| {
-                    format!("the network of commands is not set up: `{written}` is not a pattern of hosts")
-                })
-            };
-            written.iter().map(pattern).collect::<Result<Vec<_>, _>>()
-        };
-        let domains = Domains {
-            allowed: read(&set.allowed)?,
-            denied: read(&set.denied)?,
-            is_complete: set.is_complete,
-            local: set.local,
-        };
-        let methods = match set.mode {
-            NetworkMode::Full => Methods::All,
-            NetworkMode::Limited => Methods::ReadOnly,
-        };
-        Ok(Self { domains, methods })
-    }
-
-    /// The variables that tell a command of its proxy.
-    pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let is_named = |name: &str| Host::parse(name).is_some_and(|host| self.domains.name(&host));
-        codicil_proxy::environment(codicil_sandbox::PROXY, is_named)
-    }
-}
+pub(super) use gate::CommandGate;
+pub(crate) use question::Questions;
 
 /// The proxy of one command, and who decides for it. Ends with the command.
 pub(super) struct Network {

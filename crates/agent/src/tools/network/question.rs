@@ -63,7 +63,7 @@ impl Key {
 
 /// The questions of a thread about hosts that are open.
 #[derive(Default)]
-pub(in crate::tools) struct Questions(Mutex<HashMap<Key, watch::Receiver<Option<Answer>>>>);
+pub(crate) struct Questions(Mutex<HashMap<Key, watch::Receiver<Option<Answer>>>>);
 
 /// Whether somebody is asking already.
 pub(super) enum Place<'a> {
@@ -79,7 +79,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Questions {
-    pub fn place(&self, to: &Destination) -> Place<'_> {
+    pub(super) fn place(&self, to: &Destination) -> Place<'_> {
         let key = Key::of(to);
         let mut open = self.lock();
         if let Some(asked) = open.get(&key) {

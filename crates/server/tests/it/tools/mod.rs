@@ -6,6 +6,7 @@ mod guardian;
 mod networks;
 mod others;
 mod patches;
+mod settings;
 mod terminals;
 
 use codicil_protocol::{CommandExecutionStatus, ItemCompleted, Thread, ThreadItem, ThreadStartParams};

@@ -1,13 +1,13 @@
 //! Hosts that sandboxed commands reach through the proxy: who is asked, and what the answers do.
 
 use codicil_protocol::{
-    CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
+    AutoApprovalReviewCompleted, CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
     CommandExecutionRequestApprovalResponse, CommandExecutionStatus, NetworkApprovalProtocol,
     NetworkPolicyAmendment, NetworkPolicyRuleAction as Action, ServerRequestResolved, Thread, TurnCompleted,
     TurnStatus,
 };
 use codicil_sandbox::{Kind, Probe};
-use codicil_testkit::{App, Script};
+use codicil_testkit::{App, Recorded, Reply, Script};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -110,7 +110,9 @@ fn response(decision: Decision) -> CommandExecutionRequestApprovalResponse {
 
 fn amendment(action: Action) -> Decision {
     let host = "localhost".to_owned();
-    Decision::ApplyNetworkPolicyAmendment { network_policy_amendment: NetworkPolicyAmendment { host, action } }
+    Decision::ApplyNetworkPolicyAmendment {
+        network_policy_amendment: NetworkPolicyAmendment { host, action },
+    }
 }
 
 /// The output of the next command.
@@ -132,7 +134,10 @@ async fn a_host_is_asked_about_and_reached_once_accepted() {
     let params = &question.params;
     let context = params.network_approval_context.as_ref().unwrap();
     assert_eq!((context.host.as_str(), &context.protocol), ("localhost", &NetworkApprovalProtocol::Http));
-    assert_eq!((params.command.clone(), params.cwd.clone(), params.command_actions.clone()), (None, None, None));
+    assert_eq!(
+        (params.command.clone(), params.cwd.clone(), params.command_actions.clone()),
+        (None, None, None)
+    );
     assert_eq!(params.item_id.to_string(), "c");
     assert_eq!(params.approval_id, Some(format!("network#http#localhost#{}", target.port)));
     assert_eq!(params.reason.as_deref(), Some("localhost is not in the allowed_domains"));
@@ -316,7 +321,8 @@ async fn there_is_no_way_around_the_proxy() {
         "threadId": thread.id, "sandboxPolicy": policy, "input": [{ "type": "text", "text": "go" }],
     });
     app.call::<codicil_protocol::TurnStart>(serde_json::from_value(params).unwrap()).await;
-    assert!(output(&mut app).await.ends_with("stopped\n"));
+    let output = output(&mut app).await;
+    assert!(output.contains("stopped\n"), "{output}");
     app.rest().await;
 }
 
@@ -373,6 +379,46 @@ async fn time_in_which_a_person_thinks_does_not_count() {
     app.reply(&question, response(Decision::Accept)).await;
     assert!(output(&mut app).await.ends_with("reached"));
     app.rest().await;
+}
+
+#[tokio::test]
+async fn the_guardian_answers_about_hosts_too() {
+    if !has_namespaces() {
+        return;
+    }
+    let target = Target::start().await;
+    let said = json!({ "risk_level": "low", "risk_score": 9, "rationale": "fine", "evidence": [] });
+    let is_guardian = |request: &Recorded| request.header("x-openai-subagent") == Some("guardian");
+    let script = Script::new()
+        .call("exec_command", exec(&target.get("localhost")))
+        .then()
+        .reply(Reply::new().say(said.to_string()).when(is_guardian))
+        .say("Done");
+    let config = format!("features.guardian_approval = true\n{}", config(LOCAL));
+    let mut app = app(&config, script).await;
+    let reviewed = json!({ "approvalPolicy": "on-request", "approvalsReviewer": "guardian_subagent" });
+    let thread = thread(&mut app, reviewed).await;
+    app.start_turn(&thread, "go").await;
+    let judged = app.until::<AutoApprovalReviewCompleted>().await;
+    let action = judged.action.unwrap();
+    assert_eq!((&action["tool"], &action["host"]), (&json!("network_access"), &json!("localhost")));
+    assert!(output(&mut app).await.ends_with("reached"));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_clients_own_command_reaches_what_is_listed_and_nobody_is_asked() {
+    if !has_namespaces() {
+        return;
+    }
+    let target = Target::start().await;
+    let domains = "allow_local_binding = true\n[permissions.p.network.domains]\n\"localhost\" = \"allow\"";
+    let mut app = App::builder().config(&config(domains)).start().await;
+    let lines = format!("{}; {}", target.get("localhost"), target.get("127.0.0.1"));
+    let params = json!({ "command": ["bash", "-c", lines], "sandboxPolicy": { "type": "readOnly" } });
+    let ran = app.call::<codicil_protocol::CommandExec>(serde_json::from_value(params).unwrap()).await;
+    assert_eq!(ran.stdout.matches("reached").count(), 1, "{ran:?}");
+    assert!(ran.stdout.contains("127.0.0.1 is not among the allowed hosts"), "{ran:?}");
 }
 
 #[tokio::test]
