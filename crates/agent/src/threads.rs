@@ -11,7 +11,7 @@ use std::{
 };
 
 use codicil_config::{EffectiveConfig, Query};
-use codicil_mcp::ThreadServers;
+use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
     DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Patch, SessionSource, Thread,
     ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
@@ -388,7 +388,7 @@ impl Threads {
     }
 
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
-        let servers = self.join_servers(&state.config).await?;
+        let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
@@ -397,10 +397,12 @@ impl Threads {
         Ok(opened)
     }
 
-    /// Starts the thread's MCP servers, without waiting for them.
-    async fn join_servers(&self, config: &Arc<EffectiveConfig>) -> Result<ThreadServers, ThreadError> {
-        let (world, config) = (self.0.world.clone(), config.clone());
+    /// Starts the thread's MCP servers, without waiting for them. An agent has none of their tools, and needs none
+    /// of them.
+    async fn join_servers(&self, state: &ThreadState) -> Result<ThreadServers, ThreadError> {
+        let (world, config) = (self.0.world.clone(), state.config.clone());
         let table = match config.settings.plugins.is_empty() {
+            _ if Kin::of(&state.source).is_some() => Ok(ServerTable::default()),
             true => world.server_table(&config),
             false => tokio::task::spawn_blocking(move || world.server_table(&config))
                 .await

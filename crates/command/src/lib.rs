@@ -7,9 +7,10 @@
 //! | does it only read? could it do harm? | [`is_known_safe`], [`is_dangerous`] |
 //! | what do the user's rules say? | [`Rules`], [`Verdict`] |
 //! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`], [`decide_permissions`] |
+//! | may it reach a host? | [`decide_network`], [`settle_network`], [`Domains`] |
 //! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
 //!
-//! Everything but [`Rules::load`] and [`append_rule`] is pure: the same input gives the same answer, and
+//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives the same answer, and
 //! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
 //! is never a reason to give it more than the policy allows.
 //!
@@ -64,6 +65,7 @@ mod dangerous;
 mod safe;
 mod safe_git;
 
+mod network;
 mod rules;
 
 mod decide;
@@ -72,15 +74,17 @@ pub use {
     actions::command_actions,
     dangerous::{is_dangerous, removes_by_force},
     decide::{
-        Access, CommandRequest, Decision, Grants, Outcome, PatchDecision, PermissionsDecision, Policies,
-        Question, SandboxPermissions, Topic, WritableRoots, decide_command, decide_patch, decide_permissions,
-        decide_retry, settle_command, settle_patch, why_not_ask,
+        Access, CommandRequest, Decision, Destination, Grants, NetworkDecision, NetworkOutcome,
+        NetworkPolicies, NetworkQuestion, Outcome, PatchDecision, PermissionsDecision, Policies, Question,
+        Reach, SandboxPermissions, Topic, WritableRoots, decide_command, decide_network, decide_patch,
+        decide_permissions, decide_retry, settle_command, settle_network, settle_patch, why_not_ask,
     },
     line::{CommandLine, Connector, PlainCommand},
+    network::{DomainPattern, Domains, Host, is_public},
     quote::join,
     rules::{
-        Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_rule,
-        proposed_amendment,
+        Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule,
+        append_rule, proposed_amendment,
     },
     safe::is_known_safe,
 };

@@ -40,6 +40,7 @@ mod strict;
 mod version;
 
 mod limits;
+mod network;
 mod settings;
 mod shapes;
 mod tables;
@@ -69,6 +70,7 @@ pub use {
     keypath::{KeyPath, KeyPathError},
     layers::{Layer, LayerStack},
     limits::{CodicilSettings, Deadlines, Login},
+    network::{NetworkMode, NetworkProxy},
     overrides::Flags,
     project::Project,
     requirements::Requirements,

@@ -123,7 +123,7 @@ impl Requirements {
             enforce_residency: self
                 .first(|file| file.enforce_residency.as_ref())
                 .map(|rule| rule.value.clone()),
-            network: self.first(|file| file.network.as_ref()).map(|rule| rule.value.clone()),
+            network: self.network().cloned(),
         };
         let says_something = wire != ConfigRequirements::default() || self.mcp_servers().is_some();
         says_something.then_some(wire)
@@ -139,6 +139,10 @@ impl Requirements {
 
     pub(crate) fn web_search_modes(&self) -> Option<Rule<'_, [WebSearchMode]>> {
         self.first(|file| file.allowed_web_search_modes.as_deref())
+    }
+
+    pub(crate) fn network(&self) -> Option<&NetworkRequirements> {
+        self.first(|file| file.network.as_ref()).map(|rule| rule.value)
     }
 
     pub(crate) fn pinned_feature(&self, feature: Feature) -> Option<bool> {

@@ -17,6 +17,7 @@ use toml::Table;
 use crate::{
     error::{ConfigError, Problem},
     limits::CodicilSettings,
+    network::PermissionProfile,
     shapes::{McpServerShape, ModelProviderShape},
     tables::{
         CredentialsStore, FeatureToggles, Feedback, History, Plugin, ProjectEntry, SandboxLimits,
@@ -57,6 +58,9 @@ pub struct Settings {
     pub sandbox_mode: Option<SandboxMode>,
     pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
     pub sandbox_limits: SandboxLimits,
+    /// Which of `permissions` counts.
+    pub default_permissions: Option<String>,
+    pub permissions: BTreeMap<String, PermissionProfile>,
     pub shell_environment_policy: ShellEnvironmentPolicy,
     pub allow_login_shell: Option<bool>,
 

@@ -2,6 +2,8 @@
 
 use std::{
     fs::OpenOptions,
+    io::Write,
+    net::TcpListener,
     os::{
         fd::{AsRawFd, IntoRawFd},
         unix::process::{CommandExt, ExitStatusExt},
@@ -26,6 +28,7 @@ struct Options {
     with: String,
     read_only: bool,
     network: bool,
+    proxy: bool,
     exclude_tmp: bool,
     exclude_tmpdir: bool,
     cwd: PathBuf,
@@ -52,9 +55,20 @@ pub fn run(arguments: &[String]) -> ExitCode {
         // SAFETY: one system call with plain numbers.
         unsafe { command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
     }
-    confinement.apply(&mut command).unwrap();
+    let mut prepared = confinement.prepare().unwrap();
+    let door = prepared.take_door();
+    prepared.apply(&mut command);
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
-    match command.status() {
+    let spawned = command.spawn();
+    drop(command);
+    let ended = spawned.and_then(|mut child| {
+        if let Some(door) = door {
+            let listener = door.open()?;
+            std::thread::spawn(move || greet(&listener));
+        }
+        child.wait()
+    });
+    match ended {
         Ok(status) => {
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
             ExitCode::from(u8::try_from(code).unwrap())
@@ -62,6 +76,13 @@ pub fn run(arguments: &[String]) -> ExitCode {
         Err(error) => {
             panic!("{}", SandboxError::from_spawn(&error).map_or(error.to_string(), |e| e.to_string()))
         }
+    }
+}
+
+/// What a proxy does here: it shows that it was reached.
+fn greet(listener: &TcpListener) {
+    for stream in listener.incoming().flatten() {
+        let _ = (&stream).write_all(b"proxy");
     }
 }
 
@@ -74,6 +95,7 @@ fn parse(words: &[String]) -> Options {
             "--with" => options.with = value().clone(),
             "--read-only" => options.read_only = true,
             "--network" => options.network = true,
+            "--proxy" => options.proxy = true,
             "--exclude-tmp" => options.exclude_tmp = true,
             "--exclude-tmpdir" => options.exclude_tmpdir = true,
             "--dying" => options.dying = true,
@@ -111,6 +133,7 @@ fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
     }
     let confinement = Confinement::new(&policy(options), &options.cwd, &options.grants, &probe)?;
     assert_eq!(confinement.kind(), wanted);
+    let confinement = if options.proxy { confinement.behind_proxy()? } else { confinement };
     let confinement = confinement.with_limits(options.limits);
     Ok(Some(if options.dying { confinement.dying_with_parent() } else { confinement }))
 }

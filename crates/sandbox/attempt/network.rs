@@ -1,6 +1,7 @@
 //! Attempts to reach somebody through a socket.
 
 use std::{
+    io::{self, Read},
     net::{TcpListener, TcpStream, UdpSocket},
     os::{
         linux::net::SocketAddrExt,
@@ -15,6 +16,21 @@ use crate::{
 
 pub const ATTEMPTS: &[Attempt] = &[
     ("tcp-connect", Denied, |_| TcpStream::connect(("127.0.0.1", number("SCENE_TCP_PORT") as u16)).map(drop)),
+    ("loopback-of-its-own", Forbidden, |_| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        TcpStream::connect(listener.local_addr()?).map(drop)
+    }),
+    ("proxy", Forbidden, |_| {
+        let mut said = String::new();
+        TcpStream::connect(codicil_sandbox::PROXY)?.take(5).read_to_string(&mut said)?;
+        if said == "proxy" { Ok(()) } else { Err(io::Error::other(said)) }
+    }),
+    // A packet may be on its way before it is refused, so whether it has arrived is for the receiver to say.
+    ("udp-to-another", Forbidden, |_| {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.send_to(b"x", ("127.0.0.1", number("SCENE_UDP_PORT") as u16)).map(drop)
+    }),
+    ("tcp-without-connect", Forbidden, |_| fast_open(number("SCENE_TCP_PORT") as u16)),
     ("tcp-listen", Denied, |_| TcpListener::bind("127.0.0.1:0").map(drop)),
     ("tcp6-listen", Forbidden, |_| TcpListener::bind("[::1]:0").map(drop)),
     ("udp-send", Denied, |_| {
@@ -57,6 +73,22 @@ pub const ATTEMPTS: &[Attempt] = &[
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
     }),
 ];
+
+/// Data that travels with the first packet of a connection, which some rules about connections do not see.
+fn fast_open(port: u16) -> Outcome {
+    // SAFETY: plain numbers, and an address and a buffer that outlive the calls.
+    unsafe {
+        let socket = check(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0))? as i32;
+        let mut address: libc::sockaddr_in = std::mem::zeroed();
+        address.sin_family = libc::AF_INET as libc::sa_family_t;
+        address.sin_port = port.to_be();
+        address.sin_addr.s_addr = u32::from(std::net::Ipv4Addr::LOCALHOST).to_be();
+        let size = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        let flags = libc::MSG_FASTOPEN;
+        check(libc::sendto(socket, b"x".as_ptr().cast(), 1, flags, (&raw const address).cast(), size) as i64)
+            .map(drop)
+    }
+}
 
 fn socket(family: i32, kind: i32, protocol: i32) -> Outcome {
     // SAFETY: plain numbers.

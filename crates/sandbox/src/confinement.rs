@@ -9,7 +9,7 @@ use std::{
 use codicil_protocol::SandboxPolicy;
 
 use crate::{
-    Gap, Grants, Kind, Limits, Probe, SandboxError,
+    Door, Gap, Grants, Kind, Limits, Probe, SandboxError,
     access::{self, Scope},
     platform::{Enforcement, Steps},
 };
@@ -23,6 +23,7 @@ const NETWORK_DISABLED: &str = "CODEX_SANDBOX_NETWORK_DISABLED";
 pub struct Confinement {
     means: Means,
     network: bool,
+    proxied: bool,
     limits: Limits,
     dies_with_parent: bool,
 }
@@ -52,7 +53,24 @@ impl Confinement {
                 (Means::Enforced(Box::new(enforcement)), network)
             }
         };
-        Ok(Self { means, network, limits: Limits::default(), dies_with_parent: false })
+        Ok(Self { means, network, proxied: false, limits: Limits::default(), dies_with_parent: false })
+    }
+
+    /// No confinement, for a command that was let out of it: what is left is [`Self::with_limits`].
+    pub fn none() -> Self {
+        let limits = Limits::default();
+        Self { means: Means::Unconfined, network: true, proxied: false, limits, dies_with_parent: false }
+    }
+
+    /// Leaves of the network only a proxy, whatever the policy says of it: the command reaches
+    /// [`PROXY`](crate::PROXY) and nothing else, and [`Prepared::take_door`] is where that leads. It is an error
+    /// where this cannot be enforced. A command that is not confined is left as it is.
+    pub fn behind_proxy(mut self) -> Result<Self, SandboxError> {
+        if let Means::Enforced(enforcement) = &mut self.means {
+            enforcement.behind_proxy()?;
+            (self.network, self.proxied) = (false, true);
+        }
+        Ok(self)
     }
 
     /// Puts ceilings on what the command uses. They hold under every policy.
@@ -72,11 +90,13 @@ impl Confinement {
 
     /// Does all that can fail, for one command.
     pub fn prepare(&self) -> Result<Prepared, SandboxError> {
-        let steps = match &self.means {
-            Means::Unconfined | Means::External => Steps::unconfined(&self.limits, self.dies_with_parent),
+        let (steps, door) = match &self.means {
+            Means::Unconfined | Means::External => {
+                (Steps::unconfined(&self.limits, self.dies_with_parent), None)
+            }
             Means::Enforced(enforcement) => enforcement.steps(&self.limits, self.dies_with_parent)?,
         };
-        Ok(Prepared { steps, env: self.env().collect() })
+        Ok(Prepared { steps, door, env: self.env().collect() })
     }
 
     /// Confines `command`: see [`Prepared::apply`] for what it may already hold.
@@ -94,7 +114,7 @@ impl Confinement {
 
     /// What the command's environment must say, for a caller that clears it afterwards.
     pub fn env(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        (!self.network).then_some((NETWORK_DISABLED, "1")).into_iter()
+        (!self.network && !self.proxied).then_some((NETWORK_DISABLED, "1")).into_iter()
     }
 
     /// How commands are confined.
@@ -106,7 +126,7 @@ impl Confinement {
         }
     }
 
-    /// Whether commands have a network.
+    /// Whether commands have a network. One behind a proxy does not count.
     pub fn network(&self) -> bool {
         self.network
     }
@@ -132,10 +152,16 @@ impl Confinement {
 /// A confinement with everything made ready that can fail: open files, rules, a compiled filter.
 pub struct Prepared {
     steps: Steps,
+    door: Option<Door>,
     env: Vec<(&'static str, &'static str)>,
 }
 
 impl Prepared {
+    /// The way from the command to a proxy, if it is behind one. Take it before [`Prepared::apply`].
+    pub fn take_door(&mut self) -> Option<Door> {
+        self.door.take()
+    }
+
     /// Confines `command`, which should hold no more than program, arguments, directory and single
     /// environment variables: where another program does the confining, a new command takes its place, and
     /// streams, `env_clear`, process groups and `pre_exec` steps set before are lost. Set them afterwards.

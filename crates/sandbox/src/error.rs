@@ -46,6 +46,7 @@ pub enum Step {
     Sockets,
     Devices,
     WorkingDirectory,
+    Network,
     Capabilities,
     Files,
     Limits,
@@ -55,7 +56,7 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Namespaces,
         Self::View,
         Self::WritableRoot,
@@ -63,6 +64,7 @@ impl Step {
         Self::Sockets,
         Self::Devices,
         Self::WorkingDirectory,
+        Self::Network,
         Self::Capabilities,
         Self::Files,
         Self::Limits,
@@ -87,6 +89,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Namespaces => "creating namespaces",
+            Self::Network => "opening the way to the proxy",
             Self::View => "making the file system read-only",
             Self::WritableRoot => "opening a writable root",
             Self::Metadata => "protecting repository metadata",

@@ -36,6 +36,12 @@
 //! Landlock alone can only allow. There a folder that holds a protected name gets no right of its own: its other
 //! entries can be changed, but new ones cannot be made directly in it.
 //!
+//! # A network behind a proxy
+//!
+//! [`Confinement::behind_proxy`] gives a command a network namespace of its own, in which one port leads to a
+//! listener of the server (`door.rs`). What is asked of it there is the server's to decide; there is no other
+//! way out. Without namespaces it is refused.
+//!
 //! # Sockets of other programs
 //!
 //! A daemon that obeys whoever connects (a container engine, a session bus, a terminal multiplexer) is a way out
@@ -44,6 +50,7 @@
 //! altogether.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod door;
 mod error;
 mod gap;
 mod grants;
@@ -77,6 +84,7 @@ compile_error!("commands can be confined on Linux and macOS only");
 pub use {
     confinement::{Confinement, Prepared},
     denied::looks_denied,
+    door::{Door, PROXY},
     error::{SandboxError, Step},
     gap::Gap,
     grants::Grants,

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Resource, Rlimit};
 
 use crate::{
-    Gap, Kind, Limits, SandboxError,
+    Door, Gap, Kind, Limits, SandboxError,
     access::{Access, Root},
     limits,
     metadata::{self, Metadata},
@@ -73,8 +73,19 @@ impl Enforcement {
         self.metadata.appeared(&self.roots)
     }
 
-    pub(crate) fn steps(&self, limits: &Limits, dies_with_parent: bool) -> Result<Steps, SandboxError> {
-        Ok(Steps { profile: Some(self.profile.clone()), ..Steps::unconfined(limits, dies_with_parent) })
+    /// There are no network namespaces here.
+    pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
+        let why = "a network behind a proxy is not supported on this system";
+        Err(SandboxError::Unavailable(why.to_owned()))
+    }
+
+    pub(crate) fn steps(
+        &self,
+        limits: &Limits,
+        dies_with_parent: bool,
+    ) -> Result<(Steps, Option<Door>), SandboxError> {
+        let steps = Steps::unconfined(limits, dies_with_parent);
+        Ok((Steps { profile: Some(self.profile.clone()), ..steps }, None))
     }
 }
 

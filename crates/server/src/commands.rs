@@ -8,6 +8,7 @@
 mod delta;
 mod error;
 mod input;
+mod network;
 mod output;
 mod request;
 mod run;
@@ -28,7 +29,7 @@ pub use self::{
     input::End,
     output::Sink,
     request::{Request, size},
-    spec::spec,
+    spec::{Ready, ready},
 };
 use self::{
     input::{Feed, Feeder},

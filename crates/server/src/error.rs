@@ -131,6 +131,7 @@ impl From<CommandError> for RpcError {
             | CommandError::StdinClosed
             | CommandError::Resize(_)
             | CommandError::Config(_)
+            | CommandError::Network(_)
             | CommandError::Sandbox(SandboxError::UnknownPolicy(_) | SandboxError::WritableRoot(_)) => {
                 Self::invalid_request(error)
             }
@@ -146,6 +147,7 @@ impl From<CommandError> for RpcError {
                 SandboxError::Unavailable(_) | SandboxError::Prepare { .. } | SandboxError::Step { .. },
             )
             | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_) | SpawnError::Prepare(_))
+            | CommandError::Proxy(_)
             | CommandError::Ending => Self::internal(error),
         }
     }

@@ -4,7 +4,7 @@
 //! this version does not know is skipped when loading and stays in the file.
 
 use codicil_protocol::{
-    DynamicToolSpec, GitInfo, ReasoningEffort, ResponseItem, SessionSource, ThreadId, ThreadItem,
+    DynamicToolSpec, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadId, ThreadItem,
     ThreadTokenUsage, TurnError, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,17 @@ pub enum Record {
         kind: String,
         data: Value,
     },
+}
+
+/// The kind of the extra record by which an item is taken back.
+pub(crate) const WITHDRAWN: &str = "withdrawn";
+
+impl Record {
+    /// Takes back an item that was written before anybody was told of it: from here on it was never said.
+    pub fn withdrawn(turn: &TurnId, item: &ItemId) -> Self {
+        let data = serde_json::json!({ "turnId": turn, "itemId": item });
+        Self::Extra { kind: WITHDRAWN.to_owned(), data }
+    }
 }
 
 /// How a thread began. When it began is in its id, else in its file's name.

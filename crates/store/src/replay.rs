@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     line::{Head, Kind},
     lines::Lines,
-    record::{Meta, Settings},
+    record::{Meta, Settings, WITHDRAWN},
     summary,
     thread::{Problem, StoredTurn, Warnings},
 };
@@ -120,7 +120,7 @@ impl<'a> Replay<'a> {
             Kind::Rollback => self.roll_back(decode::<Rollback>(head)?.turns),
             Kind::Name => self.name = Some(decode::<Name>(head)?.name),
             Kind::Git => self.git = decode::<Git>(head)?.git,
-            Kind::Extra => {}
+            Kind::Extra => self.extra(head),
             Kind::Unknown => self.warnings.add(number, Problem::UnknownKind),
         }
         Some(())
@@ -166,6 +166,18 @@ impl<'a> Replay<'a> {
             }
         }
         Some(())
+    }
+
+    /// Those that later versions add mean nothing here.
+    fn extra(&mut self, head: Head<'a>) {
+        let Some(Extra { kind, data: Withdrawn { turn_id, item_id } }) = decode(head) else { return };
+        let at = self.places.find(&turn_id).filter(|_| kind == WITHDRAWN);
+        let Some(at) = at else { return };
+        let (Some(turn), Some(ids)) = (self.turns.get_mut(at), self.item_ids.get_mut(at)) else { return };
+        if let Some(place) = ids.iter().rposition(|id| id.as_deref() == Some(item_id.as_str())) {
+            ids.remove(place);
+            turn.items.remove(place);
+        }
     }
 
     fn step(
@@ -286,6 +298,19 @@ struct Usage {
 #[derive(Deserialize)]
 pub struct Rollback {
     pub turns: u32,
+}
+
+#[derive(Deserialize)]
+struct Extra {
+    kind: String,
+    data: Withdrawn,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Withdrawn {
+    turn_id: String,
+    item_id: String,
 }
 
 #[derive(Deserialize)]

@@ -118,6 +118,12 @@ impl ThreadActor {
         let items =
             left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
         let mut records: Vec<_> = items.collect();
+        // Only hooks end a turn well without its having begun.
+        if *status == TurnStatus::Completed
+            && let Some(first) = active.first.take()
+        {
+            records.extend(first.withdrawal(turn_id));
+        }
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
             // The model is told, or it would take the cut-off turn for a finished one.
             let told = codicil_context::turn_aborted_message();

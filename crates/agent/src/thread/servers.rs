@@ -3,11 +3,12 @@
 use codicil_config::Query;
 
 use super::actor::ThreadActor;
+use crate::kin::Kin;
 
 impl ThreadActor {
     /// Starts again what has ended, and takes up a configuration that was reloaded. Waits for no server.
     pub(super) async fn refresh_servers(&mut self) {
-        if self.kit.servers.is_stale() {
+        if self.kit.servers.is_stale() && Kin::of(&self.state.source).is_none() {
             self.reload_servers().await;
         }
         self.kit.servers.retry();

@@ -134,6 +134,11 @@ pub(super) struct FirstInput {
 }
 
 impl FirstInput {
+    /// Takes back what was asked, of which nobody has been told.
+    pub fn withdrawal(&self, turn: &TurnId) -> Option<Record> {
+        self.item.id().map(|item| Record::withdrawn(turn, item))
+    }
+
     /// What the person wrote.
     fn text(&self) -> String {
         let ThreadItem::UserMessage { content, .. } = &self.item else { return String::new() };
@@ -219,16 +224,13 @@ impl ThreadActor {
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(surroundings.iter().map(|item| context_record(&id, item)));
-        // Hooks may keep back what is asked.
-        let mut unstored = Vec::new();
-        let said = Record::Item { turn_id: id.clone(), item: stored_form(&item) };
-        match self.state.config.features.enabled(Feature::Hooks) {
-            true => unstored.push(said),
-            false => records.push(said),
-        }
+        // Hooks may keep back what is asked. It is taken back then; the model's history never has it.
+        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
+        let has_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is summed up first, and without what is asked now.
         let asked = content.iter().map(|item| context_record(&id, item));
-        match self.is_too_long() || !unstored.is_empty() {
+        let mut unstored = Vec::new();
+        match self.is_too_long() || has_hooks {
             true => unstored.extend(asked),
             false => records.extend(asked),
         }

@@ -133,7 +133,7 @@ impl Threads {
     /// Runs the thread of an agent, unless its parent has been unloaded meanwhile: nobody would end it.
     async fn join_family(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
         let id = state.id.clone();
-        let servers = self.join_servers(&state.config).await?;
+        let servers = self.join_servers(&state).await?;
         let handle = {
             let mut loaded = self.lock();
             if !loaded.contains_key(parent) {

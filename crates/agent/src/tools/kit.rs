@@ -1,7 +1,7 @@
 //! What the tools of a thread keep between turns.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,7 +13,7 @@ use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{agents::Family, offer::Offer};
+use super::{agents::Family, network::Questions, offer::Offer};
 use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
@@ -31,6 +31,8 @@ pub(crate) struct Toolkit {
     pub dynamic: Vec<DynamicToolSpec>,
     pub reports: Reports,
     pub family: Family,
+    /// What is being asked about hosts.
+    pub network_questions: Questions,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
@@ -38,6 +40,8 @@ pub(crate) struct Toolkit {
     /// How the thread came to be here, until hooks have been told.
     begun_by: Mutex<Option<&'static str>>,
     terminals: Mutex<HashMap<SessionId, Terminal>>,
+    /// Names of tools that the model has found, which are offered like others from then on.
+    found: Mutex<Arc<BTreeSet<String>>>,
     /// The tools that were offered last, so that a list is made once and not for each turn.
     offered: Mutex<Option<(Offer, Tools)>>,
 }
@@ -87,10 +91,12 @@ impl Toolkit {
             dynamic: state.dynamic_tools.clone(),
             reports: Reports(sender),
             family: Family::of(threads, state),
+            network_questions: Questions::default(),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),
             terminals: Mutex::default(),
+            found: Mutex::default(),
             offered: Mutex::default(),
         };
         (Arc::new(kit), reports)
@@ -111,6 +117,18 @@ impl Toolkit {
     /// `startup` or `resume`, the first time that somebody asks.
     pub fn take_begun_by(&self) -> Option<&'static str> {
         self.begun_by.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The tools that the model has found so far.
+    pub fn found(&self) -> Arc<BTreeSet<String>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of tools that the model has found.
+    pub fn find(&self, names: impl IntoIterator<Item = String>) -> Arc<BTreeSet<String>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut found).extend(names);
+        found.clone()
     }
 
     /// The tools of an offer.

@@ -6,6 +6,7 @@
 //! | a call and its answer | `call.rs` |
 //! | questions to people | `ask.rs` |
 //! | commands: decided, confined, run, followed | `command/` |
+//! | hosts that commands reach | `network/` |
 //! | patches and the diff of a turn | `patch.rs`, `diff.rs` |
 //! | other agents: started, addressed, waited for, ended | `agents/` |
 //! | everything else | a file each |
@@ -21,17 +22,19 @@ mod hooks;
 mod image;
 mod kit;
 mod mcp;
+mod network;
 mod offer;
 mod patch;
 mod permissions;
 mod plan;
+mod search;
 mod specs;
 mod user_input;
 
 use std::{
     path::PathBuf,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -78,6 +81,10 @@ pub(crate) struct TurnTools {
     offered: OnceLock<Offered>,
     pub steps: Steps,
     pub cancel: CancellationToken,
+    /// Cancelled when the turn has come to its end, by itself or not.
+    pub over: CancellationToken,
+    /// This, for what outlives a call and must not keep the turn from ending.
+    pub me: Weak<Self>,
     /// Who asked for the turn, and so for those of its agents.
     pub origin: Origin,
     diff: Diff,
@@ -109,6 +116,8 @@ pub(crate) struct Terms {
 struct Offered {
     tools: Tools,
     mcp: Option<Arc<ToolSet>>,
+    /// What the list was made from, to make another when more has been found.
+    offer: Option<Offer>,
 }
 
 impl TurnTools {
@@ -118,10 +127,10 @@ impl TurnTools {
         terms: Terms,
         steps: Steps,
         cancel: CancellationToken,
-    ) -> Self {
+    ) -> Arc<Self> {
         let Terms { settings, config, provider, offer, transcript, origin } = terms;
         let diff = Diff::new(settings.cwd.clone());
-        Self {
+        Arc::new_cyclic(|me| Self {
             kit,
             turn,
             settings,
@@ -131,6 +140,8 @@ impl TurnTools {
             offered: OnceLock::new(),
             steps,
             cancel,
+            over: CancellationToken::new(),
+            me: me.clone(),
             origin,
             diff,
             alone: RwLock::default(),
@@ -138,7 +149,7 @@ impl TurnTools {
             hooks: OnceCell::new(),
             elicitor: OnceLock::new(),
             stopped: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Waits for MCP servers that are still starting, and settles what the model is offered.
@@ -152,10 +163,11 @@ impl TurnTools {
             Some(mcp) => offer.with_mcp(mcp.clone()),
             None => offer,
         };
+        let offer = Offer { found: self.kit.found(), ..offer };
         // Tools that are not on the list are not called either.
         let mcp = mcp.filter(|_| offer.mcp.is_some());
-        let tools = self.kit.tools(offer);
-        self.offered.get_or_init(|| Offered { tools, mcp }).tools.clone()
+        let tools = self.kit.tools(offer.clone());
+        self.offered.get_or_init(|| Offered { tools, mcp, offer: Some(offer) }).tools.clone()
     }
 
     fn offered(&self) -> &Offered {
@@ -221,6 +233,7 @@ impl TurnTools {
             "request_permissions" => self.request_permissions(call).await,
             "list_mcp_resources" | "list_mcp_resource_templates" => self.list_mcp_resources(call).await,
             "read_mcp_resource" => self.read_mcp_resource(call).await,
+            "tool_search" => self.tool_search(call).await,
             _ if agents::has_tool(name) => self.agent_tool(call).await,
             _ => Ok(say(format!("unsupported call: {name}"))),
         }

@@ -1,6 +1,6 @@
 //! Which tools a turn offers to the model, in the order in which the reference server does.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
@@ -9,8 +9,12 @@ use codicil_protocol::{DynamicToolSpec, WebSearchMode};
 
 use super::{
     agents::{self, AgentOffer},
-    specs,
+    search, specs,
 };
+
+/// More tools of MCP servers than this are found by searching. A list of everything would cost more than it
+/// says.
+const MOST_MCP_TOOLS: usize = 100;
 
 /// Everything the choice depends on. Two equal offers are the same list.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +32,10 @@ pub(crate) struct Offer {
     pub agents: Option<AgentOffer>,
     /// The tools of MCP servers; `None` without servers.
     pub mcp: Option<McpTools>,
+    /// Whether tools can be left for the model to find.
+    pub search: bool,
+    /// What it has found.
+    pub found: Arc<BTreeSet<String>>,
 }
 
 /// Sets of tools are the same when they are one: nothing changes in one.
@@ -49,6 +57,13 @@ pub(crate) enum Role {
     Agent { depth: u32 },
     /// A reviewer of changes, who asks nobody and searches nothing.
     Reviewer,
+}
+
+/// Which tools of others are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Now,
+    OnceFound,
 }
 
 /// How commands are run.
@@ -83,6 +98,8 @@ impl Offer {
             image_generation: has(Feature::ImageGeneration),
             view_image: config.settings.view_image(),
             mcp: None,
+            search: has(Feature::ToolSearch),
+            found: Arc::default(),
             agents: match role {
                 Role::Main => AgentOffer::new(config, 0),
                 Role::Agent { depth } => AgentOffer::new(config, depth),
@@ -101,14 +118,38 @@ impl Offer {
     pub fn tools(&self, dynamic: &[DynamicToolSpec]) -> Tools {
         let mut tools = self.built_in();
         if self.role == Role::Main {
+            if self.search && self.of_others(dynamic, Shown::OnceFound).next().is_some() {
+                tools.push(search::spec());
+            }
             // A client that brings a tool of the same name means its own.
             tools.retain(|spec| !dynamic.iter().any(|tool| tool.name == spec.name()));
-            let servers = self.mcp.iter().flat_map(|mcp| mcp.0.iter());
-            tools.extend(servers.map(|tool| specs::mcp(tool)));
-            let shown = dynamic.iter().filter(|tool| tool.defer_loading != Some(true));
-            tools.extend(shown.map(specs::dynamic));
+            tools.extend(self.of_others(dynamic, Shown::Now));
         }
         Tools::new(tools)
+    }
+
+    /// The tools that the model has to find first.
+    pub fn hidden(&self, dynamic: &[DynamicToolSpec]) -> Vec<ToolSpec> {
+        self.of_others(dynamic, Shown::OnceFound).collect()
+    }
+
+    /// The tools of MCP servers and of the client, those that are shown or those that are not.
+    fn of_others<'a>(
+        &'a self,
+        dynamic: &'a [DynamicToolSpec],
+        shown: Shown,
+    ) -> impl Iterator<Item = ToolSpec> + 'a {
+        let servers = self.mcp.as_ref().map(|mcp| &mcp.0);
+        let many = self.search && servers.is_some_and(|tools| tools.iter().count() > MOST_MCP_TOOLS);
+        let is_asked_for = move |name: &str, is_deferred: bool| {
+            let is_hidden = is_deferred && !self.found.contains(name);
+            is_hidden == (shown == Shown::OnceFound)
+        };
+        let servers = servers.into_iter().flat_map(|tools| tools.iter());
+        let servers = servers.filter(move |tool| is_asked_for(&tool.qualified_name, many));
+        let is_deferred = |tool: &DynamicToolSpec| tool.defer_loading == Some(true);
+        let dynamic = dynamic.iter().filter(move |tool| is_asked_for(&tool.name, is_deferred(tool)));
+        servers.map(|tool| specs::mcp(tool)).chain(dynamic.map(specs::dynamic))
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {

@@ -29,7 +29,7 @@ pub struct TurnTask {
     pub steps: Steps,
     pub cancel: CancellationToken,
     pub show: Show,
-    pub tools: TurnTools,
+    pub tools: Arc<TurnTools>,
     /// What the person said, if this turn is about it.
     pub prompt: Option<String>,
 }
@@ -47,6 +47,7 @@ pub struct Show {
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
     pub async fn run(self) -> Outcome {
+        let _over = self.tools.over.clone().drop_guard();
         let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
             return Outcome::Interrupted;
         };

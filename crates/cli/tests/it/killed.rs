@@ -63,3 +63,24 @@ async fn what_was_said_survives_a_kill_at_any_instant() {
     assert!(told.items.len() > 40, "the rounds saw something happen");
     app.ignore_rest();
 }
+
+#[tokio::test]
+async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
+    let config = "[features]\ncodex_hooks = true\n";
+    let app = App::builder().config(config).script(Script::new()).over(Transport::Stdio);
+    let mut app = app.start().await;
+    let hook = serde_json::json!({ "type": "command", "command": "sleep 1000" });
+    let hooks = serde_json::json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [hook] }] } });
+    std::fs::write(app.home().join("hooks.json"), hooks.to_string()).unwrap();
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "do not lose this").await;
+    app.until::<codicil_protocol::HookStarted>().await;
+    app.process().kill();
+    app.revive().await;
+
+    let stored = app.read(&thread).await;
+    assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
+    let ThreadItem::UserMessage { content, .. } = &stored.turns[0].items[0] else { panic!("{stored:?}") };
+    assert!(format!("{content:?}").contains("do not lose this"));
+    app.ignore_rest();
+}

@@ -77,7 +77,7 @@ async fn nothing_is_left_of_a_server_that_ends_at_any_instant() {
 }
 
 /// Nobody is told of the end of somebody else's process, so this looks again and again.
-async fn until_none_is_left(mark: &str, seen: &str) {
+pub async fn until_none_is_left(mark: &str, seen: &str) {
     for _ in 0..2000 {
         if left(mark).is_empty() {
             return;

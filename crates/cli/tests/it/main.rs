@@ -18,8 +18,11 @@ mod flags;
 mod flood;
 #[cfg(target_os = "linux")]
 mod full_disk;
+mod hosts;
 mod killed;
 mod killed_tools;
+#[cfg(target_os = "linux")]
+mod leftover_servers;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;

@@ -7,13 +7,20 @@ use std::{
 
 use codicil_protocol::PermissionGrantScope;
 
-use crate::decide::{Access, CommandRequest, Question, SandboxPermissions};
+use crate::{
+    decide::{Access, CommandRequest, Destination, Question, SandboxPermissions},
+    network::Host,
+    rules::protocol_name,
+};
 
 /// Commands, files and permissions that need not be asked about again. Lives as long as its thread.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     commands: BTreeSet<Command>,
     files: BTreeSet<PathBuf>,
+    /// Hosts that may be reached, and hosts that may not.
+    allowed_hosts: BTreeSet<Port>,
+    denied_hosts: BTreeSet<Port>,
     /// Permissions for the rest of the thread.
     session: Access,
     /// Permissions for the rest of the turn.
@@ -26,6 +33,14 @@ struct Command {
     argv: Vec<String>,
     cwd: PathBuf,
     sandboxed: bool,
+}
+
+/// Another port of a host is another matter, and so is another protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Port {
+    host: Host,
+    port: u16,
+    protocol: &'static str,
 }
 
 impl Grants {
@@ -62,6 +77,26 @@ impl Grants {
         self.files.extend(places.into_iter().map(Path::to_path_buf));
     }
 
+    /// Takes note that a host may be reached.
+    pub(super) fn allow_host(&mut self, to: &Destination) {
+        self.denied_hosts.remove(&Port::new(to));
+        self.allowed_hosts.insert(Port::new(to));
+    }
+
+    /// Takes note that it may not.
+    pub(super) fn deny_host(&mut self, to: &Destination) {
+        self.allowed_hosts.remove(&Port::new(to));
+        self.denied_hosts.insert(Port::new(to));
+    }
+
+    pub(super) fn allows_host(&self, to: &Destination) -> bool {
+        self.allowed_hosts.contains(&Port::new(to))
+    }
+
+    pub(super) fn denies_host(&self, to: &Destination) -> bool {
+        self.denied_hosts.contains(&Port::new(to))
+    }
+
     /// Whether the command may run like this. Who may do without the sandbox may also run in it.
     pub(super) fn covers(&self, request: &CommandRequest<'_>, sandboxed: bool) -> bool {
         let has = |sandboxed| self.commands.contains(&Command::new(request, sandboxed));
@@ -76,6 +111,12 @@ impl Grants {
 
     pub(super) fn covers_file(&self, place: &Path) -> bool {
         self.files.contains(place)
+    }
+}
+
+impl Port {
+    fn new(to: &Destination) -> Self {
+        Self { host: to.host.clone(), port: to.port, protocol: protocol_name(&to.protocol) }
     }
 }
 

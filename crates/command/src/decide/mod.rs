@@ -5,6 +5,7 @@ mod access;
 mod answer;
 mod command;
 mod grants;
+mod network;
 mod patch;
 mod permissions;
 mod policy;
@@ -15,6 +16,10 @@ pub use {
     answer::{Outcome, settle_command, settle_patch},
     command::{CommandRequest, Decision, Question, SandboxPermissions, decide_command, decide_retry},
     grants::Grants,
+    network::{
+        Destination, NetworkDecision, NetworkOutcome, NetworkPolicies, NetworkQuestion, Reach,
+        decide_network, settle_network,
+    },
     patch::{PatchDecision, decide_patch},
     permissions::{PermissionsDecision, decide_permissions},
     policy::{Policies, Topic, why_not_ask},

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     line::{CommandLine, PlainCommand},
     mentions,
-    rules::{Rule, Rules, Verdict},
+    rules::{NetworkRule, Rule, Rules, Verdict},
     safe::is_known_safe,
 };
 
@@ -29,6 +29,15 @@ pub enum Appended {
 /// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other
 /// processes may do the same at the same time, and readers never see half a file.
 pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<Appended> {
+    append(directory, &Rule::allow(prefix).to_line())
+}
+
+/// Adds a rule about a host in the same way.
+pub fn append_network_rule(directory: &Path, rule: &NetworkRule) -> io::Result<Appended> {
+    append(directory, &rule.to_line())
+}
+
+fn append(directory: &Path, line: &str) -> io::Result<Appended> {
     fs::create_dir_all(directory)?;
     // Held until the end of the function. The directory is locked, since the file itself is replaced.
     let lock = lock(directory)?;
@@ -38,14 +47,13 @@ pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<Appended> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
     };
-    let line = Rule::allow(prefix).to_line();
     if text.lines().any(|existing| existing.trim() == line) {
         return Ok(Appended::AlreadyThere);
     }
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    text.push_str(&line);
+    text.push_str(line);
     text.push('\n');
     replace(&path, &text)?;
     drop(lock);

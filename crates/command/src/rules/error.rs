@@ -52,6 +52,10 @@ pub(super) enum Problem {
     Text(&'static str),
     #[error("unknown decision `{0}`; there are `allow`, `prompt` and `forbidden`")]
     Decision(String),
+    #[error("`{0}` is not the name or the address of one host")]
+    Host(String),
+    #[error("unknown protocol `{0}`; there are `http`, `https`, `socks5_tcp` and `socks5_udp`")]
+    Protocol(String),
     #[error("the rule does not match its own example `{0}`")]
     NoMatch(String),
     #[error("the rule matches `{0}`, which is listed in `not_match`")]

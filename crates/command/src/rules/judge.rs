@@ -1,7 +1,10 @@
 //! What the rules say about a command line.
 
+use codicil_protocol::NetworkApprovalProtocol;
+
 use crate::{
     line::{CommandLine, PlainCommand},
+    network::Host,
     rules::{Rule, RuleDecision, Rules},
     safe::is_known_safe,
 };
@@ -40,6 +43,12 @@ impl Rules {
             }
             _ => Verdict::Unmatched,
         }
+    }
+
+    /// The strictest thing that any rule says about reaching a host.
+    pub(crate) fn judge_host(&self, host: &Host, protocol: &NetworkApprovalProtocol) -> Option<RuleDecision> {
+        let matching = self.networks.iter().filter(|rule| rule.matches(host, protocol));
+        matching.map(|rule| rule.decision).max()
     }
 
     pub(crate) fn allows(&self, words: &[String]) -> bool {

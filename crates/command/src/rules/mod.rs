@@ -16,11 +16,13 @@ use std::{
 };
 
 pub use {
-    amend::{Appended, append_rule, proposed_amendment},
+    amend::{Appended, append_network_rule, append_rule, proposed_amendment},
     error::RulesError,
     judge::Verdict,
     rule::{NetworkRule, Rule, RuleDecision},
 };
+
+pub(crate) use rule::protocol_name;
 
 use error::Problem;
 

@@ -1,9 +1,11 @@
 //! From tokens to rules.
 
+use crate::network::Host;
+
 use super::{
     Rules,
     error::Problem,
-    rule::{NetworkRule, Rule, RuleDecision},
+    rule::{NetworkRule, Rule, RuleDecision, protocol_named},
     tokens::{Token, tokens},
 };
 
@@ -93,7 +95,10 @@ fn prefix_rule(mut call: Call) -> Result<Rule, Problem> {
 
 fn network_rule(mut call: Call) -> Result<NetworkRule, Problem> {
     let host = call.take_text("host")?.ok_or(Problem::Missing("host"))?;
+    let host = Host::parse(host.trim()).ok_or(Problem::Host(host))?;
     let protocol = call.take_text("protocol")?;
+    let named = |name: String| protocol_named(&name).ok_or(Problem::Protocol(name));
+    let protocol = protocol.map(named).transpose()?;
     let decision = call.take_text("decision")?.ok_or(Problem::Missing("decision"))?;
     let decision = if decision == "deny" { RuleDecision::Forbidden } else { decision_named(&decision)? };
     let justification = call.take_text("justification")?;

@@ -1,6 +1,8 @@
 //! One rule.
 
-use crate::{line::is_system_program, rules::tokens::quote};
+use codicil_protocol::NetworkApprovalProtocol as Protocol;
+
+use crate::{decide::Destination, line::is_system_program, network::Host, rules::tokens::quote};
 
 /// What a rule says about the commands it matches; the stricter is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +71,71 @@ impl Rule {
 /// A rule about a host that commands may want to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
-    pub host: String,
+    pub host: Host,
     /// All protocols when there is none.
-    pub protocol: Option<String>,
+    pub protocol: Option<Protocol>,
     pub decision: RuleDecision,
     pub justification: Option<String>,
+}
+
+impl NetworkRule {
+    /// What somebody decided about a host on the way, with the words that the reference keeps it with.
+    pub(crate) fn amendment(to: &Destination, decision: RuleDecision) -> Self {
+        let verb = if decision == RuleDecision::Allow { "Allow" } else { "Deny" };
+        let how = match protocol_name(&to.protocol) {
+            "https" => "https_connect",
+            other => other,
+        };
+        Self {
+            host: to.host.clone(),
+            protocol: Some(to.protocol.clone()),
+            decision,
+            justification: Some(format!("{verb} {how} access to {}", to.host)),
+        }
+    }
+
+    /// Whether the rule is about this. A host that is denied in one way is denied in every way; to allow it, or
+    /// to ask about it, the way must be the same.
+    pub(super) fn matches(&self, host: &Host, protocol: &Protocol) -> bool {
+        let is_way = self.protocol.as_ref().is_none_or(|own| own == protocol);
+        self.host == *host && (is_way || self.decision == RuleDecision::Forbidden)
+    }
+
+    /// The line that a rules file has for it.
+    pub(super) fn to_line(&self) -> String {
+        let decision = match self.decision {
+            RuleDecision::Allow => "allow",
+            RuleDecision::Prompt => "prompt",
+            RuleDecision::Forbidden => "deny",
+        };
+        let protocol = self.protocol.as_ref().map(protocol_name);
+        let named = |name: &str, value: &str| format!("{name}={}", quote(value));
+        let mut arguments = vec![named("host", self.host.as_str())];
+        arguments.extend(protocol.map(|protocol| named("protocol", protocol)));
+        arguments.push(named("decision", decision));
+        arguments.extend(self.justification.as_deref().map(|text| named("justification", text)));
+        format!("network_rule({})", arguments.join(", "))
+    }
+}
+
+/// A protocol as rules files name it.
+pub(crate) fn protocol_name(protocol: &Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http => "http",
+        Protocol::Https => "https",
+        Protocol::Socks5Tcp => "socks5_tcp",
+        Protocol::Socks5Udp => "socks5_udp",
+        Protocol::Unrecognized(_) => "unknown",
+    }
+}
+
+/// The reverse, with the other names that the reference accepts.
+pub(super) fn protocol_named(name: &str) -> Option<Protocol> {
+    match name {
+        "http" => Some(Protocol::Http),
+        "https" | "https_connect" | "http-connect" => Some(Protocol::Https),
+        "socks5_tcp" => Some(Protocol::Socks5Tcp),
+        "socks5_udp" => Some(Protocol::Socks5Udp),
+        _ => None,
+    }
 }

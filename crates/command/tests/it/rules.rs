@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread};
 
-use codicil_command::{Appended, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
+use codicil_command::{Appended, Host, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
 use tempfile::TempDir;
 
 use crate::support::{bash, words};
@@ -39,8 +39,8 @@ fn everything_a_file_may_say() {
     assert_eq!(seen, expected);
     assert_eq!(rules.commands[1].justification.as_deref(), Some("it \"loses\" work"));
     let network = NetworkRule {
-        host: "example.com".to_owned(),
-        protocol: Some("https".to_owned()),
+        host: Host::parse("example.com").unwrap(),
+        protocol: Some(codicil_protocol::NetworkApprovalProtocol::Https),
         decision: RuleDecision::Forbidden,
         justification: None,
     };

@@ -27,6 +27,7 @@ pub(crate) struct Bubblewrap {
 
 /// What is asked of `bwrap` besides mounts.
 pub(crate) struct Options {
+    /// Whether the command stays in the network namespace that `bwrap` is started in.
     pub network: bool,
     pub dies_with_parent: bool,
     /// The number of the open file that holds the seccomp filter.
@@ -111,6 +112,7 @@ mod tests {
             access: Access { reads, roots: vec![root], network },
             metadata: Metadata { paths: vec!["/w/.git".into()], ..Metadata::default() },
             sockets: vec!["/usr".into()],
+            proxied: false,
             gaps: vec![],
         };
         let options = Options { network, dies_with_parent: false, filter: 9 };

@@ -24,6 +24,7 @@ use rustix::{
 use seccompiler::{BpfProgram, sock_filter};
 
 use super::{
+    doorstep::Doorstep,
     landlock,
     plan::{Files, Plan},
     seccomp::{self, Sockets},
@@ -35,6 +36,7 @@ use crate::{Limits, SandboxError, Step, limits};
 /// A process that confines itself.
 pub(crate) struct Child {
     view: Option<View>,
+    doorstep: Option<Doorstep>,
     ruleset: OwnedFd,
     device_rights: u64,
     filter: BpfProgram,
@@ -47,19 +49,22 @@ impl Child {
         plan: &Plan,
         landlock_version: i32,
         privilege: Option<Privilege>,
+        doorstep: Option<Doorstep>,
         common: Common,
     ) -> Result<Self, SandboxError> {
         let files = if privilege.is_some() { Files::Mounted } else { Files::LandlockOnly };
         let network = plan.access.network;
-        let own_network = !network && landlock_version < landlock::SCOPES;
+        let own_network = plan.proxied || (!network && landlock_version < landlock::SCOPES);
         let view = privilege.map(|privilege| View::new(plan, privilege, own_network)).transpose()?;
         let sockets = match files {
+            _ if plan.proxied => Sockets::Proxied,
             _ if network => Sockets::Network,
             Files::LandlockOnly if landlock_version < landlock::UNIX_SOCKETS => Sockets::Pairs,
             Files::LandlockOnly | Files::Mounted => Sockets::Local,
         };
         Ok(Self {
             view,
+            doorstep,
             ruleset: landlock::ruleset(plan, files)?,
             device_rights: landlock::device_rights(landlock_version),
             filter: compile(sockets)?,
@@ -78,6 +83,9 @@ impl Child {
             let (ruleset, rights) = (self.ruleset.as_fd(), self.device_rights);
             view.enter(|new| at(Step::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)))?;
         }
+        if let Some(doorstep) = &self.doorstep {
+            doorstep.open()?;
+        }
         at(Step::Capabilities, drop_capabilities())?;
         at(Step::Capabilities, set_no_new_privs(true))?;
         self.common.apply()?;
@@ -94,6 +102,7 @@ impl Child {
 /// A process that becomes `bwrap`, which does the confining.
 pub(crate) struct Launcher {
     covers: Option<View>,
+    doorstep: Option<Doorstep>,
     filter: OwnedFd,
     common: Common,
 }
@@ -104,10 +113,12 @@ impl Launcher {
     pub(crate) fn new(
         plan: &Plan,
         privilege: Option<Privilege>,
+        doorstep: Option<Doorstep>,
         common: Common,
     ) -> Result<Self, SandboxError> {
-        let covers = privilege.map(|privilege| View::of_covers(plan, privilege)).transpose()?;
+        let covers = privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
         let sockets = match covers {
+            _ if plan.proxied => Sockets::Proxied,
             _ if plan.access.network => Sockets::Network,
             Some(_) => Sockets::Local,
             None => Sockets::Pairs,
@@ -116,7 +127,7 @@ impl Launcher {
         let file = memfd_create(c"seccomp", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes(&compile(sockets)?)).map_err(failed)?;
-        Ok(Self { covers, filter: file.into(), common })
+        Ok(Self { covers, doorstep, filter: file.into(), common })
     }
 
     pub(crate) fn filter_number(&self) -> i32 {
@@ -132,6 +143,9 @@ impl Launcher {
     fn prepare(&mut self) -> io::Result<()> {
         if let Some(covers) = &mut self.covers {
             covers.enter(|_| Ok(()))?;
+            if let Some(doorstep) = &self.doorstep {
+                doorstep.open()?;
+            }
             // An ordinary user's bwrap is alarmed by capabilities, and makes a namespace of its own.
             if covers.lends_capabilities() {
                 at(Step::Capabilities, drop_capabilities())?;

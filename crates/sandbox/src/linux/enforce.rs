@@ -5,10 +5,11 @@ use std::{ffi::OsString, path::PathBuf, process::Command};
 use super::{
     bubblewrap::Options,
     child::{Child, Common, Launcher},
+    doorstep,
     plan::Plan,
     probe::{Machine, Means},
 };
-use crate::{Gap, Kind, Limits, SandboxError, access::Access, wrap::wrap};
+use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access, wrap::wrap};
 
 /// How one policy is enforced on this machine.
 #[derive(Clone, Debug)]
@@ -24,6 +25,21 @@ impl Enforcement {
         Ok(Self { means, plan })
     }
 
+    /// Puts the command into a network of its own, with a way to a proxy and no other.
+    pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
+        let namespaces = match &self.means {
+            Means::Bubblewrap(program) => program.covers.is_some(),
+            Means::Landlock { privilege, .. } => privilege.is_some(),
+        };
+        if !namespaces {
+            let why = "a network behind a proxy needs network namespaces, which the server cannot make";
+            return Err(SandboxError::Unavailable(why.to_owned()));
+        }
+        self.plan.proxied = true;
+        self.plan.access.network = false;
+        Ok(())
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.means.kind()
     }
@@ -37,20 +53,32 @@ impl Enforcement {
         self.plan.metadata.appeared(&self.plan.access.roots)
     }
 
-    pub(crate) fn steps(&self, limits: &Limits, dies_with_parent: bool) -> Result<Steps, SandboxError> {
+    /// What to do to one command, and where its listener will come from if it is behind a proxy.
+    pub(crate) fn steps(
+        &self,
+        limits: &Limits,
+        dies_with_parent: bool,
+    ) -> Result<(Steps, Option<Door>), SandboxError> {
         let common = Common::new(limits, dies_with_parent);
-        let network = self.plan.access.network;
-        match &self.means {
+        let (door, doorstep) = match self.plan.proxied {
+            true => doorstep::pair().map(|(door, step)| (Some(door), Some(step)))?,
+            false => (None, None),
+        };
+        let steps = match &self.means {
             Means::Bubblewrap(program) => {
-                let launcher = Launcher::new(&self.plan, program.covers, common)?;
+                let launcher = Launcher::new(&self.plan, program.covers, doorstep, common)?;
+                // The namespace behind a proxy is made before `bwrap` starts.
+                let network = self.plan.access.network || self.plan.proxied;
                 let options = Options { network, dies_with_parent, filter: launcher.filter_number() };
                 let arguments = program.arguments(&self.plan, &options);
-                Ok(Steps::Launch { program: program.path.clone(), arguments, launcher })
+                Steps::Launch { program: program.path.clone(), arguments, launcher }
             }
             Means::Landlock { version, privilege } => {
-                Ok(Steps::Confine(Box::new(Child::new(&self.plan, *version, *privilege, common)?)))
+                let child = Child::new(&self.plan, *version, *privilege, doorstep, common)?;
+                Steps::Confine(Box::new(child))
             }
-        }
+        };
+        Ok((steps, door))
     }
 }
 

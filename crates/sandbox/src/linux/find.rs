@@ -43,7 +43,7 @@ pub(super) fn find_bubblewrap(privilege: Option<Privilege>) -> Result<Bubblewrap
 fn try_bubblewrap(program: Bubblewrap) -> Result<Bubblewrap, String> {
     let common = Common::new(&Limits::default(), false);
     let launcher =
-        Launcher::new(&smallest_plan(), program.covers, common).map_err(|error| error.to_string())?;
+        Launcher::new(&smallest_plan(), program.covers, None, common).map_err(|error| error.to_string())?;
     let options = Options { network: false, dies_with_parent: false, filter: launcher.filter_number() };
     let mut command = Command::new(&program.path);
     command.args(program.arguments(&smallest_plan(), &options)).arg(&program.path).arg("--version");

@@ -69,7 +69,8 @@ pub(super) fn ruleset(plan: &Plan, files: Files) -> Result<OwnedFd, SandboxError
     let failed =
         |error: landlock::RulesetError| SandboxError::prepare("Landlock rules", io::Error::other(error));
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(failed)?;
-    if !plan.access.network {
+    // Behind a proxy, the network is the command's own, and ports in it are its own business.
+    if !plan.access.network && !plan.proxied {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(failed)?;
     }
     let mut ruleset = ruleset.scope(Scope::from_all(NEWEST)).and_then(Ruleset::create).map_err(failed)?;

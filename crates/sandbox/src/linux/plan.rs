@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub access: Access,
     pub metadata: Metadata,
     pub sockets: Vec<PathBuf>,
+    /// Whether a proxy is all that there is of the network. Then `access` has none.
+    pub proxied: bool,
     pub gaps: Vec<Gap>,
 }
 
@@ -70,7 +72,7 @@ impl Plan {
         gaps.extend((!access.roots.is_empty()).then_some(Gap::NewMetadata));
         gaps.extend((!metadata.links.is_empty()).then_some(Gap::LinkedMetadata));
         gaps.extend(metadata.truncated.then_some(Gap::DeepRepositories));
-        Self { access, metadata, sockets, gaps }
+        Self { access, metadata, sockets, proxied: false, gaps }
     }
 
     /// The mounts in an order in which none hides another: what is above comes first.
@@ -138,6 +140,7 @@ mod tests {
                 ..Metadata::default()
             },
             sockets: vec!["/tmp/tmux/default".into()],
+            proxied: false,
             gaps: vec![],
         }
     }

@@ -157,8 +157,8 @@ fn namespaces(version: i32) -> Result<Privilege, String> {
 
 fn attempt(version: i32, privilege: Privilege) -> Result<(), String> {
     let common = Common::new(&Limits::default(), false);
-    let child =
-        Child::new(&smallest_plan(), version, Some(privilege), common).map_err(|error| error.to_string())?;
+    let child = Child::new(&smallest_plan(), version, Some(privilege), None, common)
+        .map_err(|error| error.to_string())?;
     let mut command = Command::new(NOWHERE);
     child.attach(&mut command);
     match command.spawn() {
@@ -178,6 +178,7 @@ pub(super) fn spawn_reason(error: io::Error) -> String {
 /// Nothing writable, no network, and one mount, to see that mounting works.
 pub(super) fn smallest_plan() -> Plan {
     Plan {
+        proxied: false,
         access: Access { reads: Reads::Everywhere, roots: Vec::new(), network: false },
         metadata: Metadata::default(),
         sockets: vec![PathBuf::from("/dev/null")],

@@ -19,6 +19,8 @@ use seccompiler::{
 pub(super) enum Sockets {
     /// The network, and sockets in the file system.
     Network,
+    /// The same without the kernel's own protocols, for a network of one's own.
+    Proxied,
     /// Sockets in the file system.
     Local,
     /// Pairs of its own: it cannot reach a socket of somebody else.
@@ -175,6 +177,7 @@ fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
 fn other_families(sockets: Sockets) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
     let wanted: &[libc::c_int] = match sockets {
         Sockets::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::Proxied => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
         Sockets::Local | Sockets::Pairs => &[libc::AF_UNIX],
     };
     wanted.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
@@ -207,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_filter_fits_into_the_kernel() {
-        for sockets in [Sockets::Network, Sockets::Local, Sockets::Pairs] {
+        for sockets in [Sockets::Network, Sockets::Proxied, Sockets::Local, Sockets::Pairs] {
             let length = compile(sockets).unwrap().len();
             assert!((100..4096).contains(&length), "{sockets:?}: {length}");
         }

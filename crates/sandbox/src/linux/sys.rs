@@ -117,6 +117,18 @@ pub(super) fn forget_capabilities() -> Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0) }.into())
 }
 
+/// Has the loopback of this network namespace work. `socket` is any of an internet family.
+pub(super) fn raise_loopback(socket: RawFd) -> Result<()> {
+    // SAFETY: a structure of plain numbers, for which zeroes are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, letter) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
+        *place = *letter as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: request outlives the call, which reads it.
+    check(unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS as _, &raw const request) }.into())
+}
+
 /// The working directory, in a buffer without an allocation.
 pub(super) fn current_directory(buffer: &mut [u8]) -> Result<&CStr> {
     // SAFETY: the kernel writes at most as much as the buffer holds.

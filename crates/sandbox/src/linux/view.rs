@@ -75,9 +75,15 @@ impl View {
     }
 
     /// Only the covers over sockets, for a program that does the rest.
-    pub(super) fn of_covers(plan: &Plan, privilege: Privilege) -> Result<Self, SandboxError> {
+    pub(super) fn of_covers(
+        plan: &Plan,
+        privilege: Privilege,
+        own_network: bool,
+    ) -> Result<Self, SandboxError> {
+        let network = if own_network { libc::CLONE_NEWNET } else { 0 };
         let mounts = plan.mounts().into_iter().filter(|(_, mount)| *mount == Mount::Covered);
-        Self::with_mounts(mounts.collect(), privilege)
+        let view = Self::with_mounts(mounts.collect(), privilege)?;
+        Ok(Self { flags: view.flags | network, ..view })
     }
 
     fn with_mounts(mounts: Vec<(&Path, Mount)>, privilege: Privilege) -> Result<Self, SandboxError> {

@@ -8,5 +8,6 @@ mod limits;
 mod litter;
 mod place;
 mod policies;
+mod proxy;
 mod tools;
 mod with;

@@ -132,7 +132,7 @@ pub struct Neighbours {
     variables: Vec<(&'static str, String)>,
     _scratch: TempDir,
     _pipe: fs::File,
-    _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram, UnixListener),
+    listeners: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram, UnixListener),
     _segment: Segment,
     _terminal: fs::File,
     _shared: NamedTempFile,
@@ -190,11 +190,18 @@ impl Neighbours {
             variables,
             _scratch: scratch,
             _pipe: reader,
-            _listeners: listeners,
+            listeners,
             _segment: segment,
             _terminal: terminal,
             _shared: shared,
         }
+    }
+
+    /// What has been sent to the port of a neighbour; does not wait.
+    pub fn datagram(&self) -> std::io::Result<usize> {
+        let (_, udp, ..) = &self.listeners;
+        udp.set_nonblocking(true)?;
+        udp.recv(&mut [0; 8])
     }
 
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {

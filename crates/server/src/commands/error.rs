@@ -1,7 +1,10 @@
 //! What can go wrong with `command/exec` and its kin. Clients of the reference know these texts.
 
+use std::io;
+
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_exec::{ResizeError, SpawnError};
+use codicil_proxy::NoPattern;
 use codicil_sandbox::SandboxError;
 
 /// Why a command was not run, or not reached. A command that fails is none of these.
@@ -48,6 +51,10 @@ pub enum CommandError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Network(#[from] NoPattern),
+    #[error("the proxy of the command could not be opened: {0}")]
+    Proxy(io::Error),
     #[error(transparent)]
     Spawn(SpawnError),
     #[error("the server is ending")]

@@ -2,13 +2,13 @@
 
 use std::panic::resume_unwind;
 
-use codicil_exec::{Exit, Process, ProcessHandle, Spec};
+use codicil_exec::{Exit, Process, ProcessHandle};
 use codicil_protocol::CommandExecResponse;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::Instrument;
 
-use super::{CommandError, Place, Sink, input::Feed};
+use super::{CommandError, Place, Ready, Sink, input::Feed, network::Behind};
 
 /// How a command ends that was killed before it had begun.
 const KILLED: Exit = Exit::Signal(9);
@@ -23,9 +23,9 @@ pub struct Ends {
 impl Place {
     /// Runs the command. The answer is ready when the command has ended and the client has been told all of
     /// its output. Dropped before that, the command is killed.
-    pub async fn run(self, spec: Spec, sink: Sink) -> Result<CommandExecResponse, CommandError> {
+    pub async fn run(self, ready: Ready, sink: Sink) -> Result<CommandExecResponse, CommandError> {
         let Self { ends, _stay } = self;
-        let task = AbortOnDropHandle::new(tokio::spawn(run(spec, sink, ends).in_current_span()));
+        let task = AbortOnDropHandle::new(tokio::spawn(run(ready, sink, ends).in_current_span()));
         match task.await.map_err(|error| error.try_into_panic()) {
             Ok(result) => result,
             Err(Ok(panic)) => resume_unwind(panic),
@@ -34,12 +34,14 @@ impl Place {
     }
 }
 
-async fn run(spec: Spec, mut sink: Sink, ends: Ends) -> Result<CommandExecResponse, CommandError> {
+async fn run(ready: Ready, mut sink: Sink, ends: Ends) -> Result<CommandExecResponse, CommandError> {
     let Ends { started, feed, terminate } = ends;
     if terminate.is_cancelled() {
         return Ok(sink.finish(KILLED));
     }
-    let mut process = Process::spawn(spec).await?;
+    let mut process = Process::spawn(ready.spec).await?;
+    // Ends with the command, whichever way this ends.
+    let _proxy = ready.behind.map(Behind::open).transpose()?;
     let handle = process.handle();
     started.send_replace(Some(handle.clone()));
     let stdin = process.stdin.take();

@@ -21,8 +21,8 @@ pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecRespon
     let place = cx.client.commands.enter(&request)?;
     let sink = Sink::new(&request, &cx.client);
     let (config, cwd) = (cx.config().clone(), cx.cwd().to_owned());
-    let spec = blocking(move || Ok(commands::spec(request, &config, &cwd)?)).await?;
-    Ok(place.run(spec, sink).await?)
+    let ready = blocking(move || Ok(commands::ready(request, &config, &cwd)?)).await?;
+    Ok(place.run(ready, sink).await?)
 }
 
 pub async fn write(cx: Cx, params: CommandExecWriteParams) -> Result<CommandExecWriteResponse, RpcError> {

@@ -48,6 +48,14 @@ async fn a_blocked_prompt_reaches_neither_the_model_nor_the_history() {
     assert_eq!((run.status, run.entries[0].text.as_str()), (HookRunStatus::Blocked, "not allowed"));
     assert!(app.rest().await.ends_with("← turn/completed completed"));
     assert_eq!(app.read(&thread).await.turns[0].items, []);
+    app.restart().await;
+    assert_eq!(app.read(&thread).await.turns[0].items, []);
+    app.model().push(Script::new().say("Ok"));
+    fs::write(app.home().join("hook.sh"), "").unwrap();
+    app.resume(&thread).await;
+    app.run_turn(&thread, "something else").await;
+    app.rest().await;
+    assert!(!app.model().requests()[0].body().to_string().contains("\"go\""));
 }
 
 #[tokio::test]

@@ -235,3 +235,27 @@ async fn idle_threads_hold_no_open_file() {
     }
     assert!(open_files() < before + 50, "{} files are open", open_files());
 }
+
+#[tokio::test]
+async fn an_item_that_was_taken_back_was_never_said() {
+    let mut home = Home::new();
+    let mut log = home.store.create(meta(&new_thread_id())).await.unwrap();
+    let turn_id = TurnId::from("t1");
+    let [first, second] = ["call-1", "call-2"].map(|id| command(id, ""));
+    let item = |item: &ThreadItem| Record::Item { turn_id: turn_id.clone(), item: item.clone() };
+    log.append(&[
+        Record::Turn { turn_id: turn_id.clone() },
+        item(&first),
+        item(&second),
+        Record::withdrawn(&turn_id, first.id().unwrap()),
+        Record::withdrawn(&turn_id, first.id().unwrap()),
+        Record::withdrawn(&TurnId::from("t2"), second.id().unwrap()),
+        ended("t1", TurnStatus::Completed),
+    ])
+    .await
+    .unwrap();
+    home.restart().await;
+    let loaded = home.store.load(log.id()).await.unwrap();
+    assert_eq!(loaded.thread.turns()[0].items, [second]);
+    assert_eq!(loaded.thread.warnings.total, 0, "{:?}", loaded.thread.warnings);
+}

@@ -20,6 +20,7 @@ use crate::{
     tools::{
         call::Cancelled,
         kit::{Reports, Terminal, Toolkit},
+        network::Network,
     },
 };
 
@@ -38,6 +39,9 @@ pub(super) struct Running {
     reports: Reports,
     began: Instant,
     leash: Leash,
+    network: Option<Network>,
+    /// Whether a host that the command wanted to reach was refused.
+    was_refused: bool,
 }
 
 /// Ends the command of a call that is dropped half way.
@@ -77,6 +81,7 @@ impl Running {
         item: &CommandItem,
         session: SessionId,
         events: mpsc::Receiver<SessionEvent>,
+        network: Option<Network>,
     ) -> Self {
         Self {
             session,
@@ -86,6 +91,8 @@ impl Running {
             reports: tools.kit.reports.clone(),
             began: Instant::now(),
             leash: Leash { kit: tools.kit.clone(), session, is_held: true },
+            network,
+            was_refused: false,
         }
     }
 
@@ -109,9 +116,43 @@ impl Running {
         Over { exit: Exit::Unknown, ending: Ending::Asked, ran: self.began.elapsed() }
     }
 
-    /// Whether the command seems to have failed because of its sandbox.
+    /// Ends when the time is up; never without one. The time that a person takes to answer does not count.
+    fn clock(&self, time: Option<Duration>) -> impl Future<Output = ()> + use<> {
+        let mut waiting = self.network.as_ref().map(|network| network.gate.waiting());
+        let began = self.began;
+        async move {
+            let Some(time) = time else { return std::future::pending().await };
+            let mut until = began + time;
+            let Some(waiting) = &mut waiting else { return sleep_until(until.into()).await };
+            loop {
+                let asked = tokio::select! {
+                    () = sleep_until(until.into()) => return,
+                    asked = waiting.wait_for(|count| *count > 0) => asked.is_ok(),
+                };
+                let since = Instant::now();
+                // The gate is gone when the command is, which is somebody else's to notice.
+                if !asked || waiting.wait_for(|count| *count == 0).await.is_err() {
+                    return std::future::pending().await;
+                }
+                until += since.elapsed();
+            }
+        }
+    }
+
+    /// Adds, for the model, which hosts were refused and why: the command itself often does not tell.
+    fn with_refusals(&mut self, mut report: Report) -> Report {
+        let refusals = self.network.as_ref().map(|network| network.gate.take_refusals());
+        for refusal in refusals.into_iter().flatten() {
+            self.was_refused = true;
+            report.output.push(format!("\n[{refusal}]").as_bytes());
+        }
+        report
+    }
+
+    /// Whether the command seems to have failed because of its sandbox. A host that was refused is no such case:
+    /// to leave the sandbox would get around who refused it.
     pub fn looks_denied(&self, code: i32) -> bool {
-        codicil_sandbox::looks_denied(code, &self.screen.output().unwrap_or_default())
+        !self.was_refused && codicil_sandbox::looks_denied(code, &self.screen.output().unwrap_or_default())
     }
 
     /// The end of a command that ended by itself, or by its time limit.
@@ -141,14 +182,10 @@ impl TurnTools {
         item: &CommandItem,
         running: &mut Running,
     ) -> Result<Followed, Cancelled> {
-        let began = running.began;
-        let impatience = async {
-            match wanted.patience {
-                Some(time) => sleep_until((began + time).into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::pin!(impatience);
+        let impatience = running.clock(wanted.patience);
+        // Without a proxy the session ends by itself in time.
+        let time_up = running.clock(wanted.timeout.filter(|_| running.network.is_some()));
+        tokio::pin!(impatience, time_up);
         let (terminals, owner, session) = (&self.kit.world.terminals, &self.kit.owner, running.session);
         let over = tokio::select! {
             biased;
@@ -161,9 +198,15 @@ impl TurnTools {
                     && report.exit.is_none()
                 {
                     let waited = running.began.elapsed();
+                    let report = running.with_refusals(report);
                     return Ok(Followed::Yielded(Report { waited, ..report }));
                 }
                 Some(running.watch().await)
+            }
+            () = &mut time_up => {
+                terminals.end(owner, session).await;
+                let over = running.watch().await;
+                Some(Over { exit: Exit::TimedOut, ending: Ending::ByItself, ..over })
             }
         };
         let Some(over) = over else {
@@ -180,6 +223,7 @@ impl TurnTools {
         };
         let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
         let report = Report { id: session, output, exit: Some(over.exit), waited: over.ran };
+        let report = running.with_refusals(report);
         Ok(Followed::Ended(Ended { code, ran: over.ran, timed_out: over.exit == Exit::TimedOut, report }))
     }
 

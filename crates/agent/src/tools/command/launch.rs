@@ -2,12 +2,16 @@
 
 use codicil_command::{Access, SandboxPermissions};
 use codicil_config::InheritEnvironment;
-use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Size, Spec, add_tool_defaults};
+use codicil_exec::{
+    Environment, EnvironmentPolicy, Inherit, Input, Reach, SessionId, Size, Spec, add_tool_defaults,
+};
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
-use codicil_sandbox::{Confinement, Grants, Limits, Prepared, Probe, SandboxError};
+use codicil_proxy::Terms;
+use codicil_sandbox::{Confinement, Door, Grants, Limits, PROXY, Prepared, Probe, SandboxError};
 use tokio::sync::mpsc;
 
 use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
+use crate::tools::network::{CommandGate, Network};
 
 /// Events of a command that may wait for whoever follows it; a command that is further ahead waits.
 const EVENTS: usize = 16;
@@ -24,21 +28,26 @@ impl TurnTools {
     ) -> Result<Running, String> {
         let (sender, events) = mpsc::channel(EVENTS);
         let opened = match self.spec(wanted, sandboxed).await {
-            Ok(spec) => {
+            Ok((spec, behind)) => {
                 let opened = self.kit.world.terminals.open(&self.kit.owner, spec, Some(sender)).await;
-                opened.map_err(|error| error.to_string())
+                opened.map(|session| (session, behind)).map_err(|error| error.to_string())
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error),
+        };
+        let opened = match opened {
+            Ok((session, None)) => Ok((session, None)),
+            Ok((session, Some((door, terms)))) => self.open_network(wanted, item, session, door, terms).await,
+            Err(why) => Err(why),
         };
         // A tool that waits for the end offers nothing to type into.
-        if let (Ok(session), CommandExecutionSource::UnifiedExecStartup) = (&opened, &wanted.source) {
+        if let (Ok((session, _)), CommandExecutionSource::UnifiedExecStartup) = (&opened, &wanted.source) {
             item.process_id = Some(session.to_string());
         }
         if !is_started {
             self.say_started(item).await;
         }
         match opened {
-            Ok(session) => Ok(Running::new(self, item, session, events)),
+            Ok((session, network)) => Ok(Running::new(self, item, session, events, network)),
             Err(why) => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
                 self.say_ended(item, CommandEnd { output: Some(why.clone()), ..end }).await;
@@ -47,29 +56,79 @@ impl TurnTools {
         }
     }
 
-    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<Spec, SandboxError> {
+    /// Puts the proxy behind the door of a command that runs. Without it the command would wait for nobody, so it
+    /// is ended.
+    async fn open_network(
+        &self,
+        wanted: &Wanted,
+        item: &CommandItem,
+        session: SessionId,
+        door: Door,
+        terms: Terms,
+    ) -> Result<(SessionId, Option<Network>), String> {
+        let is_open = self.access(wanted).network;
+        let gate = CommandGate::new(self, item.id.clone(), terms.domains, is_open);
+        match Network::open(door, gate, terms.methods) {
+            Ok(network) => Ok((session, Some(network))),
+            Err(error) => {
+                self.kit.world.terminals.end(&self.kit.owner, session).await;
+                Err(format!("the proxy of the command could not be opened: {error}"))
+            }
+        }
+    }
+
+    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<(Door, Terms)>), String> {
         let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
         spec.tty = wanted.tty.then(Size::default);
         spec.timeout = wanted.timeout;
         spec.stdin = Input::Null;
         spec.reach = Reach::Session;
+        let mut behind = None;
         if sandboxed {
-            let prepared = self.confine(wanted).await?;
+            let proxy = self.config.network_proxy();
+            let terms = proxy.as_ref().map(Terms::new).transpose().map_err(|error| error.to_string())?;
+            let prepared = self.confine(wanted, terms.is_some()).await;
+            let mut prepared = prepared.map_err(|error| error.to_string())?;
+            if let (Some(door), Some(terms)) = (prepared.take_door(), terms) {
+                let variables = terms.environment(PROXY).into_iter();
+                spec.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
+                // Time in which a person is asked does not count, so whoever follows the command counts it.
+                spec.timeout = None;
+                behind = Some((door, terms));
+            }
+            spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
+        } else if let Some(prepared) = self.limit().map_err(|error| error.to_string())? {
             spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
         }
-        Ok(spec)
+        Ok((spec, behind))
     }
 
-    /// Looks at the disk to find out what must stay as it is.
-    async fn confine(&self, wanted: &Wanted) -> Result<Prepared, SandboxError> {
+    /// What the command has beyond its policy.
+    fn access(&self, wanted: &Wanted) -> Access {
         let mut access = self.kit.grants().access();
         if let SandboxPermissions::WithAdditional(more) = &wanted.permissions {
             access.extend(more);
         }
+        access
+    }
+
+    /// The ceilings of the configuration hold without a sandbox, too.
+    fn limit(&self) -> Result<Option<Prepared>, SandboxError> {
+        let limits = Limits::from(&self.config.settings.sandbox_limits);
+        if limits == Limits::default() {
+            return Ok(None);
+        }
+        Confinement::none().with_limits(limits).prepare().map(Some)
+    }
+
+    /// Looks at the disk to find out what must stay as it is.
+    async fn confine(&self, wanted: &Wanted, proxied: bool) -> Result<Prepared, SandboxError> {
+        let access = self.access(wanted);
         let (policy, cwd) = (self.settings.sandbox.clone(), wanted.cwd.clone());
         let limits = Limits::from(&self.config.settings.sandbox_limits);
         let prepare = move || {
             let confinement = Confinement::new(&policy, &cwd, &sandbox_grants(access), Probe::cached())?;
+            let confinement = if proxied { confinement.behind_proxy()? } else { confinement };
             confinement.with_limits(limits).prepare()
         };
         match tokio::task::spawn_blocking(prepare).await {

@@ -3,8 +3,10 @@
 mod approvals;
 mod commands;
 mod guardian;
+mod networks;
 mod others;
 mod patches;
+mod settings;
 mod terminals;
 
 use codicil_protocol::{CommandExecutionStatus, ItemCompleted, Thread, ThreadItem, ThreadStartParams};

@@ -163,3 +163,57 @@ async fn a_plan_is_told_and_an_unreadable_one_is_not() {
     assert!(told(&app, "b").starts_with("failed to parse function arguments: "));
     assert_eq!(app.read(&thread).await.turns[0].status, TurnStatus::Completed);
 }
+
+#[tokio::test]
+async fn tools_that_are_left_out_are_found_by_words_and_offered_from_then_on() {
+    let script = Script::new()
+        .call("tool_search", json!({ "query": "weather forecast" }))
+        .call_id("s")
+        .then()
+        .call("weather", json!({ "city": "Oslo" }))
+        .call_id("w")
+        .then()
+        .call("tool_search", json!({ "query": "nothing like it" }))
+        .call_id("n")
+        .then()
+        .say("Rain");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let tool = |name: &str, about: &str| {
+        let schema = json!({ "type": "object", "properties": {} });
+        json!({ "name": name, "description": about, "inputSchema": schema, "deferLoading": true })
+    };
+    let tools = [tool("weather", "Says how the weather will be"), tool("stocks", "Prices of shares")];
+    let thread = thread(&mut app, json!({ "dynamicTools": tools })).await;
+    app.start_turn(&thread, "look").await;
+    let asked = app.expect_request::<DynamicToolCall>().await;
+    assert_eq!(asked.params.tool, "weather");
+    let text = DynamicToolCallOutputContentItem::InputText { text: "rain".to_owned() };
+    app.reply(&asked, DynamicToolCallResponse { content_items: vec![text], success: true }).await;
+    app.rest().await;
+
+    let found = json!({ "tools": [{ "name": "weather", "description": "Says how the weather will be" }] });
+    assert_eq!(told(&app, "s"), found.to_string());
+    assert_eq!(told(&app, "n"), "no tool was found; try other words");
+    let requests = app.model().requests();
+    let offers = |number: usize, name: &str| requests[number].tools().contains(&name);
+    assert!(offers(0, "tool_search") && !offers(0, "weather") && !offers(0, "stocks"));
+    assert!(offers(1, "tool_search") && offers(1, "weather") && !offers(1, "stocks"));
+    // It stays found in the turns to come.
+    app.model().push(Script::new().say("Again"));
+    app.run_turn(&thread, "more").await;
+    let requests = app.model().requests();
+    assert!(requests.last().unwrap().tools().contains(&"weather"));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn without_the_feature_there_is_nothing_to_search_with() {
+    let script = Script::new().say("Ok");
+    let config = "features.tool_search = false";
+    let mut app = App::builder().experimental().config(config).script(script).start().await;
+    let tool = json!({ "name": "a", "description": "d", "inputSchema": {}, "deferLoading": true });
+    let thread = thread(&mut app, json!({ "dynamicTools": [tool] })).await;
+    app.run_turn(&thread, "hi").await;
+    assert!(!app.model().requests()[0].tools().contains(&"tool_search"));
+    app.rest().await;
+}

@@ -1,0 +1,138 @@
+//! HTTP: requests that name their host, and tunnels.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    Gate, Methods,
+    connect::{NoConnection, reach},
+    head::{self, Body, Head, Way},
+    proxy::HEAD_TIME,
+};
+
+/// The longest head of a request.
+const LONGEST_HEAD: usize = 64 * 1024;
+
+/// Why there is an answer of our own.
+struct Refusal {
+    status: &'static str,
+    /// For programs; the words are the reference's.
+    code: &'static str,
+    text: String,
+}
+
+impl Refusal {
+    fn bad(text: impl Into<String>) -> Self {
+        Self { status: "400 Bad Request", code: "bad-request", text: text.into() }
+    }
+}
+
+impl From<NoConnection> for Refusal {
+    fn from(error: NoConnection) -> Self {
+        let (status, code) = match error {
+            NoConnection::Shut(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
+            NoConnection::Unknown(..) | NoConnection::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
+        };
+        Self { status, code, text: error.to_string() }
+    }
+}
+
+/// Serves one request or tunnel.
+pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Methods) -> io::Result<()> {
+    let read = match timeout(HEAD_TIME, read_head(client)).await {
+        Ok(read) => read?,
+        Err(_) => return Ok(()),
+    };
+    let (head, rest) = match read {
+        Ok(Some(read)) => read,
+        Ok(None) => return Ok(()),
+        Err(refusal) => return refuse(client, refusal).await,
+    };
+    if let Some(refusal) = forbidden(&head, methods) {
+        return refuse(client, refusal).await;
+    }
+    let mut host = match reach(head.to, gate).await {
+        Ok(host) => host,
+        Err(error) => return refuse(client, error.into()).await,
+    };
+    match head.way {
+        Way::Tunnel => {
+            client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+            host.write_all(&rest).await?;
+            copy_bidirectional(client, &mut host).await.map(|_| ())
+        }
+        Way::Forward { head, body } => {
+            host.write_all(&head).await?;
+            pass_on(client, &mut host, &rest, body).await
+        }
+    }
+}
+
+fn forbidden(head: &Head, methods: Methods) -> Option<Refusal> {
+    let is_harmless = matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+    (methods == Methods::ReadOnly && !is_harmless).then(|| Refusal {
+        status: "403 Forbidden",
+        code: "blocked-by-method-policy",
+        text: format!("{} is not allowed: the network is limited to GET, HEAD and OPTIONS", head.method),
+    })
+}
+
+/// The head, and what came with it. `None` when the client went away.
+async fn read_head(client: &mut TcpStream) -> io::Result<Result<Option<(Head, Vec<u8>)>, Refusal>> {
+    let mut bytes = Vec::new();
+    loop {
+        match head::parse(&bytes) {
+            Ok(Some((head, end))) => {
+                let rest = bytes.split_off(end);
+                return Ok(Ok(Some((head, rest))));
+            }
+            Ok(None) if bytes.len() >= LONGEST_HEAD => {
+                return Ok(Err(Refusal::bad("the head of the request is too long")));
+            }
+            Ok(None) => {}
+            Err(text) => return Ok(Err(Refusal::bad(text))),
+        }
+        let room = (LONGEST_HEAD - bytes.len()) as u64;
+        if (&mut *client).take(room).read_buf(&mut bytes).await? == 0 {
+            return Ok(Ok(None));
+        }
+    }
+}
+
+/// The body goes up while the answer comes down. The answer's end is the end.
+async fn pass_on(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8], body: Body) -> io::Result<()> {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_host, mut to_host) = host.split();
+    let up = async {
+        let limit = match body {
+            Body::Length(length) => length,
+            Body::Open => u64::MAX,
+        };
+        copy(&mut rest.chain(&mut from_client).take(limit), &mut to_host).await?;
+        // Nothing more is sent, but the answer may take its time.
+        std::future::pending::<io::Result<()>>().await
+    };
+    let down = async {
+        copy(&mut from_host, &mut to_client).await?;
+        Ok(())
+    };
+    tokio::select! {
+        done = up => done,
+        done = down => done,
+    }
+}
+
+async fn refuse(client: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
+    let Refusal { status, code, text } = refusal;
+    let length = text.len() + 1;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
+         x-proxy-error: {code}\r\nConnection: close\r\n\r\n{text}\n"
+    );
+    client.write_all(answer.as_bytes()).await
+}
