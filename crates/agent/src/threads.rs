@@ -12,10 +12,9 @@ use std::{
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, SessionSource, Thread,
-    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, TurnStatus,
+    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Thread, ThreadForkParams,
+    ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams,
+    ThreadStartParams, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
@@ -431,6 +430,12 @@ impl Threads {
             move || world.load_config(&query)
         });
         let config = loading.await.map_err(|_| ThreadError::Closed)??;
+        if let Some(policy) = &given.approval_policy {
+            config.requirements.check_approval_policy(policy)?;
+        }
+        if let Some(mode) = &given.sandbox {
+            config.requirements.check_sandbox_mode(mode)?;
+        }
         let settings = Settings::resolve(&config, world.config.home(), cwd, given);
         world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
         Ok((Arc::new(config), settings))
@@ -440,7 +445,7 @@ impl Threads {
         let cwd = settings.cwd.to_string_lossy();
         Meta {
             cli_version: self.0.world.version.clone(),
-            ..Meta::new(id, cwd, SessionSource::Vscode, &settings.provider)
+            ..Meta::new(id, cwd, self.0.world.source.clone(), &settings.provider)
         }
     }
 

@@ -10,12 +10,12 @@ use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
 use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
-use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
+use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
 use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError, realtime};
+use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER};
 
 /// Configuration, store, models and clients. One for the process.
 pub struct World {
@@ -29,6 +29,8 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    /// Where new threads say they come from.
+    pub source: SessionSource,
     /// Connections to MCP servers, shared by threads.
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
@@ -66,6 +68,7 @@ impl World {
             extensions,
             cwd,
             version,
+            source: SessionSource::Vscode,
             terminals: Sessions::default(),
             realtime: realtime::Sessions::default(),
             shell: OnceCell::new(),
@@ -132,6 +135,10 @@ fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig,
     match (configured, ProviderConfig::builtin(id)) {
         (Some(table), _) => (table.clone().try_into())
             .map_err(|error| ModelError::Config(format!("model_providers.{id}: {error}"))),
+        (None, Some(builtin)) if id == DEFAULT_PROVIDER => {
+            let base_url = config.settings.openai_base_url.clone().or(builtin.base_url);
+            Ok(ProviderConfig { base_url, ..builtin })
+        }
         (None, Some(builtin)) => Ok(builtin),
         (None, None) => Err(ModelError::Config(format!("Model provider `{id}` not found"))),
     }

@@ -36,7 +36,12 @@ pub fn run(overrides: &Overrides, args: &Login) -> anyhow::Result<ExitCode> {
 
 pub fn logout(overrides: &Overrides) -> anyhow::Result<()> {
     let accounts = accounts(overrides)?;
-    let signed_out = runtime()?.block_on(accounts.sign_out())?;
+    let signed_out = runtime()?.block_on(async {
+        let signed_out = accounts.sign_out().await;
+        // The issuer is being told; that takes seconds at most.
+        accounts.stop().await;
+        signed_out
+    })?;
     println!("{}", if signed_out { "Signed out" } else { "Nobody was signed in" });
     Ok(())
 }
