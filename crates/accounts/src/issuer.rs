@@ -13,6 +13,9 @@ use crate::{
 
 /// What the tokens are for.
 const SCOPE: &str = "openid profile email offline_access";
+/// The vendor's own issuer, and what its tokens are good for besides: the apps of an account.
+const VENDOR: &str = "https://auth.openai.com";
+const APPS_SCOPE: &str = "openid profile email offline_access api.connectors.read api.connectors.invoke";
 /// The most that is repeated of what an issuer says.
 const MAX_REASON: usize = 300;
 
@@ -87,7 +90,7 @@ impl Issuer {
             ("response_type", "code"),
             ("client_id", &self.client_id),
             ("redirect_uri", redirect),
-            ("scope", SCOPE),
+            ("scope", if self.url == VENDOR { APPS_SCOPE } else { SCOPE }),
             ("code_challenge", challenge),
             ("code_challenge_method", "S256"),
             ("id_token_add_organizations", "true"),

@@ -130,7 +130,7 @@ impl World {
 }
 
 /// What the configuration says of a provider, or what is built in.
-fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
+pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
     let configured = config.model_providers().find(|(name, _)| *name == id).map(|(_, table)| table);
     match (configured, ProviderConfig::builtin(id)) {
         (Some(table), _) => (table.clone().try_into())

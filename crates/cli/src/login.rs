@@ -52,7 +52,8 @@ async fn status(accounts: &Accounts) -> anyhow::Result<ExitCode> {
     Ok(if current.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(signed_in: Option<&SignedIn>) -> String {
+/// In a sentence, without secrets.
+pub fn describe(signed_in: Option<&SignedIn>) -> String {
     let Some(signed_in) = signed_in else { return "Not signed in".to_owned() };
     match (&signed_in.mode, signed_in.account()) {
         (AuthMode::Apikey, _) => "Signed in with an API key".to_owned(),

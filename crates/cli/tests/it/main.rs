@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+#[cfg(target_os = "linux")]
+mod canary;
 mod client;
 #[cfg(target_os = "linux")]
 mod command_flood;
@@ -15,6 +17,7 @@ mod exec;
 mod export;
 mod flags;
 mod flood;
+mod import;
 mod killed;
 #[cfg(target_os = "linux")]
 mod leftovers;
@@ -23,6 +26,8 @@ mod mutation;
 #[cfg(target_os = "linux")]
 mod raw;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod shared_home;
 mod stdio;
 mod stories;
 mod unix;
