@@ -24,6 +24,7 @@ use clap::{CommandFactory, Parser};
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    codicil_exec::return_large_blocks();
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,

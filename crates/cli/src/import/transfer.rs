@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use codicil_protocol::ThreadId;
-use codicil_store::{Record, Store, StoreError, ThreadLog};
+use codicil_store::{Location, Record, Store, StoreError, ThreadLog};
 use jiff::Timestamp;
 
 use super::{
@@ -66,7 +66,7 @@ impl Transfer<'_> {
         let head = Head::parse(&String::from_utf8_lossy(&first))?;
         let id = head.meta.id.clone();
         let done = |outcome, skipped| Ok(Done { thread: id.clone(), outcome, skipped });
-        let before = match self.store.find(&id).await {
+        let before = match self.find(&id).await {
             Err(StoreError::NotFound(_)) => None,
             Err(error) => return Err(error.into()),
             Ok(_) => match self.store.last_record(&id).await?.and_then(Mark::of) {
@@ -84,6 +84,13 @@ impl Transfer<'_> {
         let skipped = self.copy(&mut lines, &head, &mut writer).await?;
         let outcome = writer.finish(lines.read, name).await?;
         done(outcome, skipped)
+    }
+
+    /// Looks without making an index when there is nothing to look at: a dry run leaves no trace.
+    async fn find(&self, id: &ThreadId) -> Result<Location, StoreError> {
+        let home = self.store.home();
+        let is_empty = !home.join("sessions").exists() && !home.join("archived_sessions").exists();
+        if is_empty { Err(StoreError::NotFound(id.clone())) } else { self.store.find(id).await }
     }
 
     /// Says how many lines could not be read.

@@ -173,7 +173,11 @@ async fn tokens_and_codes_are_nowhere_to_be_seen() {
     let verifier = exchange.1.split("code_verifier=").nth(1).unwrap().split('&').next().unwrap().to_owned();
     // The payload of a token is as secret as the token.
     let payload = access.split('.').nth(1).unwrap();
-    assert_nothing_leaked(&place, &said, &[&access, payload, "refresh-1", &verifier, &format!("code={code}")]);
+    assert_nothing_leaked(
+        &place,
+        &said,
+        &[&access, payload, "refresh-1", &verifier, &format!("code={code}")],
+    );
     server.close();
     server.process.wait().await;
 }

@@ -43,7 +43,16 @@ fn a_sound_home_is_told_to_work() {
     }
     let shown = text(&doctor(home.path(), &[]).stdout);
     for name in [
-        "versions", "sandbox", "bubblewrap", "shell", "git", "home", "secrets", "config", "account", "threads",
+        "versions",
+        "sandbox",
+        "bubblewrap",
+        "shell",
+        "git",
+        "home",
+        "secrets",
+        "config",
+        "account",
+        "threads",
         "providers",
     ] {
         let line = shown.lines().find(|line| line.contains(&format!("  {name} ")));
@@ -127,7 +136,10 @@ async fn a_provider_is_asked_whether_it_answers() {
     let output = asking(home.path(), &format!("http://someone:s3cret@{closed}/v1?key=s3cret")).await;
     let network = finding(&output, "network");
     assert_eq!(network["status"], "warning", "{network}");
-    assert!(network["summary"].as_str().unwrap().starts_with(&format!("{closed} does not answer")), "{network}");
+    assert!(
+        network["summary"].as_str().unwrap().starts_with(&format!("{closed} does not answer")),
+        "{network}"
+    );
     assert!(network["details"][0].as_str().unwrap().contains("HTTPS_PROXY"), "{network}");
     assert!(!text(&output.stdout).contains("s3cret"), "{network}");
 }

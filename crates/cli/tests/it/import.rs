@@ -103,7 +103,8 @@ async fn threads_are_listed_and_read_as_they_were() {
     assert_eq!(everything(&fixture()), before, "the source was changed");
 
     let kinds_of_source = vec![ThreadSourceKind::Vscode, ThreadSourceKind::SubAgent];
-    let query = ThreadListParams { source_kinds: Some(kinds_of_source), limit: Some(100), ..Default::default() };
+    let query =
+        ThreadListParams { source_kinds: Some(kinds_of_source), limit: Some(100), ..Default::default() };
     let listed = app.call::<ThreadList>(query).await.data;
     let named = listed.iter().find(|thread| &*thread.id == NAMED).unwrap();
     assert_eq!(named.name.as_deref(), Some("My thread"));
@@ -117,7 +118,12 @@ async fn threads_are_listed_and_read_as_they_were() {
 
     let extended = read(&mut app, EXTENDED).await;
     let expected = [
-        "userMessage", "commandExecution", "fileChange", "mcpToolCall", "dynamicToolCall", "webSearch",
+        "userMessage",
+        "commandExecution",
+        "fileChange",
+        "mcpToolCall",
+        "dynamicToolCall",
+        "webSearch",
         "agentMessage",
     ];
     assert_eq!(kinds(&extended), [expected.map(str::to_owned).to_vec()]);
@@ -133,7 +139,8 @@ async fn what_codex_does_not_store_is_found_in_the_history() {
     let mut app = app().await;
     report(app.home(), &fixture());
     let thread = read(&mut app, COMMAND).await;
-    let ThreadItem::CommandExecution { command, aggregated_output, exit_code, .. } = &thread.turns[0].items[1]
+    let ThreadItem::CommandExecution { command, aggregated_output, exit_code, .. } =
+        &thread.turns[0].items[1]
     else {
         panic!("{thread:?}");
     };
@@ -146,7 +153,9 @@ async fn what_codex_does_not_store_is_found_in_the_history() {
     assert_eq!(paths, ["/work/ws/new.txt", "/work/ws/old.txt", "/work/ws/gone.txt"]);
 
     let thread = read(&mut app, PERSONS_COMMANDS).await;
-    let ThreadItem::CommandExecution { exit_code, .. } = &thread.turns[1].items[0] else { panic!("{thread:?}") };
+    let ThreadItem::CommandExecution { exit_code, .. } = &thread.turns[1].items[0] else {
+        panic!("{thread:?}")
+    };
     assert_eq!(*exit_code, Some(3));
 
     let thread = read(&mut app, REVIEW).await;
@@ -165,7 +174,10 @@ async fn an_imported_thread_goes_on_with_a_model() {
     let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
     report(app.home(), &fixture());
     for (id, told) in [(EXTENDED, "call_1_0"), (COMPACTED, "SUMMARY OF IT")] {
-        let params = ThreadResumeParams { cwd: Some(app.workspace().display().to_string()), ..codicil_client::resume(&ThreadId::from(id)) };
+        let params = ThreadResumeParams {
+            cwd: Some(app.workspace().display().to_string()),
+            ..codicil_client::resume(&ThreadId::from(id))
+        };
         let thread = app.call::<ThreadResume>(params).await.thread;
         let before = thread.turns.len();
         app.run_turn(&thread, "And now?").await;

@@ -34,7 +34,8 @@ async fn watch(home: &Path) {
         let config = fs::read_to_string(home.join("config.toml")).unwrap();
         assert!(config.starts_with("# kept\n") && config.contains("[codicil.login]"), "{config}");
         let auth = fs::read_to_string(home.join("auth.json")).unwrap();
-        let auth: Value = serde_json::from_str(&auth).unwrap_or_else(|_| panic!("torn: {} bytes", auth.len()));
+        let auth: Value =
+            serde_json::from_str(&auth).unwrap_or_else(|_| panic!("torn: {} bytes", auth.len()));
         assert!(auth["tokens"]["refresh_token"].as_str().unwrap().starts_with("refresh-"));
         tokio::task::yield_now().await;
     }

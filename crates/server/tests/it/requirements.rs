@@ -78,10 +78,12 @@ async fn a_turn_cannot_ask_for_what_is_forbidden() {
 #[tokio::test]
 async fn a_policy_is_taken_where_a_mode_belongs() {
     let mut app = App::start(Script::new()).await;
-    let params = json!({ "id": 1, "method": "thread/start", "params": { "sandbox": { "type": "workspaceWrite" } } });
+    let params =
+        json!({ "id": 1, "method": "thread/start", "params": { "sandbox": { "type": "workspaceWrite" } } });
     let answer = app.exchange(params).await;
     assert_eq!(answer["result"]["sandbox"]["type"], "workspaceWrite", "{answer}");
-    for (sandbox, words) in [(json!({}), "missing field `type`"), (json!("bogus"), "unknown variant `bogus`")] {
+    for (sandbox, words) in [(json!({}), "missing field `type`"), (json!("bogus"), "unknown variant `bogus`")]
+    {
         let message = refused(&mut app, "thread/start", json!({ "sandbox": sandbox })).await;
         assert!(message.starts_with("Invalid request: ") && message.contains(words), "{message}");
     }

@@ -136,11 +136,14 @@ impl RawOffer {
     fn resolve(self, root: &Path) -> Result<Offer, String> {
         let RawSource::Local { path } = self.source;
         let source = below(root, &path).and_then(AbsolutePathBuf::new).ok_or_else(|| {
-            format!("local plugin source path must {}", match path.strip_prefix("./") {
-                None => "start with `./`",
-                Some("") => "not be empty",
-                Some(_) => "stay within the marketplace root",
-            })
+            format!(
+                "local plugin source path must {}",
+                match path.strip_prefix("./") {
+                    None => "start with `./`",
+                    Some("") => "not be empty",
+                    Some(_) => "stay within the marketplace root",
+                }
+            )
         })?;
         let install_policy = self.policy.installation.unwrap_or(PluginInstallPolicy::Available);
         let auth_policy = self.policy.authentication.unwrap_or(PluginAuthPolicy::OnInstall);
