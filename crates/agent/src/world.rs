@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
@@ -37,6 +40,8 @@ pub struct World {
     pub(crate) terminals: Sessions,
     /// Voice sessions of threads.
     pub(crate) realtime: realtime::Sessions,
+    /// How often loaded threads were told to look at the configuration again.
+    reloads: AtomicU64,
     shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, Connected>>,
 }
@@ -71,6 +76,7 @@ impl World {
             source: SessionSource::Vscode,
             terminals: Sessions::default(),
             realtime: realtime::Sessions::default(),
+            reloads: AtomicU64::new(0),
             shell: OnceCell::new(),
             providers: Mutex::default(),
         }
@@ -83,6 +89,15 @@ impl World {
             Ok(shell) => shell.clone(),
             Err(_) => Shell::at("/bin/sh"),
         }
+    }
+
+    /// Lets loaded threads see, from their next turn on, what the configuration says now.
+    pub fn reload_config(&self) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn config_reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     pub fn catalogue(&self) -> &Catalogue {

@@ -33,6 +33,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
+    /// How many of the configuration's reloads it has seen.
+    pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<Command>,
 }
 
@@ -59,7 +61,9 @@ impl ThreadActor {
         let Inbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
-        Self { world, state, active: None, kit, commands, reports, skills, progress, mailbox }
+        // A reload may have come while the thread was being made; then it looks once more than it has to.
+        let reloads_seen = 0;
+        Self { world, state, active: None, kit, commands, reports, skills, progress, reloads_seen, mailbox }
     }
 
     /// Runs until the thread is unloaded.

@@ -176,6 +176,7 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
+        self.refresh_config().await;
         if let Err(error) = self.check_allowed(&params) {
             return answer(reply, Err(error));
         }

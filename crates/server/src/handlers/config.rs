@@ -19,8 +19,12 @@ pub async fn value_write(cx: Cx, params: ConfigValueWriteParams) -> Result<Confi
 }
 
 pub async fn batch_write(cx: Cx, params: ConfigBatchWriteParams) -> Result<ConfigWriteResponse, RpcError> {
-    let config = cx.config().clone();
-    blocking(move || config.batch_write(&params).map_err(RpcError::from)).await
+    let (config, reloads) = (cx.config().clone(), params.reload_user_config == Some(true));
+    let written = blocking(move || config.batch_write(&params).map_err(RpcError::from)).await?;
+    if reloads {
+        cx.threads().world().reload_config();
+    }
+    Ok(written)
 }
 
 pub async fn requirements_read(

@@ -3,7 +3,7 @@
 use std::fs;
 
 use codicil_protocol::{
-    AccountLoginStart, ApprovalsReviewer, AskForApproval, LoginAccountParams, SandboxMode, SandboxPolicy,
+    AccountLoginStart, ApprovalsReviewer, AskForApproval, ConfigBatchWrite, LoginAccountParams, SandboxMode, SandboxPolicy,
     ThreadStart, ThreadStartParams, TurnStart,
 };
 use codicil_testkit::{App, Script};
@@ -73,6 +73,22 @@ async fn a_turn_cannot_ask_for_what_is_forbidden() {
     let params = json!({ "threadId": thread.id, "input": input, "sandboxPolicy": { "type": "readOnly" } });
     app.call::<TurnStart>(serde_json::from_value(params).unwrap()).await;
     assert!(app.rest().await.ends_with("← turn/completed completed"));
+}
+
+#[tokio::test]
+async fn a_loaded_thread_sees_a_change_when_it_is_told_to() {
+    let mut app = App::start(Script::new().say("One").say("Two")).await;
+    let thread = app.start_thread().await;
+    for (words, reload, expected) in [("Sing", None, false), ("Whistle", Some(true), true)] {
+        let edits = json!([{ "keyPath": "instructions", "value": words, "mergeStrategy": "replace" }]);
+        let params = json!({ "edits": edits, "reloadUserConfig": reload });
+        app.call::<ConfigBatchWrite>(serde_json::from_value(params).unwrap()).await;
+        app.run_turn(&thread, "Hi").await;
+        let request = app.model().requests().pop().unwrap();
+        let instructions = request.body()["instructions"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(instructions.contains(words), expected, "{instructions}");
+    }
+    app.ignore_rest();
 }
 
 #[tokio::test]
