@@ -436,8 +436,12 @@ impl Threads {
         if let Some(mode) = &given.sandbox {
             config.requirements.check_sandbox_mode(mode)?;
         }
-        let settings = Settings::resolve(&config, world.config.home(), cwd, given);
-        world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
+        let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);
+        let provider = world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
+        let is_named = given.model.is_some() || config.settings.model.is_some();
+        if let Some(model) = world.catalogue().default_model(provider.wire_api()).filter(|_| !is_named) {
+            settings.model.clone_from(&model.slug);
+        }
         Ok((Arc::new(config), settings))
     }
 

@@ -44,15 +44,18 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 impl From<ConfigError> for RpcError {
     fn from(error: ConfigError) -> Self {
-        Self::internal(error)
+        Self::internal(format_args!("failed to read configuration layers: {error}"))
     }
 }
 
 impl From<WriteError> for RpcError {
     fn from(error: WriteError) -> Self {
-        match error.data() {
-            Some(data) => Self::invalid_request(&error).with_data(data),
-            None => Self::internal(error),
+        match (error.data(), error) {
+            (Some(data), error) => Self::invalid_request(&error).with_data(data),
+            (None, WriteError::Unusable(error)) => {
+                Self::internal(format_args!("failed to load configuration: {error}"))
+            }
+            (None, error) => Self::internal(error),
         }
     }
 }
