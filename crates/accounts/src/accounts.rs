@@ -1,6 +1,9 @@
 //! [`Accounts`]: the one handle through which everybody learns who is signed in, and changes it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use codicil_config::{ConfigStore, CredentialsStore};
 use codicil_model::Environment;
@@ -13,6 +16,7 @@ use crate::{
     credentials::{Stored, Tokens},
     error::AccountError,
     external::{External, GivenTokens, TokenSource},
+    issuer::Issuer,
     login::{Login, LoginError, Seat, Slot, check_workspace},
     settings::Settings,
     signed_in::SignedIn,
@@ -21,6 +25,9 @@ use crate::{
 
 /// The variable with a key that counts before what is stored.
 const KEY_VARIABLE: &str = "CODEX_API_KEY";
+
+/// How long a sign-out tries to tell the issuer.
+const REVOKE_TIME: Duration = Duration::from_secs(8);
 
 /// Who is signed in. Clones are the same accounts; making it touches no disk.
 #[derive(Clone)]
@@ -198,9 +205,17 @@ impl Accounts {
         let settings = self.settings_or_default().await;
         let removed = async {
             let _guard = self.lock(settings.store).await?;
-            self.at_storage(settings.store, Storage::remove).await
+            // What cannot be read is removed all the same.
+            let stored = self.at_storage(settings.store, Storage::load).await.unwrap_or_default();
+            let removed = self.at_storage(settings.store, Storage::remove).await?;
+            Ok((removed, stored.and_then(|stored| stored.tokens)))
         };
-        Ok(removed.await.map_err(AccountError::SignOut)? || given)
+        let (removed, tokens) = removed.await.map_err(AccountError::SignOut)?;
+        if let Some(tokens) = tokens.filter(|_| removed) {
+            // Nobody waits for the issuer: the person is signed out here in any case.
+            self.0.tasks.spawn(revoke(settings.issuer, tokens));
+        }
+        Ok(removed || given)
     }
 
     /// Stores what a person's sign-in brought, unless it has been stopped meanwhile.
@@ -279,6 +294,15 @@ impl Accounts {
 
     fn lock_external(&self) -> MutexGuard<'_, Option<External>> {
         self.0.external.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the issuer that tokens are no longer wanted. Bounded, and no more than an attempt.
+async fn revoke(issuer: Issuer, tokens: Tokens) {
+    match tokio::time::timeout(REVOKE_TIME, issuer.revoke(&tokens)).await {
+        Ok(Ok(())) => tracing::debug!("the issuer was told to revoke the tokens"),
+        Ok(Err(error)) => tracing::info!("the issuer did not revoke the tokens: {error}"),
+        Err(_) => tracing::info!("the issuer did not revoke the tokens in time"),
     }
 }
 

@@ -2,16 +2,20 @@
 //! and refresh tokens that can be used once.
 
 use codicil_protocol::Secret;
+use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::{
     credentials::Tokens,
-    http::{Answer, Content, HttpError, encode, post},
+    http::{Answer, Content, HttpError, encode, get, post},
     storage::StorageError,
 };
 
 /// What the tokens are for.
 const SCOPE: &str = "openid profile email offline_access";
+/// The vendor's own issuer, and what its tokens are good for besides: the apps of an account.
+const VENDOR: &str = "https://auth.openai.com";
+const APPS_SCOPE: &str = "openid profile email offline_access api.connectors.read api.connectors.invoke";
 /// The most that is repeated of what an issuer says.
 const MAX_REASON: usize = 300;
 
@@ -86,7 +90,7 @@ impl Issuer {
             ("response_type", "code"),
             ("client_id", &self.client_id),
             ("redirect_uri", redirect),
-            ("scope", SCOPE),
+            ("scope", if self.url == VENDOR { APPS_SCOPE } else { SCOPE }),
             ("code_challenge", challenge),
             ("code_challenge_method", "S256"),
             ("id_token_add_organizations", "true"),
@@ -173,6 +177,40 @@ impl Issuer {
     pub async fn exchange_device(&self, authorized: &Authorized) -> Result<Tokens, IssuerError> {
         let redirect = format!("{}/deviceauth/callback", self.url);
         self.exchange(authorized.code.reveal(), authorized.verifier.reveal(), &redirect).await
+    }
+}
+
+impl Issuer {
+    /// Makes tokens useless. An issuer that says where it takes this is asked as RFC 7009 has it, others at
+    /// the usual place; one that has no such place is done with.
+    pub async fn revoke(&self, tokens: &Tokens) -> Result<(), IssuerError> {
+        const WHAT: &str = "revoking the tokens";
+        let (token, kind) = match tokens.refresh_token.reveal() {
+            "" => (tokens.access_token.reveal(), "access_token"),
+            // The tokens that it was exchanged for go with it.
+            refresh => (refresh, "refresh_token"),
+        };
+        let id = self.client_id.as_str();
+        let answer = match self.revocation_endpoint().await {
+            Some(url) => {
+                let form = [("token", token), ("token_type_hint", kind), ("client_id", id)];
+                post(&url, Content::Form(&form)).await?
+            }
+            None => {
+                let request = json!({ "token": token, "token_type_hint": kind, "client_id": id });
+                post(&format!("{}/oauth/revoke", self.url), Content::Json(&request)).await?
+            }
+        };
+        match answer.status {
+            404 | 405 | 501 => Ok(()),
+            _ => succeeded(WHAT, &answer, &[token]).map(drop),
+        }
+    }
+
+    async fn revocation_endpoint(&self) -> Option<String> {
+        let url = format!("{}/.well-known/openid-configuration", self.url);
+        let answer = get(&url, HeaderMap::new()).await.ok().filter(Answer::is_success)?;
+        text(&answer.json(), "revocation_endpoint")
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a thread, in words of the thread.
 
-use codicil_config::ConfigError;
+use codicil_config::{ConfigError, NotAllowed};
 use codicil_context::ReviewTargetError;
 use codicil_model::ModelError;
 use codicil_protocol::{ReviewTarget, ThreadId, TurnError, TurnId};
@@ -73,6 +73,9 @@ pub enum ThreadError {
     ReviewTarget(#[from] ReviewTargetError),
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),
+    /// An administrator forbids what the request asked for.
+    #[error("failed to load configuration: {0}")]
+    NotAllowed(#[from] NotAllowed),
     #[error("failed to load configuration: {0}")]
     Provider(ModelError),
     #[error("failed to load configuration: {0}")]

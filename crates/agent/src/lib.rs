@@ -30,4 +30,4 @@ pub use realtime::{Taken, Voice};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};
 pub use threads::{Opened, ThreadRead, Threads, Turns};
-pub use world::World;
+pub use world::{World, provider_config};

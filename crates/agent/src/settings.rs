@@ -10,8 +10,9 @@ use codicil_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The model when nobody names one.
-pub const DEFAULT_MODEL: &str = "gpt-5.1-codex";
+/// The model when nobody names one and the catalogue has none for the provider. For the default provider it
+/// is the same as the catalogue's.
+pub const DEFAULT_MODEL: &str = "gpt-5.4";
 /// The provider when nobody names one.
 pub const DEFAULT_PROVIDER: &str = "openai";
 

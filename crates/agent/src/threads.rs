@@ -439,8 +439,18 @@ impl Threads {
             move || world.load_config(&query)
         });
         let config = loading.await.map_err(|_| ThreadError::Closed)??;
-        let settings = Settings::resolve(&config, world.config.home(), cwd, given);
-        world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
+        if let Some(policy) = &given.approval_policy {
+            config.requirements.check_approval_policy(policy)?;
+        }
+        if let Some(mode) = &given.sandbox {
+            config.requirements.check_sandbox_mode(mode)?;
+        }
+        let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);
+        let provider = world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
+        let is_named = given.model.is_some() || config.settings.model.is_some();
+        if let Some(model) = world.catalogue().default_model(provider.wire_api()).filter(|_| !is_named) {
+            settings.model.clone_from(&model.slug);
+        }
         Ok((Arc::new(config), settings))
     }
 
@@ -448,7 +458,7 @@ impl Threads {
         let cwd = settings.cwd.to_string_lossy();
         Meta {
             cli_version: self.0.world.version.clone(),
-            ..Meta::new(id, cwd, SessionSource::Vscode, &settings.provider)
+            ..Meta::new(id, cwd, self.0.world.source.clone(), &settings.provider)
         }
     }
 

@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,12 +14,12 @@ use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
 use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
-use codicil_protocol::{SkillsChanged, SkillsChangedNotification};
+use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
 use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError, realtime};
+use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER};
 
 /// Configuration, store, models and clients. One for the process.
 pub struct World {
@@ -30,12 +33,16 @@ pub struct World {
     pub cwd: PathBuf,
     /// What stored threads say wrote them.
     pub version: String,
+    /// Where new threads say they come from.
+    pub source: SessionSource,
     /// Connections to MCP servers, shared by threads.
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
     pub(crate) terminals: Sessions,
     /// Voice sessions of threads.
     pub(crate) realtime: realtime::Sessions,
+    /// How often loaded threads were told to look at the configuration again.
+    reloads: AtomicU64,
     shell: OnceCell<Shell>,
     providers: Mutex<HashMap<String, Connected>>,
 }
@@ -67,8 +74,10 @@ impl World {
             extensions,
             cwd,
             version,
+            source: SessionSource::Vscode,
             terminals: Sessions::default(),
             realtime: realtime::Sessions::default(),
+            reloads: AtomicU64::new(0),
             shell: OnceCell::new(),
             providers: Mutex::default(),
         }
@@ -81,6 +90,15 @@ impl World {
             Ok(shell) => shell.clone(),
             Err(_) => Shell::at("/bin/sh"),
         }
+    }
+
+    /// Lets loaded threads see, from their next turn on, what the configuration says now.
+    pub fn reload_config(&self) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn config_reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     pub fn catalogue(&self) -> &Catalogue {
@@ -128,11 +146,15 @@ impl World {
 }
 
 /// What the configuration says of a provider, or what is built in.
-fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
+pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
     let configured = config.model_providers().find(|(name, _)| *name == id).map(|(_, table)| table);
     let mut provider: ProviderConfig = match (configured, ProviderConfig::builtin(id)) {
         (Some(table), _) => (table.clone().try_into())
             .map_err(|error| ModelError::Config(format!("model_providers.{id}: {error}")))?,
+        (None, Some(builtin)) if id == DEFAULT_PROVIDER => {
+            let base_url = config.settings.openai_base_url.clone().or(builtin.base_url);
+            ProviderConfig { base_url, ..builtin }
+        }
         (None, Some(builtin)) => builtin,
         (None, None) => return Err(ModelError::Config(format!("Model provider `{id}` not found"))),
     };

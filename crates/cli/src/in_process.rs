@@ -4,16 +4,19 @@ use std::path::PathBuf;
 
 use codicil_client::{Builder, Client, ClientError, Endpoint, Events};
 use codicil_config::ConfigStore;
+use codicil_protocol::SessionSource;
 use codicil_server::{Server, Setup, connect};
 use codicil_store::Store;
 
 use crate::version;
 
-/// Opens the store; nothing else happens before the first client asks for it.
+/// Opens the store; nothing else happens before the first client asks for it. Threads say that a program
+/// of ours started them.
 pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
     let store = Store::open(config.home().path().to_path_buf())?;
     let announced_version = version::announced();
-    Ok(Server::new(Setup { config, store, cwd, announced_version, allow_unauthenticated: false }))
+    let setup = Setup { config, store, cwd, announced_version, allow_unauthenticated: false };
+    Ok(Server::with_source(setup, SessionSource::Exec))
 }
 
 /// A client, and every notification it gets.

@@ -36,7 +36,12 @@ pub fn run(overrides: &Overrides, args: &Login) -> anyhow::Result<ExitCode> {
 
 pub fn logout(overrides: &Overrides) -> anyhow::Result<()> {
     let accounts = accounts(overrides)?;
-    let signed_out = runtime()?.block_on(accounts.sign_out())?;
+    let signed_out = runtime()?.block_on(async {
+        let signed_out = accounts.sign_out().await;
+        // The issuer is being told; that takes seconds at most.
+        accounts.stop().await;
+        signed_out
+    })?;
     println!("{}", if signed_out { "Signed out" } else { "Nobody was signed in" });
     Ok(())
 }
@@ -47,7 +52,8 @@ async fn status(accounts: &Accounts) -> anyhow::Result<ExitCode> {
     Ok(if current.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(signed_in: Option<&SignedIn>) -> String {
+/// In a sentence, without secrets.
+pub fn describe(signed_in: Option<&SignedIn>) -> String {
     let Some(signed_in) = signed_in else { return "Not signed in".to_owned() };
     match (&signed_in.mode, signed_in.account()) {
         (AuthMode::Apikey, _) => "Signed in with an API key".to_owned(),

@@ -9,6 +9,7 @@ mod doctor;
 mod ending;
 mod exec;
 mod export;
+mod import;
 mod in_process;
 mod logging;
 mod login;
@@ -23,6 +24,7 @@ use clap::{CommandFactory, Parser};
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    codicil_exec::return_large_blocks();
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,
@@ -40,6 +42,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo => return demo::run(),
         Command::Login(args) => return login::run(&cli.overrides, &args),
         Command::Logout => login::logout(&cli.overrides)?,
+        Command::Import(args) => return import::run(&args),
         Command::Reindex => reindex::run()?,
         Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
         Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,

@@ -10,7 +10,9 @@
 
 use std::path::{Path, PathBuf};
 
-use codicil_protocol::{AskForApproval, ConfigWarningNotification, SandboxMode, WebSearchMode};
+use codicil_protocol::{
+    AskForApproval, ConfigWarningNotification, SandboxMode, SandboxPolicy, WebSearchMode,
+};
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -36,6 +38,17 @@ impl Requirements {
 
     pub fn check_sandbox_mode(&self, asked: &SandboxMode) -> Result<(), NotAllowed> {
         check("sandbox_mode", self.sandbox_modes(), asked, &[SandboxMode::ReadOnly])
+    }
+
+    /// The same for a policy in full. Nothing is confined here by an external sandbox either.
+    pub fn check_sandbox_policy(&self, asked: &SandboxPolicy) -> Result<(), NotAllowed> {
+        self.check_sandbox_mode(&match asked {
+            SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
+            SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
+            SandboxPolicy::DangerFullAccess
+            | SandboxPolicy::ExternalSandbox { .. }
+            | SandboxPolicy::Unrecognized(_) => SandboxMode::DangerFullAccess,
+        })
     }
 
     pub fn check_web_search(&self, asked: &WebSearchMode) -> Result<(), NotAllowed> {

@@ -43,6 +43,8 @@ mod environment;
 mod glob;
 mod shell;
 
+mod memory;
+
 mod sessions;
 
 pub use {
@@ -50,6 +52,7 @@ pub use {
     exit::Exit,
     head_tail::HeadTail,
     input::Stdin,
+    memory::return_large_blocks,
     output::{Chunk, Output, Source},
     process::{Captured, Process, ProcessHandle, ResizeError},
     sessions::{Ending, Limits, Owner, Report, SessionError, SessionEvent, SessionId, Sessions},

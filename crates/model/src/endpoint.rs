@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName};
 use reqwest::Url;
 
-use crate::{Environment, ModelError, ProviderConfig, keys::sensitive};
+use crate::{Environment, ModelError, ProviderConfig, WireApi, keys::sensitive};
 
 /// Where the vendor serves those who are signed in with ChatGPT instead of a key.
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
@@ -20,6 +20,17 @@ pub(crate) fn chatgpt_endpoint(
     let (_, variable) = config.default_base_url()?;
     let is_elsewhere = config.base_url.is_some() || environment.get(variable).is_some();
     (is_vendors && !is_elsewhere).then(|| Url::parse(&format!("{CHATGPT}{path}")).ok()).flatten()
+}
+
+/// Where a provider is, whatever is asked of it; without what may be secret in its query. `None` for one that
+/// is not on a network, or whose address is no good.
+pub fn provider_address(id: &str, config: &ProviderConfig, environment: &Environment) -> Option<Url> {
+    if config.wire_api == WireApi::Scripted {
+        return None;
+    }
+    let mut url = endpoint(id, config, environment, "").ok()?;
+    url.set_query(None);
+    Some(url)
 }
 
 /// The address of `path` at the provider.

@@ -13,7 +13,7 @@ use crate::{
     body::Body,
     clients::http_client,
     endpoint::{chatgpt_endpoint, configured_headers, endpoint},
-    keys::Keys,
+    keys::{self, Keys},
     status,
     stream::{Deadlines, Decoder, HttpSource, Live},
 };
@@ -153,6 +153,7 @@ impl<D: Dialect> Shared<D> {
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);
         }
+        let secrets = keys::secrets(&headers);
         let url = self.url_for(credentials);
         let client = http_client(url, self.limits.connect).await?;
         let sending =
@@ -166,7 +167,7 @@ impl<D: Dialect> Shared<D> {
             return self.check_is_stream(response);
         }
         let (parts, body) = response.into_parts();
-        let text = error_text(body, self.limits.idle).await;
+        let text = keys::without(&secrets, error_text(body, self.limits.idle).await);
         Err(status::failure(parts.status, &parts.headers, &self.shown_url(), &text))
     }
 

@@ -6,6 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{Auth, Credentials, Environment, ModelError, ProviderConfig, ProviderContext, Secret};
 
+/// No key is shorter.
+const SHORTEST_SECRET: usize = 8;
+
 /// The sources of a provider's credentials, in the order in which they are asked: a token in the config,
 /// the account that is signed in, a variable.
 pub(crate) struct Keys {
@@ -91,6 +94,22 @@ pub(crate) fn bearer(credentials: &Credentials, headers: &mut HeaderMap) {
     if let Some(account) = credentials.account_id.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {
         headers.insert(HeaderName::from_static("chatgpt-account-id"), account);
     }
+}
+
+/// What a request carries in confidence. Short values are no secrets, and blotting them out would garble words.
+pub(crate) fn secrets(headers: &HeaderMap) -> Vec<String> {
+    let values =
+        headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
+    let bare = values.map(|value| value.strip_prefix("Bearer ").unwrap_or(value));
+    bare.filter(|value| value.len() >= SHORTEST_SECRET).map(str::to_owned).collect()
+}
+
+/// A provider's words without the secrets that were sent to it: some repeat the key that they refuse.
+pub(crate) fn without(secrets: &[String], text: String) -> String {
+    secrets.iter().fold(text, |text, secret| match text.contains(secret) {
+        true => text.replace(secret, "***"),
+        false => text,
+    })
 }
 
 /// A header that is left out of debug output.

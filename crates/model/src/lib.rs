@@ -50,6 +50,7 @@ pub use {
     catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
     clients::http_client,
     config::{Limits, ProviderConfig, WireApi},
+    endpoint::provider_address,
     error::{ModelError, StatusFailure, UsageLimit},
     event::Event,
     history::{History, HistoryItem},

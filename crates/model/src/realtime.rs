@@ -18,7 +18,7 @@ use crate::{
     clients::http_client,
     endpoint::configured_headers,
     http::error_text,
-    keys::{Keys, bearer},
+    keys::{self, Keys, bearer},
     status,
 };
 
@@ -78,12 +78,13 @@ async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result
         url: shown(url),
         cause: error.without_url().to_string(),
     };
+    let secrets = keys::secrets(&headers);
     let client = http_client(url, connect).await?;
     let response = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
     let (status, answered) = (response.status(), response.headers().clone());
     if status != StatusCode::SWITCHING_PROTOCOLS {
         let (_, body) = http::Response::from(response).into_parts();
-        let text = error_text(body, connect).await;
+        let text = keys::without(&secrets, error_text(body, connect).await);
         return Err(status::failure(status, &answered, &shown(url), &text));
     }
     let accepted = answered.get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);

@@ -4,6 +4,7 @@
 //! Approval policies and sandbox modes are kebab case on the wire, sandbox policies camel case. The other
 //! spellings in circulation are read, never written.
 
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::{AbsolutePathBuf, wire};
@@ -20,8 +21,6 @@ pub enum AskForApproval {
     /// When the agent asks to leave the sandbox.
     #[serde(alias = "onRequest")]
     OnRequest,
-    /// Never; what would need an answer is refused.
-    Never,
     /// Kind by kind: `false` refuses without asking.
     #[experimental("askForApproval.granular")]
     Granular {
@@ -37,6 +36,8 @@ pub enum AskForApproval {
         /// Questions of MCP servers.
         mcp_elicitations: bool,
     },
+    /// Never; what would need an answer is refused.
+    Never,
 }
 
 /// Who answers approval requests.
@@ -60,6 +61,22 @@ pub enum SandboxMode {
     WorkspaceWrite,
     #[serde(alias = "dangerFullAccess")]
     DangerFullAccess,
+}
+
+/// A mode by its name, or by a policy of that mode: some clients write here what `turn/start` takes. What else
+/// the policy says does not count; the configuration does.
+pub(crate) fn mode_or_policy<'de, D>(from: D) -> Result<Option<SandboxMode>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let mode = match Option::<Value>::deserialize(from)? {
+        None => return Ok(None),
+        Some(Value::Object(mut policy)) => {
+            policy.remove("type").ok_or_else(|| D::Error::missing_field("type"))?
+        }
+        Some(mode) => mode,
+    };
+    SandboxMode::deserialize(mode).map(Some).map_err(D::Error::custom)
 }
 
 /// What commands can reach. Members may be left out: then everything can be read, nothing but the working

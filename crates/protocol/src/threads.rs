@@ -24,6 +24,7 @@ pub struct ThreadStartParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
     /// Any other settings, under their dotted keys.
     pub config: Option<Map<String, Value>>,
@@ -87,6 +88,7 @@ pub struct ThreadResumeParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
@@ -149,6 +151,7 @@ pub struct ThreadForkParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,

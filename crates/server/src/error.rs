@@ -98,6 +98,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::NoRealtime(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Config(_)
+            | ThreadError::NotAllowed(_)
             | ThreadError::Provider(_)
             | ThreadError::Servers(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),

@@ -9,6 +9,7 @@ use codicil_accounts::Accounts;
 use codicil_agent::{Threads, World};
 use codicil_config::ConfigStore;
 use codicil_model::{Environment, ProviderContext};
+use codicil_protocol::SessionSource;
 use codicil_services::feedback::Feedback;
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -46,6 +47,7 @@ pub struct Shared {
     pub files: Files,
     pub feedback: Feedback,
     environment: Environment,
+    source: SessionSource,
     threads: OnceLock<Threads>,
 }
 
@@ -64,7 +66,7 @@ impl Shared {
                 environment: self.environment.clone(),
                 ..ProviderContext::default()
             };
-            let world = World::new(
+            let mut world = World::new(
                 self.setup.config.clone(),
                 self.setup.store.clone(),
                 Arc::new(self.clients.clone()),
@@ -72,6 +74,7 @@ impl Shared {
                 self.setup.cwd.clone(),
                 self.setup.announced_version.clone(),
             );
+            world.source = self.source.clone();
             Threads::new(world)
         })
     }
@@ -94,11 +97,20 @@ pub struct Server {
 
 impl Server {
     pub fn new(setup: Setup) -> Self {
-        Self::with_environment(setup, Environment::default())
+        Self::with(setup, Environment::default(), SessionSource::Vscode)
+    }
+
+    /// The same, for threads that do not come from a client of this protocol.
+    pub fn with_source(setup: Setup, source: SessionSource) -> Self {
+        Self::with(setup, Environment::default(), source)
     }
 
     /// The same, with other variables than those of the process.
     pub fn with_environment(setup: Setup, environment: Environment) -> Self {
+        Self::with(setup, environment, SessionSource::Vscode)
+    }
+
+    fn with(setup: Setup, environment: Environment, source: SessionSource) -> Self {
         let shared = Shared {
             accounts: Accounts::new(setup.config.clone(), environment.clone()),
             feedback: Feedback::new(setup.config.home().path()),
@@ -108,6 +120,7 @@ impl Server {
             background: Background::default(),
             files: Files::default(),
             environment,
+            source,
             threads: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }

@@ -38,7 +38,7 @@ pub(crate) fn fork(inner: &Arc<Inner>, source: &Location, point: &ForkPoint, met
     let bytes = fs::read(&source.path).map_err(StoreError::io("read", &source.path))?;
     let lines = Lines::of(&bytes);
     let copy = Copy::of(&lines, point)?;
-    let log = LogFile::write_new(inner, &meta.id, |batch| copy.write(batch, meta))?;
+    let log = LogFile::write_new(inner, &meta.id, Timestamp::now(), |batch| copy.write(batch, meta))?;
     let (dir, file) = inner.split(&log.path())?;
     if let Some(name) = FileName::parse(&file) {
         inner.index.created(Scanner::new(&inner.layout).scan(&dir, &file, &name, false)?);

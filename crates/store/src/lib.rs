@@ -14,6 +14,7 @@ mod store;
 
 mod fork;
 mod history;
+mod import;
 mod list;
 mod log;
 mod thread;

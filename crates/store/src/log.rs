@@ -24,6 +24,7 @@ use crate::{
     line,
     pool::Lane,
     record::{Meta, Record},
+    scan::Scanner,
     store::Inner,
     summary::{self, FileStamp, Summary},
     tail::{self, Tail, WriteOnce},
@@ -51,10 +52,9 @@ struct State {
     dirs: Vec<PathBuf>,
 }
 
-/// Records on their way to the file, as JSON.
-struct Batch {
-    records: Vec<String>,
-    at: Timestamp,
+/// Records on their way to the file, as JSON, each with its time.
+pub(crate) struct Batch {
+    records: Vec<(Timestamp, String)>,
     change: Change,
 }
 
@@ -78,7 +78,23 @@ impl ThreadLog {
         if records.is_empty() {
             return Ok(());
         }
+        let now = Timestamp::now();
+        let records = records.iter().map(|record| (now, record));
         let batch = Batch::new(records, !self.file.lock().previewed)?;
+        self.write(batch).await
+    }
+
+    /// Appends records that happened at other times than now, all or none.
+    pub async fn append_dated(&mut self, records: &[(Timestamp, Record)]) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let records = records.iter().map(|(at, record)| (*at, record));
+        let batch = Batch::new(records, !self.file.lock().previewed)?;
+        self.write(batch).await
+    }
+
+    async fn write(&self, batch: Batch) -> Result<()> {
         let (inner, file) = (self.inner.clone(), self.file.clone());
         self.inner.pool.run(Lane::Append, move || file.append(&inner, batch)).await
     }
@@ -91,26 +107,25 @@ impl ThreadLog {
 }
 
 impl Batch {
-    fn new(records: &[Record], wants_preview: bool) -> Result<Self> {
-        let mut batch = Self {
-            records: Vec::with_capacity(records.len()),
-            at: Timestamp::now(),
-            change: Change::default(),
-        };
-        for record in records {
-            batch.note(record, wants_preview);
-            batch.records.push(serde_json::to_string(record)?);
+    pub(crate) fn new<'a>(
+        records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
+        wants_preview: bool,
+    ) -> Result<Self> {
+        let mut batch = Self { records: Vec::new(), change: Change::default() };
+        for (at, record) in records {
+            batch.note(at, record, wants_preview);
+            batch.records.push((at, serde_json::to_string(record)?));
         }
         Ok(batch)
     }
 
-    fn note(&mut self, record: &Record, wants_preview: bool) {
+    fn note(&mut self, at: Timestamp, record: &Record, wants_preview: bool) {
         match record {
             Record::Name { name } => self.change.name = Some(name.clone()),
             Record::Git { git } => self.change.git = Some(git.clone()),
             Record::Extra { .. } => {}
             record => {
-                self.change.active_at = Some(self.at.as_millisecond().div_euclid(1000));
+                self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
                 if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
                     && wants_preview
                     && self.change.preview.is_none()
@@ -125,27 +140,43 @@ impl Batch {
 impl LogFile {
     /// Begins a new thread's file with its first record.
     pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta) -> Result<Self> {
-        let log = Self::write_new(inner, &meta.id, |batch| {
-            // Whole, whatever its size: a thread's first line has to stand by itself.
-            let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
-            line::write(batch, 0, &clock::stamp(Timestamp::now()), false, &record);
+        let now = Timestamp::now();
+        let log = Self::write_new(inner, &meta.id, now, |bytes| {
+            write_meta(bytes, meta, now)?;
             Ok(1)
         })?;
         inner.index.created(log.new_row(inner, meta)?);
         Ok(log)
     }
 
+    /// Begins the file of a thread that began elsewhere, with its first records.
+    pub(crate) fn import(inner: &Arc<Inner>, meta: &Meta, began: Timestamp, batch: &Batch) -> Result<Self> {
+        let mut blobs = Vec::new();
+        let log = Self::write_new(inner, &meta.id, began, |bytes| {
+            write_meta(bytes, meta, began)?;
+            bytes.extend(encode(inner, batch, 1, &mut blobs)?);
+            Ok(1 + batch.records.len() as u64)
+        })?;
+        log.lock().blobs = blobs;
+        let (dir, file) = inner.split(&log.path())?;
+        if let Some(name) = layout::FileName::parse(&file) {
+            inner.index.created(Scanner::new(&inner.layout).scan(&dir, &file, &name, false)?);
+        }
+        Ok(log)
+    }
+
     /// Creates a file with the lines that `fill` writes and counts, in one write. Nothing is left behind
-    /// when that fails.
+    /// when that fails. An id that knows when it was made counts more than `began`.
     pub(crate) fn write_new(
         inner: &Arc<Inner>,
         id: &ThreadId,
+        began: Timestamp,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<u64>,
     ) -> Result<Self> {
         if !layout::valid_id(id) {
             return Err(StoreError::InvalidId(id.to_string()));
         }
-        let path = inner.layout.place(id, clock::id_time(id).unwrap_or_else(Timestamp::now));
+        let path = inner.layout.place(id, clock::id_time(id).unwrap_or(began));
         let dir = path.parent().unwrap_or(inner.layout.home());
         let mut bytes = Vec::new();
         let next_ordinal = fill(&mut bytes)?;
@@ -258,10 +289,17 @@ impl LogFile {
     }
 }
 
+/// Whole, whatever its size: a thread's first line has to stand by itself.
+fn write_meta(bytes: &mut Vec<u8>, meta: &Meta, at: Timestamp) -> Result<()> {
+    let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
+    line::write(bytes, 0, &clock::stamp(at), false, &record);
+    Ok(())
+}
+
 fn encode(inner: &Inner, batch: &Batch, first: u64, written: &mut Vec<PathBuf>) -> Result<Vec<u8>> {
-    let stamp = clock::stamp(batch.at);
-    let mut bytes = Vec::with_capacity(batch.records.iter().map(|record| record.len() + 80).sum());
-    for (ordinal, record) in (first..).zip(&batch.records) {
+    let mut bytes = Vec::with_capacity(batch.records.iter().map(|(_, record)| record.len() + 80).sum());
+    for (ordinal, (at, record)) in (first..).zip(&batch.records) {
+        let stamp = clock::stamp(*at);
         match blobs::move_out(&inner.layout, record)? {
             None => line::write(&mut bytes, ordinal, &stamp, false, record),
             Some(lean) => {

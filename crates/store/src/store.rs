@@ -33,7 +33,7 @@ const MAX_MOVES: usize = 4;
 /// Threads on disk. Cheap to clone; all clones share one index and one pool of threads.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -161,7 +161,7 @@ impl Store {
         .await
     }
 
-    async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Arc<Inner>) -> Result<T> + Send + 'static,

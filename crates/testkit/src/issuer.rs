@@ -52,6 +52,7 @@ struct State {
     tokens_given: u64,
     refreshes: u64,
     typed: bool,
+    announces_revocation: bool,
     /// Status and body for every request to `/oauth/token`, in place of tokens.
     refusal: Option<(u16, Value)>,
     requests: Vec<(String, String)>,
@@ -108,6 +109,16 @@ impl Issuer {
     /// Makes the newest access token useless, as time would.
     pub fn expire(&self) {
         self.lock().access_token = None;
+    }
+
+    /// Says from now on where tokens are revoked, as RFC 8414 has it.
+    pub fn announce_revocation(&self) {
+        self.lock().announces_revocation = true;
+    }
+
+    /// Whether a refresh token could still be exchanged.
+    pub fn takes(&self, refresh_token: &str) -> bool {
+        self.lock().refresh_tokens.contains(refresh_token)
     }
 
     /// The access token that is good now.
@@ -176,6 +187,13 @@ impl State {
                 None if content_type.starts_with("application/json") => self.refresh(&read_json(body)),
                 None => self.exchange(&pairs(body)),
             },
+            "GET /.well-known/openid-configuration" if self.announces_revocation => {
+                (200, json!({ "revocation_endpoint": format!("{}/revoke", self.url) }))
+            }
+            "POST /revoke" => self.revoke(pairs(body).get("token")),
+            "POST /oauth/revoke" => {
+                self.revoke(read_json(body).get("token").and_then(Value::as_str).map(str::to_owned).as_ref())
+            }
             "POST /api/accounts/deviceauth/usercode" => {
                 (200, json!({ "device_auth_id": "device-1", "user_code": USER_CODE, "interval": "0" }))
             }
@@ -212,6 +230,15 @@ impl State {
         }
         self.refreshes += 1;
         (200, self.give_tokens())
+    }
+
+    /// Whatever a token is, an issuer says that it is gone.
+    fn revoke(&mut self, token: Option<&String>) -> (u16, Value) {
+        if let Some(token) = token {
+            self.refresh_tokens.remove(token);
+            self.access_token = None;
+        }
+        (200, json!({}))
     }
 
     fn device(&mut self, request: &Value) -> (u16, Value) {

@@ -4,4 +4,5 @@
 
 mod files;
 mod shared_home;
+mod signing_out;
 mod support;

@@ -36,6 +36,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
+    /// How many of the configuration's reloads it has seen.
+    pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<Command>,
     threads: WeakThreads,
     /// When something last happened.
@@ -76,6 +78,8 @@ impl ThreadActor {
             reports,
             skills,
             progress,
+            // A reload may have come while the thread was being made; then it looks once more than it has to.
+            reloads_seen: 0,
             mailbox,
             threads,
             last_event: Instant::now(),

@@ -4,6 +4,7 @@ mod actor;
 mod agent;
 mod commands;
 mod compaction;
+mod config;
 mod finish;
 mod questions;
 mod request;

@@ -187,6 +187,10 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
+        self.refresh_config().await;
+        if let Err(error) = self.check_allowed(&params) {
+            return answer(reply, Err(error));
+        }
         self.refresh_servers().await;
         let before = self.state.settings.clone();
         self.state.settings.apply(&mut params);
@@ -207,6 +211,18 @@ impl ThreadActor {
         self.begin_progress();
         self.accept(reply, turn).await;
         self.announce_turn(&id);
+    }
+
+    /// What an administrator forbids is refused before anything of the request counts.
+    fn check_allowed(&self, params: &TurnStartParams) -> Result<(), ThreadError> {
+        let requirements = &self.state.config.requirements;
+        if let Some(policy) = &params.approval_policy {
+            requirements.check_approval_policy(policy)?;
+        }
+        if let Some(policy) = &params.sandbox_policy {
+            requirements.check_sandbox_policy(policy)?;
+        }
+        Ok(())
     }
 
     /// Works out what the model is told and writes everything down. Nothing is said yet.

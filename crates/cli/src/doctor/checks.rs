@@ -14,8 +14,8 @@ use codicil_model::ProviderConfig;
 use codicil_sandbox::Probe;
 use rustix::fs::{Access, access};
 
-use super::{Finding, Status};
-use crate::{app_server, args::Overrides};
+use super::{Finding, Status, reach};
+use crate::{app_server, args::Overrides, version};
 
 /// Parts of the names of files that hold credentials.
 const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
@@ -23,8 +23,9 @@ const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
 /// Members of a provider or MCP server that hold credentials.
 const SECRET_KEYS: [&str; 4] = ["experimental_bearer_token", "http_headers", "query_params", "env"];
 
-pub fn all(overrides: &Overrides) -> Vec<Finding> {
-    let mut findings = vec![sandbox(), bubblewrap(), shell(), git()];
+pub fn all(overrides: &Overrides, offline: bool) -> anyhow::Result<Vec<Finding>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut findings = vec![versions(), sandbox(), bubblewrap(), shell(), git()];
     match app_server::config(overrides) {
         Ok(store) => {
             let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -32,11 +33,25 @@ pub fn all(overrides: &Overrides) -> Vec<Finding> {
             findings.push(home(&store));
             findings.push(secrets(&store, config.as_ref().ok()));
             findings.push(configuration(&config));
+            findings.push(runtime.block_on(reach::account(&store)));
+            findings.push(runtime.block_on(reach::threads(store.home().path())));
             findings.push(providers(&store, &config, &cwd));
+            if let Some(config) = config.ok().filter(|_| !offline) {
+                let settings = Settings::resolve(&config, store.home(), cwd, &ThreadOverrides::default());
+                findings.push(runtime.block_on(reach::provider(&settings.provider, &config)));
+            }
         }
         Err(error) => findings.push(Finding::new("config", Status::Error, format!("{error:#}"))),
     }
-    findings
+    Ok(findings)
+}
+
+fn versions() -> Finding {
+    let own = env!("CARGO_PKG_VERSION");
+    let system = rustix::system::uname();
+    let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+    let protocol = version::announced();
+    Finding::new("versions", Status::Ok, format!("codicil {own}, protocol of codex-cli {protocol}, {kernel}"))
 }
 
 fn sandbox() -> Finding {

@@ -1,6 +1,7 @@
 //! `codicil doctor`: what works here, what does not, and why.
 
 mod checks;
+mod reach;
 
 use std::{
     fmt::Write as _,
@@ -17,6 +18,9 @@ pub struct DoctorArgs {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
+    /// Do not ask the model's provider whether it answers.
+    #[arg(long)]
+    offline: bool,
 }
 
 /// What was found about one thing. Texts hold names and places, never secrets.
@@ -69,7 +73,7 @@ impl Status {
 /// Ends the process: with 1 when something does not work, else with 0.
 pub fn run(overrides: &Overrides, args: &DoctorArgs) -> anyhow::Result<()> {
     logging::init();
-    let findings = checks::all(overrides);
+    let findings = checks::all(overrides, args.offline)?;
     let text = match args.json {
         true => as_json(&findings)?,
         false => as_text(&findings, std::io::stdout().is_terminal()),

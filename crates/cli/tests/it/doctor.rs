@@ -8,14 +8,14 @@ use std::{
 };
 
 use codicil_sandbox::Probe;
-use codicil_testkit::Process;
+use codicil_testkit::{ModelServer, Process, Script};
 use serde_json::Value;
 
-use crate::text;
+use crate::{soon, text};
 
 fn doctor(home: &Path, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
-    command.arg("doctor").args(flags).stdin(Stdio::null()).current_dir(home);
+    command.args(["doctor", "--offline"]).args(flags).stdin(Stdio::null()).current_dir(home);
     command.env("CODICIL_HOME", home).env_remove("RUST_LOG").env_remove("OPENAI_API_KEY");
     command.env("DOCTOR_TEST_KEY", "s3cret-value").output().unwrap()
 }
@@ -42,7 +42,19 @@ fn a_sound_home_is_told_to_work() {
         assert_eq!(finding(&output, "sandbox")["summary"], kind.to_string());
     }
     let shown = text(&doctor(home.path(), &[]).stdout);
-    for name in ["sandbox", "bubblewrap", "shell", "git", "home", "secrets", "config", "providers"] {
+    for name in [
+        "versions",
+        "sandbox",
+        "bubblewrap",
+        "shell",
+        "git",
+        "home",
+        "secrets",
+        "config",
+        "account",
+        "threads",
+        "providers",
+    ] {
         let line = shown.lines().find(|line| line.contains(&format!("  {name} ")));
         assert!(line.is_some(), "{name} is missing:\n{shown}");
     }
@@ -96,9 +108,40 @@ fn a_home_that_is_a_file_is_an_error() {
     let file = folder.path().join("home");
     fs::write(&file, "").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
-    let output = command.args(["doctor", "--json"]).env("CODICIL_HOME", &file).output().unwrap();
+    let output = command.args(["doctor", "--json", "--offline"]).env("CODICIL_HOME", &file).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(finding(&output, "home")["status"], "error");
+}
+
+/// The whole output of a doctor that may ask.
+async fn asking(home: &Path, provider: &str) -> Output {
+    let config = format!(
+        "model_provider = \"mine\"\n[model_providers.mine]\nname = \"mine\"\nbase_url = \"{provider}\"\n"
+    );
+    fs::write(home.join("config.toml"), config).unwrap();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_codicil"));
+    command.args(["doctor", "--json"]).env("CODICIL_HOME", home).env_remove("RUST_LOG").current_dir(home);
+    soon(command.stdin(Stdio::null()).output()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_whether_it_answers() {
+    let home = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(Script::new()).await;
+    let network = finding(&asking(home.path(), &model.base_url()).await, "network");
+    assert_eq!(network["status"], "ok", "{network}");
+    assert_eq!(network["summary"], format!("{} answers", model.address()));
+
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = asking(home.path(), &format!("http://someone:s3cret@{closed}/v1?key=s3cret")).await;
+    let network = finding(&output, "network");
+    assert_eq!(network["status"], "warning", "{network}");
+    assert!(
+        network["summary"].as_str().unwrap().starts_with(&format!("{closed} does not answer")),
+        "{network}"
+    );
+    assert!(network["details"][0].as_str().unwrap().contains("HTTPS_PROXY"), "{network}");
+    assert!(!text(&output.stdout).contains("s3cret"), "{network}");
 }
 
 #[tokio::test]

@@ -146,6 +146,18 @@ async fn events_are_one_json_object_a_line() {
 }
 
 #[tokio::test]
+async fn its_threads_say_where_they_come_from() {
+    let place = Place::new(Script::new().say("Hello")).await;
+    place.events(&["Hi"]).await;
+    let mut folder = place.home().join("sessions");
+    while folder.is_dir() {
+        folder = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    }
+    let first = std::fs::read_to_string(folder).unwrap().lines().next().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&first).unwrap()["source"], "exec", "{first}");
+}
+
+#[tokio::test]
 async fn a_thread_goes_on_by_id_by_name_or_as_the_last_one() {
     let place = Place::new(Script::new().repeat(Reply::new().say("Hello"))).await;
     let first = place.events(&["one"]).await[0]["thread_id"].clone();

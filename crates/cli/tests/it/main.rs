@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
+#[cfg(target_os = "linux")]
+mod canary;
 mod client;
 #[cfg(target_os = "linux")]
 mod command_flood;
@@ -19,6 +21,7 @@ mod flood;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod hosts;
+mod import;
 mod killed;
 mod killed_tools;
 #[cfg(target_os = "linux")]
@@ -30,6 +33,8 @@ mod mutation;
 #[cfg(target_os = "linux")]
 mod raw;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod shared_home;
 mod stdio;
 mod stories;
 mod unix;

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use codicil_agent::{Overrides, Settings};
-use codicil_config::{
-    ConfigStore, EffectiveConfig, InheritEnvironment, Query, Requirements, ShellEnvironmentPolicy,
-};
+use codicil_config::{ConfigStore, EffectiveConfig, InheritEnvironment, Query, ShellEnvironmentPolicy};
 use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Spec};
-use codicil_protocol::{SandboxMode, SandboxPolicy};
+use codicil_protocol::SandboxPolicy;
 use codicil_proxy::Terms;
 use codicil_sandbox::{Confinement, Grants, Limits, PROXY, Prepared, Probe};
 
@@ -26,7 +24,8 @@ pub fn ready(request: Request, config: &ConfigStore, server_cwd: &Path) -> Resul
     let cwd = request.cwd.as_ref().map_or_else(|| server_cwd.to_owned(), |cwd| server_cwd.join(cwd));
     let policy = match request.policy {
         Some(policy) => {
-            check(&policy, &settings.requirements)?;
+            // What a request names is refused when an administrator forbids it.
+            settings.requirements.check_sandbox_policy(&policy)?;
             policy
         }
         None => {
@@ -68,19 +67,6 @@ fn confine(
     let confinement = if proxied { confinement.behind_proxy()? } else { confinement };
     let limits = Limits::from(&settings.settings.sandbox_limits);
     Ok(confinement.with_limits(limits).dying_with_parent().prepare()?)
-}
-
-/// A policy that a request names is refused when an administrator forbids its mode.
-fn check(policy: &SandboxPolicy, requirements: &Requirements) -> Result<(), CommandError> {
-    let mode = match policy {
-        SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
-        SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
-        // Nothing is confined here by either; an unknown policy is refused before it gets here.
-        SandboxPolicy::DangerFullAccess
-        | SandboxPolicy::ExternalSandbox { .. }
-        | SandboxPolicy::Unrecognized(_) => SandboxMode::DangerFullAccess,
-    };
-    Ok(requirements.check_sandbox_mode(&mode)?)
 }
 
 fn environment(

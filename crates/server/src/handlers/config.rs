@@ -19,8 +19,12 @@ pub async fn value_write(cx: Cx, params: ConfigValueWriteParams) -> Result<Confi
 }
 
 pub async fn batch_write(cx: Cx, params: ConfigBatchWriteParams) -> Result<ConfigWriteResponse, RpcError> {
-    let config = cx.config().clone();
-    blocking(move || config.batch_write(&params).map_err(RpcError::from)).await
+    let (config, reloads) = (cx.config().clone(), params.reload_user_config == Some(true));
+    let written = blocking(move || config.batch_write(&params).map_err(RpcError::from)).await?;
+    if reloads {
+        cx.threads().world().reload_config();
+    }
+    Ok(written)
 }
 
 pub async fn requirements_read(
@@ -40,15 +44,18 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 impl From<ConfigError> for RpcError {
     fn from(error: ConfigError) -> Self {
-        Self::internal(error)
+        Self::internal(format_args!("failed to read configuration layers: {error}"))
     }
 }
 
 impl From<WriteError> for RpcError {
     fn from(error: WriteError) -> Self {
-        match error.data() {
-            Some(data) => Self::invalid_request(&error).with_data(data),
-            None => Self::internal(error),
+        match (error.data(), error) {
+            (Some(data), error) => Self::invalid_request(&error).with_data(data),
+            (None, WriteError::Unusable(error)) => {
+                Self::internal(format_args!("failed to load configuration: {error}"))
+            }
+            (None, error) => Self::internal(error),
         }
     }
 }

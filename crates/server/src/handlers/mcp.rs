@@ -58,7 +58,9 @@ fn pool(cx: &Cx) -> &Pool {
 async fn table(cx: &Cx) -> Result<ServerTable, RpcError> {
     let (world, query) = (cx.threads().world().clone(), Query::at(cx.cwd()));
     let read = move || {
-        let config = world.config.load(&query).map_err(RpcError::invalid_request)?;
+        let config = world.config.load(&query);
+        let config =
+            config.map_err(|error| RpcError::internal(format_args!("failed to reload config: {error}")))?;
         world.server_table(&config).map_err(RpcError::invalid_request)
     };
     tokio::task::spawn_blocking(read).await.map_err(RpcError::internal)?

@@ -5,6 +5,9 @@ use memchr::memchr;
 
 use crate::limits::MAX_MESSAGE_BYTES;
 
+/// Buffers up to this size are used again.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// Splits what it is fed into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -21,7 +24,7 @@ impl Lines {
             bytes = rest.get(1..).unwrap_or_default();
             self.append(line);
             if !std::mem::take(&mut self.skipping) {
-                take(self.partial.split().freeze());
+                take(self.line().freeze());
             }
         }
         self.append(bytes);
@@ -30,6 +33,14 @@ impl Lines {
     /// The last line, if the input ended without a newline.
     pub fn finish(mut self) -> Option<Bytes> {
         (!self.partial.is_empty() && !self.skipping).then(|| self.partial.split().freeze())
+    }
+
+    /// A long line takes its buffer along; what is left of it would be kept for as long as the connection.
+    fn line(&mut self) -> BytesMut {
+        match self.partial.len() > KEPT_BYTES {
+            true => std::mem::take(&mut self.partial),
+            false => self.partial.split(),
+        }
     }
 
     fn append(&mut self, bytes: &[u8]) {

@@ -14,7 +14,7 @@ use futures_util::{Stream, stream};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{
-        UnixListener, UnixStream,
+        UnixListener, UnixSocket, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
@@ -31,6 +31,9 @@ use crate::{
     limits::{FLUSH_TIME, HANDSHAKE_TIME, MAX_CONNECTIONS},
     server::Server,
 };
+
+/// How many may wait to be let in.
+const BACKLOG: u32 = 1024;
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
@@ -66,10 +69,11 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes over a socket file that nobody listens on any more.
+/// Takes over a socket file that nobody listens on any more. The file has its mode before anybody can
+/// connect: that takes somebody who listens.
 async fn bind(path: &Path) -> Result<UnixListener, ListenError> {
     let failed = |source| ListenError::Bind { listen: Listen::Unix(path.to_owned()), source };
-    let listener = match UnixListener::bind(path) {
+    let bound = match bind_socket(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).await.is_ok() {
                 return Err(ListenError::InUse(path.to_owned()));
@@ -79,13 +83,19 @@ async fn bind(path: &Path) -> Result<UnixListener, ListenError> {
                 return Err(failed(error));
             }
             std::fs::remove_file(path).map_err(failed)?;
-            UnixListener::bind(path)
+            bind_socket(path)
         }
         bound => bound,
     };
-    let listener = listener.map_err(failed)?;
+    let socket = bound.map_err(failed)?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).map_err(failed)?;
-    Ok(listener)
+    socket.listen(BACKLOG).map_err(failed)
+}
+
+fn bind_socket(path: &Path) -> io::Result<UnixSocket> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    Ok(socket)
 }
 
 async fn serve(door: Arc<Door>, stream: UnixStream) {

@@ -19,6 +19,7 @@ mod order;
 mod params;
 mod plugins;
 mod realtime;
+mod requirements;
 mod search;
 mod services;
 mod skills;

@@ -12,8 +12,8 @@ pub enum PluginError {
     Disabled,
     #[error("invalid plugin key `{0}`; expected <plugin>@<marketplace>")]
     BadId(String),
-    #[error("invalid {what}: {reason}")]
-    BadName { what: &'static str, reason: &'static str },
+    #[error("invalid {what}: {reason}{}", within.as_ref().map(|id| format!(" in `{id}`")).unwrap_or_default())]
+    BadName { what: &'static str, reason: &'static str, within: Option<String> },
     #[error("marketplace file `{}` does not exist", .0.display())]
     NoMarketplace(PathBuf),
     #[error("invalid marketplace file `{}`: {reason}", path.display())]

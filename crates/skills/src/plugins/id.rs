@@ -33,7 +33,12 @@ impl FromStr for PluginId {
     fn from_str(text: &str) -> Result<Self, PluginError> {
         match text.rsplit_once('@') {
             Some((name, marketplace)) if !name.is_empty() && !marketplace.is_empty() => {
-                Self::new(name, marketplace)
+                Self::new(name, marketplace).map_err(|error| match error {
+                    PluginError::BadName { what, reason, .. } => {
+                        PluginError::BadName { what, reason, within: Some(text.to_owned()) }
+                    }
+                    other => other,
+                })
             }
             _ => Err(PluginError::BadId(text.to_owned())),
         }
@@ -49,11 +54,11 @@ impl fmt::Display for PluginId {
 fn check(part: &str, what: &'static str) -> Result<(), PluginError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     match part {
-        "" => Err(PluginError::BadName { what, reason: "must not be empty" }),
+        "" => Err(PluginError::BadName { what, reason: "must not be empty", within: None }),
         part if part.chars().all(is_plain) => Ok(()),
         _ => {
             let reason = "only ASCII letters, digits, `_`, and `-` are allowed";
-            Err(PluginError::BadName { what, reason })
+            Err(PluginError::BadName { what, reason, within: None })
         }
     }
 }

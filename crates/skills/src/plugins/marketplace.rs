@@ -99,8 +99,17 @@ fn seen_from(cwd: &Path) -> Option<PathBuf> {
     roots.map(|root| root.join(FILE)).find(|file| file.is_file())
 }
 
-/// Reads a marketplace's file.
+/// Reads a marketplace's file. One plugin that cannot be offered spoils it.
 pub(crate) fn load(path: &Path) -> Result<Marketplace, PluginError> {
+    load_those(path, |_| true)
+}
+
+/// Reads what a marketplace's file says of one plugin, whatever is wrong with the others.
+pub(crate) fn load_one(path: &Path, name: &str) -> Result<Marketplace, PluginError> {
+    load_those(path, |offered| offered == name)
+}
+
+fn load_those(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace, PluginError> {
     if !path.exists() {
         return Err(PluginError::NoMarketplace(path.to_owned()));
     }
@@ -108,8 +117,8 @@ pub(crate) fn load(path: &Path) -> Result<Marketplace, PluginError> {
     let text = read_text(path, MAX_BYTES).map_err(|error| bad(error.to_string()))?;
     let raw: Raw = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let root = root_of(path).ok_or_else(|| bad(format!("must be {FILE} below a folder")))?;
-    let plugins =
-        raw.plugins.into_iter().map(|offer| offer.resolve(root)).collect::<Result<_, _>>().map_err(bad)?;
+    let offers = raw.plugins.into_iter().filter(|offer| wanted(&offer.name));
+    let plugins = offers.map(|offer| offer.resolve(root)).collect::<Result<_, _>>().map_err(bad)?;
     let shown = raw.interface.filter(|interface| interface.display_name.is_some());
     Ok(Marketplace {
         name: raw.name,
@@ -128,7 +137,12 @@ impl RawOffer {
         let RawSource::Local { path } = self.source;
         let source = below(root, &path).and_then(AbsolutePathBuf::new).ok_or_else(|| {
             format!(
-                "local plugin source path must start with `./` and stay within the marketplace root: {path}"
+                "local plugin source path must {}",
+                match path.strip_prefix("./") {
+                    None => "start with `./`",
+                    Some("") => "not be empty",
+                    Some(_) => "stay within the marketplace root",
+                }
             )
         })?;
         let install_policy = self.policy.installation.unwrap_or(PluginInstallPolicy::Available);

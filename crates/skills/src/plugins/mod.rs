@@ -132,7 +132,7 @@ impl Plugins {
     /// `plugin/install`: copies the plugin and turns it on.
     pub fn install(&self, params: &PluginInstallParams) -> Result<Installation, PluginError> {
         self.configured()?;
-        let market = marketplace::load(&params.marketplace_path)?;
+        let market = marketplace::load_one(&params.marketplace_path, &params.plugin_name)?;
         let offer = find(&market, &params.plugin_name)?;
         if offer.install_policy == PluginInstallPolicy::NotAvailable {
             let (plugin, marketplace) = (offer.name.clone(), market.name.clone());

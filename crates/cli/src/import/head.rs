@@ -1,0 +1,153 @@
+//! The first line of a rollout file: which thread it is, and how it began.
+
+use anyhow::{Context, bail};
+use codicil_protocol::{GitInfo, SessionSource, SubAgentSource, ThreadId};
+use codicil_store::Meta;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::rollout::{Entry, Line, member, owned, text};
+
+/// Who served the models of threads that do not say.
+const DEFAULT_PROVIDER: &str = "openai";
+
+/// How the instructions begin that come with codex. They are about its own tools; ours come with us.
+const OWN_INSTRUCTIONS: [&str; 2] = ["You are Codex", "You are a coding agent"];
+
+/// A thread as its file begins.
+#[derive(Debug)]
+pub struct Head {
+    pub meta: Meta,
+    pub began: Timestamp,
+    pub git: Option<GitInfo>,
+    /// Whether the file is of the oldest kind, which has items for lines and no events.
+    pub is_bare: bool,
+}
+
+impl Head {
+    pub fn parse(first: &str) -> anyhow::Result<Self> {
+        let Some(Line { at, entry: Entry::Meta(meta) }) = Line::parse(first) else {
+            bail!("the first line is not the beginning of a thread");
+        };
+        let id = text(&meta, "id").context("the thread has no id")?;
+        let id = Uuid::parse_str(id).with_context(|| format!("the thread has no usable id: {id}"))?;
+        let began = text(&meta, "timestamp").and_then(|at| at.parse().ok()).or(at);
+        let began = began.context("the thread does not say when it began")?;
+        let git = meta.get("git").map(git).filter(|git| *git != GitInfo::default());
+        Ok(Self {
+            meta: self::meta(id.to_string(), &meta),
+            began,
+            git,
+            is_bare: !first.contains("\"payload\""),
+        })
+    }
+}
+
+fn meta(id: String, given: &Value) -> Meta {
+    let source = source(given.get("source"));
+    let (parent, nickname, role) = match &source {
+        SessionSource::SubAgent(SubAgentSource::ThreadSpawn {
+            parent_thread_id,
+            agent_nickname,
+            agent_role,
+            ..
+        }) => (Some(parent_thread_id.clone()), agent_nickname.clone(), agent_role.clone()),
+        _ => (None, None, None),
+    };
+    let instructions = given.get("base_instructions").and_then(|base| text(base, "text"));
+    let is_own = |text: &&str| OWN_INSTRUCTIONS.iter().any(|own| text.starts_with(own));
+    let provider = text(given, "model_provider").unwrap_or(DEFAULT_PROVIDER);
+    Meta {
+        cli_version: owned(given, "cli_version"),
+        forked_from: text(given, "forked_from_id").map(ThreadId::from),
+        parent_thread_id: parent,
+        agent_nickname: member(given, "agent_nickname").or(nickname),
+        agent_role: member(given, "agent_role").or(role),
+        dynamic_tools: member(given, "dynamic_tools").unwrap_or_default(),
+        base_instructions: instructions.filter(|text| !is_own(text)).map(str::to_owned),
+        ..Meta::new(ThreadId::from(id), owned(given, "cwd"), source, provider)
+    }
+}
+
+fn git(given: &Value) -> GitInfo {
+    let part = |name| text(given, name).map(str::to_owned);
+    GitInfo { sha: part("commit_hash"), branch: part("branch"), origin_url: part("repository_url") }
+}
+
+/// Codex spells the sources of agents in another way than its own protocol does.
+fn source(given: Option<&Value>) -> SessionSource {
+    let Some(given) = given else { return SessionSource::Unknown };
+    if let Some(agent) = given.get("subagent") {
+        return serde_json::from_value(agent.clone()).map_or(SessionSource::Unknown, SessionSource::SubAgent);
+    }
+    match given.as_str() {
+        Some("cli") => SessionSource::Cli,
+        Some("vscode") => SessionSource::Vscode,
+        Some("exec") => SessionSource::Exec,
+        Some("mcp" | "app_server") => SessionSource::AppServer,
+        _ => match text(given, "custom") {
+            Some(name) => SessionSource::Custom(name.to_owned()),
+            None => SessionSource::Unknown,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "01a1e24a-8d00-7532-b7b5-6d33c86bf60d";
+
+    fn head(payload: Value) -> anyhow::Result<Head> {
+        let line =
+            json!({ "timestamp": "2026-11-16T02:58:19.010Z", "type": "session_meta", "payload": payload });
+        Head::parse(&line.to_string())
+    }
+
+    #[test]
+    fn a_head_becomes_the_first_record() {
+        let head = head(json!({
+            "id": ID, "timestamp": "2026-11-16T02:58:12Z", "cwd": "/w", "cli_version": "0.118.0",
+            "source": "cli", "model_provider": "mine", "base_instructions": { "text": "You are Codex, ..." },
+            "git": { "commit_hash": "abc", "branch": "main" },
+        }))
+        .unwrap();
+        assert_eq!((&*head.meta.id, head.meta.cwd.as_str()), (ID, "/w"));
+        assert_eq!(head.meta.source, SessionSource::Cli);
+        assert_eq!(head.meta.base_instructions, None);
+        assert_eq!(head.git.unwrap().branch.as_deref(), Some("main"));
+        assert_eq!(head.began.to_string(), "2026-11-16T02:58:12Z");
+        assert!(!head.is_bare);
+    }
+
+    #[test]
+    fn instructions_of_people_are_kept() {
+        let head = head(json!({ "id": ID, "base_instructions": { "text": "Speak like a pirate" } })).unwrap();
+        assert_eq!(head.meta.base_instructions.as_deref(), Some("Speak like a pirate"));
+        assert_eq!(head.meta.model_provider, DEFAULT_PROVIDER);
+    }
+
+    #[test]
+    fn agents_keep_their_parents() {
+        let spawned = json!({ "subagent": { "thread_spawn": {
+            "parent_thread_id": ID, "depth": 1, "agent_nickname": "Ada", "agent_role": null } } });
+        let head = head(json!({ "id": ID, "source": spawned })).unwrap();
+        assert_eq!(head.meta.parent_thread_id.as_deref(), Some(ID));
+        assert_eq!(head.meta.agent_nickname.as_deref(), Some("Ada"));
+        assert_eq!(
+            source(Some(&json!({ "subagent": "review" }))),
+            SessionSource::SubAgent(SubAgentSource::Review)
+        );
+    }
+
+    #[test]
+    fn what_is_no_thread_is_refused() {
+        assert!(Head::parse("").is_err());
+        assert!(Head::parse(r#"{"type":"event_msg","payload":{}}"#).is_err());
+        assert!(head(json!({ "id": "../../etc/passwd" })).is_err());
+        assert!(head(json!({})).is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! Items of tools: from the events that codex stores on request, or from what the model was answered.
+
+use codicil_command::{CommandLine, command_actions};
+use codicil_patch::{Line, Operation, Patch, Section};
+use codicil_protocol::{
+    CommandExecutionSource, CommandExecutionStatus, DynamicToolCallOutputContentItem, DynamicToolCallStatus,
+    FileUpdateChange, ItemId, McpToolCallError, McpToolCallResult, McpToolCallStatus, PatchApplyStatus,
+    PatchChangeKind, ThreadItem,
+};
+use serde_json::{Value, json};
+
+use super::rollout::{member, owned, text};
+
+/// A command and what became of it.
+pub struct Ran {
+    argv: Vec<String>,
+    output: Option<String>,
+    exit_code: Option<i32>,
+    status: CommandExecutionStatus,
+    duration_ms: Option<i64>,
+}
+
+impl Ran {
+    /// From the arguments of a call and the text that answered it.
+    pub fn of(arguments: &Value, answer: &str) -> Option<Self> {
+        let script = text(arguments, "cmd").or_else(|| text(arguments, "command"));
+        let shown = answer.lines().next().and_then(|line| line.strip_prefix("Command: "));
+        let argv = match (shown.and_then(shlex::split), script) {
+            (Some(argv), _) => argv,
+            (None, Some(script)) => vec!["bash".to_owned(), "-lc".to_owned(), script.to_owned()],
+            (None, None) => member(arguments, "command")?,
+        };
+        Some(Self { argv, ..Self::answered(answer) })
+    }
+
+    fn answered(answer: &str) -> Self {
+        let (exit_code, seconds, output) = match serde_json::from_str::<Value>(answer) {
+            Ok(json) if json.get("metadata").is_some() => {
+                let about = json.get("metadata").unwrap_or(&Value::Null);
+                let seconds = about.get("duration_seconds").and_then(Value::as_f64);
+                (member(about, "exit_code"), seconds, Some(owned(&json, "output")))
+            }
+            _ => {
+                let after = |mark: &str| answer.lines().find_map(|line| line.strip_prefix(mark));
+                let code = after("Process exited with code ").or_else(|| after("Exit code: "));
+                let seconds = after("Wall time: ").or_else(|| after("Duration: "));
+                let seconds = seconds.and_then(|time| time.split(' ').next()?.parse().ok());
+                let output = answer.split_once("Output:\n").map(|(_, output)| output.to_owned());
+                (code.and_then(|code| code.trim().parse().ok()), seconds, output)
+            }
+        };
+        let status = match exit_code {
+            Some(0) => CommandExecutionStatus::Completed,
+            None if answer.contains("rejected by user") => CommandExecutionStatus::Declined,
+            // It was still running when the model was answered.
+            None if answer.contains("Process running") => CommandExecutionStatus::Completed,
+            _ => CommandExecutionStatus::Failed,
+        };
+        let output = output.filter(|output| !output.is_empty());
+        let duration_ms = seconds.map(|seconds: f64| (seconds * 1000.0) as i64);
+        Self { argv: Vec::new(), output, exit_code, status, duration_ms }
+    }
+
+    pub fn item(self, id: ItemId, cwd: String, source: CommandExecutionSource) -> ThreadItem {
+        let line = CommandLine::new(self.argv);
+        ThreadItem::CommandExecution {
+            id,
+            command: codicil_command::join(line.argv().iter().map(String::as_str)),
+            cwd,
+            process_id: None,
+            source,
+            status: self.status,
+            command_actions: command_actions(&line),
+            aggregated_output: self.output,
+            exit_code: self.exit_code,
+            duration_ms: self.duration_ms,
+        }
+    }
+}
+
+/// A command that the person ran, as the model was told of it.
+pub fn user_command(message: &str) -> Option<Ran> {
+    let rest = message.trim().strip_prefix("<user_shell_command>")?;
+    let (_, rest) = rest.split_once("<command>\n")?;
+    let (script, rest) = rest.split_once("\n</command>")?;
+    let (_, rest) = rest.split_once("<result>\n")?;
+    let (result, _) = rest.rsplit_once("\n</result>")?;
+    let argv = ["bash", "-lc", script].map(str::to_owned).to_vec();
+    Some(Ran { argv, ..Ran::answered(result) })
+}
+
+pub fn command_event(event: &Value) -> ThreadItem {
+    let exit_code = member(event, "exit_code");
+    let status = match (text(event, "status"), exit_code) {
+        (Some("declined"), _) => CommandExecutionStatus::Declined,
+        (Some("completed"), _) | (None, Some(0)) => CommandExecutionStatus::Completed,
+        _ => CommandExecutionStatus::Failed,
+    };
+    let output = text(event, "aggregated_output").filter(|output| !output.is_empty());
+    let ran = Ran {
+        argv: member(event, "command").unwrap_or_default(),
+        output: output.map(str::to_owned),
+        exit_code,
+        status,
+        duration_ms: duration(event),
+    };
+    let source = match text(event, "source") {
+        Some("user_shell") => CommandExecutionSource::UserShell,
+        Some("unified_exec_startup") => CommandExecutionSource::UnifiedExecStartup,
+        Some("unified_exec_interaction") => CommandExecutionSource::UnifiedExecInteraction,
+        _ => CommandExecutionSource::Agent,
+    };
+    ran.item(owned(event, "call_id").into(), owned(event, "cwd"), source)
+}
+
+pub fn patch_event(event: &Value) -> ThreadItem {
+    let status = match (text(event, "status"), member(event, "success")) {
+        (Some("declined"), _) => PatchApplyStatus::Declined,
+        (Some("completed"), _) | (None, Some(true)) => PatchApplyStatus::Completed,
+        _ => PatchApplyStatus::Failed,
+    };
+    let changes = event.get("changes").and_then(Value::as_object);
+    let changes = changes.into_iter().flatten().map(|(path, change)| changed(path, change)).collect();
+    ThreadItem::FileChange { id: owned(event, "call_id").into(), changes, status }
+}
+
+fn changed(path: &str, change: &Value) -> FileUpdateChange {
+    let (kind, diff) = match text(change, "type") {
+        Some("add") => (PatchChangeKind::Add, owned(change, "content")),
+        Some("delete") => (PatchChangeKind::Delete, owned(change, "content")),
+        _ => {
+            let move_path = member::<String>(change, "move_path");
+            let diff = owned(change, "unified_diff");
+            let diff = match &move_path {
+                Some(to) => format!("{diff}\n\nMoved to: {to}"),
+                None => diff,
+            };
+            (PatchChangeKind::Update { move_path }, diff)
+        }
+    };
+    FileUpdateChange { path: path.to_owned(), kind, diff }
+}
+
+/// From the patch itself: lines are shown, their numbers are not known any more.
+pub fn patch(id: ItemId, input: &str, arguments: &Value, answer: &str, cwd: &str) -> Option<ThreadItem> {
+    let input = text(arguments, "input").unwrap_or(input);
+    let operations = Patch::parse(input).ok()?.operations;
+    let answer = Ran::answered(answer);
+    let status = match answer.status {
+        CommandExecutionStatus::Completed => PatchApplyStatus::Completed,
+        CommandExecutionStatus::Declined => PatchApplyStatus::Declined,
+        _ => PatchApplyStatus::Failed,
+    };
+    let absolute = |path: &str| std::path::Path::new(cwd).join(path).to_string_lossy().into_owned();
+    let changes = operations.into_iter().map(|operation| match operation {
+        Operation::Add { path, content } => {
+            FileUpdateChange { path: absolute(&path), kind: PatchChangeKind::Add, diff: content }
+        }
+        Operation::Delete { path } => {
+            FileUpdateChange { path: absolute(&path), kind: PatchChangeKind::Delete, diff: String::new() }
+        }
+        Operation::Update { path, move_to, sections } => {
+            let move_path = move_to.as_deref().map(absolute);
+            let mut diff: String = sections.iter().map(section).collect();
+            if let Some(to) = &move_path {
+                diff.push_str(&format!("\n\nMoved to: {to}"));
+            }
+            FileUpdateChange { path: absolute(&path), kind: PatchChangeKind::Update { move_path }, diff }
+        }
+    });
+    Some(ThreadItem::FileChange { id, changes: changes.collect(), status })
+}
+
+fn section(section: &Section) -> String {
+    let mut text = format!("@@ {}", section.anchors.join(" ")).trim_end().to_owned();
+    for line in &section.lines {
+        let (mark, line) = match line {
+            Line::Keep(line) => (' ', line),
+            Line::Remove(line) => ('-', line),
+            Line::Add(line) => ('+', line),
+        };
+        text.push('\n');
+        text.push(mark);
+        text.push_str(line);
+    }
+    text + "\n"
+}
+
+pub fn mcp_event(event: &Value) -> ThreadItem {
+    let call = event.get("invocation").unwrap_or(&Value::Null);
+    let result = event.get("result").unwrap_or(&Value::Null);
+    let failure = result.get("Err").map(|error| error.as_str().unwrap_or_default().to_owned());
+    let result = result.get("Ok").map(|ok| McpToolCallResult {
+        content: member(ok, "content").unwrap_or_default(),
+        structured_content: member(ok, "structuredContent").or_else(|| member(ok, "structured_content")),
+    });
+    let is_error = event.pointer("/result/Ok/isError") == Some(&Value::Bool(true));
+    let status = match failure.is_some() || is_error {
+        true => McpToolCallStatus::Failed,
+        false => McpToolCallStatus::Completed,
+    };
+    ThreadItem::McpToolCall {
+        id: owned(event, "call_id").into(),
+        server: owned(call, "server"),
+        tool: owned(call, "tool"),
+        status,
+        arguments: call.get("arguments").cloned().unwrap_or_default(),
+        result,
+        error: failure.map(|message| McpToolCallError { message }),
+        duration_ms: duration(event),
+    }
+}
+
+/// The model is answered the content as JSON, or else words about what went wrong.
+pub fn mcp(id: ItemId, server: &str, tool: &str, arguments: Value, answer: &str) -> ThreadItem {
+    let content = serde_json::from_str::<Vec<Value>>(answer)
+        .unwrap_or_else(|_| vec![json!({ "type": "text", "text": answer })]);
+    ThreadItem::McpToolCall {
+        id,
+        server: server.to_owned(),
+        tool: tool.to_owned(),
+        status: McpToolCallStatus::Completed,
+        arguments,
+        result: Some(McpToolCallResult { content, structured_content: None }),
+        error: None,
+        duration_ms: None,
+    }
+}
+
+pub fn dynamic_event(event: &Value) -> ThreadItem {
+    let success: Option<bool> = member(event, "success");
+    ThreadItem::DynamicToolCall {
+        id: owned(event, "call_id").into(),
+        tool: owned(event, "tool"),
+        arguments: event.get("arguments").cloned().unwrap_or_default(),
+        status: match success {
+            Some(true) => DynamicToolCallStatus::Completed,
+            _ => DynamicToolCallStatus::Failed,
+        },
+        content_items: member(event, "content_items"),
+        success,
+        duration_ms: duration(event),
+    }
+}
+
+pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> ThreadItem {
+    ThreadItem::DynamicToolCall {
+        id,
+        tool: tool.to_owned(),
+        arguments,
+        status: DynamicToolCallStatus::Completed,
+        content_items: Some(vec![DynamicToolCallOutputContentItem::InputText { text: answer }]),
+        success: Some(true),
+        duration_ms: None,
+    }
+}
+
+fn duration(event: &Value) -> Option<i64> {
+    let duration = event.get("duration")?;
+    let part = |name| duration.get(name).and_then(Value::as_i64).unwrap_or(0);
+    Some(part("secs").saturating_mul(1000).saturating_add(part("nanos") / 1_000_000))
+}

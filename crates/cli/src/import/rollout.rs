@@ -1,0 +1,116 @@
+//! The lines of a rollout file, as codex writes them.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One line: when it was written, and what it says.
+#[derive(Debug)]
+pub struct Line {
+    pub at: Option<Timestamp>,
+    pub entry: Entry,
+}
+
+#[derive(Debug)]
+pub enum Entry {
+    /// How a thread began. A fork repeats that of the thread it comes from.
+    Meta(Value),
+    /// The settings of a turn.
+    Settings(Value),
+    /// Something that entered the model's history.
+    Item(Value),
+    /// The history so far was replaced.
+    Compacted(Value),
+    /// What clients were told.
+    Event(Value),
+    /// Of no use to us.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Wrapped {
+    timestamp: Option<String>,
+    #[serde(rename = "type")]
+    kind: String,
+    payload: Value,
+}
+
+impl Line {
+    /// `None` for a line that is no JSON object.
+    pub fn parse(text: &str) -> Option<Self> {
+        match serde_json::from_str::<Wrapped>(text) {
+            Ok(line) => {
+                let at = line.timestamp.as_deref().and_then(|at| at.parse().ok());
+                Some(Self { at, entry: line.entry() })
+            }
+            Err(_) => Self::bare(serde_json::from_str(text).ok()?),
+        }
+    }
+
+    /// The oldest files have the items themselves for lines, and a head that says no type.
+    fn bare(value: Value) -> Option<Self> {
+        let members = value.as_object()?;
+        let at = text(&value, "timestamp").and_then(|at| at.parse().ok());
+        let entry = match members.get("type") {
+            Some(_) => Entry::Item(value),
+            None if members.contains_key("id") => Entry::Meta(value),
+            None => Entry::Other,
+        };
+        Some(Self { at, entry })
+    }
+}
+
+impl Wrapped {
+    fn entry(self) -> Entry {
+        match self.kind.as_str() {
+            "session_meta" => Entry::Meta(self.payload),
+            "turn_context" => Entry::Settings(self.payload),
+            "response_item" => Entry::Item(self.payload),
+            "compacted" => Entry::Compacted(self.payload),
+            "event_msg" => Entry::Event(self.payload),
+            _ => Entry::Other,
+        }
+    }
+}
+
+/// The text of a member.
+pub fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name)?.as_str()
+}
+
+/// The same, as a string of its own; empty if there is none.
+pub fn owned(value: &Value, name: &str) -> String {
+    text(value, name).unwrap_or_default().to_owned()
+}
+
+/// A member in a type of ours; `None` if it is not there or looks different.
+pub fn member<T: for<'de> Deserialize<'de>>(value: &Value, name: &str) -> Option<T> {
+    T::deserialize(value.get(name)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_generations_of_lines_are_read() {
+        let check = |line: &str, expected: &str| {
+            let entry = match Line::parse(line).map(|line| line.entry) {
+                None => "none",
+                Some(Entry::Meta(_)) => "meta",
+                Some(Entry::Item(_)) => "item",
+                Some(Entry::Event(_)) => "event",
+                Some(_) => "other",
+            };
+            assert_eq!(entry, expected, "{line}");
+        };
+        check(r#"{"timestamp":"2026-11-16T02:58:12.368Z","type":"session_meta","payload":{}}"#, "meta");
+        check(r#"{"type":"event_msg","payload":{"type":"task_started"}}"#, "event");
+        check(r#"{"type":"from_the_future","payload":{}}"#, "other");
+        check(r#"{"id":"a","timestamp":"2025-05-01T00:00:00Z","instructions":null}"#, "meta");
+        check(r#"{"type":"message","role":"user","content":[]}"#, "item");
+        check(r#"{"record_type":"state"}"#, "other");
+        check("[1]", "none");
+        check("{torn", "none");
+    }
+}

@@ -1,0 +1,75 @@
+//! Two servers that share a home and write to it at once: nothing is lost and no file is torn.
+
+use std::{fs, path::Path};
+
+use codicil_testkit::Issuer;
+use serde_json::{Value, json};
+
+use crate::raw::Raw;
+
+const WRITES: usize = 30;
+
+/// Writes keys of its own, and has the tokens exchanged between the writes.
+async fn work(server: &mut Raw, name: &str) {
+    for number in 0..WRITES {
+        let edit = json!({ "keyPath": format!("notes.{name}.key{number}"), "value": number, "mergeStrategy": "replace" });
+        let written = server.call("config/value/write", edit).await;
+        assert_eq!(written["result"]["status"], "ok", "{written}");
+        if number % 3 == 0 {
+            let read = server.call("account/read", json!({ "refreshToken": true })).await;
+            assert_eq!(read["result"]["account"]["email"], "user@example.com", "{read}");
+        }
+        let shared = json!({ "edits": [
+            { "keyPath": "notes.shared.by", "value": name, "mergeStrategy": "replace" },
+            { "keyPath": "notes.shared.number", "value": number, "mergeStrategy": "replace" },
+        ] });
+        let written = server.call("config/batchWrite", shared).await;
+        assert_eq!(written["result"]["status"], "ok", "{written}");
+    }
+}
+
+/// Looks at both files all the time, as other programs do.
+async fn watch(home: &Path) {
+    loop {
+        let config = fs::read_to_string(home.join("config.toml")).unwrap();
+        assert!(config.starts_with("# kept\n") && config.contains("[codicil.login]"), "{config}");
+        let auth = fs::read_to_string(home.join("auth.json")).unwrap();
+        let auth: Value =
+            serde_json::from_str(&auth).unwrap_or_else(|_| panic!("torn: {} bytes", auth.len()));
+        assert!(auth["tokens"]["refresh_token"].as_str().unwrap().starts_with("refresh-"));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_write_configuration_and_exchange_tokens_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let issuer = Issuer::start().await;
+    fs::write(home.join("config.toml"), format!("# kept\n{}", issuer.config())).unwrap();
+    fs::write(home.join("auth.json"), issuer.auth_json().to_string()).unwrap();
+    let mut one = Raw::start(home, |_| {}).await;
+    let mut other = Raw::start(home, |_| {}).await;
+
+    tokio::select! {
+        _ = async { tokio::join!(work(&mut one, "one"), work(&mut other, "other")) } => {}
+        () = watch(home) => unreachable!("it goes on for ever"),
+    }
+
+    let config: toml::Table = fs::read_to_string(home.join("config.toml")).unwrap().parse().unwrap();
+    for name in ["one", "other"] {
+        for number in 0..WRITES {
+            let value = config["notes"][name][&format!("key{number}")].as_integer();
+            assert_eq!(value, Some(number as i64), "{name} {number}");
+        }
+    }
+    let last = (config["notes"]["shared"]["by"].as_str(), config["notes"]["shared"]["number"].as_integer());
+    assert!(matches!(last, (Some("one" | "other"), Some(29))), "{last:?}");
+    // A token that is used twice would have ended the sign-in; the one in the file is still good.
+    let auth: Value = serde_json::from_str(&fs::read_to_string(home.join("auth.json")).unwrap()).unwrap();
+    assert!(issuer.takes(auth["tokens"]["refresh_token"].as_str().unwrap()));
+    for server in [&mut one, &mut other] {
+        server.close();
+        server.process.expect_success().await;
+    }
+}
