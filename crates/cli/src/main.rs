@@ -12,6 +12,7 @@ mod export;
 mod in_process;
 mod logging;
 mod login;
+mod mock_model;
 mod reindex;
 mod sandbox;
 mod version;
@@ -40,6 +41,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo => return demo::run(),
         Command::Login(args) => return login::run(&cli.overrides, &args),
         Command::Logout => login::logout(&cli.overrides)?,
+        Command::MockModel(args) => mock_model::run(&args)?,
         Command::Reindex => reindex::run()?,
         Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
         Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,

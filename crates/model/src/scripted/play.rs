@@ -12,7 +12,7 @@ use crate::{Event, Limits, ModelError, Request, ToolSpec, event::new_item_id};
 
 /// What happens next in a scripted answer.
 #[derive(Debug)]
-pub(super) enum Act {
+pub enum Act {
     Tell(Vec<Event>),
     Wait(Duration),
     Fail(ModelError),
