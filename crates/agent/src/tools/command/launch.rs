@@ -2,7 +2,9 @@
 
 use codicil_command::{Access, SandboxPermissions};
 use codicil_config::InheritEnvironment;
-use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Size, Spec, add_tool_defaults};
+use codicil_exec::{
+    Environment, EnvironmentPolicy, Inherit, Input, Reach, SessionId, Size, Spec, add_tool_defaults,
+};
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
 use codicil_sandbox::{Confinement, Grants, Limits, Prepared, Probe, SandboxError};
 use tokio::sync::mpsc;
@@ -23,28 +25,37 @@ impl TurnTools {
         is_started: bool,
     ) -> Result<Running, String> {
         let (sender, events) = mpsc::channel(EVENTS);
+        let terminals = &self.kit.world.terminals;
+        let session = item.process.unwrap_or_else(|| terminals.reserve());
         let opened = match self.spec(wanted, sandboxed).await {
             Ok(spec) => {
-                let opened = self.kit.world.terminals.open(&self.kit.owner, spec, Some(sender)).await;
+                let opened = terminals.open_as(session, &self.kit.owner, spec, Some(sender)).await;
                 opened.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
-        // A tool that waits for the end offers nothing to type into.
-        if let (Ok(session), CommandExecutionSource::UnifiedExecStartup) = (&opened, &wanted.source) {
-            item.process_id = Some(session.to_string());
-        }
         if !is_started {
+            item.process = self.typed_into(wanted, session).filter(|_| opened.is_ok());
             self.say_started(item).await;
         }
         match opened {
-            Ok(session) => Ok(Running::new(self, item, session, events)),
+            Ok(()) => Ok(Running::new(self, item, session, events)),
             Err(why) => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
                 self.say_ended(item, CommandEnd { output: Some(why.clone()), ..end }).await;
                 Err(why)
             }
         }
+    }
+
+    /// A tool that waits for the end offers nothing to type into.
+    fn typed_into(&self, wanted: &Wanted, session: SessionId) -> Option<SessionId> {
+        (wanted.source == CommandExecutionSource::UnifiedExecStartup).then_some(session)
+    }
+
+    /// The session of a command that is told before it may run.
+    pub(super) fn reserve(&self, wanted: &Wanted) -> Option<SessionId> {
+        self.typed_into(wanted, self.kit.world.terminals.reserve())
     }
 
     async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<Spec, SandboxError> {
