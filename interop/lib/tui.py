@@ -50,7 +50,7 @@ def first_session(place, start, address):
         expect(place.greeting() == "Hello, world!\n", "the patch was not applied")
 
         screen.say("wait for it")
-        screen.wait("sleep 600")
+        screen.wait("I start to wait.")
         screen.keys("Escape")
         screen.wait("interrupted")
 
