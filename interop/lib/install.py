@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from harness import Skipped, need
+from harness import Failed, Skipped, need
 
 
 def npm(cache, name, *packages):
@@ -39,7 +39,12 @@ def cargo(cache, name, source):
             # Written only when it differs, so that cargo does not build what it has built.
             if not to.exists() or to.read_bytes() != path.read_bytes():
                 to.write_bytes(path.read_bytes())
-    _run(["cargo", "build", "-q", "--manifest-path", str(place / "Cargo.toml")], env=environment, patience=1500)
+    manifest = ["--manifest-path", str(place / "Cargo.toml")]
+    _run(["cargo", "fetch", "-q", *manifest], env=environment)
+    # What does not build has failed: our program and the crate do not fit.
+    built = subprocess.run(["cargo", "build", "-q", *manifest], env=environment, capture_output=True, text=True)
+    if built.returncode != 0:
+        raise Failed(built.stderr)
     return cache / "cargo-target" / "debug" / name
 
 

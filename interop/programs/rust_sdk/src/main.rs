@@ -39,6 +39,13 @@ async fn client() -> Outcome<CodexClient> {
     Ok(CodexClient::connect_ws(config).await?)
 }
 
+/// Tools of the client need the opt-in.
+fn codex(client: CodexClient) -> Outcome<Codex> {
+    let params = json!({ "clientInfo": { "name": "rust_sdk", "title": "Rust SDK", "version": "0.0.0" },
+        "capabilities": { "experimentalApi": true } });
+    Ok(Codex::with_initialize_params(client, serde_json::from_value(params)?))
+}
+
 fn options(approval: ApprovalMode) -> Outcome<ThreadOptions> {
     Ok(ThreadOptions::builder()
         .working_directory(env::var("WORK")?)
@@ -55,12 +62,12 @@ async fn turns() -> Outcome<String> {
     let client = client().await?;
     client
         .set_dynamic_tool_call_handler(|call| async move {
-            assert_eq!(call.tool, "lookup");
+            assert_eq!(call.extra.get("tool"), Some(&json!("lookup")));
             let response = json!({ "contentItems": [{ "type": "inputText", "text": "blue" }], "success": true });
             Ok(serde_json::from_value(response).expect("the crate's own form"))
         })
         .await;
-    let codex = Codex::from_client(client);
+    let codex = codex(client)?;
     let mut thread = codex.start_thread(options(ApprovalMode::Never)?);
     let turn = thread.run("stream please", TurnOptions::default()).await?;
     assert_eq!(turn.final_response, ANSWER);
@@ -99,7 +106,7 @@ async fn turns() -> Outcome<String> {
 
 /// Another connection finds the thread.
 async fn again(thread: String) -> Outcome {
-    let codex = Codex::from_client(client().await?);
+    let codex = codex(client().await?)?;
     let mut thread = codex.resume_thread_by_id(thread, options(ApprovalMode::Never)?);
     assert_eq!(thread.ask("still there", TurnOptions::default()).await?, "You said: still there");
     thread.set_name("a good name").await?;
@@ -119,7 +126,7 @@ async fn approvals() -> Outcome {
             async move { Ok(serde_json::from_value(json!({ "decision": decision })).expect("the crate's own form")) }
         })
         .await;
-    let codex = Codex::from_client(client);
+    let codex = codex(client)?;
     let stamp = PathBuf::from(env::var("ROOT")?).join("stamp.txt");
     for is_stamped in [false, true] {
         let mut thread = codex.start_thread(options(ApprovalMode::OnRequest)?);
@@ -132,7 +139,7 @@ async fn approvals() -> Outcome {
 
 /// The crate has no word for an interrupted turn; the server's own is asked for.
 async fn interrupted() -> Outcome {
-    let codex = Codex::from_client(client().await?);
+    let codex = codex(client().await?)?;
     let mut thread = codex.start_thread(options(ApprovalMode::Never)?);
     let mut streamed = thread.run_streamed("wait for it", TurnOptions::default()).await?;
     while let Some(event) = streamed.next_event().await {
