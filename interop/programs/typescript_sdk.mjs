@@ -2,16 +2,9 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { pathToFileURL } from "node:url";
+import { load } from "./modules.mjs";
 
-const { Codex } = await import(pathToFileURL(resolve("@openai/codex-sdk")));
-function resolve(name) {
-  const root = path.join(process.env.MODULES, "node_modules", name);
-  const { exports, main } = JSON.parse(fs.readFileSync(path.join(root, "package.json")));
-  const entry = exports?.["."]?.import ?? exports?.["."]?.default ?? exports?.["."] ?? main;
-  return path.join(root, typeof entry === "string" ? entry : entry.default);
-}
-
+const { Codex } = await load("@openai/codex-sdk");
 const { CODICIL, WORK, ROOT } = process.env;
 const codex = new Codex({ codexPathOverride: CODICIL, config: { show_raw_agent_reasoning: true } });
 const options = { workingDirectory: WORK, sandboxMode: "workspace-write", approvalPolicy: "never" };

@@ -38,9 +38,10 @@ pub fn run(args: &MockModel) -> anyhow::Result<()> {
         Some(path) => Script::load(path)?,
         None => Script::builtin(),
     };
-    let log = args.log.as_deref().map(|path| {
-        File::create(path).with_context(|| format!("cannot write {}", path.display()))
-    });
+    let log = args
+        .log
+        .as_deref()
+        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
     let log = log.transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(args.listen, script, log))
@@ -56,7 +57,8 @@ async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> any
         }
         answer(request)
     });
-    let server = ModelServer::bind(listen, script).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let server =
+        ModelServer::bind(listen, script).await.with_context(|| format!("cannot listen on {listen}"))?;
     println!("{}", server.base_url());
     std::io::stdout().flush()?;
     tokio::select! {

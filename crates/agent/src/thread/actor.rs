@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
+    settings::Settings,
     step::{Outcome, Step},
     threads::WeakThreads,
     tools::{Report, Toolkit},
@@ -31,6 +32,8 @@ pub(crate) struct ThreadActor {
     pub(super) reports: mpsc::Receiver<Report>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
+    /// What the next turn has, if that changed while one was running.
+    pub(super) next_settings: Option<Settings>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     mailbox: mpsc::Receiver<Command>,
@@ -59,7 +62,18 @@ impl ThreadActor {
         let Inbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
-        Self { world, state, active: None, kit, commands, reports, skills, progress, mailbox }
+        Self {
+            world,
+            state,
+            active: None,
+            kit,
+            commands,
+            reports,
+            skills,
+            next_settings: None,
+            progress,
+            mailbox,
+        }
     }
 
     /// Runs until the thread is unloaded.
@@ -135,6 +149,9 @@ impl ThreadActor {
                 tokio::spawn(async move { kit.end_terminals().await });
                 answer(reply, Ok(()));
             }
+            Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
+            Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
+            Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
             Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             Command::Unload(_) => unreachable!("handled by run"),
         }

@@ -19,6 +19,7 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;
+mod mock_model;
 mod mutation;
 #[cfg(target_os = "linux")]
 mod raw;

@@ -12,6 +12,7 @@ mod files;
 mod gate;
 mod handshake;
 mod hooks;
+mod later;
 mod malformed;
 mod mutation;
 mod order;

@@ -115,6 +115,7 @@ fn tool(tool: &Value) -> Option<ToolSpec> {
 
 /// The schema of the answer, where each dialect has it.
 fn output_schema(body: &Value) -> Option<&Value> {
-    let places = ["/text/format/schema", "/response_format/json_schema/schema", "/output_config/format/schema"];
+    let places =
+        ["/text/format/schema", "/response_format/json_schema/schema", "/output_config/format/schema"];
     places.iter().find_map(|place| body.pointer(place))
 }
