@@ -12,9 +12,11 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 #[tokio::main]
 async fn main() -> Outcome {
     let mut client = start().await?;
-    let started = client.thread_start(&params(json!({
-        "cwd": env::var("WORK")?, "approvalPolicy": "on-request", "sandbox": "workspace-write",
-    }))?).await?;
+    let started = client
+        .thread_start(&params(json!({
+            "cwd": env::var("WORK")?, "approvalPolicy": "on-request", "sandbox": "workspace-write",
+        }))?)
+        .await?;
     let thread = started.thread.id.clone();
 
     let seen = turn(&mut client, &thread, "stream please", "accept").await?;
@@ -61,7 +63,12 @@ fn params<T: DeserializeOwned>(json: Value) -> Outcome<T> {
 }
 
 /// Runs a turn to its end, answers what is asked, and gives every message as the crate read it.
-async fn turn(client: &mut AsyncClient, thread: &str, text: &str, decision: &str) -> Outcome<Vec<(String, Value)>> {
+async fn turn(
+    client: &mut AsyncClient,
+    thread: &str,
+    text: &str,
+    decision: &str,
+) -> Outcome<Vec<(String, Value)>> {
     let input = json!([{ "type": "text", "text": text }]);
     client.turn_start(&params(json!({ "threadId": thread, "input": input }))?).await?;
     let mut seen = Vec::new();

@@ -17,7 +17,8 @@ use std::{
 use codex_app_server_sdk::{
     ClientOptions, CodexClient, WsConfig,
     api::{
-        ApprovalMode, Codex, DynamicToolSpec, SandboxMode, ThreadEvent, ThreadItem, ThreadOptions, TurnOptions,
+        ApprovalMode, Codex, DynamicToolSpec, SandboxMode, ThreadEvent, ThreadItem, ThreadOptions,
+        TurnOptions,
     },
 };
 use serde_json::json;
@@ -51,9 +52,13 @@ fn options(approval: ApprovalMode) -> Outcome<ThreadOptions> {
         .working_directory(env::var("WORK")?)
         .sandbox_mode(SandboxMode::WorkspaceWrite)
         .approval_policy(approval)
-        .dynamic_tools(vec![DynamicToolSpec::new("lookup", "Looks something up", json!({
-            "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"],
-        }))])
+        .dynamic_tools(vec![DynamicToolSpec::new(
+            "lookup",
+            "Looks something up",
+            json!({
+                "type": "object", "properties": { "key": { "type": "string" } }, "required": ["key"],
+            }),
+        )])
         .build())
 }
 
@@ -63,7 +68,8 @@ async fn turns() -> Outcome<String> {
     client
         .set_dynamic_tool_call_handler(|call| async move {
             assert_eq!(call.extra.get("tool"), Some(&json!("lookup")));
-            let response = json!({ "contentItems": [{ "type": "inputText", "text": "blue" }], "success": true });
+            let response =
+                json!({ "contentItems": [{ "type": "inputText", "text": "blue" }], "success": true });
             Ok(serde_json::from_value(response).expect("the crate's own form"))
         })
         .await;
@@ -96,7 +102,10 @@ async fn turns() -> Outcome<String> {
     let schema = json!({ "type": "object", "properties": { "colour": { "enum": ["green"] } },
         "required": ["colour"], "additionalProperties": false });
     let turn = thread.run("which colour", TurnOptions::builder().output_schema(schema).build()).await?;
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&turn.final_response)?, json!({ "colour": "green" }));
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&turn.final_response)?,
+        json!({ "colour": "green" })
+    );
 
     assert_eq!(thread.ask("use the tool", TurnOptions::default()).await?, "The tool said: blue");
     let failed = thread.run("fail", TurnOptions::default()).await.expect_err("the model refuses").to_string();
@@ -123,7 +132,9 @@ async fn approvals() -> Outcome {
     client
         .set_command_execution_request_approval_handler(move |_| {
             let decision = if count.fetch_add(1, Ordering::SeqCst) == 0 { "decline" } else { "accept" };
-            async move { Ok(serde_json::from_value(json!({ "decision": decision })).expect("the crate's own form")) }
+            async move {
+                Ok(serde_json::from_value(json!({ "decision": decision })).expect("the crate's own form"))
+            }
         })
         .await;
     let codex = codex(client)?;
