@@ -26,6 +26,7 @@ mod world;
 
 pub use audience::{Answer, Audience, Question, Withdraw};
 pub use error::{ThreadError, TurnKind, check_review_target};
+pub use hooks::declared_hooks;
 pub use realtime::{Taken, Voice};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle};

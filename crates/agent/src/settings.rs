@@ -4,9 +4,9 @@ use std::path::{Component, Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, Home};
 use codicil_protocol::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Personality, ReadOnlyAccess,
-    ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier, ThreadForkParams,
-    ThreadResumeParams, ThreadStartParams, TurnStartParams,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Personality,
+    ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
+    ThreadForkParams, ThreadResumeParams, ThreadSettings, ThreadStartParams, TurnStartParams,
 };
 use serde::{Deserialize, Serialize};
 
@@ -160,6 +160,36 @@ impl Settings {
             self.model.clone_from(&mode.settings.model);
             self.effort.clone_from(&mode.settings.reasoning_effort);
             self.collaboration_mode = Some(mode);
+        }
+    }
+}
+
+impl Settings {
+    /// As clients of later generations are told about them.
+    pub fn into_wire(self) -> ThreadSettings {
+        let collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
+            mode: ModeKind::Default,
+            settings: codicil_protocol::Settings {
+                model: self.model.clone(),
+                reasoning_effort: self.effort.clone(),
+                developer_instructions: None,
+            },
+        });
+        ThreadSettings {
+            disabled_plugin_ids: Vec::new(),
+            cwd: self.cwd.to_string_lossy().into_owned(),
+            approval_policy: self.approval_policy,
+            approvals_reviewer: self.approvals_reviewer,
+            sandbox_policy: self.sandbox,
+            active_permission_profile: None,
+            model: self.model,
+            model_provider: self.provider,
+            service_tier: self.service_tier,
+            effort: self.effort,
+            summary: self.summary,
+            collaboration_mode,
+            multi_agent_mode: "explicitRequestOnly".to_owned(),
+            personality: self.personality,
         }
     }
 }

@@ -13,10 +13,9 @@ use std::{
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Patch, SessionSource, Thread,
-    ThreadForkParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, TurnStatus,
+    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Patch, Thread, ThreadForkParams,
+    ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams,
+    ThreadStartParams, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
@@ -153,9 +152,8 @@ impl Threads {
         let (config, settings) = self.configure(&given, None).await?;
         let meta = self.meta(new_thread_id(), &settings);
         let mut log = self.0.world.store.create(meta.clone()).await?;
-        let records: Vec<_> = (history.iter().cloned())
-            .map(|item| Record::Context { turn_id: None, item })
-            .collect();
+        let records: Vec<_> =
+            (history.iter().cloned()).map(|item| Record::Context { turn_id: None, item }).collect();
         log.append(&records).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config;

@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use codicil_server::Listen;
 
-use crate::{doctor::DoctorArgs, exec::Exec, import::ImportArgs, sandbox::SandboxArgs, version};
+use crate::{
+    doctor::DoctorArgs, exec::Exec, import::ImportArgs, mock_model::MockModel, sandbox::SandboxArgs, version,
+};
 
 /// A little codex: an app-server for agents that works with any model.
 #[derive(Debug, Parser)]
@@ -33,6 +35,8 @@ pub enum Command {
     Logout,
     /// Take over the threads of a codex home.
     Import(ImportArgs),
+    /// Serve a model that follows a script, for the tests of programs that use an app-server.
+    MockModel(MockModel),
     /// Make the index of stored threads anew from their files.
     Reindex,
     /// Run a command as confined as an agent's commands are.

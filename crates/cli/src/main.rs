@@ -13,6 +13,7 @@ mod import;
 mod in_process;
 mod logging;
 mod login;
+mod mock_model;
 mod reindex;
 mod sandbox;
 mod version;
@@ -43,6 +44,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Login(args) => return login::run(&cli.overrides, &args),
         Command::Logout => login::logout(&cli.overrides)?,
         Command::Import(args) => return import::run(&args),
+        Command::MockModel(args) => mock_model::run(&args)?,
         Command::Reindex => reindex::run()?,
         Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
         Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,

@@ -59,7 +59,7 @@ pub use {
     realtime::{RealtimeRequest, RealtimeSocket, open_realtime},
     request::{Reasoning, Request},
     retry::RetryPolicy,
-    scripted::{Script, ScriptError},
+    scripted::{Act, Script, ScriptError},
     stream::{EventStream, Flow},
     tools::{Grammar, ToolSpec, Tools},
 };

@@ -160,4 +160,24 @@ requests! {
         -> PermissionProfileListResponse;
     /// Pages through the turns of a thread.
     stable ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> ThreadTurnsListResponse;
+    /// Pages through the items of a thread.
+    stable ThreadItemsList = "thread/items/list" (ThreadItemsListParams) -> ThreadItemsListResponse;
+    /// Changes what holds for the next turns.
+    stable ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams)
+        -> ThreadSettingsUpdateResponse;
+    /// Tells what a thread works towards by itself.
+    stable ThreadGoalGet = "thread/goal/get" (ThreadGoalParams) -> ThreadGoalGetResponse;
+    /// Takes that away.
+    stable ThreadGoalClear = "thread/goal/clear" (ThreadGoalParams) -> ThreadGoalClearResponse;
+    /// Lists the commands that have outlived their calls.
+    stable ThreadBackgroundTerminalsList = "thread/backgroundTerminals/list" (ThreadBackgroundTerminalsListParams)
+        -> ThreadBackgroundTerminalsListResponse;
+    /// Ends one of them.
+    stable ThreadBackgroundTerminalsTerminate = "thread/backgroundTerminals/terminate" (ThreadBackgroundTerminalsTerminateParams)
+        -> ThreadBackgroundTerminalsTerminateResponse;
+    /// Lists the hooks that are declared.
+    stable HooksList = "hooks/list" (HooksListParams) -> HooksListResponse;
+    /// Tells whether a cloud has rules of its own.
+    stable BedrockCheckGovCloudRequirements = "account/bedrock/checkGovCloudRequirements"
+        (BedrockCheckGovCloudRequirementsParams) -> BedrockCheckGovCloudRequirementsResponse;
 }

@@ -39,6 +39,7 @@ mod guardian;
 mod hooks;
 mod initialize;
 mod items;
+mod later;
 mod mcp;
 mod models;
 mod notices;
@@ -63,7 +64,7 @@ fn yes() -> bool {
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
     exec::*, external_agents::*, feedback::*, frame::*, fs::*, guardian::*, hooks::*, ids::*, initialize::*,
-    inspect::*, items::*, mcp::*, methods::*, models::*, notices::*, notifications::*, patch::*, path::*,
-    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
+    inspect::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*, notifications::*, patch::*,
+    path::*, plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
     server_requests::*, skills::*, threads::*, turns::*, windows::*,
 };

@@ -398,21 +398,6 @@ pub struct ThreadDecrementElicitationResponse {
     pub paused: bool,
 }
 
-/// Which page of a thread's turns.
-#[wire(sparse)]
-pub struct ThreadTurnsListParams {
-    pub thread_id: ThreadId,
-    pub cursor: Option<String>,
-    pub limit: Option<u32>,
-}
-
-/// One page of a thread's turns, oldest first.
-#[wire]
-pub struct ThreadTurnsListResponse {
-    pub data: Vec<Turn>,
-    pub next_cursor: Option<String>,
-}
-
 /// A conversation between a person and an agent.
 #[wire]
 pub struct Thread {

@@ -232,7 +232,7 @@ impl Audience for Clients {
     }
 
     fn is_heard(&self, thread: &ThreadId) -> bool {
-        self.has_subscribers(thread)
+        self.read().subscribers.contains_key(thread)
     }
 
     fn tell_all(&self, frame: &Frame) {

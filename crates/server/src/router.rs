@@ -2,25 +2,27 @@
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
-    CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
-    ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
-    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
-    ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
-    FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
-    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, Initialize, McpServerOauthLogin,
-    McpServerStatusList, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall, PluginList,
-    PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
-    ThreadBackgroundTerminalsClean, ThreadCompactStart, ThreadDecrementElicitation, ThreadFork,
-    ThreadIncrementElicitation, ThreadList, ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet,
-    ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop,
-    ThreadResume, ThreadRollback, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
-    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
+    BedrockCheckGovCloudRequirements, CollaborationModeList, CommandExec, CommandExecResize,
+    CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload, ConfigRead,
+    ConfigRequirementsRead, ConfigValueWrite, ExperimentalFeatureEnablementSet, ExperimentalFeatureList,
+    ExternalAgentConfigDetect, ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory,
+    FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch,
+    FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList,
+    Initialize, McpServerOauthLogin, McpServerStatusList, MockExperimentalMethod, ModelList,
+    PermissionProfileList, PluginInstall, PluginList, PluginRead, PluginUninstall, ReviewStart,
+    SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
+    ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
+    ThreadDecrementElicitation, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadIncrementElicitation,
+    ThreadItemsList, ThreadList, ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet, ThreadRead,
+    ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop,
+    ThreadResume, ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList,
+    ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
 };
 
 use crate::{
     handlers::{
-        account, apps, command_exec, config, connection, external_agents, feedback, files, mcp, models,
-        plugins, policy, realtime, search, skills, threads, turns, windows,
+        account, apps, command_exec, config, connection, external_agents, feedback, files, history, hooks,
+        mcp, models, plugins, policy, realtime, search, skills, threads, turns, windows,
     },
     route::Router,
 };
@@ -45,7 +47,14 @@ pub fn router() -> Router {
         .on::<ThreadList>(threads::list)
         .on::<ThreadLoadedList>(threads::loaded_list)
         .on_encoded::<ThreadRead, _>(threads::read)
-        .on::<ThreadTurnsList>(threads::turns_list)
+        .on::<ThreadTurnsList>(history::turns_list)
+        .on::<ThreadItemsList>(history::items_list)
+        .on::<ThreadSettingsUpdate>(threads::settings_update)
+        .on::<ThreadGoalGet>(threads::goal_get)
+        .on::<ThreadGoalClear>(threads::goal_clear)
+        .on::<ThreadBackgroundTerminalsList>(threads::background_terminals_list)
+        .on::<ThreadBackgroundTerminalsTerminate>(threads::background_terminals_terminate)
+        .on::<HooksList>(hooks::list)
         .on_encoded::<FsReadFile, _>(files::read_file)
         .on::<FsWriteFile>(files::write_file)
         .on::<FsCreateDirectory>(files::create_directory)
@@ -92,6 +101,7 @@ pub fn router() -> Router {
         .on::<MockExperimentalMethod>(models::mock_experimental_method)
         .on::<PermissionProfileList>(policy::permission_profile_list)
         .on::<AccountRead>(account::read)
+        .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
         .on::<AccountLoginStart>(account::login_start)
         .on::<AccountLoginCancel>(account::login_cancel)
         .on::<AccountLogout>(account::logout)

@@ -32,7 +32,7 @@ pub(crate) struct Hooks(pub(super) Vec<Hook>);
 pub(super) struct Hook {
     pub event: HookEventName,
     /// Which tools, or kinds of start, it is for; `None` for all.
-    matcher: Option<Regex>,
+    pub(super) matcher: Option<Regex>,
     pub command: String,
     pub timeout: Duration,
     pub status_message: Option<String>,

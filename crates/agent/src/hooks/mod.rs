@@ -3,6 +3,7 @@
 //! | part | where |
 //! |---|---|
 //! | which hooks there are | `declared.rs` |
+//! | telling clients of them | `list.rs` |
 //! | what a hook is told | `event.rs` |
 //! | running one, and telling it | `run.rs` |
 //! | what it said, and what that means | `verdict.rs` |
@@ -11,8 +12,11 @@
 
 mod declared;
 mod event;
+mod list;
 mod run;
 mod verdict;
+
+pub use list::declared_hooks;
 
 pub(crate) use {
     declared::Hooks,

@@ -17,6 +17,7 @@ use tokio::{
 use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
 use crate::{
     error::ThreadError,
+    settings::Settings,
     step::{Outcome, Step},
     threads::WeakThreads,
     tools::{Report, Toolkit},
@@ -34,6 +35,8 @@ pub(crate) struct ThreadActor {
     pub(super) reports: mpsc::Receiver<Report>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
+    /// What the next turn has, if that changed while one was running.
+    pub(super) next_settings: Option<Settings>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// How many of the configuration's reloads it has seen.
@@ -77,6 +80,7 @@ impl ThreadActor {
             commands,
             reports,
             skills,
+            next_settings: None,
             progress,
             // A reload may have come while the thread was being made; then it looks once more than it has to.
             reloads_seen: 0,
@@ -183,6 +187,9 @@ impl ThreadActor {
                 tokio::spawn(async move { kit.end_terminals().await });
                 answer(reply, Ok(()));
             }
+            Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
+            Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
+            Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
             Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             Command::Unload(_) => unreachable!("handled by run"),
         }

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use codicil_protocol::{ItemId, ThreadItem, TurnId};
+use codicil_exec::SessionId;
+use codicil_protocol::{ItemId, ThreadBackgroundTerminal, ThreadItem, TurnId};
 
 use super::{actor::ThreadActor, finish::cut_off};
 use crate::{step::Step, tools::Report};
@@ -30,6 +31,42 @@ impl ThreadActor {
                 _ => self.on_step(&turn, step).await,
             }
         }
+    }
+
+    /// The commands that have outlived their calls.
+    pub(super) fn background_terminals(&self) -> Vec<ThreadBackgroundTerminal> {
+        let terminals = self.kit.terminals();
+        let mut listed: Vec<_> =
+            terminals.iter().map(|(session, terminal)| (*session, &terminal.item)).collect();
+        listed.sort_unstable_by_key(|(session, _)| session.0);
+        listed.into_iter().filter_map(|(session, item)| self.background_terminal(session, item)).collect()
+    }
+
+    fn background_terminal(&self, session: SessionId, item: &ItemId) -> Option<ThreadBackgroundTerminal> {
+        let (_, ThreadItem::CommandExecution { command, cwd, .. }) = self.commands.get(item)? else {
+            return None;
+        };
+        Some(ThreadBackgroundTerminal {
+            item_id: item.clone(),
+            process_id: session.to_string(),
+            command: command.clone(),
+            cwd: cwd.clone(),
+            os_pid: None,
+            cpu_percent: None,
+            rss_kb: None,
+        })
+    }
+
+    /// Ends a command in the background. Its end is reported like any other.
+    pub(super) fn end_terminal(&self, process: &str) -> bool {
+        let terminals = self.kit.terminals();
+        let Some(session) = terminals.keys().find(|session| session.to_string() == process).copied() else {
+            return false;
+        };
+        let kit = self.kit.clone();
+        // Ends by itself, when the command has. Not waited for: its end is reported here.
+        tokio::spawn(async move { kit.world.terminals.end(&kit.owner, session).await });
+        true
     }
 
     /// Takes in what commands have reported so far.

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread, ThreadId, Turn,
-    TurnError, TurnId, TurnStartParams, UserInput,
+    CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
+    ThreadBackgroundTerminal, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -123,6 +123,10 @@ pub(crate) enum Command {
     SetName(String, Reply<()>),
     SetGit(Option<GitInfo>, Reply<()>),
     CleanTerminals(Reply<()>),
+    Terminals(Reply<Vec<ThreadBackgroundTerminal>>),
+    EndTerminal(String, Reply<bool>),
+    /// What a turn may set, without one. The settings of the next turn are the answer.
+    UpdateSettings(Box<TurnStartParams>, Reply<Settings>),
     CountElicitation(Elicitation, Reply<u64>),
     /// Ends the thread. A running turn ends as interrupted first.
     Unload(Reply<()>),
@@ -246,6 +250,26 @@ impl ThreadHandle {
     /// Ends the commands that run in the background.
     pub fn clean_terminals(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
         self.ask(Command::CleanTerminals)
+    }
+
+    /// The commands that run in the background, oldest first.
+    pub fn terminals(
+        &self,
+    ) -> impl Future<Output = Result<Vec<ThreadBackgroundTerminal>, ThreadError>> + use<> {
+        self.ask(Command::Terminals)
+    }
+
+    /// Ends one of them; false if it does not run.
+    pub fn end_terminal(&self, process: String) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
+        self.ask(|reply| Command::EndTerminal(process, reply))
+    }
+
+    /// Changes what the next turns have. A turn that is running goes on as it began.
+    pub fn update_settings(
+        &self,
+        change: TurnStartParams,
+    ) -> impl Future<Output = Result<Settings, ThreadError>> + use<> {
+        self.ask(|reply| Command::UpdateSettings(Box::new(change), reply))
     }
 
     /// How many such questions there are now.

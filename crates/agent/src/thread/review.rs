@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use codicil_context::{
-    NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message, check_review_target,
-    review_label, review_prompt, user_action_review_message, user_text_message,
+    NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
+    check_review_target, review_label, review_prompt, user_action_review_message, user_text_message,
 };
 use codicil_model::{History, Request};
 use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};

@@ -181,6 +181,23 @@ impl ThreadActor {
         answer(reply, result);
     }
 
+    /// A turn that is running keeps what it began with.
+    pub(super) async fn on_update_settings(
+        &mut self,
+        mut change: TurnStartParams,
+    ) -> Result<Settings, ThreadError> {
+        let mut settings = self.next_settings.take().unwrap_or_else(|| self.state.settings.clone());
+        settings.apply(&mut change);
+        if self.active.is_some() {
+            self.next_settings = Some(settings.clone());
+            return Ok(settings);
+        }
+        self.state.settings = settings.clone();
+        let record = self.state.settings_record();
+        self.store(record.into_iter().collect()).await?;
+        Ok(settings)
+    }
+
     async fn begin_turn(
         &mut self,
         mut params: TurnStartParams,
@@ -192,6 +209,9 @@ impl ThreadActor {
             return answer(reply, Err(error));
         }
         self.refresh_servers().await;
+        if let Some(settings) = self.next_settings.take() {
+            self.state.settings = settings;
+        }
         let before = self.state.settings.clone();
         self.state.settings.apply(&mut params);
         let prepared = self.prepare_turn(&mut params).await;

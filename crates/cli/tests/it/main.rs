@@ -29,6 +29,7 @@ mod leftover_servers;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;
+mod mock_model;
 mod mutation;
 #[cfg(target_os = "linux")]
 mod raw;

@@ -143,10 +143,28 @@ impl Sessions {
         spec: Spec,
         events: Option<mpsc::Sender<SessionEvent>>,
     ) -> Result<SessionId, SessionError> {
+        let id = self.reserve();
+        self.open_as(id, owner, spec, events).await.map(|()| id)
+    }
+
+    /// An id for a session that is opened later, or never.
+    pub fn reserve(&self) -> SessionId {
+        lock(&self.table).new_id()
+    }
+
+    /// [`Sessions::open`] under a reserved id. A session that had it before and has ended gives way.
+    pub async fn open_as(
+        &self,
+        id: SessionId,
+        owner: &Owner,
+        spec: Spec,
+        events: Option<mpsc::Sender<SessionEvent>>,
+    ) -> Result<(), SessionError> {
         // Room is made before the command runs: once it ran, it cannot be refused.
         let seat = Seat::take(&self.table, owner)?;
         let process = Process::spawn(spec).await?;
-        Ok(seat.fill(|id, buffer| Pump::new(id, process, buffer, events)))
+        seat.fill(id, |buffer| Pump::new(id, process, buffer, events));
+        Ok(())
     }
 
     /// [`Sessions::open`], then [`Sessions::wait`].

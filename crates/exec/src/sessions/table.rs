@@ -79,17 +79,19 @@ impl Table {
             .map(|(id, _)| *id)
     }
 
-    fn insert(&mut self, owner: Owner, new: impl FnOnce(SessionId, usize) -> Pump) -> SessionId {
+    pub(super) fn new_id(&mut self) -> SessionId {
+        self.last_id = self.last_id.wrapping_add(1).max(1);
+        SessionId(self.last_id)
+    }
+
+    fn insert(&mut self, id: SessionId, owner: Owner, new: impl FnOnce(usize) -> Pump) {
         // Those that are done are forgotten here, so the set stays as large as the table.
         while self.pumps.try_join_next().is_some() {}
-        self.last_id = self.last_id.wrapping_add(1).max(1);
-        let id = SessionId(self.last_id);
-        let pump = new(id, self.limits.buffer);
+        let pump = new(self.limits.buffer);
         let session = pump.session.clone();
         self.pumps.spawn(pump.run());
         let used = self.use_now();
         self.sessions.insert(id, Entry { owner, session, used, visits: 0 });
-        id
     }
 
     fn use_now(&mut self) -> u64 {
@@ -112,8 +114,8 @@ impl<'a> Seat<'a> {
         Ok(Seat { table, owner: owner.clone() })
     }
 
-    pub(super) fn fill(self, new: impl FnOnce(SessionId, usize) -> Pump) -> SessionId {
-        lock(self.table).insert(self.owner.clone(), new)
+    pub(super) fn fill(self, id: SessionId, new: impl FnOnce(usize) -> Pump) {
+        lock(self.table).insert(id, self.owner.clone(), new);
     }
 }
 

@@ -23,12 +23,15 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use self::play::{Act, perform};
+use self::play::perform;
 use crate::{
     Event, EventStream, Flow, Limits, ModelError, Provider, ProviderConfig, Request, WireApi, stream::Source,
 };
 
-pub use script::{Script, ScriptError};
+pub use {
+    play::Act,
+    script::{Script, ScriptError},
+};
 
 /// A provider with a script. The file is read when the first request needs it.
 pub(crate) struct Scripted {
@@ -55,6 +58,12 @@ impl Scripted {
 }
 
 impl Script {
+    /// What happens in answer to a request, for those who play it themselves. It ends with `Completed` or a
+    /// failure.
+    pub fn acts(&self, request: &Request, limits: &Limits) -> Vec<Act> {
+        perform(self, request, limits)
+    }
+
     /// A provider that follows this script, without a config.
     pub fn into_provider(self, id: &str) -> Arc<dyn Provider> {
         Arc::new(Scripted::with_script(id, self))

@@ -14,7 +14,7 @@ use crate::{
 
 /// What happens next in a scripted answer.
 #[derive(Debug)]
-pub(super) enum Act {
+pub enum Act {
     Tell(Vec<Event>),
     Wait(Duration),
     Fail(ModelError),

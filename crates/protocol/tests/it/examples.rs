@@ -101,7 +101,15 @@ fn read_by_name(method: &str, params: Option<&RawValue>) -> Result<Value, String
             FuzzyFileSearchSessionUpdate,
             FuzzyFileSearchSessionStop,
             PermissionProfileList,
-            ThreadTurnsList
+            ThreadTurnsList,
+            ThreadItemsList,
+            ThreadSettingsUpdate,
+            ThreadGoalGet,
+            ThreadGoalClear,
+            ThreadBackgroundTerminalsList,
+            ThreadBackgroundTerminalsTerminate,
+            HooksList,
+            BedrockCheckGovCloudRequirements
         ]
     )
 }

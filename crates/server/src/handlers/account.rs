@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use codicil_accounts::{AccountError, GivenTokens, Invitation, Login, SignedIn, TokenSource, TokenUpdate};
 use codicil_agent::Audience;
 use codicil_protocol::{
-    AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated, CancelLoginAccountParams,
-    CancelLoginAccountResponse, ChatgptAuthTokensRefresh, ChatgptAuthTokensRefreshParams,
-    ChatgptAuthTokensRefreshResponse, Frame, GetAccountParams, GetAccountRateLimitsResponse,
-    GetAccountResponse, LoginAccountParams, LoginAccountResponse, LogoutAccountResponse, NoParams,
+    AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated,
+    BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,
+    CancelLoginAccountParams, CancelLoginAccountResponse, ChatgptAuthTokensRefresh,
+    ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Frame, GetAccountParams,
+    GetAccountRateLimitsResponse, GetAccountResponse, LoginAccountParams, LoginAccountResponse,
+    LogoutAccountResponse, NoParams,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
@@ -138,6 +140,14 @@ impl TokenSource for AskForTokens {
         }
         .boxed()
     }
+}
+
+/// Nothing here signs in to Bedrock.
+pub async fn bedrock_check_gov_cloud_requirements(
+    _cx: Cx,
+    _params: BedrockCheckGovCloudRequirementsParams,
+) -> Result<BedrockCheckGovCloudRequirementsResponse, RpcError> {
+    Ok(BedrockCheckGovCloudRequirementsResponse { is_gov_cloud: false, should_warn: false })
 }
 
 impl From<AccountError> for RpcError {

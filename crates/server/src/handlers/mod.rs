@@ -8,6 +8,8 @@ pub mod connection;
 pub mod external_agents;
 pub mod feedback;
 pub mod files;
+pub mod history;
+pub mod hooks;
 pub mod mcp;
 pub mod models;
 pub mod plugins;

@@ -4,16 +4,20 @@ use codicil_agent::{Opened, Settings, Turns};
 use codicil_protocol::{
     DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
+    ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
+    ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
     ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
-    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadId, ThreadIncrementElicitationParams,
-    ThreadIncrementElicitationResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
-    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadGoalClearResponse, ThreadGoalGetResponse,
+    ThreadGoalParams, ThreadId, ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse,
+    ThreadListParams, ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse,
+    ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
     ThreadNameUpdatedNotification, ThreadReadParams, ThreadResumeParams, ThreadRollbackParams,
-    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadShellCommandParams,
-    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
-    ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams,
-    ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams,
-    ThreadUnsubscribeResponse, ThreadUnsubscribeStatus,
+    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams,
+    ThreadSettingsUpdateResponse, ThreadSettingsUpdated, ThreadSettingsUpdatedNotification,
+    ThreadShellCommandParams, ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse,
+    ThreadStarted, ThreadStartedNotification, ThreadUnarchiveParams, ThreadUnarchiveResponse,
+    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadUnsubscribeStatus, TurnStartParams,
 };
 
 use crate::{
@@ -69,23 +73,6 @@ pub async fn loaded_list(
     let next_cursor = (data.len() > limit).then(|| data.get(limit - 1).map(ThreadId::to_string)).flatten();
     data.truncate(limit);
     Ok(ThreadLoadedListResponse { data, next_cursor })
-}
-
-/// A page of turns, for clients that read long threads piece by piece. The cursor is a position.
-pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
-    let read = cx.threads().read(&params.thread_id, Turns::Included).await?;
-    let start = match &params.cursor {
-        Some(cursor) => {
-            cursor.parse().map_err(|_| RpcError::invalid_request(format_args!("invalid cursor: {cursor}")))?
-        }
-        None => 0,
-    };
-    let limit = params.limit.unwrap_or(25).clamp(1, 100) as usize;
-    let page = read.turns.iter().skip(start).take(limit);
-    let data: Vec<_> = page.map(codicil_store::StoredTurn::decode).collect();
-    let end = start.saturating_add(data.len());
-    let next_cursor = (end < read.turns.len()).then(|| end.to_string());
-    Ok(ThreadTurnsListResponse { data, next_cursor })
 }
 
 pub async fn archive(cx: Cx, params: ThreadArchiveParams) -> Result<ThreadArchiveResponse, RpcError> {
@@ -173,13 +160,77 @@ pub async fn shell_command(
     Ok(ThreadShellCommandResponse {})
 }
 
-/// Nothing outlives its turn yet, so there is nothing to end.
 pub async fn background_terminals_clean(
     cx: Cx,
     params: ThreadBackgroundTerminalsCleanParams,
 ) -> Result<ThreadBackgroundTerminalsCleanResponse, RpcError> {
     cx.threads().get(&params.thread_id)?.clean_terminals().await?;
     Ok(ThreadBackgroundTerminalsCleanResponse {})
+}
+
+pub async fn background_terminals_list(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsListParams,
+) -> Result<ThreadBackgroundTerminalsListResponse, RpcError> {
+    let data = cx.threads().get(&params.thread_id)?.terminals().await?;
+    Ok(ThreadBackgroundTerminalsListResponse { data, next_cursor: None })
+}
+
+pub async fn background_terminals_terminate(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsTerminateParams,
+) -> Result<ThreadBackgroundTerminalsTerminateResponse, RpcError> {
+    let terminated = cx.threads().get(&params.thread_id)?.end_terminal(params.process_id).await?;
+    Ok(ThreadBackgroundTerminalsTerminateResponse { terminated })
+}
+
+/// The same as what `turn/start` may set, without a turn.
+pub async fn settings_update(
+    cx: Cx,
+    params: ThreadSettingsUpdateParams,
+) -> Result<ThreadSettingsUpdateResponse, RpcError> {
+    // Ignoring it could leave a thread with more rights than somebody meant.
+    if let Some(profile) = params.permissions {
+        return Err(RpcError::invalid_request(format_args!("no such permission profile: {profile}")));
+    }
+    let thread = cx.threads().get(&params.thread_id)?;
+    let change = TurnStartParams {
+        thread_id: params.thread_id.clone(),
+        input: Vec::new(),
+        cwd: params.cwd,
+        approval_policy: params.approval_policy,
+        approvals_reviewer: params.approvals_reviewer,
+        sandbox_policy: params.sandbox_policy,
+        model: params.model,
+        service_tier: params.service_tier,
+        effort: params.effort,
+        summary: params.summary,
+        personality: params.personality,
+        output_schema: None,
+        collaboration_mode: params.collaboration_mode,
+    };
+    let settings = thread.update_settings(change).await?;
+    let told = ThreadSettingsUpdatedNotification {
+        thread_id: params.thread_id,
+        thread_settings: settings.into_wire(),
+    };
+    let clients = cx.clients().clone();
+    cx.after_answer(move || {
+        let audience: &dyn codicil_agent::Audience = &clients;
+        audience.notify::<ThreadSettingsUpdated>(&told.thread_id, &told);
+    });
+    Ok(ThreadSettingsUpdateResponse {})
+}
+
+/// Threads have no goals; a client that asks goes on without.
+pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetResponse, RpcError> {
+    cx.threads().read(&params.thread_id, Turns::LeftOut).await?;
+    Ok(ThreadGoalGetResponse { goal: None })
+}
+
+pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
+    cx.threads().read(&params.thread_id, Turns::LeftOut).await?;
+    Ok(ThreadGoalClearResponse { cleared: false })
 }
 
 pub async fn increment_elicitation(

@@ -1,8 +1,10 @@
 //! A model provider on loopback that does what a script says.
 
 mod anthropic;
+mod asked;
 mod chat;
 mod dialect;
+mod follow;
 mod gates;
 mod http;
 mod ids;
@@ -25,7 +27,7 @@ use std::{
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-pub use self::{recorded::Recorded, reply::Reply, script::Script};
+pub use self::{follow::follow, recorded::Recorded, reply::Reply, script::Script};
 
 use self::state::Shared;
 

@@ -134,7 +134,7 @@ fn text_of(message: &Value) -> Option<String> {
 }
 
 /// A text is a string, or a list of parts of which some have text.
-fn text(content: &Value) -> Option<String> {
+pub(super) fn text(content: &Value) -> Option<String> {
     if let Some(text) = content.as_str() {
         return Some(text.to_owned());
     }

@@ -168,6 +168,11 @@ impl Reply {
         self
     }
 
+    /// Ends the item that was left [`unfinished`](Self::unfinished).
+    pub(super) fn finished(self) -> Self {
+        self.step(Step::Close)
+    }
+
     /// Waits here until [`ModelServer::release`](super::ModelServer::release) is called with this name.
     pub fn gate(self, name: impl Into<String>) -> Self {
         self.step(Step::Gate(name.into()))

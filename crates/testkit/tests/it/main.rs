@@ -7,6 +7,7 @@ mod client;
 mod anthropic;
 mod chat;
 mod flow;
+mod follow;
 mod recording;
 mod responses;
 mod script;

@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use codicil_exec::SessionId;
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus, ItemId, ThreadItem};
 
 /// What of a command's item does not change while it runs.
@@ -13,8 +14,9 @@ pub(crate) struct CommandItem {
     pub cwd: String,
     pub source: CommandExecutionSource,
     pub actions: Vec<CommandAction>,
-    /// Set once there is a session that can be typed into.
-    pub process_id: Option<String>,
+    /// The session that can be typed into, or could be once the command may run. It stays the same for the
+    /// item's life: clients find the end of a command by it.
+    pub process: Option<SessionId>,
 }
 
 /// How a command ended.
@@ -29,7 +31,7 @@ pub(crate) struct CommandEnd {
 impl CommandItem {
     pub fn new(id: ItemId, command: String, cwd: &Path, source: CommandExecutionSource) -> Self {
         let cwd = cwd.to_string_lossy().into_owned();
-        Self { id, command, cwd, source, actions: Vec::new(), process_id: None }
+        Self { id, command, cwd, source, actions: Vec::new(), process: None }
     }
 
     pub fn started(&self) -> ThreadItem {
@@ -50,7 +52,7 @@ impl CommandItem {
             id: self.id.clone(),
             command: self.command.clone(),
             cwd: self.cwd.clone(),
-            process_id: self.process_id.clone(),
+            process_id: self.process.map(|session| session.to_string()),
             source: self.source.clone(),
             status: end.status,
             command_actions: self.actions.clone(),

@@ -27,27 +27,26 @@ impl TurnTools {
         is_started: bool,
     ) -> Result<Running, String> {
         let (sender, events) = mpsc::channel(EVENTS);
+        let terminals = &self.kit.world.terminals;
+        let session = item.process.unwrap_or_else(|| terminals.reserve());
         let opened = match self.spec(wanted, sandboxed).await {
             Ok((spec, behind)) => {
-                let opened = self.kit.world.terminals.open(&self.kit.owner, spec, Some(sender)).await;
-                opened.map(|session| (session, behind)).map_err(|error| error.to_string())
+                let opened = terminals.open_as(session, &self.kit.owner, spec, Some(sender)).await;
+                opened.map(|()| behind).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         };
         let opened = match opened {
-            Ok((session, None)) => Ok((session, None)),
-            Ok((session, Some((door, terms)))) => self.open_network(wanted, item, session, door, terms).await,
+            Ok(None) => Ok(None),
+            Ok(Some((door, terms))) => self.open_network(wanted, item, session, door, terms).await.map(Some),
             Err(why) => Err(why),
         };
-        // A tool that waits for the end offers nothing to type into.
-        if let (Ok((session, _)), CommandExecutionSource::UnifiedExecStartup) = (&opened, &wanted.source) {
-            item.process_id = Some(session.to_string());
-        }
         if !is_started {
+            item.process = self.typed_into(wanted, session).filter(|_| opened.is_ok());
             self.say_started(item).await;
         }
         match opened {
-            Ok((session, network)) => Ok(Running::new(self, item, session, events, network)),
+            Ok(network) => Ok(Running::new(self, item, session, events, network)),
             Err(why) => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
                 self.say_ended(item, CommandEnd { output: Some(why.clone()), ..end }).await;
@@ -65,16 +64,26 @@ impl TurnTools {
         session: SessionId,
         door: Door,
         terms: Terms,
-    ) -> Result<(SessionId, Option<Network>), String> {
+    ) -> Result<Network, String> {
         let is_open = self.access(wanted).network;
         let gate = CommandGate::new(self, item.id.clone(), terms.domains, is_open);
         match Network::open(door, gate, terms.methods) {
-            Ok(network) => Ok((session, Some(network))),
+            Ok(network) => Ok(network),
             Err(error) => {
                 self.kit.world.terminals.end(&self.kit.owner, session).await;
                 Err(format!("the proxy of the command could not be opened: {error}"))
             }
         }
+    }
+
+    /// A tool that waits for the end offers nothing to type into.
+    fn typed_into(&self, wanted: &Wanted, session: SessionId) -> Option<SessionId> {
+        (wanted.source == CommandExecutionSource::UnifiedExecStartup).then_some(session)
+    }
+
+    /// The session of a command that is told before it may run.
+    pub(super) fn reserve(&self, wanted: &Wanted) -> Option<SessionId> {
+        self.typed_into(wanted, self.kit.world.terminals.reserve())
     }
 
     async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<(Door, Terms)>), String> {

@@ -100,6 +100,7 @@ impl TurnTools {
                 return Ok((item, Ran::Not(why)));
             }
             Decision::Ask(question) => {
+                item.process = self.reserve(&wanted);
                 self.say_started(&item).await;
                 match self.ask_command(&wanted, &assessed, &item, &question).await? {
                     Verdict::Run { sandboxed } => (sandboxed, true),

@@ -18,7 +18,7 @@ pub(crate) async fn free_thread(app: &mut App) -> Thread {
     thread(app, json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" })).await
 }
 
-async fn thread(app: &mut App, params: Value) -> Thread {
+pub(crate) async fn thread(app: &mut App, params: Value) -> Thread {
     let params: ThreadStartParams = serde_json::from_value(params).unwrap();
     app.start_thread_with(params).await
 }
@@ -31,7 +31,7 @@ fn told(app: &App, call: &str) -> String {
 }
 
 /// The next command that is complete.
-async fn command_end(app: &mut App) -> (CommandExecutionStatus, Option<i32>, Option<String>) {
+pub(crate) async fn command_end(app: &mut App) -> (CommandExecutionStatus, Option<i32>, Option<String>) {
     let is_command = |item: &ThreadItem| matches!(item, ThreadItem::CommandExecution { .. });
     let completed = app.until_where::<ItemCompleted>(|completed| is_command(&completed.item)).await;
     let ThreadItem::CommandExecution { status, exit_code, aggregated_output, .. } = completed.item else {

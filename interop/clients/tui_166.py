@@ -1,0 +1,12 @@
+"""The codex terminal interface 0.166 in remote mode, over a websocket."""
+import tui
+
+WHAT = "codex TUI 0.166.0 (npm @openai/codex), --remote"
+GENERATION = "0.166.0"
+
+
+def install(cache):
+    return tui.install(cache, "0.166.0")
+
+
+check = tui.check

@@ -1,0 +1,180 @@
+"""What every check needs: a place of its own, the scripted model, a server, and clear words when it fails.
+
+A check gets a `Place`: a temporary directory with a home for the server, a workspace in git, and
+`codicil mock-model` running. Everything that a place has started ends with it, by its own process id.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+PATIENCE = 60
+
+
+class Failed(AssertionError):
+    """What a client saw is not what it should have seen."""
+
+
+class Skipped(Exception):
+    """The check cannot be made here; the text says what is missing."""
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failed(what)
+
+
+def need(program):
+    if shutil.which(program) is None:
+        raise Skipped(f"{program} is not installed")
+
+
+def until(what, condition, patience=PATIENCE):
+    """Polls until the condition gives something, and gives it back."""
+    end = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed(f"waited {patience} s for {what}")
+        time.sleep(0.05)
+
+
+class Place:
+    """One check's surroundings. `generation` is the version that the server announces."""
+
+    def __init__(self, codicil, cache, generation="0.118.0"):
+        self.codicil, self.cache, self.generation = str(codicil), pathlib.Path(cache), generation
+        self.processes = []
+        self.root = None
+
+    def __enter__(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="codicil-interop-"))
+        self.home, self.work, self.user = self.root / "home", self.root / "work", self.root / "user"
+        for directory in (self.home, self.work, self.user):
+            directory.mkdir()
+        self.model_log = self.root / "model.jsonl"
+        self.server_log = self.root / "server.log"
+        (self.work / "greeting.txt").write_text("Helo, world!\n")
+        self._git()
+        try:
+            self.model = self._start_model()
+            self._configure()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind, _error, _trace):
+        for process in reversed(self.processes):
+            end(process)
+        if kind is not None and kind is not Skipped and os.environ.get("CODICIL_INTEROP_KEEP"):
+            print(f"      left for you to look at: {self.root}")
+        else:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    # -- what clients are given
+
+    def environment(self, **more):
+        """The environment of a client that starts the server itself."""
+        kept = {key: value for key, value in os.environ.items()
+                if not key.startswith(("CODEX", "CODICIL", "OPENAI", "TMUX"))}
+        return {**kept, "HOME": str(self.user), "CODEX_HOME": str(self.home), "CODICIL_HOME": str(self.home),
+                "CODICIL_ANNOUNCE_VERSION": self.generation, "CODICIL": self.codicil,
+                "WORK": str(self.work), "ROOT": str(self.root), "CI": "1", **more}
+
+    def as_codex(self):
+        """A directory for PATH in which the server is called `codex`."""
+        directory = self.root / "bin"
+        directory.mkdir(exist_ok=True)
+        link = directory / "codex"
+        if not link.exists():
+            link.symlink_to(self.codicil)
+        return directory
+
+    def serve(self):
+        """A server that listens on a websocket; gives its address."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        log = open(self.server_log, "ab")
+        self.start([self.codicil, "app-server", "--listen", f"ws://127.0.0.1:{port}"], cwd=self.work, stderr=log,
+                   stdout=log, stdin=subprocess.DEVNULL, env=self.environment())
+        until("the server to listen", lambda: listens(port))
+        return f"ws://127.0.0.1:{port}"
+
+    def start(self, command, **options):
+        process = subprocess.Popen(command, **options)
+        self.processes.append(process)
+        return process
+
+    def run(self, command, timeout=180, **more):
+        """Runs a client to its end and gives what it printed; its failure is the check's."""
+        done = subprocess.run([str(part) for part in command], cwd=self.work, env=self.environment(**more),
+                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
+            raise Failed(f"exit code {done.returncode}:\n{tail}")
+        return done.stdout
+
+    # -- what was seen
+
+    def model_requests(self):
+        """The bodies that the model was sent, oldest first."""
+        if not self.model_log.exists():
+            return []
+        with open(self.model_log) as log:
+            return [json.loads(line)["body"] for line in log if line.endswith("\n")]
+
+    def greeting(self):
+        return (self.work / "greeting.txt").read_text()
+
+    # -- inside
+
+    def _git(self):
+        run = lambda *words: subprocess.run(["git", *words], cwd=self.work, check=True, capture_output=True)
+        need("git")
+        run("init", "-q")
+        run("add", "-A")
+        run("-c", "user.name=Me", "-c", "user.email=me@example.com", "commit", "-qm", "first")
+
+    def _start_model(self):
+        command = [self.codicil, "mock-model", "--script", HERE / "model.toml", "--log", self.model_log]
+        process = self.start([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+        address = process.stdout.readline().strip()
+        expect(address.startswith("http://"), "the model server did not start")
+        return address
+
+    def _configure(self):
+        work = json.dumps(str(self.work))
+        (self.home / "config.toml").write_text(
+            'model = "mock-model"\nmodel_provider = "mock"\n\n'
+            f'[model_providers.mock]\nname = "mock"\nbase_url = "{self.model}"\nwire_api = "responses"\n'
+            'request_max_retries = 0\nstream_max_retries = 0\nsupports_websockets = false\n\n'
+            f'[projects.{work}]\ntrust_level = "trusted"\n')
+
+
+def listens(port):
+    with contextlib.closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def end(process):
+    """Ends one process that was started here: asked first, then made to."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdout:
+        process.stdout.close()
