@@ -60,6 +60,7 @@ mod transaction;
 
 mod answers;
 mod bridge;
+mod connect;
 mod follow;
 mod items;
 mod run;
