@@ -54,6 +54,7 @@ mod expansion;
 mod prompt;
 mod schema;
 mod session;
+mod strict;
 mod thread_state;
 mod tool;
 mod transaction;
