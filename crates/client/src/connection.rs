@@ -16,7 +16,7 @@ use crate::{
     transport::{Link, Sink, Source},
 };
 
-/// Messages that are written at a time.
+/// Messages that are written at a time, and that are read before others on this runtime have their turn.
 const BATCH: usize = 64;
 
 /// Runs a connection until it is over. Dropped before that, it ends at once, and a spawned server with it.
@@ -45,12 +45,18 @@ async fn converse(
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
     let mut last_word = Cause::Closed;
+    let mut read = 0;
     loop {
         let limit = deadline.unwrap_or_else(Instant::now);
         tokio::select! {
             filled = source.fill() => {
                 while let Some(message) = source.take() {
                     receiver.receive(&message);
+                    read += 1;
+                    // A flood must not keep timers, and whoever wants it to end, from running.
+                    if read % BATCH == 0 {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 if let Err(cause) = filled {
                     return cause;

@@ -9,11 +9,12 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use codicil_protocol::{ServerNotification, ThreadId};
 use futures_util::Stream;
+use tokio::task::coop::poll_proceed;
 
 use crate::options::Limits;
 
@@ -111,7 +112,18 @@ impl Queue {
         state.wake();
     }
 
+    /// Takes part in the runtime's fairness: a reader in a loop gives way now and then, so that its deadline is
+    /// heard in a flood.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let turn = ready!(poll_proceed(cx));
+        let event = self.poll_next(cx);
+        if event.is_ready() {
+            turn.made_progress();
+        }
+        event
+    }
+
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.lock();
         if state.missed > 0 {
             return Poll::Ready(Some(Event::Missed(std::mem::take(&mut state.missed))));

@@ -222,10 +222,15 @@ impl<'e> Evaluation<'e> {
     }
 
     fn cwd(&self) -> Result<PathBuf, EvaluateError> {
+        let unusable = |cause: io::Error| EvaluateError::from(Failed::new(Cause::Cwd(cause)));
         let given = self.workspace.map(|workspace| workspace.path().to_owned());
-        match given.or_else(|| self.setup.client.cwd.clone()) {
-            Some(cwd) => Ok(cwd),
-            None => std::env::current_dir().map_err(|cause| Failed::new(Cause::Cwd(cause)).into()),
+        let cwd = match given.or_else(|| self.setup.client.cwd.clone()) {
+            Some(cwd) => cwd,
+            None => std::env::current_dir().map_err(unusable)?,
+        };
+        match cwd.to_str() {
+            Some(_) => Ok(cwd),
+            None => Err(unusable(io::Error::other("its path is not UTF-8, which messages are"))),
         }
     }
 }

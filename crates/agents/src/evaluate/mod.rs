@@ -54,12 +54,14 @@ mod expansion;
 mod prompt;
 mod schema;
 mod session;
+mod strict;
 mod thread_state;
 mod tool;
 mod transaction;
 
 mod answers;
 mod bridge;
+mod connect;
 mod follow;
 mod items;
 mod run;

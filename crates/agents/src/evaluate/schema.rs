@@ -1,15 +1,14 @@
-//! Schemas: of a tool's parameters, and of an answer that has to be a value.
-//!
-//! Providers take only part of JSON Schema for answers: objects without other members than those listed, all of
-//! them required. So an answer's schema is tightened here, and a member that may be missing may be null
-//! instead.
+//! Schemas: of a tool's parameters, and of an answer that has to be a value; and how such an answer is read.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::events::shortened;
+use super::{
+    events::shortened,
+    strict::{WRAPPED, is_object, is_object_type, tighten, wrapped},
+};
 
 /// The schema of a tool's parameters as the type has it, without references where that is possible.
 pub(super) fn params_schema<P: JsonSchema>() -> Value {
@@ -31,18 +30,6 @@ pub(super) fn params_schema<P: JsonSchema>() -> Value {
     schema
 }
 
-/// Whether values of this schema are objects.
-pub(super) fn is_object(schema: &Value) -> bool {
-    schema.as_object().is_some_and(is_object_type)
-}
-
-fn is_object_type(members: &Map<String, Value>) -> bool {
-    members.get("type").is_some_and(|kind| kind == "object")
-}
-
-/// The member that holds a value which is no object by itself.
-const WRAPPED: &str = "value";
-
 /// What an answer has to look like, and how it is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OutputSchema {
@@ -56,11 +43,7 @@ impl OutputSchema {
         let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
         let is_wrapped = !is_object(&schema);
         if is_wrapped {
-            let definitions = schema.as_object_mut().and_then(|members| members.remove("$defs"));
-            schema = json!({ "type": "object", "properties": { WRAPPED: schema }, "required": [WRAPPED] });
-            if let (Some(definitions), Some(members)) = (definitions, schema.as_object_mut()) {
-                members.insert("$defs".to_owned(), definitions);
-            }
+            schema = wrapped(schema);
         }
         tighten(&mut schema);
         Self { schema, is_wrapped }
@@ -126,93 +109,6 @@ fn strip_nulls(value: &mut Value) {
     }
 }
 
-/// Members of a schema that hold further schemas: one, a list of them, or some by name.
-const ONE: [&str; 3] = ["items", "additionalProperties", "not"];
-const SEVERAL: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
-const NAMED: [&str; 2] = ["properties", "$defs"];
-
-fn tighten(schema: &mut Value) {
-    let Some(members) = schema.as_object_mut() else { return };
-    // For programs that write forms; providers refuse some of them.
-    for hint in ["title", "default", "format", "examples", "$schema"] {
-        members.remove(hint);
-    }
-    if let Some(choices) = members.remove("oneOf") {
-        // The same for values that fit one of them, and the only one of the two that providers take.
-        members.insert("anyOf".to_owned(), choices);
-    }
-    close_object(members);
-    for key in ONE {
-        members.get_mut(key).into_iter().for_each(tighten);
-    }
-    for key in SEVERAL {
-        members.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().for_each(tighten);
-    }
-    for key in NAMED {
-        let named = members.get_mut(key).and_then(Value::as_object_mut);
-        named.into_iter().flat_map(Map::values_mut).for_each(tighten);
-    }
-}
-
-/// All members required, no others allowed. A map from any name stays one.
-fn close_object(members: &mut Map<String, Value>) {
-    if !is_object_type(members) {
-        return;
-    }
-    let is_map = members.get("additionalProperties").is_some_and(|value| !matches!(value, Value::Bool(_)));
-    if is_map && !members.contains_key("properties") {
-        return;
-    }
-    members.insert("additionalProperties".to_owned(), false.into());
-    let was_required: Vec<Value> = match members.get("required") {
-        Some(Value::Array(names)) => names.clone(),
-        _ => Vec::new(),
-    };
-    let properties = members.entry("properties").or_insert_with(|| json!({}));
-    let mut required = Vec::new();
-    for (name, property) in properties.as_object_mut().into_iter().flatten() {
-        let name = Value::from(name.as_str());
-        if !was_required.contains(&name) {
-            allow_null(property);
-        }
-        required.push(name);
-    }
-    members.insert("required".to_owned(), required.into());
-}
-
-fn allow_null(property: &mut Value) {
-    if accepts_null(property) {
-        return;
-    }
-    let is_plain = property.get("type").is_some_and(Value::is_string) && property.get("const").is_none();
-    if !is_plain {
-        *property = json!({ "anyOf": [property.take(), { "type": "null" }] });
-        return;
-    }
-    if let Some(kind) = property.get_mut("type") {
-        *kind = json!([kind.take(), "null"]);
-    }
-    // An enumeration has to list null as well.
-    if let Some(values) = property.get_mut("enum").and_then(Value::as_array_mut) {
-        values.push(Value::Null);
-    }
-}
-
-fn accepts_null(schema: &Value) -> bool {
-    let is_null = |kind: &Value| kind == "null";
-    match schema {
-        Value::Bool(any) => *any,
-        Value::Object(members) if members.is_empty() => true,
-        schema => {
-            let by_type = schema.get("type").is_some_and(|kind| {
-                is_null(kind) || kind.as_array().is_some_and(|kinds| kinds.iter().any(is_null))
-            });
-            let choices = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
-            by_type || choices.into_iter().any(accepts_null)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -220,6 +116,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+    use crate::evaluate::strict::accepts_null;
 
     #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
     struct Summary {
@@ -311,6 +208,26 @@ mod tests {
         let numbers = OutputSchema::of::<BTreeMap<String, u32>>();
         assert!(numbers.schema["additionalProperties"].is_object(), "a map stays one: {}", numbers.schema);
         assert_eq!(numbers.parse::<BTreeMap<String, u32>>(r#"{"a":1}"#).unwrap()["a"], 1);
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+    #[serde(tag = "kind", rename_all = "lowercase")]
+    enum Tree {
+        Leaf { value: u32 },
+        Node { children: Vec<Tree> },
+    }
+
+    #[test]
+    fn a_type_that_contains_itself_refers_to_its_definition() {
+        let output = OutputSchema::of::<Tree>();
+        let text = output.schema.to_string();
+        assert!(text.contains("\"#/$defs/Value\"") && !text.contains("\"$ref\":\"#\""), "{text}");
+        assert!(!text.contains("oneOf"), "{text}");
+        let variants = output.schema["$defs"]["Value"]["anyOf"].as_array().unwrap();
+        assert!(variants.iter().all(|variant| variant["additionalProperties"] == false), "{text}");
+        let answer = r#"{"value":{"kind":"node","children":[{"kind":"leaf","value":1}]}}"#;
+        let expected = Tree::Node { children: vec![Tree::Leaf { value: 1 }] };
+        assert_eq!(output.parse::<Tree>(answer).unwrap(), expected);
     }
 
     #[test]

@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    expansion::Expansion,
-    schema::{is_object, params_schema},
-    session::Slice,
-    transaction::Transaction,
+    expansion::Expansion, schema::params_schema, session::Slice, strict::is_object, transaction::Transaction,
 };
 
 /// A function that the model may call, with the schema of its parameters.
