@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use codicil_agents::pool::{McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, Tool};
+use codicil_agents::pool::{
+    McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, StreamMessage, Tool,
+};
+use codicil_client::Decision;
 use codicil_testkit::{ModelServer, Reply, Script, built};
+use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,
@@ -84,6 +88,33 @@ async fn disabled_tools_are_not_offered() {
     }
     let rest = offered(vec![Tool::WebSearch]).await;
     assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
+}
+
+/// The table of approval policies: who is asked before a command runs.
+#[tokio::test]
+async fn each_approval_policy_asks_as_it_says() {
+    for (policy, is_asked) in [("never", false), ("always", true), ("on-failure", false)] {
+        let script = Script::new().call("exec_command", json!({ "cmd": "touch file" })).then().say("Done.");
+        let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+        let Some(command) = command(&model, home.path()) else { return };
+        let command =
+            ServerCommand { disabled: Vec::new(), approval_policy: Some(policy.to_owned()), ..command };
+        let pool = soon(Pool::start(Settings::new(command.launch()))).await.unwrap();
+        let mut reply = pool.agent().await.unwrap().ask("Make a file");
+        let (mut questions, mut failures) = (0, 0);
+        while let Some(message) = soon(reply.next()).await {
+            match message {
+                StreamMessage::ApprovalRequest { id, .. } => {
+                    questions += 1;
+                    pool.decide(id, Decision::Decline).unwrap();
+                }
+                StreamMessage::ToolResult { is_error: true, .. } => failures += 1,
+                _ => {}
+            }
+        }
+        assert_eq!((questions > 0, failures > 0), (is_asked, is_asked), "{policy}");
+        soon(pool.close()).await;
+    }
 }
 
 #[tokio::test]
