@@ -136,9 +136,16 @@ async fn another_directory_can_be_chosen() {
 async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
     let mut fake = Fake::new();
     let (pool, mut life) = started(quick(&fake), &mut fake).await;
+    let cwd = PathBuf::from(life.seen("thread/start")[0]["cwd"].as_str().unwrap());
     let agent = pool.agent().await.unwrap();
     drop(pool);
     assert!(life.is_over().await);
+    soon(async {
+        while cwd.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(all(agent.ask("Go")).await.last().unwrap().is_final());
 }
 
