@@ -8,7 +8,7 @@
 //! |---|---|
 //! | every method of the protocol | [`Client::call`], typed by the protocol's one table |
 //! | the usual ones, by name | [`Client::start_thread`], [`Client::start_turn`], [`Client::exec_command`] … |
-//! | a turn or review from start to end | [`Client::run_turn`], [`Client::run_review`], [`Client::turn`] to follow along |
+//! | a turn or review from start to end | [`Client::run_turn`], [`Client::run_review`]; [`Client::turn`], [`Client::review`] to follow along |
 //! | notifications | [`Client::events`], [`Client::thread_events`] |
 //! | approvals and other questions | [`Handler`], with [`Decline`], [`Approve`], [`FailTurn`] and [`ask`] ready-made |
 //! | tools that live in the client | [`Tools`] |

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use codicil_client::{Decision, protocol::ThreadId};
+use codicil_client::{Address, Decision, protocol::ThreadId};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -103,7 +103,7 @@ impl Pool {
         });
         let pool = Self(Arc::new(Handle(shared.clone())));
         if shared.settings.sharing == Sharing::Shared {
-            let server = shared.new_server().await?;
+            let server = shared.new_server(shared.settings.server.clone()).await?;
             *locked(&shared.common) = Some(server);
         }
         warm::fill(&shared).await?;
@@ -137,6 +137,18 @@ impl Pool {
             None => (shared.a_server().await?, Session::new(instructions)),
         };
         Ok(Agent::new(shared.clone(), server, session))
+    }
+
+    /// An agent with a server of another kind: other MCP servers, another model. Only with
+    /// [`Sharing::PerAgent`]; shared servers are all the same.
+    pub async fn agent_at(
+        &self,
+        server: impl Into<Address>,
+        instructions: impl Into<String>,
+    ) -> Result<Agent, PoolError> {
+        let shared = self.open()?;
+        let server = shared.new_server(server.into()).await?;
+        Ok(Agent::new(shared.clone(), server, Session::new(instructions.into())))
     }
 
     /// An agent that goes on with a stored thread. Should the server no longer know it, the first message
@@ -206,7 +218,7 @@ impl Shared {
     pub async fn a_server(&self) -> Result<Arc<Server>, PoolError> {
         match self.settings.sharing {
             Sharing::Shared => locked(&self.common).clone().ok_or(PoolError::Closed),
-            Sharing::PerAgent { .. } => self.new_server().await,
+            Sharing::PerAgent { .. } => self.new_server(self.settings.server.clone()).await,
         }
     }
 
@@ -216,13 +228,13 @@ impl Shared {
         servers.iter().filter_map(Weak::upgrade).collect()
     }
 
-    async fn new_server(&self) -> Result<Arc<Server>, PoolError> {
+    async fn new_server(&self, address: Address) -> Result<Arc<Server>, PoolError> {
         let max = match self.settings.sharing {
             Sharing::Shared => 1,
             Sharing::PerAgent { max_servers } => max_servers,
         };
         let place = self.places.clone().try_acquire_owned().map_err(|_| PoolError::TooManyServers(max))?;
-        let server = Server::start(self, place).await?;
+        let server = Server::start(self, address, place).await?;
         let mut servers = locked(&self.servers);
         servers.retain(|server| server.strong_count() > 0);
         servers.push(Arc::downgrade(&server));

@@ -82,7 +82,7 @@ impl Mapper {
         let Some(id) = item.id() else { return };
         match tool::of(item) {
             Some(tool) => self.open_tool(id, tool, out),
-            None => self.open(id, kind(item), false, out),
+            None => self.open(id, kind(item).to_owned(), false, out),
         }
     }
 
@@ -91,10 +91,10 @@ impl Mapper {
         match item {
             ThreadItem::AgentMessage { text, .. } => {
                 self.whole_message(Some(id), text, out);
-                self.close(id, &kind(item), out);
+                self.close(id, kind(item), out);
             }
             ThreadItem::FileChange { changes, .. } => {
-                self.close(id, &kind(item), out);
+                self.close(id, kind(item), out);
                 let diff = tool::diff(changes);
                 if !diff.is_empty() {
                     out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff });
@@ -105,7 +105,7 @@ impl Mapper {
                     self.open_tool(id, tool, out);
                     self.close_tool(id, outcome, out);
                 }
-                _ => self.close(id, &kind(item), out),
+                _ => self.close(id, kind(item), out),
             },
         }
     }
@@ -196,7 +196,24 @@ impl Mapper {
 }
 
 /// The item's type in the protocol's words.
-fn kind(item: &ThreadItem) -> String {
-    let value = serde_json::to_value(item).unwrap_or_default();
-    value.get("type").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned()
+fn kind(item: &ThreadItem) -> &'static str {
+    match item {
+        ThreadItem::UserMessage { .. } => "userMessage",
+        ThreadItem::HookPrompt { .. } => "hookPrompt",
+        ThreadItem::AgentMessage { .. } => "agentMessage",
+        ThreadItem::Plan { .. } => "plan",
+        ThreadItem::Reasoning { .. } => "reasoning",
+        ThreadItem::CommandExecution { .. } => "commandExecution",
+        ThreadItem::FileChange { .. } => "fileChange",
+        ThreadItem::McpToolCall { .. } => "mcpToolCall",
+        ThreadItem::DynamicToolCall { .. } => "dynamicToolCall",
+        ThreadItem::CollabAgentToolCall { .. } => "collabAgentToolCall",
+        ThreadItem::WebSearch { .. } => "webSearch",
+        ThreadItem::ImageView { .. } => "imageView",
+        ThreadItem::ImageGeneration { .. } => "imageGeneration",
+        ThreadItem::EnteredReviewMode { .. } => "enteredReviewMode",
+        ThreadItem::ExitedReviewMode { .. } => "exitedReviewMode",
+        ThreadItem::ContextCompaction { .. } => "contextCompaction",
+        ThreadItem::Unrecognized(_) => "",
+    }
 }

@@ -79,36 +79,33 @@ impl Run {
     }
 
     async fn attempt(&self) -> Attempt {
-        let (server, counters) = (&self.agent.server, &self.agent.shared.counters);
-        let prepared = self.unless_stopped(async {
-            let connection = server.connection().await.map_err(Failed::Connection);
-            let (client, generation, restarts) = match connection {
-                Ok(connection) => connection,
-                Err(failed) => return Some(Err(failed)),
-            };
-            if restarts > 0 {
-                counters.restarts.add(restarts);
-                self.agent.shared.warm.refresh();
-            }
-            let thread = self.agent.ready(&client, generation).await.map_err(Failed::Thread);
-            Some(thread.map(|thread| (client, thread)))
-        });
-        let (client, thread) = match prepared.await {
+        let (client, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
             Some(Ok(prepared)) => prepared,
-            // A server that was given up stays down.
-            Some(Err(Failed::Connection(error))) => return Attempt::Done(StreamMessage::failure(&error)),
-            Some(Err(Failed::Thread(error))) => return Attempt::of_start(error),
+            Some(Err(failed)) => return failed,
             None => return Attempt::Done(self.turned_away()),
         };
-        let seat = server.desk.sit(&thread);
+        let seat = self.agent.server.desk.sit(&thread);
         let running = match self.start(&client, &thread).await {
             Some(Ok(running)) => running,
             Some(Err(error)) => return Attempt::of_start(error),
             None => return Attempt::Done(self.turned_away()),
         };
-        counters.turns_started.one();
+        self.agent.shared.counters.turns_started.one();
         tracing::debug!(target: "codicil_agents", session = running.session_id(), "the turn has started");
         self.follow(&client, running, seat).await
+    }
+
+    /// A connection, and the thread loaded on it.
+    async fn prepare(&self) -> Result<(Client, ThreadId), Attempt> {
+        // A server that was given up stays down.
+        let is_down = |error: ClientError| Attempt::Done(StreamMessage::failure(&error));
+        let (client, generation, restarts) = self.agent.server.connection().await.map_err(is_down)?;
+        if restarts > 0 {
+            self.agent.shared.counters.restarts.add(restarts);
+            self.agent.shared.warm.refresh();
+        }
+        let thread = self.agent.ready(&client, generation).await.map_err(Attempt::of_start)?;
+        Ok((client, thread))
     }
 
     /// Starts the turn. Once asked for it may start, so it is waited for even if nobody wants it any more, but
@@ -194,12 +191,6 @@ impl Run {
             tracing::warn!(target: "codicil_agents", code, "a turn failed: {message}");
         }
     }
-}
-
-/// Where a turn failed before it began.
-enum Failed {
-    Connection(ClientError),
-    Thread(ClientError),
 }
 
 impl Attempt {

@@ -35,7 +35,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub async fn start(shared: &Shared, place: OwnedSemaphorePermit) -> Result<Arc<Self>, PoolError> {
+    pub async fn start(
+        shared: &Shared,
+        address: Address,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Arc<Self>, PoolError> {
         let settings = &shared.settings;
         let folder = match &settings.directory {
             Directory::Isolated => Some(isolated().await?),
@@ -45,7 +49,7 @@ impl Server {
             (Directory::At(path), _) => Some(path.clone()),
             (_, folder) => folder.as_ref().map(|folder| folder.path().to_owned()),
         };
-        let address = match (settings.server.clone(), &cwd) {
+        let address = match (address, &cwd) {
             (Address::Launch(launch), Some(cwd)) => launch.cwd(cwd).into(),
             (address, _) => address,
         };

@@ -30,7 +30,8 @@ pub struct Settings {
     pub directory: Directory,
     /// Restarts after crashes: 3, 1 s apart.
     pub supervision: Supervision,
-    /// How long a turn that was stopped may take to end: 5 s. Then nobody waits for it any more.
+    /// How long a turn that was stopped may take to end: 5 s. Then nobody waits for it any more. What a server
+    /// without ids still says of it may be taken for the next turn's.
     pub interrupt_grace: Duration,
     /// How long a question may stay open before it is declined: 5 min.
     pub answer_within: Duration,

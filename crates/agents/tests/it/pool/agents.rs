@@ -1,7 +1,7 @@
 //! Warm threads, windows, instructions, and how conversations are put away.
 
 use codicil_agents::pool::{Settings, Status};
-use codicil_client::protocol::ThreadId;
+use codicil_client::protocol::{ThreadId, ThreadStartParams, UserInput};
 use serde_json::json;
 
 use super::{
@@ -180,5 +180,26 @@ async fn a_conversation_can_be_archived() {
     let agent = pool.agent().await.unwrap();
     soon(agent.archive()).await.unwrap();
     assert_eq!(life.seen("thread/archive"), [json!({ "threadId": "t1" })]);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn images_and_other_parts_are_sent_as_they_are() {
+    let mut fake = Fake::new();
+    let thread =
+        ThreadStartParams { developer_instructions: Some("Mind the gap.".into()), ..Default::default() };
+    let (pool, mut life) = started(Settings { thread, ..quick(&fake) }, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let input = vec![
+        UserInput::Text { text: "What is this?".into(), text_elements: Vec::new() },
+        UserInput::Image { url: "data:image/png;base64,AAAA".into() },
+    ];
+    let reply = agent.ask(input);
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "A gap").await;
+    all(reply).await;
+    let sent = &life.seen("turn/start")[0]["input"];
+    assert_eq!(sent[1], json!({ "type": "image", "url": "data:image/png;base64,AAAA" }));
+    assert_eq!(life.seen("thread/start")[0]["developerInstructions"], "Mind the gap.");
     pool.close().await;
 }

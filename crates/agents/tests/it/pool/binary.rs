@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use codicil_agents::pool::{McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, Tool};
+use codicil_agents::pool::{
+    McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, StreamMessage, Tool,
+};
+use codicil_client::Decision;
 use codicil_testkit::{ModelServer, Reply, Script, built};
+use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,
@@ -86,6 +90,33 @@ async fn disabled_tools_are_not_offered() {
     assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
 }
 
+/// The table of approval policies: who is asked before a command runs.
+#[tokio::test]
+async fn each_approval_policy_asks_as_it_says() {
+    for (policy, is_asked) in [("never", false), ("always", true), ("on-failure", false)] {
+        let script = Script::new().call("exec_command", json!({ "cmd": "touch file" })).then().say("Done.");
+        let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+        let Some(command) = command(&model, home.path()) else { return };
+        let command =
+            ServerCommand { disabled: Vec::new(), approval_policy: Some(policy.to_owned()), ..command };
+        let pool = soon(Pool::start(Settings::new(command.launch()))).await.unwrap();
+        let mut reply = pool.agent().await.unwrap().ask("Make a file");
+        let (mut questions, mut failures) = (0, 0);
+        while let Some(message) = soon(reply.next()).await {
+            match message {
+                StreamMessage::ApprovalRequest { id, .. } => {
+                    questions += 1;
+                    pool.decide(id, Decision::Decline).unwrap();
+                }
+                StreamMessage::ToolResult { is_error: true, .. } => failures += 1,
+                _ => {}
+            }
+        }
+        assert_eq!((questions > 0, failures > 0), (is_asked, is_asked), "{policy}");
+        soon(pool.close()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_comes_back() {
     let script = Script::new().repeat(Reply::new().say("Hello"));
@@ -97,17 +128,47 @@ async fn a_server_that_is_killed_comes_back() {
     let agent = pool.agent().await.unwrap();
     assert_eq!(soon(agent.ask("Hi").text()).await.unwrap(), "Hello");
     let session = agent.session_id();
-    if !Path::new("/proc").is_dir() {
+    if !kill(home.path()) {
         return eprintln!("skipped: processes cannot be listed here");
     }
-    let server = processes().into_iter().find(|pid| names_home(*pid, home.path())).expect("it runs");
-    let killed = std::process::Command::new("kill").args(["-9", &server.to_string()]).status().unwrap();
-    assert!(killed.success());
     assert_eq!(soon(agent.ask("Still there?").text()).await.unwrap(), "Hello");
     assert_eq!(agent.session_id(), session, "the same conversation");
     assert_eq!((pool.counts().restarts, pool.counts().threads_resumed), (1, 1));
     soon(pool.close()).await;
     assert!(!processes().into_iter().any(|pid| names_home(pid, home.path())), "and nothing is left");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conversation_goes_on() {
+    let script = Script::new().say("Half").hang().say("Whole");
+    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let Some(command) = command(&model, home.path()) else { return };
+    let mut settings = Settings::new(command.launch());
+    settings.supervision.pause = std::time::Duration::from_millis(10);
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    let agent = pool.agent().await.unwrap();
+    let mut reply = agent.ask("Go");
+    while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
+    if !kill(home.path()) {
+        return eprintln!("skipped: processes cannot be listed here");
+    }
+    let last = super::all(reply).await;
+    assert_eq!(super::failure(&last), Some("port_exit"), "{last:?}");
+    assert_eq!(pool.counts().turns_retried, 0, "it had said something");
+    assert_eq!(soon(agent.ask("Once more").text()).await.unwrap(), "Whole");
+    model.next_request().await;
+    let request = model.next_request().await;
+    assert!(request.body().to_string().contains("Go"), "what was said before is not lost");
+    soon(pool.close()).await;
+}
+
+/// Kills the server with this home; `false` where processes cannot be listed.
+fn kill(home: &Path) -> bool {
+    if !Path::new("/proc").is_dir() {
+        return false;
+    }
+    let server = processes().into_iter().find(|pid| names_home(*pid, home)).expect("it runs");
+    std::process::Command::new("kill").args(["-9", &server.to_string()]).status().unwrap().success()
 }
 
 /// The processes of this machine, where they can be listed.

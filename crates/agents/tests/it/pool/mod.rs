@@ -6,7 +6,7 @@
 //! |---|---|
 //! | notification events that are handled, each row | [`mapping`] |
 //! | events that are skipped, each row | [`skipped`] |
-//! | roadmap: approvals, diffs, item lifecycle, archiving, telemetry | [`questions`], [`mapping`], [`agents`] |
+//! | roadmap: approvals, diffs, item lifecycle, archiving, capabilities, telemetry | [`questions`], [`mapping`], [`agents`], [`servers`], [`telemetry`] |
 //! | shared server, own servers, working directory, flags and environment, disabled features | [`servers`] |
 //! | turn serialization, interrupt and dispose | [`scheduling`] |
 //! | warm pool, windows as forks, instructions constraint | [`agents`] |
@@ -25,6 +25,7 @@ mod recovery;
 mod scheduling;
 mod servers;
 mod skipped;
+mod telemetry;
 
 use std::time::Duration;
 

@@ -214,6 +214,23 @@ async fn dropping_a_reply_stops_its_turn_before_the_next_begins() {
 }
 
 #[tokio::test]
+async fn one_message_can_be_stopped_without_the_others() {
+    let mut fake = Fake::new();
+    let (pool, mut life) = cold(&mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let (one, two, three) = (agent.ask("one"), agent.ask("two"), agent.ask("three"));
+    life.bare_turn().await;
+    two.stop();
+    assert_eq!(status(&all(two).await), Some(Status::Interrupted));
+    life.bare_complete("1").await;
+    assert_eq!(all(one).await[0], text("1"));
+    assert_eq!(life.bare_turn().await, "three");
+    life.bare_complete("3").await;
+    assert_eq!(all(three).await[0], text("3"));
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn dispose_drains_the_line() {
     let mut fake = Fake::new();
     let (pool, mut life) = cold(&mut fake).await;

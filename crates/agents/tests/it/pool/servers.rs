@@ -86,6 +86,27 @@ async fn servers_of_their_own_stand_ready_too() {
 }
 
 #[tokio::test]
+async fn a_server_of_its_own_may_be_another_one() {
+    let (fake, mut other) = (Fake::new(), Fake::new());
+    let sharing = Sharing::PerAgent { max_servers: 1 };
+    let pool = soon(Pool::start(Settings { warm: 0, sharing, ..quick(&fake) })).await.unwrap();
+    let (agent, mut life) = tokio::join!(pool.agent_at(other.address.clone(), "Be odd."), other.life());
+    let agent = agent.unwrap();
+    let reply = agent.ask("Go");
+    life.bare_turn().await;
+    life.bare_complete("ok").await;
+    assert_eq!(all(reply).await[0], text("ok"));
+    assert_eq!(life.seen("thread/start")[0]["baseInstructions"], "Be odd.");
+    assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(1))));
+    pool.close().await;
+
+    let mut fake = Fake::new();
+    let (pool, _life) = cold(&mut fake).await;
+    assert!(matches!(pool.agent_at(other.address.clone(), "").await, Err(PoolError::TooManyServers(1))));
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn agents_work_in_an_empty_directory_that_goes_with_the_server() {
     let mut fake = Fake::new();
     let (pool, life) = started(quick(&fake), &mut fake).await;
@@ -115,9 +136,16 @@ async fn another_directory_can_be_chosen() {
 async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
     let mut fake = Fake::new();
     let (pool, mut life) = started(quick(&fake), &mut fake).await;
+    let cwd = PathBuf::from(life.seen("thread/start")[0]["cwd"].as_str().unwrap());
     let agent = pool.agent().await.unwrap();
     drop(pool);
     assert!(life.is_over().await);
+    soon(async {
+        while cwd.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(all(agent.ask("Go")).await.last().unwrap().is_final());
 }
 
