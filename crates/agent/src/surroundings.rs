@@ -17,6 +17,8 @@ use crate::{
 /// Everything that is looked at. Owned, because the looking is done where blocking is allowed.
 pub(crate) struct Surroundings {
     pub settings: Settings,
+    /// Whether the configuration puts commands behind a proxy.
+    pub hosts_by_proxy: bool,
     pub supports_personality: bool,
     pub developer_instructions: Option<String>,
     pub docs: DocSearch,
@@ -42,6 +44,7 @@ impl Surroundings {
             cwd: settings.cwd.to_string_lossy().into_owned(),
             approval_policy: settings.approval_policy,
             sandbox_policy: settings.sandbox,
+            hosts_by_proxy: self.hosts_by_proxy,
             personality: effective_personality(self.supports_personality, settings.personality),
             collaboration_mode: settings.collaboration_mode,
             shell: shell_name(),

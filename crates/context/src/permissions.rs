@@ -11,7 +11,11 @@ use crate::{environment::plain, tags, told::Told};
 
 pub(crate) fn permissions_text(told: &Told) -> String {
     let sandbox = &told.sandbox_policy;
-    let parts = [files(sandbox), network(sandbox).to_owned(), approval(&told.approval_policy, sandbox)];
+    let network = match told.hosts_by_proxy && !is_open(sandbox) {
+        true => BY_PROXY,
+        false => network(sandbox),
+    };
+    let parts = [files(sandbox), network.to_owned(), approval(&told.approval_policy, sandbox)];
     tags::wrap(tags::PERMISSIONS, &parts.join("\n\n"))
 }
 
@@ -83,6 +87,10 @@ fn list(places: &[String]) -> String {
         _ => places.concat(),
     }
 }
+
+const BY_PROXY: &str = "Network: commands reach hosts through a proxy that the environment names (`HTTP_PROXY` and \
+    the like), and by no other way. Hosts that nobody has allowed yet are decided about when a command wants to \
+    reach them; just run it. One that was refused stays refused: do not look for a way around.";
 
 fn network(sandbox: &SandboxPolicy) -> &'static str {
     let open = match sandbox {

@@ -25,6 +25,9 @@ pub struct Told {
     pub approval_policy: AskForApproval,
     /// Says also which directories can be written and whether there is a network.
     pub sandbox_policy: SandboxPolicy,
+    /// Whether commands in a sandbox reach hosts through a proxy, whatever the policy says of the network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hosts_by_proxy: bool,
     /// The tone in effect, see [`effective_personality`](crate::effective_personality).
     #[serde(default)]
     pub personality: Option<Personality>,

@@ -122,6 +122,8 @@ fn passed_on(method: &str, url: &Url, headers: &[httparse::Header<'_>]) -> Vec<u
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     fn read(text: &str) -> Result<Option<(Head, usize)>, Cow<'static, str>> {
@@ -177,6 +179,27 @@ mod tests {
             ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/"]
         {
             assert_eq!(host(disguise).as_str(), "127.0.0.1", "{disguise}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn what_is_passed_on_is_one_head_for_the_host_of_the_address(
+            method in "[A-Z]{1,8}", path in "[!-~]{0,40}", name in "[a-zA-Z-]{1,12}", value in "[ -~]{0,30}",
+        ) {
+            let text = format!("{method} http://a.example/{path} HTTP/1.1\r\n{name}: {value}\r\n\r\n");
+            if let Ok(Some((Head { to, way: Way::Forward { head, .. }, .. }, end))) = parse(text.as_bytes()) {
+                let head = String::from_utf8(head).unwrap();
+                prop_assert_eq!((to.host.as_str(), to.port, end), ("a.example", 80, text.len()));
+                prop_assert!(head.starts_with(&format!("{method} /")), "{}", head);
+                prop_assert_eq!(head.find("\r\n\r\n"), Some(head.len() - 4));
+                prop_assert_eq!(head.to_lowercase().matches("\r\nhost:").count(), 1);
+            }
         }
     }
 }

@@ -119,6 +119,7 @@ impl ThreadActor {
         self.follow_skills();
         let surroundings = Surroundings {
             settings: self.state.settings.clone(),
+            hosts_by_proxy: self.state.config.network_proxy().is_some(),
             supports_personality: self.model_info().personality,
             developer_instructions: self.state.developer_instructions.clone(),
             docs: doc_search(&self.state.config, self.world.config.home().path()),

@@ -103,3 +103,13 @@ fn the_working_directory_is_not_part_of_it() {
     let text = |told: &Told| message_text(&messages(None, told, &Extras::default())[0]);
     assert_eq!(text(&elsewhere), text(&told()));
 }
+
+#[test]
+fn behind_a_proxy_the_model_is_told_to_just_try() {
+    let proxied = Told { hosts_by_proxy: true, ..told() };
+    let shown = |told: &Told| message_text(&messages(None, told, &Extras::default())[0]);
+    let text = shown(&proxied);
+    assert!(text.contains("reach hosts through a proxy") && !text.contains("cannot use it"), "{text}");
+    let open = Told { sandbox_policy: SandboxPolicy::DangerFullAccess, ..proxied };
+    assert!(shown(&open).contains("Network: commands can use it."));
+}

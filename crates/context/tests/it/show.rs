@@ -5,6 +5,7 @@ use codicil_protocol::{AskForApproval, ContentItem, ReadOnlyAccess, ResponseItem
 
 pub fn told() -> Told {
     Told {
+        hosts_by_proxy: false,
         model: "gpt-5.1-codex".to_owned(),
         cwd: "/home/ada/app".to_owned(),
         approval_policy: AskForApproval::OnRequest,

@@ -73,20 +73,9 @@ impl CommandGate {
     }
 
     async fn decide(&self, to: Destination) -> Pass {
-        let key = Key::of(&to);
-        let remembered = self.memory().answers.get(&key).cloned();
-        let decided = match remembered {
-            Some(answer) => answer,
-            None => match self.look_up(&to).await {
-                NetworkDecision::Connect(reach) => Ok(reach),
-                NetworkDecision::Refuse { why } => Err(why),
-                NetworkDecision::Ask(question) => {
-                    let answer = self.ask_or_join(&to, &question).await;
-                    // A program connects many times; its person is asked once.
-                    self.memory().answers.insert(key, answer.clone());
-                    answer
-                }
-            },
+        let decided = match self.settled(&to).await {
+            Ok(answer) => answer,
+            Err(question) => self.ask_or_join(&to, &question).await,
         };
         match decided {
             Ok(reach) => Pass::Open(reach),
@@ -94,6 +83,19 @@ impl CommandGate {
                 self.note(&to, &why);
                 Pass::Shut(why)
             }
+        }
+    }
+
+    /// What is known without asking, or what to ask.
+    async fn settled(&self, to: &Destination) -> Result<Answer, NetworkQuestion> {
+        let remembered = self.memory().answers.get(&Key::of(to)).cloned();
+        if let Some(answer) = remembered {
+            return Ok(answer);
+        }
+        match self.look_up(to).await {
+            NetworkDecision::Connect(reach) => Ok(Ok(reach)),
+            NetworkDecision::Refuse { why } => Ok(Err(why)),
+            NetworkDecision::Ask(question) => Err(question),
         }
     }
 
@@ -124,12 +126,18 @@ impl CommandGate {
         loop {
             match self.kit.network_questions.place(to) {
                 Place::First(asking) => {
+                    // The same may have been asked and answered a moment ago.
+                    if let Ok(answer) = self.settled(to).await {
+                        return answer;
+                    }
                     let over = "nobody can be asked any more: the turn that started the command is over";
                     let answer = tokio::select! {
                         biased;
                         () = self.over.cancelled() => Err(over.to_owned()),
                         answer = self.ask(to, question) => answer,
                     };
+                    // A program connects many times; its person is asked once.
+                    self.memory().answers.insert(Key::of(to), answer.clone());
                     asking.answer(answer.clone());
                     return answer;
                 }
@@ -137,6 +145,7 @@ impl CommandGate {
                     if let Ok(answer) = answer.wait_for(Option::is_some).await
                         && let Some(answer) = &*answer
                     {
+                        self.memory().answers.insert(Key::of(to), answer.clone());
                         return answer.clone();
                     }
                 }

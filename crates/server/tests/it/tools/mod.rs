@@ -2,6 +2,7 @@
 
 mod approvals;
 mod commands;
+mod crowd;
 mod guardian;
 mod networks;
 mod others;

@@ -148,6 +148,9 @@ async fn a_host_is_asked_about_and_reached_once_accepted() {
     app.reply(&question, response(Decision::Accept)).await;
     assert_eq!(app.until::<ServerRequestResolved>().await.request_id, question.id);
 
+    let asked = app.model().requests()[0].body().to_string();
+    assert!(asked.contains("commands reach hosts through a proxy"), "{asked}");
+
     // The second connection of the command is not asked about again; that of another command is.
     assert_eq!(output(&mut app).await.matches("reached").count(), 2);
     app.rest().await;
@@ -368,14 +371,14 @@ async fn time_in_which_a_person_thinks_does_not_count() {
         return;
     }
     let target = Target::start().await;
-    let arguments = json!({ "command": target.get("localhost"), "timeout_ms": 500 });
+    let arguments = json!({ "command": target.get("localhost"), "timeout_ms": 2500 });
     let script = Script::new().call("shell_command", arguments).call_id("c").then().say("Done");
     let config = format!("features.unified_exec = false\n{}", config(LOCAL));
     let mut app = app(&config, script).await;
     started(&mut app).await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     // Longer than the command has.
-    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2700)).await;
     app.reply(&question, response(Decision::Accept)).await;
     assert!(output(&mut app).await.ends_with("reached"));
     app.rest().await;
