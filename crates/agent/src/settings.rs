@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use codicil_config::{EffectiveConfig, Home};
+use codicil_config::{EffectiveConfig, Home, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
@@ -100,8 +100,8 @@ impl Settings {
     /// What the configuration says, overridden by the request.
     pub fn resolve(config: &EffectiveConfig, home: &Home, cwd: PathBuf, given: &Overrides) -> Self {
         let set = &config.settings;
-        let mode =
-            given.sandbox.clone().or_else(|| set.sandbox_mode.clone()).unwrap_or(SandboxMode::ReadOnly);
+        let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());
+        let mode = mode.unwrap_or_else(|| usual_mode(config));
         Self {
             model: given
                 .model
@@ -114,7 +114,7 @@ impl Settings {
             summary: set.model_reasoning_summary.clone(),
             service_tier: ordinary(given.service_tier.clone().apply(set.service_tier.clone())),
             approval_policy: (given.approval_policy.clone().or_else(|| set.approval_policy.clone()))
-                .unwrap_or(AskForApproval::OnRequest),
+                .unwrap_or_else(|| usual_policy(config)),
             approvals_reviewer: (given.approvals_reviewer.clone().or_else(|| set.approvals_reviewer.clone()))
                 .unwrap_or(ApprovalsReviewer::User),
             sandbox: sandbox_policy(&mode, config, home),
@@ -191,6 +191,21 @@ impl Settings {
             multi_agent_mode: "explicitRequestOnly".to_owned(),
             personality: self.personality,
         }
+    }
+}
+
+/// The mode when nobody names one: a person who has decided about a project, either way, wants work done in it.
+fn usual_mode(config: &EffectiveConfig) -> SandboxMode {
+    let may_write = config.requirements.check_sandbox_mode(&SandboxMode::WorkspaceWrite).is_ok();
+    if config.trust.is_some() && may_write { SandboxMode::WorkspaceWrite } else { SandboxMode::ReadOnly }
+}
+
+/// The policy when nobody names one.
+fn usual_policy(config: &EffectiveConfig) -> AskForApproval {
+    let is_allowed = config.requirements.check_approval_policy(&AskForApproval::Untrusted).is_ok();
+    match config.trust {
+        Some(TrustLevel::Untrusted) if is_allowed => AskForApproval::Untrusted,
+        _ => AskForApproval::OnRequest,
     }
 }
 

@@ -62,6 +62,12 @@ fn to_wire(merged: &Table) -> Result<Config, ConfigError> {
             member.entry(key).or_insert(Json::Bool(default));
         }
     }
+    for server in members(&mut config, "mcp_servers") {
+        if server.contains_key("command") {
+            server.entry("args").or_insert(Json::Array(Vec::new()));
+        }
+        server.entry("tool_timeout_sec").or_insert(Json::Null);
+    }
     for profile in members(&mut config, "profiles") {
         for key in PROFILE_MEMBERS {
             profile.entry(key).or_insert(Json::Null);

@@ -10,7 +10,9 @@ use codicil_protocol::ThreadId;
 use jiff::Timestamp;
 
 use crate::{
+    clock,
     error::{Result, StoreError},
+    layout::Location,
     line::{self, Head},
     log::{Batch, LogFile, ThreadLog},
     pool::Lane,
@@ -35,6 +37,20 @@ impl Store {
         });
         let file = file.await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
+    }
+
+    /// Where a thread is that was imported, if it was. Unlike [`find`](Self::find) it looks nowhere else when the
+    /// id tells the place: an import asks for thousands that are not there.
+    pub async fn find_imported(&self, id: &ThreadId) -> Result<Option<Location>> {
+        let id = id.clone();
+        self.run(Lane::Load, move |inner| match clock::id_time(&id) {
+            Some(_) => Ok(inner.layout.guess(&id)),
+            None => match inner.locate(&id) {
+                Err(StoreError::NotFound(_)) => Ok(None),
+                found => found.map(Some),
+            },
+        })
+        .await
     }
 
     /// The last record of a thread. `None` if it is a long one, or torn.

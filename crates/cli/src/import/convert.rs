@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use codicil_protocol::{
-    ReasoningEffort, ResponseItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
+    ItemId, ReasoningEffort, ResponseItem, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError,
+    TurnId, TurnStatus,
 };
 use codicil_store::{Record, Settings};
 use serde_json::Value;
@@ -20,6 +21,8 @@ use super::{
 pub struct Converter<'a> {
     pub(super) head: &'a Head,
     pub(super) turn: Option<TurnId>,
+    /// Whether the file says where the turn begins and ends. Older ones do not.
+    is_marked: bool,
     turns: u64,
     items: u64,
     settings: Option<(String, Option<ReasoningEffort>)>,
@@ -32,7 +35,7 @@ pub struct Converter<'a> {
     /// Whether the next search was told by an event already.
     pub(super) search_told: bool,
     /// What came before the turn it belongs to.
-    pub(super) waiting: Vec<codicil_protocol::ThreadItem>,
+    pub(super) waiting: Vec<ThreadItem>,
     /// The last thing a person said in this turn, while nothing followed it.
     pub(super) last_said: Option<String>,
     error: Option<TurnError>,
@@ -43,6 +46,7 @@ impl<'a> Converter<'a> {
         Self {
             head,
             turn: None,
+            is_marked: false,
             turns: 0,
             items: 0,
             settings: None,
@@ -97,13 +101,13 @@ impl<'a> Converter<'a> {
         }
         let shown = items::of_history(self, &item);
         records.push(Record::Context { turn_id: self.turn.clone(), item });
-        records.extend(shown.and_then(|item| self.show(item)));
+        records.extend(shown.map(|item| self.show(item)).unwrap_or_default());
         records
     }
 
     fn compacted(&mut self, given: &Value) -> Vec<Record> {
         let mut records = self.ensure_turn();
-        let summary = codicil_context::user_text_message(&owned(given, "message"));
+        let summary = codicil_context::user_text_message(owned(given, "message"));
         let replacement = member(given, "replacement_history").unwrap_or_else(|| vec![summary]);
         let turn_id = self.turn.clone();
         records.extend(turn_id.map(|turn_id| Record::Compaction { turn_id, replacement }));
@@ -142,7 +146,7 @@ impl<'a> Converter<'a> {
             "user_message" => self.said(event),
             _ => {
                 let item = items::of_event(self, event);
-                item.and_then(|item| self.show(item)).into_iter().collect()
+                item.map(|item| self.show(item)).unwrap_or_default()
             }
         }
     }
@@ -154,7 +158,11 @@ impl<'a> Converter<'a> {
         if self.last_said.as_ref() == Some(&message) {
             return Vec::new();
         }
-        let mut records = self.ensure_turn();
+        let mut records = match self.is_marked {
+            true => Vec::new(),
+            false => self.end(TurnStatus::Completed),
+        };
+        records.extend(self.ensure_turn());
         let item = items::user_message(self, event);
         records.extend(self.show(item));
         self.last_said = Some(message);
@@ -177,6 +185,7 @@ impl<'a> Converter<'a> {
 
     fn start(&mut self, id: Option<TurnId>) -> Vec<Record> {
         self.turns += 1;
+        self.is_marked = id.is_some();
         let id = id.unwrap_or_else(|| TurnId::from(format!("{}-{}", self.head.meta.id, self.turns)));
         self.turn = Some(id.clone());
         let mut records = vec![Record::Turn { turn_id: id }];
@@ -194,15 +203,21 @@ impl<'a> Converter<'a> {
         self.turn.take().map(end).into_iter().collect()
     }
 
-    /// Outside a turn there is no place for an item.
-    fn show(&mut self, item: codicil_protocol::ThreadItem) -> Option<Record> {
+    /// Outside a turn there is no place for an item. A turn whose end is not marked is over, for all that is
+    /// known, with every answer.
+    fn show(&mut self, item: ThreadItem) -> Vec<Record> {
         self.last_said = None;
-        let turn_id = self.turn.clone()?;
-        Some(Record::Item { turn_id, item })
+        let Some(turn_id) = self.turn.clone() else { return Vec::new() };
+        let is_answer = matches!(item, ThreadItem::AgentMessage { .. });
+        let mut records = vec![Record::Item { turn_id: turn_id.clone(), item }];
+        if is_answer && !self.is_marked {
+            records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None });
+        }
+        records
     }
 
     /// An id for an item that has none of its own.
-    pub(super) fn next_id(&mut self) -> codicil_protocol::ItemId {
+    pub(super) fn next_id(&mut self) -> ItemId {
         self.items += 1;
         format!("item-{}", self.items).into()
     }
@@ -216,5 +231,104 @@ fn tokens(given: &Value) -> TokenUsageBreakdown {
         cached_input_tokens: count("cached_input_tokens"),
         output_tokens: count("output_tokens"),
         reasoning_output_tokens: count("reasoning_output_tokens"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::import::rollout::Line;
+
+    const HEAD: &str = r#"{"id":"01a1e24a-8d00-7532-b7b5-6d33c86bf60d","timestamp":"2025-05-01T00:00:00Z"}"#;
+
+    /// The records, each in a few words.
+    fn convert(head: &str, lines: &[Value]) -> Vec<String> {
+        let head = Head::parse(head).unwrap();
+        let mut converter = Converter::new(&head);
+        let records = lines.iter().flat_map(|line| {
+            let line = Line::parse(&line.to_string()).unwrap();
+            converter.entry(line.entry)
+        });
+        let records: Vec<_> = records.map(|record| serde_json::to_value(record).unwrap()).collect();
+        let words = |record: &Value| {
+            let item = record.pointer("/item/type").or(record.get("status")).or(record.get("turns"));
+            format!("{} {}", record["type"].as_str().unwrap(), item.cloned().unwrap_or_default())
+                .replace('"', "")
+        };
+        records.iter().map(words).collect()
+    }
+
+    fn event(payload: Value) -> Value {
+        json!({ "timestamp": "2025-05-01T00:00:01Z", "type": "event_msg", "payload": payload })
+    }
+
+    #[test]
+    fn the_oldest_files_have_turns_too() {
+        let message = |role: &str, text: &str| {
+            let kind = if role == "user" { "input_text" } else { "output_text" };
+            json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": text }] })
+        };
+        let lines = [
+            message("user", "<environment_context>x</environment_context>"),
+            message("user", "One"),
+            message("assistant", "Two"),
+            json!({ "record_type": "state" }),
+            message("user", "Three"),
+        ];
+        let expected = [
+            "context message",
+            "turn null",
+            "context message",
+            "item userMessage",
+            "context message",
+            "item agentMessage",
+            "turnEnd completed",
+            "turnEnd completed",
+            "turn null",
+            "context message",
+            "item userMessage",
+        ];
+        assert_eq!(convert(HEAD, &lines), expected);
+    }
+
+    #[test]
+    fn before_turns_had_marks_what_people_said_began_them() {
+        let head = json!({ "timestamp": "2025-05-01T00:00:00Z", "type": "session_meta", "payload": {
+            "id": "01a1e24a-8d00-7532-b7b5-6d33c86bf60d", "timestamp": "2025-05-01T00:00:00Z" } });
+        let lines = [
+            event(json!({ "type": "user_message", "message": "One" })),
+            event(json!({ "type": "agent_message", "message": "Two" })),
+            event(json!({ "type": "user_message", "message": "Three" })),
+            event(json!({ "type": "thread_rolled_back", "num_turns": 1 })),
+        ];
+        let expected = [
+            "turn null",
+            "item userMessage",
+            "item agentMessage",
+            "turnEnd completed",
+            "turnEnd completed",
+            "turn null",
+            "item userMessage",
+            "turnEnd completed",
+            "rollback 1",
+        ];
+        assert_eq!(convert(&head.to_string(), &lines), expected);
+    }
+
+    #[test]
+    fn a_failed_turn_stays_one_and_what_follows_is_its_own() {
+        let lines = [
+            event(json!({ "type": "task_started", "turn_id": "t1" })),
+            event(json!({ "type": "error", "message": "no", "codex_error_info": "other" })),
+            event(json!({ "type": "task_complete", "turn_id": "t1" })),
+            event(json!({ "type": "agent_message", "message": "nowhere" })),
+            event(json!({ "type": "task_started", "turn_id": "t2" })),
+            event(json!({ "type": "task_started", "turn_id": "t3" })),
+            event(json!({ "type": "from_the_future" })),
+        ];
+        let expected = ["turn null", "turnEnd failed", "turn null", "turnEnd interrupted", "turn null"];
+        assert_eq!(convert(HEAD, &lines), expected);
     }
 }

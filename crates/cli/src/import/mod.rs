@@ -52,7 +52,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         Some(path) => path.clone(),
         None => usual_place()?,
     };
-    let source = Source::open(&from)?;
+    let source = Source::open(&std::path::absolute(from)?)?;
     check_apart(&source.root, home.path())?;
     let _only = if args.dry_run { None } else { Some(only_one(&home)?) };
     let store = Store::open(home.path().to_path_buf())?;

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use codicil_protocol::ThreadId;
-use codicil_store::{Location, Record, Store, StoreError, ThreadLog};
+use codicil_store::{Record, Store, ThreadLog};
 use jiff::Timestamp;
 
 use super::{
@@ -66,10 +66,9 @@ impl Transfer<'_> {
         let head = Head::parse(&String::from_utf8_lossy(&first))?;
         let id = head.meta.id.clone();
         let done = |outcome, skipped| Ok(Done { thread: id.clone(), outcome, skipped });
-        let before = match self.find(&id).await {
-            Err(StoreError::NotFound(_)) => None,
-            Err(error) => return Err(error.into()),
-            Ok(_) => match self.store.last_record(&id).await?.and_then(Mark::of) {
+        let before = match self.store.find_imported(&id).await? {
+            None => None,
+            Some(_) => match self.store.last_record(&id).await?.and_then(Mark::of) {
                 Some(mark) => Some(mark),
                 None => return done(Outcome::Kept, 0),
             },
@@ -84,13 +83,6 @@ impl Transfer<'_> {
         let skipped = self.copy(&mut lines, &head, &mut writer).await?;
         let outcome = writer.finish(lines.read, name).await?;
         done(outcome, skipped)
-    }
-
-    /// Looks without making an index when there is nothing to look at: a dry run leaves no trace.
-    async fn find(&self, id: &ThreadId) -> Result<Location, StoreError> {
-        let home = self.store.home();
-        let is_empty = !home.join("sessions").exists() && !home.join("archived_sessions").exists();
-        if is_empty { Err(StoreError::NotFound(id.clone())) } else { self.store.find(id).await }
     }
 
     /// Says how many lines could not be read.
@@ -189,22 +181,27 @@ impl<'a> Writer<'a> {
             bail!("it is shorter than what was taken over before: {} bytes of {}", read.bytes, before.bytes);
         }
         self.note(&read);
-        let archived = self.transfer.file.archived;
-        let is_moved = self.mark.archived != archived;
         if self.mark.name != name {
             let named = name.clone().map(|name| Record::Name { name });
             self.batch.extend(named.map(|record| (Timestamp::now(), record)));
         }
-        (self.mark.name, self.mark.archived) = (name, archived);
-        if self.before.as_ref() == Some(&self.mark) {
+        self.mark.name = name;
+        let archived = self.transfer.file.archived;
+        let is_moved = self.mark.archived != archived;
+        if self.before.as_ref() == Some(&self.mark) && !is_moved {
             return Ok(Outcome::Unchanged);
         }
-        self.write().await?;
+        if self.before.as_ref() != Some(&self.mark) {
+            self.write().await?;
+        }
+        if is_moved && !self.transfer.dry_run {
+            // Marked when it is done: a run that is cut off in between moves it the next time.
+            self.relocate(archived).await?;
+            self.mark.archived = archived;
+            self.write().await?;
+        }
         if let Some(log) = &self.log {
             log.sync().await?;
-            if is_moved {
-                self.relocate(archived).await?;
-            }
         }
         Ok(if self.before.is_some() { Outcome::Updated } else { Outcome::Imported })
     }

@@ -21,7 +21,7 @@ fn a_problem_in_a_file_has_a_place_and_a_key() {
     check("# ä\nmodel = 5\n", "FILE:2:9: invalid type: integer `5`, expected a string\nin `model`\n");
     check(
         "approval_policy = 'bogus'\n",
-        "FILE:1:19: unknown variant `bogus`, expected one of `untrusted`, `on-failure`, `on-request`, `never`, `granular`\nin `approval_policy`\n",
+        "FILE:1:19: unknown variant `bogus`, expected one of `untrusted`, `on-failure`, `on-request`, `granular`, `never`\nin `approval_policy`\n",
     );
     check(
         "[sandbox_workspace_write]\nnetwork_access = 'yes'\n",

@@ -88,7 +88,10 @@ fn keys_and_values_this_version_does_not_know_are_kept() {
     );
     let config = serde_json::to_value(read(&machine.store(), None).config).unwrap();
     assert_eq!(config["from_the_future"], json!({"a": [1, 2.5], "when": "1979-05-27"}));
-    assert_eq!(config["mcp_servers"]["m"], json!({"command": "x", "enabled": true}));
+    assert_eq!(
+        config["mcp_servers"]["m"],
+        json!({"command": "x", "args": [], "enabled": true, "tool_timeout_sec": null})
+    );
     assert_eq!(config["tools"], json!({"web_search": null, "view_image": null}));
 }
 

@@ -173,7 +173,7 @@ fn refusals_have_the_messages_and_codes_of_the_protocol() {
     check(
         "approval_policy",
         json!("bogus"),
-        "Invalid configuration: unknown variant `bogus`, expected one of `untrusted`, `on-failure`, `on-request`, `never`, `granular`\nin `approval_policy`\n",
+        "Invalid configuration: unknown variant `bogus`, expected one of `untrusted`, `on-failure`, `on-request`, `granular`, `never`\nin `approval_policy`\n",
         validation,
     );
     check("", json!("x"), "keyPath must not be empty", validation);

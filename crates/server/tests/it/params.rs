@@ -52,8 +52,8 @@ async fn wrong_params_are_refused_with_the_reason() {
         (
             "thread/start",
             json!({ "approvalPolicy": "sometimes" }),
-            "unknown variant `sometimes`, expected one of `untrusted`, `on-failure`, `on-request`, `never`, \
-             `granular`",
+            "unknown variant `sometimes`, expected one of `untrusted`, `on-failure`, `on-request`, `granular`, \
+             `never`",
         ),
         ("thread/start", json!({ "ephemeral": "yes" }), "invalid type: string \"yes\", expected a boolean"),
         ("thread/read", json!({}), "missing field `threadId`"),

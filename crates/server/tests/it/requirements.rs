@@ -75,6 +75,30 @@ async fn a_turn_cannot_ask_for_what_is_forbidden() {
 }
 
 #[tokio::test]
+async fn what_goes_without_saying_depends_on_what_was_said_of_the_project() {
+    let mut app = App::start(Script::new()).await;
+    let workspace = app.workspace().display().to_string();
+    let file = app.home().join("config.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    for (level, policy, sandbox) in [
+        (None, "on-request", "readOnly"),
+        (Some("trusted"), "on-request", "workspaceWrite"),
+        (Some("untrusted"), "untrusted", "workspaceWrite"),
+    ] {
+        let said = level.map(|level| format!("\n[projects.\"{workspace}\"]\ntrust_level = \"{level}\"\n"));
+        fs::write(&file, config.clone() + &said.unwrap_or_default()).unwrap();
+        let start = json!({ "id": 1, "method": "thread/start", "params": { "cwd": workspace } });
+        let answer = app.exchange(start).await;
+        assert_eq!(answer["result"]["approvalPolicy"], policy, "{answer}");
+        assert_eq!(answer["result"]["sandbox"]["type"], sandbox, "{answer}");
+    }
+    fs::write(app.home().join("requirements.toml"), "allowed_sandbox_modes = [\"read-only\"]\n").unwrap();
+    let start = json!({ "id": 1, "method": "thread/start", "params": { "cwd": workspace } });
+    assert_eq!(app.exchange(start).await["result"]["sandbox"]["type"], "readOnly");
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn a_loaded_thread_sees_a_change_when_it_is_told_to() {
     let mut app = App::start(Script::new().say("One").say("Two")).await;
     let thread = app.start_thread().await;

@@ -77,7 +77,8 @@ mod tests {
         check("bogus", Err("invalid plugin key `bogus`; expected <plugin>@<marketplace>"));
         check("@b", Err("invalid plugin key `@b`; expected <plugin>@<marketplace>"));
         check("a@", Err("invalid plugin key `a@`; expected <plugin>@<marketplace>"));
-        check("../a@b", Err("invalid plugin name: only ASCII letters, digits, `_`, and `-` are allowed"));
-        check("a@..", Err("invalid marketplace name: only ASCII letters, digits, `_`, and `-` are allowed"));
+        let allowed = "only ASCII letters, digits, `_`, and `-` are allowed";
+        check("../a@b", Err(&format!("invalid plugin name: {allowed} in `../a@b`")));
+        check("a@..", Err(&format!("invalid marketplace name: {allowed} in `a@..`")));
     }
 }

@@ -169,6 +169,30 @@ fn what_cannot_be_installed_says_why() {
 }
 
 #[test]
+fn a_plugin_that_cannot_be_offered_stops_no_other_from_being_installed() {
+    let place = Place::new();
+    place.marketplace();
+    let text = fs::read_to_string(place.path(MARKET)).unwrap();
+    for (path, words) in [("../out", "start with `./`"), ("./", "not be empty"), ("./../out", "stay within")]
+    {
+        fs::write(place.path(MARKET), text.replace("./plugins/bare", path)).unwrap();
+        let params = PluginListParams { cwds: Some(vec![place.absolute("work")]), force_remote_sync: None };
+        let listed = place.extensions.plugins.list(&params);
+        assert!(listed.marketplaces.is_empty());
+        let message = &listed.marketplace_load_errors[0].message;
+        assert!(message.contains(&format!("local plugin source path must {words}")), "{message}");
+        assert_eq!(place.install("sample"), Ok(PluginAuthPolicy::OnUse));
+        assert!(place.install("bare").is_err());
+    }
+}
+
+#[test]
+fn an_id_that_is_none_is_named() {
+    let error = "../x@market".parse::<PluginId>().unwrap_err().to_string();
+    assert!(error.ends_with("are allowed in `../x@market`"), "{error}");
+}
+
+#[test]
 fn a_broken_marketplace_does_not_hide_the_others() {
     let place = Place::new();
     place.marketplace();
