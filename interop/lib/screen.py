@@ -41,6 +41,12 @@ class Screen:
     def keys(self, *names):
         self._tmux("send-keys", *names)
 
+    def settle(self):
+        """Waits until the screen has stayed the same for a moment."""
+        before = None
+        while before != (before := self.text()):
+            time.sleep(1)
+
     def say(self, text):
         """Types a line and sends it. Text that comes at once counts as pasted, and Enter as part of it."""
         self._tmux("send-keys", "-l", text)
