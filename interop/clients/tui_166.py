@@ -20,6 +20,7 @@ def more(screen):
     screen.say("/hooks")
     screen.wait("Lifecycle hooks")
     screen.keys("Escape")
+    screen.gone("Lifecycle hooks")
     screen.say("/ps")
     screen.wait("No background terminals running")
     screen.say("/model")

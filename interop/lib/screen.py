@@ -4,7 +4,7 @@ import shlex
 import subprocess
 import time
 
-from harness import Failed, PATIENCE, need
+from harness import Failed, PATIENCE, need, until
 
 
 class Screen:
@@ -37,6 +37,10 @@ class Screen:
             if time.monotonic() > end:
                 raise Failed(f"waited {patience} s for {text!r} on the screen:\n{self._shown()}")
             time.sleep(0.1)
+
+    def gone(self, text):
+        """Waits until the text is no longer to be seen. What follows Escape too soon counts as part of it."""
+        until(f"{text!r} to leave the screen", lambda: text not in self._tmux("capture-pane", "-p"))
 
     def keys(self, *names):
         self._tmux("send-keys", *names)
