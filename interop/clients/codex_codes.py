@@ -2,7 +2,7 @@
 from harness import HERE
 from install import cargo
 
-WHAT = "codex-codes 0.166.4 (crates.io), stdio"
+WHAT = "codex-codes 0.166.4 (crate), stdio"
 GENERATION = "0.166.0"
 
 

@@ -4,7 +4,7 @@ import os
 from harness import HERE
 from install import cargo
 
-WHAT = "codex-runtime 0.6.2 (crates.io), stdio, codex from the path"
+WHAT = "codex-runtime 0.6.2 (crate), stdio, codex from the path"
 GENERATION = "0.118.0"
 
 

@@ -2,7 +2,7 @@
 from harness import HERE
 from install import cargo
 
-WHAT = "Rust SDK 0.5.1 (crates.io codex-app-server-sdk), websocket"
+WHAT = "Rust SDK 0.5.1 (crate codex-app-server-sdk), websocket"
 GENERATION = "0.118.0"
 
 

@@ -4,7 +4,7 @@ import shlex
 import subprocess
 import time
 
-from harness import Failed, PATIENCE, need
+from harness import Failed, PATIENCE, need, until
 
 
 class Screen:
@@ -38,8 +38,18 @@ class Screen:
                 raise Failed(f"waited {patience} s for {text!r} on the screen:\n{self._shown()}")
             time.sleep(0.1)
 
+    def gone(self, text):
+        """Waits until the text is no longer to be seen. What follows Escape too soon counts as part of it."""
+        until(f"{text!r} to leave the screen", lambda: text not in self._tmux("capture-pane", "-p"))
+
     def keys(self, *names):
         self._tmux("send-keys", *names)
+
+    def settle(self):
+        """Waits until the screen has stayed the same for a moment."""
+        before = None
+        while before != (before := self.text()):
+            time.sleep(1)
 
     def say(self, text):
         """Types a line and sends it. Text that comes at once counts as pasted, and Enter as part of it."""

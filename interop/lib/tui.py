@@ -12,7 +12,8 @@ def install(cache, version):
     return npm(cache, f"codex-{version}", f"@openai/codex@{version}") / "node_modules" / ".bin" / "codex"
 
 
-def check(place, program):
+def check(place, program, more=lambda screen: None):
+    """`more` is what only some versions have; it happens before the turn that is interrupted."""
     address = place.serve()
     # The interface has settings of its own, and asks to sign in unless its provider needs no account.
     home = place.root / "tui-home"
@@ -23,11 +24,11 @@ def check(place, program):
         file.seek(0)
         file.write("check_for_update_on_startup = false\n" + settings)
     environment = place.environment(CODEX_HOME=str(home), TERM="xterm-256color")
-    first_session(place, lambda *words: Screen("one", [program, *words], place.work, environment), address)
+    first_session(place, lambda *words: Screen("one", [program, *words], place.work, environment), address, more)
     resumed_session(lambda *words: Screen("two", [program, *words], place.work, environment), address)
 
 
-def first_session(place, start, address):
+def first_session(place, start, address, more):
     with start("--remote", address) as screen:
         screen.wait("mock-model")
         screen.wait("›")
@@ -48,6 +49,8 @@ def first_session(place, start, address):
         screen.wait("The greeting is mended.")
         screen.wait("greeting.txt (+1 -1)")
         expect(place.greeting() == "Hello, world!\n", "the patch was not applied")
+
+        more(screen)
 
         screen.say("wait for it")
         screen.wait("I start to wait.")

@@ -151,8 +151,7 @@ requests! {
 }
 
 requests! {
-    /// What clients of later generations call without being able to go on when it is refused. Not
-    /// part of the published schema.
+    /// What clients of later generations call beyond that. Not part of the published schema.
     LATER_REQUESTS;
 
     /// Lists named permission profiles; there are none.

@@ -84,6 +84,7 @@ async fn settings_change_for_the_next_turn_and_everybody_hears_of_it() {
     app.rest().await;
     let resumed = app.restart().await.resume(&thread).await;
     assert_eq!(resumed.id, thread.id);
+    app.rest().await;
 }
 
 #[tokio::test]
