@@ -2,9 +2,9 @@
 
 mod agents;
 mod endings;
+mod loaded;
 
 use std::{
-    collections::BTreeMap,
     io::Read,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,6 +31,8 @@ use crate::{
     world::World,
 };
 
+use loaded::Loaded;
+
 pub(crate) use agents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
@@ -40,7 +42,7 @@ pub struct Threads(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     world: Arc<World>,
-    loaded: Mutex<BTreeMap<ThreadId, ThreadHandle>>,
+    loaded: Mutex<Loaded>,
     /// Owns the actors.
     tasks: TaskTracker,
     seats: Seats,
@@ -97,7 +99,7 @@ impl Threads {
             return Err(StoreError::InvalidCursor(cursor.to_owned()).into());
         }
         let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
-        Ok(self.lock().keys().filter(after).cloned().collect())
+        Ok(self.lock().ids().filter(after).cloned().collect())
     }
 
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
@@ -409,7 +411,7 @@ impl Threads {
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
         let handle = self.run(state, servers);
-        self.lock().insert(opened.thread.id.clone(), handle);
+        self.lock().insert(handle);
         Ok(opened)
     }
 
@@ -491,7 +493,7 @@ impl Threads {
         self.0.world.audience.broadcast::<ThreadStatusChanged>(&params);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, ThreadHandle>> {
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
         self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

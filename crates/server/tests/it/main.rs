@@ -13,6 +13,7 @@ mod files;
 mod gate;
 mod handshake;
 mod hooks;
+mod likeness;
 mod malformed;
 mod mutation;
 mod order;
