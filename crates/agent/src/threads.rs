@@ -5,7 +5,7 @@ mod endings;
 mod loaded;
 
 use std::{
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -134,7 +134,7 @@ impl Threads {
             return self.join(&handle, params.path.as_deref()).await;
         }
         let id = match &params.path {
-            Some(path) => thread_of_file(path)?,
+            Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         if let Ok(handle) = self.get(&id) {
@@ -155,9 +155,8 @@ impl Threads {
         let (config, settings) = self.configure(&given, None).await?;
         let meta = self.meta(new_thread_id(), &settings);
         let mut log = self.0.world.store.create(meta.clone()).await?;
-        let records: Vec<_> = (history.iter().cloned())
-            .map(|item| Record::Context { turn_id: None, item })
-            .collect();
+        let records: Vec<_> =
+            (history.iter().cloned()).map(|item| Record::Context { turn_id: None, item }).collect();
         log.append(&records).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config;
@@ -213,7 +212,7 @@ impl Threads {
     pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
         let given = Overrides::from(&mut params);
         let source = match &params.path {
-            Some(path) => thread_of_file(path)?,
+            Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         let loaded = self.load(&source).await?;
@@ -548,17 +547,28 @@ fn not_found(error: StoreError) -> ThreadError {
 
 /// The thread that a file holds. It is looked at only to say what is wrong with it: the thread is found by its
 /// name, wherever it is kept now.
-fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
+async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
     let unreadable = |reason: String| ThreadError::BadRollout { path: path.to_owned(), reason };
-    let size = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
-    let size = size.map_err(|error| unreadable(error.to_string()))?;
-    if size == 0 {
-        return Err(unreadable("empty session file".to_owned()));
+    let owned = path.to_owned();
+    let looked = tokio::task::spawn_blocking(move || has_content(&owned)).await;
+    match looked.map_err(|_| ThreadError::Closed)? {
+        Err(error) => return Err(unreadable(error.to_string())),
+        Ok(false) => return Err(unreadable("empty session file".to_owned())),
+        Ok(true) => {}
     }
     let stem = Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
     let id = stem.and_then(|stem| stem.get(stem.len().checked_sub(36)?..));
     let id = id.filter(|id| Uuid::parse_str(id).is_ok());
     id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
+}
+
+/// Whether there is something to read. A pipe is not opened: that could take for ever.
+fn has_content(path: &str) -> io::Result<bool> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Ok(std::fs::File::open(path)?.read(&mut [0])? > 0)
 }
 
 fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {

@@ -51,8 +51,8 @@ pub use {
     },
     plan::{Piece, PlanSplitter, split_plan},
     review::{
-        CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput, ReviewTargetError, check_review_target,
-        review_label, review_prompt,
+        CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput, ReviewTargetError,
+        check_review_target, review_label, review_prompt,
     },
     tags::is_context_message,
     tokens::{BYTES_PER_TOKEN, approx_tokens, text_tokens},

@@ -23,7 +23,8 @@ pub fn ordered(value: &Value) -> String {
         Value::Object(members) => {
             let known = ORDER.iter().filter_map(|name| members.get_key_value(*name));
             let others = members.iter().filter(|(name, _)| !ORDER.contains(&name.as_str()));
-            let members = known.chain(others).map(|(name, value)| format!("{}:{}", json!(name), ordered(value)));
+            let members =
+                known.chain(others).map(|(name, value)| format!("{}:{}", json!(name), ordered(value)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
         Value::Array(entries) => {

@@ -188,9 +188,7 @@ impl StatusFailure {
             401 | 403 => CodexErrorInfo::Unauthorized,
             400 | 404 | 422 => CodexErrorInfo::BadRequest,
             500 => CodexErrorInfo::InternalServerError,
-            status @ 501..=599 => {
-                CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) }
-            }
+            status @ 501..=599 => CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) },
             _ => CodexErrorInfo::Other,
         }
     }

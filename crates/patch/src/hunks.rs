@@ -144,5 +144,4 @@ mod tests {
             proptest::prop_assert_eq!(follow(&old, &hunks), new, "{}", hunks);
         }
     }
-
 }

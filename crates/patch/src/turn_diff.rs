@@ -69,8 +69,13 @@ impl TurnDiff {
             let after = now.get(place.as_path()).and_then(Option::as_ref);
             if before.as_ref() != after && !renamed.contains(place) {
                 let path = relative(&self.root, place);
-                let section =
-                    FileDiff { from: &path, to: &path, before: before.as_ref(), after, is_plain_rename: false };
+                let section = FileDiff {
+                    from: &path,
+                    to: &path,
+                    before: before.as_ref(),
+                    after,
+                    is_plain_rename: false,
+                };
                 sections.insert(path.clone(), section.to_string());
             }
         }

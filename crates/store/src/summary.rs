@@ -118,8 +118,8 @@ pub fn preview(item: &ThreadItem) -> Option<String> {
         _ => None,
     });
     let text: String = texts.collect();
-    let has_image = (content.iter())
-        .any(|input| matches!(input, UserInput::Image { .. } | UserInput::LocalImage { .. }));
+    let has_image =
+        (content.iter()).any(|input| matches!(input, UserInput::Image { .. } | UserInput::LocalImage { .. }));
     match text.trim() {
         "" => has_image.then(|| "[Image]".to_owned()),
         text => Some(text.to_owned()),

@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use codicil_context::{
-    NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message, check_review_target,
-    review_label, review_prompt, user_action_review_message, user_text_message,
+    NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
+    check_review_target, review_label, review_prompt, user_action_review_message, user_text_message,
 };
 use codicil_model::{History, Request};
 use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
@@ -71,8 +71,9 @@ impl ThreadActor {
             .extend([&entered, &prompt].map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
         self.store(records).await?;
         self.state.note_preview(&prompt);
+        let context = self.reviewer_context().await;
         let mut active = self.launch(id.clone(), TurnKind::Review, provider, origin, None, None);
-        let history = [user_text_message(task)].into_iter().collect();
+        let history = context.into_iter().chain([user_text_message(task)]).collect();
         active.review = Some(Review { label: label.clone(), history, answer: None });
         self.active = Some(active);
         Ok((id, label, [entered, prompt]))

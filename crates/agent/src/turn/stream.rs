@@ -67,7 +67,8 @@ impl Reader {
     /// The response is over, as it should be or not: what has begun ends with what there is of it.
     pub fn close(&mut self) -> Vec<Step> {
         let open = std::mem::take(&mut self.open);
-        let shown = |open: &Open| !matches!(open, Open::Message { plan: Some(plan), .. } if !plan.is_message_shown);
+        let shown =
+            |open: &Open| !matches!(open, Open::Message { plan: Some(plan), .. } if !plan.is_message_shown);
         open.into_iter().filter(|(_, open)| shown(open)).map(|(id, open)| close_item(id, open)).collect()
     }
 

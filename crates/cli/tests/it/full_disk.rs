@@ -11,8 +11,8 @@ use std::{
 };
 
 use codicil_protocol::{
-    ConfigValueWrite, Thread, ThreadList, ThreadNameSet, ThreadResume, ThreadStart, TurnCompleted, TurnStart, TurnStarted,
-    TurnStatus,
+    ConfigValueWrite, Thread, ThreadList, ThreadNameSet, ThreadResume, ThreadStart, TurnCompleted, TurnStart,
+    TurnStarted, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script, Transport};
 use serde_json::{Value, json};
@@ -131,7 +131,12 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
 
     // A new one is refused, and reads go on.
     let refused = app.try_call::<TurnStart>(from(turn(&other, &long))).await.unwrap_err();
-    assert_eq!((refused.code, refused.message.contains("No space left")), (-32603, true), "{}", refused.message);
+    assert_eq!(
+        (refused.code, refused.message.contains("No space left")),
+        (-32603, true),
+        "{}",
+        refused.message
+    );
     assert_eq!(app.read(&other).await.turns.len(), 1);
     assert_eq!(app.read(&victim).await.turns.len(), 2);
     assert_eq!(app.call::<ThreadList>(Default::default()).await.data.len(), 2);
@@ -141,7 +146,12 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     assert_eq!(app.run_turn(&ephemeral, &long).await.status, TurnStatus::Completed);
     let started = app.try_call::<ThreadStart>(from(json!({ "baseInstructions": long }))).await;
     let started = started.map(|_| ()).unwrap_err();
-    assert_eq!((started.code, started.message.contains("No space left")), (-32603, true), "{}", started.message);
+    assert_eq!(
+        (started.code, started.message.contains("No space left")),
+        (-32603, true),
+        "{}",
+        started.message
+    );
     let config = fs::read_to_string(app.home().join("config.toml")).unwrap();
     let write = json!({ "keyPath": "developer_instructions", "value": long, "mergeStrategy": "replace" });
     let refused = app.try_call::<ConfigValueWrite>(from(write)).await.map(|_| ()).unwrap_err();
@@ -174,8 +184,11 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
 #[tokio::test]
 async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
     let Some(disk) = small_disk("a_disk_that_was_full_at_the_start_is_no_obstacle_later") else { return };
-    let mut app =
-        App::builder().script(Script::new().repeat(Reply::new().say("Hi"))).over(Transport::Stdio).start().await;
+    let mut app = App::builder()
+        .script(Script::new().repeat(Reply::new().say("Hi")))
+        .over(Transport::Stdio)
+        .start()
+        .await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     app.rest().await;
@@ -192,8 +205,11 @@ async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
 #[tokio::test]
 async fn a_read_only_home_can_be_read() {
     let Some(disk) = small_disk("a_read_only_home_can_be_read") else { return };
-    let mut app =
-        App::builder().script(Script::new().repeat(Reply::new().say("Hi"))).over(Transport::Stdio).start().await;
+    let mut app = App::builder()
+        .script(Script::new().repeat(Reply::new().say("Hi")))
+        .over(Transport::Stdio)
+        .start()
+        .await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     app.rest().await;

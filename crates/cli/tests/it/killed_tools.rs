@@ -46,11 +46,8 @@ impl Told {
     fn check(&self, stored: &[Thread], round: usize) {
         let turns: BTreeMap<_, _> =
             stored.iter().flat_map(|thread| &thread.turns).map(|turn| (&turn.id, turn)).collect();
-        let items: BTreeMap<_, _> = turns
-            .values()
-            .flat_map(|turn| &turn.items)
-            .filter_map(|item| Some((item.id()?, item)))
-            .collect();
+        let items: BTreeMap<_, _> =
+            turns.values().flat_map(|turn| &turn.items).filter_map(|item| Some((item.id()?, item))).collect();
         for (id, item) in &self.items {
             assert_eq!(items.get(id), Some(&item), "round {round}");
         }
@@ -90,7 +87,11 @@ fn answer(request: &Recorded) -> Reply {
     match step {
         None => {
             let command = json!({ "cmd": format!("echo {key} > command-{key}; echo done {key}") });
-            Reply::new().say("Let me ").say("see").call("exec_command", command).call_id(format!("command-{key}"))
+            Reply::new()
+                .say("Let me ")
+                .say("see")
+                .call("exec_command", command)
+                .call_id(format!("command-{key}"))
         }
         Some(id) if id.starts_with("command") => {
             let patch = format!(

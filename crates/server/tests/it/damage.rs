@@ -91,7 +91,8 @@ async fn a_later_version_is_read_as_far_as_it_is_known() {
 
 #[tokio::test]
 async fn another_format_is_refused_and_kept() {
-    let (mut app, thread, other) = damaged(|text| text.replace("\"type\":\"meta\"", "\"type\":\"head\"")).await;
+    let (mut app, thread, other) =
+        damaged(|text| text.replace("\"type\":\"meta\"", "\"type\":\"head\"")).await;
     let before = fs::read(thread.path.as_deref().unwrap()).unwrap();
     let error = is_refused(&mut app, &thread).await;
     assert!(error.message.contains("is not a stored thread"), "{error:?}");
