@@ -26,6 +26,8 @@ pub(crate) enum Step {
     },
     /// Something enters the model's history that no item shows.
     Context(Vec<ResponseItem>),
+    /// The same, behind what the model is asked next.
+    Notice(Vec<ResponseItem>),
     /// A response is complete.
     Used(TokenUsageBreakdown),
     RateLimits(Box<RateLimitSnapshot>),

@@ -2,10 +2,10 @@
 
 mod agents;
 mod endings;
+mod loaded;
 
 use std::{
-    collections::BTreeMap,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -30,6 +30,8 @@ use crate::{
     world::World,
 };
 
+use loaded::Loaded;
+
 pub(crate) use agents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
@@ -39,7 +41,7 @@ pub struct Threads(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     world: Arc<World>,
-    loaded: Mutex<BTreeMap<ThreadId, ThreadHandle>>,
+    loaded: Mutex<Loaded>,
     /// Owns the actors.
     tasks: TaskTracker,
     seats: Seats,
@@ -96,7 +98,7 @@ impl Threads {
             return Err(StoreError::InvalidCursor(cursor.to_owned()).into());
         }
         let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
-        Ok(self.lock().keys().filter(after).cloned().collect())
+        Ok(self.lock().ids().filter(after).cloned().collect())
     }
 
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
@@ -131,7 +133,7 @@ impl Threads {
             return self.join(&handle, params.path.as_deref()).await;
         }
         let id = match &params.path {
-            Some(path) => thread_of_file(path)?,
+            Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         if let Ok(handle) = self.get(&id) {
@@ -209,7 +211,7 @@ impl Threads {
     pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
         let given = Overrides::from(&mut params);
         let source = match &params.path {
-            Some(path) => thread_of_file(path)?,
+            Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         let loaded = self.load(&source).await?;
@@ -391,7 +393,7 @@ impl Threads {
         let deprecations = state.config.deprecations.clone();
         let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
         let handle = self.run(state, servers);
-        self.lock().insert(opened.thread.id.clone(), handle);
+        self.lock().insert(handle);
         Ok(opened)
     }
 
@@ -485,7 +487,7 @@ impl Threads {
         self.0.world.audience.broadcast::<ThreadStatusChanged>(&params);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, ThreadHandle>> {
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
         self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -540,17 +542,28 @@ fn not_found(error: StoreError) -> ThreadError {
 
 /// The thread that a file holds. It is looked at only to say what is wrong with it: the thread is found by its
 /// name, wherever it is kept now.
-fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
+async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
     let unreadable = |reason: String| ThreadError::BadRollout { path: path.to_owned(), reason };
-    let size = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
-    let size = size.map_err(|error| unreadable(error.to_string()))?;
-    if size == 0 {
-        return Err(unreadable("empty session file".to_owned()));
+    let owned = path.to_owned();
+    let looked = tokio::task::spawn_blocking(move || has_content(&owned)).await;
+    match looked.map_err(|_| ThreadError::Closed)? {
+        Err(error) => return Err(unreadable(error.to_string())),
+        Ok(false) => return Err(unreadable("empty session file".to_owned())),
+        Ok(true) => {}
     }
     let stem = Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
     let id = stem.and_then(|stem| stem.get(stem.len().checked_sub(36)?..));
     let id = id.filter(|id| Uuid::parse_str(id).is_ok());
     id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
+}
+
+/// Whether there is something to read. A pipe is not opened: that could take for ever.
+fn has_content(path: &str) -> io::Result<bool> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Ok(std::fs::File::open(path)?.read(&mut [0])? > 0)
 }
 
 fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {

@@ -97,7 +97,7 @@ features! {
     /// MCP servers that a skill needs may be installed.
     SkillMcpDependencyInstall = "skill_mcp_dependency_install", Stable, true;
     /// The provider's image tool.
-    ImageGeneration = "image_generation", Stable, true;
+    ImageGeneration = "image_generation", UnderDevelopment, false;
     /// Voice conversations.
     RealtimeConversation = "realtime_conversation", UnderDevelopment, false;
     /// A tone can be chosen.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     elicitation::Elicitor,
     limits::{ERROR_CHARS, PROGRESS_CHARS},
-    text::cut,
+    text::{cut, ordered},
 };
 
 /// Told of progress, in order and before the result. It is called while messages are read: it must not wait.
@@ -157,7 +157,7 @@ impl ToolOutcome {
         if parts.iter().any(|part| matches!(part, ModelPart::Image(_))) {
             return ModelOutput::Parts(parts);
         }
-        ModelOutput::Text(json!(self.result.content).to_string())
+        ModelOutput::Text(ordered(&json!(self.result.content)))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_model_reads_the_list_as_json() {
         let outcome = outcome(json!({ "content": [{ "type": "text", "text": "hi" }] }));
-        assert_eq!(outcome.for_model(), ModelOutput::Text(r#"[{"text":"hi","type":"text"}]"#.to_owned()));
+        assert_eq!(outcome.for_model(), ModelOutput::Text(r#"[{"type":"text","text":"hi"}]"#.to_owned()));
         assert_eq!(outcome.status(), McpToolCallStatus::Completed);
     }
 

@@ -105,6 +105,7 @@ pub use {
     service::ClientIdentity,
     start_error::StartError,
     status::StatusPageError,
+    text::ordered,
     thread::{RequiredError, StartupObserver, ThreadServers},
     tools::{Hints, McpTool, ToolSet},
 };

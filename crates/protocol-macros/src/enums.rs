@@ -143,6 +143,10 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
 /// The same enum with the variants of this version only: what serde reads and the schema shows.
 fn known_enum(data: &DataEnum, args: &Args, name: &str) -> Tokens {
     let serde = &args.serde;
+    let expected = match args.serde_value("tag") {
+        Some(_) => format!("internally tagged enum {name}"),
+        None => format!("enum {name}"),
+    };
     let is_shared =
         |attr: &Attribute| ["serde", "schemars", "doc"].iter().any(|name| attr.path().is_ident(name));
     let variants = data.variants.iter().cloned().map(|mut variant| {
@@ -157,7 +161,7 @@ fn known_enum(data: &DataEnum, args: &Args, name: &str) -> Tokens {
         #[allow(dead_code)]
         #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
         // Errors speak of the enum that clients know.
-        #[serde(rename = #name #(, #serde)*)]
+        #[serde(expecting = #expected #(, #serde)*)]
         enum Known { #(#variants),* }
     }
 }

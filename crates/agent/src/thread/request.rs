@@ -1,5 +1,6 @@
 //! What the model is asked next: the history, and how to go on from it.
 
+use codicil_context::Told;
 use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 use codicil_skills::Mentions;
@@ -8,6 +9,7 @@ use super::actor::ThreadActor;
 use crate::{
     error::TurnKind,
     kin::Kin,
+    settings::Settings,
     step::{Ask, FollowUp},
     surroundings::{Surroundings, doc_search},
 };
@@ -116,25 +118,40 @@ impl ThreadActor {
 
     /// What has changed since the model was last told, as messages.
     pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
+        let (now, messages) = self.look_around(self.state.settings.clone(), self.state.told.clone()).await;
+        if now.is_some() {
+            self.state.told = now;
+        }
+        messages
+    }
+
+    /// Everything that a reviewer is told: its conversation is not the thread's.
+    pub(super) async fn reviewer_context(&mut self) -> Vec<ResponseItem> {
+        self.look_around(self.tool_settings(TurnKind::Review), None).await.1
+    }
+
+    /// What a model is to know by now, and the messages that tell it what it does not.
+    async fn look_around(
+        &mut self,
+        settings: Settings,
+        before: Option<Told>,
+    ) -> (Option<Told>, Vec<ResponseItem>) {
         self.follow_skills();
         let surroundings = Surroundings {
-            settings: self.state.settings.clone(),
+            settings,
             hosts_by_proxy: self.state.config.network_proxy().is_some(),
             supports_personality: self.model_info().personality,
             developer_instructions: self.state.developer_instructions.clone(),
             docs: doc_search(&self.state.config, self.world.config.home().path()),
             abilities: self.abilities(),
-            before: self.state.told.clone(),
+            before,
         };
         match tokio::task::spawn_blocking(move || surroundings.look()).await {
-            Ok((now, messages)) => {
-                self.state.told = Some(now);
-                messages
-            }
+            Ok((now, messages)) => (Some(now), messages),
             // Only a panic ends up here; the turn can do without.
             Err(error) => {
                 tracing::error!("the context of a turn could not be made: {error}");
-                Vec::new()
+                (None, Vec::new())
             }
         }
     }

@@ -71,8 +71,9 @@ impl ThreadActor {
             .extend([&entered, &prompt].map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
         self.store(records).await?;
         self.state.note_preview(&prompt);
+        let context = self.reviewer_context().await;
         let mut active = self.launch(id.clone(), TurnKind::Review, provider, origin, None, None);
-        let history = [user_text_message(task)].into_iter().collect();
+        let history = context.into_iter().chain([user_text_message(task)]).collect();
         active.review = Some(Review { label: label.clone(), history, answer: None });
         self.active = Some(active);
         Ok((id, label, [entered, prompt]))

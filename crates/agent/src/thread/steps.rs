@@ -25,6 +25,11 @@ impl ThreadActor {
             Step::Started(item) => self.on_started(turn, item),
             Step::Completed { item, context } => self.on_completed(turn, item, context).await,
             Step::Context(items) => self.on_context(turn, items).await,
+            Step::Notice(items) => {
+                if let Some(active) = &mut self.active {
+                    active.notices.extend(items);
+                }
+            }
             Step::Used(last) => self.on_usage(turn, last).await,
             Step::RateLimits(rate_limits) => {
                 let params = AccountRateLimitsUpdatedNotification { rate_limits: *rate_limits };
@@ -67,8 +72,8 @@ impl ThreadActor {
         let mut records = self.context_records(turn, &context);
         records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
         if self.keep(records).await {
-            self.say_raw(turn, &context);
             self.say_completed(turn, &item);
+            self.say_raw(turn, &context);
         }
         self.remember(context);
     }

@@ -335,7 +335,7 @@ impl ThreadActor {
     }
 
     /// What holds for the tools of a turn. A reviewer asks nobody.
-    fn tool_settings(&self, kind: TurnKind) -> Settings {
+    pub(super) fn tool_settings(&self, kind: TurnKind) -> Settings {
         let mut settings = self.state.settings.clone();
         if kind == TurnKind::Review {
             settings.approval_policy = AskForApproval::Never;

@@ -1,15 +1,12 @@
 //! Threads that the agents of other threads start: how they are opened, found and ended with them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{ThreadId, ThreadStatus};
 use codicil_store::{LoadedThread, Meta, Record, new_thread_id};
 
-use super::{Inner, Threads};
+use super::{Inner, Threads, loaded::Loaded};
 use crate::{
     error::ThreadError,
     kin::{Kin, Seat},
@@ -136,14 +133,14 @@ impl Threads {
         let servers = self.join_servers(&state).await?;
         let handle = {
             let mut loaded = self.lock();
-            if !loaded.contains_key(parent) {
+            if loaded.get(parent).is_none() {
                 return Err(ThreadError::Closed);
             }
-            if loaded.contains_key(&id) {
+            if loaded.get(&id).is_some() {
                 return Err(ThreadError::Busy);
             }
             let handle = self.run(state, servers);
-            loaded.insert(id.clone(), handle.clone());
+            loaded.insert(handle.clone());
             handle
         };
         self.0.world.audience.follow(&id, parent);
@@ -153,7 +150,7 @@ impl Threads {
 }
 
 /// Everything below a thread. Ids made later sort later, so those who were started first come first.
-pub(super) fn below(loaded: &BTreeMap<ThreadId, ThreadHandle>, id: &ThreadId) -> Vec<ThreadHandle> {
+pub(super) fn below(loaded: &Loaded, id: &ThreadId) -> Vec<ThreadHandle> {
     let is_below = |handle: &&ThreadHandle| {
         let mut seen = handle.kin();
         // Bounded: stored files could name each other as parents.
@@ -166,11 +163,11 @@ pub(super) fn below(loaded: &BTreeMap<ThreadId, ThreadHandle>, id: &ThreadId) ->
         }
         false
     };
-    loaded.values().filter(|handle| handle.id() != id).filter(is_below).cloned().collect()
+    loaded.agents().filter(|handle| handle.id() != id).filter(is_below).cloned().collect()
 }
 
 /// The thread at the top of the tree, as far as it is loaded.
-fn root_of(loaded: &BTreeMap<ThreadId, ThreadHandle>, id: &ThreadId) -> ThreadId {
+fn root_of(loaded: &Loaded, id: &ThreadId) -> ThreadId {
     let mut root = id;
     for _ in 0..=loaded.len() {
         match loaded.get(root).and_then(ThreadHandle::kin) {

@@ -34,7 +34,7 @@ impl Threads {
 
     /// Ends every thread, with its turn, and writes what is left to write.
     pub async fn stop(&self) {
-        let handles: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
+        let handles = self.lock().take();
         join_all(handles.iter().map(ThreadHandle::unload)).await;
         self.0.world.realtime.end_all().await;
         self.0.tasks.close();

@@ -33,6 +33,13 @@ impl Call {
         ItemId::from(self.id.clone())
     }
 
+    /// Whether it came without arguments.
+    pub fn is_bare(&self) -> bool {
+        match &self.input {
+            Input::Arguments(text) | Input::Text(text) => text.trim().is_empty(),
+        }
+    }
+
     /// The arguments as a tool wants them, or what the model is told about them.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Output> {
         let text = match &self.input {

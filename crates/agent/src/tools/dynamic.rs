@@ -46,7 +46,8 @@ impl TurnTools {
         };
         let limit = self.config.settings.codicil.deadlines.tool;
         let response = match self.asker().ask_within::<DynamicToolCall>(params, Kind::Call, limit).await? {
-            Some(Reply::Answer(response)) => response,
+            Some(Reply::Answer(response)) if response.content_items.iter().all(is_known) => response,
+            Some(Reply::Answer(_)) => failed("dynamic tool response was invalid"),
             Some(Reply::Nonsense) => failed("dynamic tool response was invalid"),
             Some(Reply::Error) => failed("dynamic tool request failed"),
             None => failed(&format!("dynamic tool call timed out after {} ms", limit.as_millis())),
@@ -65,10 +66,12 @@ fn failed(text: &str) -> DynamicToolCallResponse {
     DynamicToolCallResponse { content_items: vec![text], success: false }
 }
 
-/// Texts alone are one text; with an image among them they stay parts.
+fn is_known(part: &DynamicToolCallOutputContentItem) -> bool {
+    !matches!(part, DynamicToolCallOutputContentItem::Unrecognized(_))
+}
+
+/// One text is told as such; several, or images, are parts.
 fn output(response: DynamicToolCallResponse) -> Output {
-    let has_image = (response.content_items.iter())
-        .any(|part| matches!(part, DynamicToolCallOutputContentItem::InputImage { .. }));
     let parts = response.content_items.into_iter().filter_map(|part| match part {
         DynamicToolCallOutputContentItem::InputText { text } => {
             Some(FunctionCallOutputContentItem::InputText { text })
@@ -78,16 +81,12 @@ fn output(response: DynamicToolCallResponse) -> Output {
         }
         DynamicToolCallOutputContentItem::Unrecognized(_) => None,
     });
-    if has_image {
-        return FunctionCallOutputBody::Content(parts.collect());
+    let mut parts: Vec<_> = parts.collect();
+    match parts.as_mut_slice() {
+        [] => say(String::new()),
+        [FunctionCallOutputContentItem::InputText { text }] => say(std::mem::take(text)),
+        _ => FunctionCallOutputBody::Content(parts),
     }
-    let texts: Vec<_> = parts
-        .filter_map(|part| match part {
-            FunctionCallOutputContentItem::InputText { text } => Some(text),
-            _ => None,
-        })
-        .collect();
-    say(texts.join("\n"))
 }
 
 /// Whether these tools can be offered; the reason if not, in the reference server's words.

@@ -13,7 +13,13 @@ impl TurnTask {
         let start = self.tools.kit.take_begun_by().map(|source| Event::SessionStart { source });
         for event in start.into_iter().chain([Event::UserPromptSubmit { prompt }]) {
             let effect = self.tools.run_hooks(&event).await?;
-            self.tell_model(effect.context).await;
+            let messages: Vec<_> = effect.context.into_iter().map(|text| developer_message([text])).collect();
+            // What a hook adds to what was said comes after it.
+            let step = match event {
+                Event::UserPromptSubmit { .. } => Step::Notice(messages),
+                _ => Step::Context(messages),
+            };
+            self.steps.one(step).await;
             if effect.block.is_some() || effect.stop.is_some() {
                 return Ok(false);
             }
@@ -35,12 +41,5 @@ impl TurnTask {
         let context = vec![codicil_context::user_text_message(reason)];
         self.steps.one(Step::Completed { item, context }).await;
         Ok(true)
-    }
-
-    async fn tell_model(&self, context: Vec<String>) {
-        let messages: Vec<_> = context.into_iter().map(|text| developer_message([text])).collect();
-        if !messages.is_empty() {
-            self.steps.one(Step::Context(messages)).await;
-        }
     }
 }

@@ -98,6 +98,10 @@ pub fn decide_retry(request: &CommandRequest<'_>, policies: &Policies<'_>) -> De
         let why = "the sandbox stopped the command, and the approval policy does not allow to ask for more";
         return Decision::Refuse { why: why.to_owned() };
     }
+    // Whoever agreed to the command for the session agreed to what it takes.
+    if policies.grants.covers(request, true) {
+        return Decision::Run { sandboxed: false };
+    }
     let amendment = proposed_amendment(request.line, request.prefix_rule, policies.rules);
     Decision::Ask(Question::new(Some(RETRY.to_owned()), amendment, false))
 }

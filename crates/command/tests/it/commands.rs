@@ -201,7 +201,9 @@ fn commands_that_ask_for_more_permissions() {
     with(wants("/out"), Access::default())
         .check(&FULL, [AskThenOutside, Outside, Outside, Outside, Outside, Outside]);
     let question = with(wants("/out"), Access::default()).question(&AskForApproval::OnRequest, &read_only());
-    assert_eq!((question.amendment, question.decisions), (None, vec![Answer::Accept, Answer::Cancel]));
+    // A rule is named, and cannot be chosen: permissions are not a matter of rules.
+    let decisions = vec![Answer::Accept, Answer::Cancel];
+    assert_eq!((question.amendment, question.decisions), (Some(vec!["make".to_owned()]), decisions));
     // The switch for permissions is about those that are asked for ahead of commands.
     let wanted = with(wants("/out"), Access::default());
     assert_eq!(short(&wanted.decide(&granular(false, true, true), &read_only())), Refuse);

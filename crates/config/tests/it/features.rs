@@ -90,7 +90,6 @@ fn names_the_reference_uses_exist_with_its_defaults() {
         "unified_exec",
         "shell_tool",
         "multi_agent",
-        "image_generation",
         "apps",
         "plugins",
         "tool_search",

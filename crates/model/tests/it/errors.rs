@@ -54,15 +54,15 @@ async fn http_statuses() {
     assert_snapshot!(lines, @r#"
     400 "badRequest": {"error": {"message": "bad input", "code": "invalid_prompt"}}
     401 "unauthorized": unexpected status 401 Unauthorized: no key, url: http://HOST/v1/responses
-    402 "usageLimitExceeded": the account's quota is used up; check its plan and billing details with the provider
+    402 "other": unexpected status 402 Payment Required: pay first, url: http://HOST/v1/responses
     403 "unauthorized": unexpected status 403 Forbidden: forbidden, url: http://HOST/v1/responses
     404 "badRequest": unexpected status 404 Not Found: nothing here, url: http://HOST/v1/responses
     405 "other": unexpected status 405 Method Not Allowed: no, url: http://HOST/v1/responses
     422 "badRequest": unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses
-    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests
+    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}}: exceeded retry limit, last status: 429 Too Many Requests
     500 "internalServerError" retried: the model's provider had an internal error; try again in a moment
     503 {"httpConnectionFailed":{"httpStatusCode":503}} retried: unexpected status 503 Service Unavailable: busy, url: http://HOST/v1/responses
-    529 "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
+    529 {"httpConnectionFailed":{"httpStatusCode":529}} retried: unexpected status 529: , url: http://HOST/v1/responses
     307 "other": unexpected status 307 Temporary Redirect: , url: http://HOST/v1/responses
     "#);
 }
@@ -79,6 +79,10 @@ async fn limits_behind_a_status() {
         r#""usageLimitExceeded": your plan does not include this model; sign in with another plan or use an API key"#
     );
     assert!(of(429, json!({"code": "insufficient_quota"})).await.starts_with(r#""usageLimitExceeded": "#));
+    assert!(of(529, json!({"type": "overloaded_error"})).await.starts_with(r#""serverOverloaded": "#));
+    // A limit that says when it ends is waited for.
+    let soon = of(429, json!({"message": "Rate limit reached. Please try again in 1.5s."})).await;
+    assert!(soon.contains(" retried: "), "{soon}");
     assert!(
         of(400, json!({"code": "context_length_exceeded"})).await.starts_with(r#""contextWindowExceeded": "#)
     );

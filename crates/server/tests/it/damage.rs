@@ -1,7 +1,7 @@
 //! A thread whose file is damaged: what is whole is served and goes on, what is not is refused by name, and
 //! neither is in the way of other threads.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use codicil_protocol::{
     Thread, ThreadList, ThreadRead, ThreadReadParams, ThreadResume, TurnStatus, rpc::ErrorObject,
@@ -75,12 +75,27 @@ async fn an_empty_file_is_no_thread() {
     others_go_on(&mut app, &other).await;
 }
 
+/// A later version adds kinds of records; what this one knows of it holds.
 #[tokio::test]
-async fn a_format_of_the_future_is_refused_and_kept() {
-    let (mut app, thread, other) = damaged(|text| text.replace("{\"v\":1,", "{\"v\":99,")).await;
-    let before = fs::read(thread.path.as_deref().map(Path::new).unwrap()).unwrap();
+async fn a_later_version_is_read_as_far_as_it_is_known() {
+    let later = |text: String| {
+        let text = text.replace("{\"v\":1,", "{\"v\":99,");
+        text + "{\"v\":99,\"ordinal\":99,\"timestamp\":\"2031-01-01T00:00:00.000Z\",\"type\":\"hologram\"}\n"
+    };
+    let (mut app, thread, other) = damaged(later).await;
+    goes_on(&mut app, &thread, 2).await;
+    let text = fs::read_to_string(thread.path.as_deref().unwrap()).unwrap();
+    assert!(text.contains("hologram"), "what is not known is kept");
+    others_go_on(&mut app, &other).await;
+}
+
+#[tokio::test]
+async fn another_format_is_refused_and_kept() {
+    let (mut app, thread, other) =
+        damaged(|text| text.replace("\"type\":\"meta\"", "\"type\":\"head\"")).await;
+    let before = fs::read(thread.path.as_deref().unwrap()).unwrap();
     let error = is_refused(&mut app, &thread).await;
-    assert!(error.message.contains("99"), "{error:?}");
+    assert!(error.message.contains("is not a stored thread"), "{error:?}");
     assert_eq!(fs::read(thread.path.as_deref().unwrap()).unwrap(), before);
     others_go_on(&mut app, &other).await;
 }

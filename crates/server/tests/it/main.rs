@@ -14,6 +14,7 @@ mod gate;
 mod handshake;
 mod hooks;
 mod later;
+mod likeness;
 mod malformed;
 mod mutation;
 mod order;

@@ -52,7 +52,7 @@ async fn large_output_and_images_are_stored_once_and_come_back() {
 #[tokio::test]
 async fn a_large_first_message_is_found_by_lists() {
     let mut home = Home::new();
-    let text = format!("needle {}", "hay ".repeat(BLOB_MIN));
+    let text = format!("needle{}", " hay".repeat(BLOB_MIN));
     home.thread(&text).await;
     assert_eq!(home.previews().await, [text.as_str()]);
     home.restart().await;

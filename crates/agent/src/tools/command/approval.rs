@@ -29,6 +29,14 @@ pub(super) enum Verdict {
     No { status: CommandExecutionStatus, why: String },
 }
 
+/// Who was asked about a command before it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Nobody,
+    /// Somebody, who agreed, and so to what the command takes.
+    Agreed,
+}
+
 /// Everything a decision depends on, owned, so that it can be made where blocking is allowed.
 struct Circumstances {
     approval: AskForApproval,
@@ -136,12 +144,14 @@ impl TurnTools {
         wanted: &Wanted,
         assessed: &Assessed,
         item: &CommandItem,
+        asked: Asked,
     ) -> Result<Option<Verdict>, Cancelled> {
         let (circumstances, owned, line) = (self.circumstances(), wanted.clone(), assessed.line.clone());
         let decide = move || circumstances.decide(&owned, &line, decide_retry);
         match tokio::task::spawn_blocking(decide).await.map_err(|_| Cancelled)? {
             Decision::Run { sandboxed } => Ok(Some(Verdict::Run { sandboxed })),
             Decision::Refuse { .. } => Ok(None),
+            Decision::Ask(_) if asked == Asked::Agreed => Ok(Some(Verdict::Run { sandboxed: false })),
             Decision::Ask(question) => self.ask_command(wanted, assessed, item, &question).await.map(Some),
         }
     }

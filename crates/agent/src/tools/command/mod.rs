@@ -34,7 +34,7 @@ use super::{
     call::{Call, Cancelled, Output, say},
 };
 use crate::step::Step;
-use approval::Verdict;
+use approval::{Asked, Verdict};
 use follow::{Followed, Running};
 
 /// A command as a tool asks for it.
@@ -135,13 +135,9 @@ impl TurnTools {
             self.say_ended(item, running.end(&ended)).await;
             return Ok(Ran::Exited(ended));
         }
-        // Whoever agreed to the command agreed to what it takes.
-        let agreed = is_started.then_some(Verdict::Run { sandboxed: false });
-        let verdict = match agreed {
-            Some(verdict) => Some(verdict),
-            None => self.ask_retry(wanted, assessed, item).await?,
-        };
-        let Some(verdict) = verdict else {
+        // A command that has been asked about has begun already.
+        let asked = if is_started { Asked::Agreed } else { Asked::Nobody };
+        let Some(verdict) = self.ask_retry(wanted, assessed, item, asked).await? else {
             self.say_ended(item, running.end(&ended)).await;
             return Ok(Ran::Denied(ended));
         };

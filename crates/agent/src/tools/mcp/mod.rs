@@ -75,6 +75,8 @@ impl McpItem<'_> {
 impl TurnTools {
     pub(super) async fn call_mcp(&self, call: &Call, tool: &McpTool) -> Result<Output, Cancelled> {
         let arguments: Value = match call.arguments() {
+            // Left out altogether, and shown so.
+            Ok(_) if call.is_bare() => Value::Null,
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };

@@ -67,7 +67,7 @@ impl TurnTools {
         };
         let (result, output) = match found {
             Ok(found) => {
-                let text = ordered(&found);
+                let text = codicil_mcp::ordered(&found);
                 let content = vec![json!({ "type": "text", "text": text })];
                 let result = McpToolCallResult { content, structured_content: None };
                 (Ok((result, McpToolCallStatus::Completed)), text)
@@ -77,40 +77,5 @@ impl TurnTools {
         self.completed(item.ended(End { result, took: began.elapsed() })).await;
         let limit = self.output_tokens(None);
         Ok(say(codicil_context::truncate_output(&output, limit)))
-    }
-}
-
-/// The members in the order in which a reader wants them: what something is, then what is in it.
-const ORDER: [&str; 9] =
-    ["server", "uri", "uriTemplate", "name", "title", "description", "mimeType", "text", "nextCursor"];
-
-/// JSON whose objects begin with the members of [`ORDER`].
-fn ordered(value: &Value) -> String {
-    match value {
-        Value::Object(members) => {
-            let known = ORDER.iter().filter_map(|name| members.get_key_value(*name));
-            let others = members.iter().filter(|(name, _)| !ORDER.contains(&name.as_str()));
-            let members =
-                known.chain(others).map(|(name, value)| format!("{}:{}", json!(name), ordered(value)));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-        }
-        Value::Array(entries) => {
-            format!("[{}]", entries.iter().map(ordered).collect::<Vec<_>>().join(","))
-        }
-        other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_come_in_their_order() {
-        let value = json!({ "resources": [{ "zeal": 1, "mimeType": "t", "uri": "u" }], "server": "s" });
-        assert_eq!(
-            ordered(&value),
-            "{\"server\":\"s\",\"resources\":[{\"uri\":\"u\",\"mimeType\":\"t\",\"zeal\":1}]}"
-        );
     }
 }

@@ -1,0 +1,52 @@
+//! The loaded threads by their ids, and which of them are agents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use codicil_protocol::ThreadId;
+
+use crate::thread::ThreadHandle;
+
+/// Threads are many and agents are few: whoever looks for agents looks at agents only.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    threads: BTreeMap<ThreadId, ThreadHandle>,
+    agents: BTreeSet<ThreadId>,
+}
+
+impl Loaded {
+    pub fn get(&self, id: &ThreadId) -> Option<&ThreadHandle> {
+        self.threads.get(id)
+    }
+
+    /// In order.
+    pub fn ids(&self) -> impl Iterator<Item = &ThreadId> {
+        self.threads.keys()
+    }
+
+    /// In order, and so those who were started first come first.
+    pub fn agents(&self) -> impl Iterator<Item = &ThreadHandle> {
+        self.agents.iter().filter_map(|id| self.threads.get(id))
+    }
+
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    pub fn insert(&mut self, handle: ThreadHandle) {
+        if handle.kin().is_some() {
+            self.agents.insert(handle.id().clone());
+        }
+        self.threads.insert(handle.id().clone(), handle);
+    }
+
+    pub fn remove(&mut self, id: &ThreadId) -> Option<ThreadHandle> {
+        self.agents.remove(id);
+        self.threads.remove(id)
+    }
+
+    /// Takes them all.
+    pub fn take(&mut self) -> Vec<ThreadHandle> {
+        self.agents.clear();
+        std::mem::take(&mut self.threads).into_values().collect()
+    }
+}
