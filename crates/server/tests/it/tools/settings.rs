@@ -108,7 +108,7 @@ async fn the_diff_of_a_turn_shows_renames_and_deletions_and_names_binary_files()
     let thread = free_thread(&mut app).await;
     app.start_turn(&thread, "write").await;
     let diff = app.until::<TurnDiffUpdated>().await.diff;
-    assert!(diff.contains("rename from old.txt\nrename to new.txt\n"), "{diff}");
+    assert!(diff.contains("diff --git a/old.txt b/new.txt\n") && diff.contains("-two\n+2\n"), "{diff}");
     assert!(diff.contains("deleted file mode 100644\n") && diff.contains("-bye\n"), "{diff}");
     let diff = app.until::<TurnDiffUpdated>().await.diff;
     assert!(diff.contains("Binary files /dev/null and b/data differ"), "{diff}");
