@@ -26,9 +26,9 @@ pub fn written_bytes(pid: u32) -> Result<f64> {
     number(&format!("/proc/{pid}/io"), "write_bytes:")
 }
 
-/// Size of the binary in MB.
+/// Size of the binary in MB, of 2^20 bytes as everywhere here.
 pub fn megabytes(binary: &Path) -> Result<f64> {
-    Ok(fs::metadata(binary)?.len() as f64 / 1e6)
+    Ok(fs::metadata(binary)?.len() as f64 / f64::from(1 << 20))
 }
 
 /// The middle of the values, which is what a typical run sees.

@@ -3,19 +3,20 @@
 mod agents;
 mod endings;
 mod loaded;
+mod names;
+mod stored;
 
 use std::{
-    io::{self, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, GitInfo, McpServerStartupStatusUpdated, Patch, Thread, ThreadForkParams,
-    ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams, ThreadResumeParams,
-    ThreadStartParams, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification, TurnStatus,
+    DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread, ThreadForkParams, ThreadId,
+    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
 use tokio_util::task::TaskTracker;
@@ -31,6 +32,7 @@ use crate::{
 };
 
 use loaded::Loaded;
+use names::{canonical, thread_of_file};
 
 pub(crate) use agents::{NewAgent, WeakThreads};
 
@@ -260,133 +262,6 @@ impl Threads {
         self.fork(ThreadForkParams::new(id.clone())).await
     }
 
-    pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {
-        let id = &canonical(id)?;
-        let live = match self.get(id) {
-            Ok(handle) => Some(handle.snapshot().await?),
-            Err(_) => None,
-        };
-        if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == Turns::Included {
-            return Err(ThreadError::EphemeralTurns);
-        }
-        let thread = match &live {
-            Some(live) => live.thread.clone(),
-            None => self.stored_thread(id, turns).await?,
-        };
-        let turns = match turns {
-            Turns::LeftOut => Vec::new(),
-            Turns::Included => {
-                self.turns_of(id, live.as_ref().and_then(|live| live.active_turn.as_deref())).await?
-            }
-        };
-        Ok(ThreadRead { thread, turns })
-    }
-
-    /// Of an archived thread there is no more than its summary.
-    async fn stored_thread(&self, id: &ThreadId, turns: Turns) -> Result<Thread, ThreadError> {
-        let location = self.0.world.store.find(id).await.map_err(|error| match error {
-            StoreError::NotFound(id) => ThreadError::NotLoaded(id),
-            other => other.into(),
-        })?;
-        if location.archived && turns == Turns::Included {
-            return Err(ThreadError::CannotLocate(id.clone()));
-        }
-        Ok(own_session(self.0.world.store.read_summary(id).await?))
-    }
-
-    pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
-        let page = self.0.world.store.list(params.into()).await?;
-        let mut data: Vec<_> = page.threads.into_iter().map(own_session).collect();
-        let loaded: Vec<_> = {
-            let handles = self.lock();
-            data.iter().map(|thread| handles.get(&thread.id).cloned()).collect()
-        };
-        // Asked all at once, so that a page of busy threads takes as long as the busiest.
-        let live = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
-            Some(handle) => handle.snapshot().await.ok(),
-            None => None,
-        }));
-        for (thread, live) in data.iter_mut().zip(live.await) {
-            if let Some(live) = live {
-                thread.status = live.thread.status;
-            }
-        }
-        Ok(ThreadListResponse { data, next_cursor: page.next_cursor })
-    }
-
-    /// Puts a thread away; a loaded one ends first.
-    pub async fn archive(&self, id: &ThreadId) -> Result<(), ThreadError> {
-        let id = &canonical(id)?;
-        let location = self.0.world.store.find(id).await.map_err(not_stored)?;
-        if location.archived {
-            return Err(ThreadError::NotStored(id.clone()));
-        }
-        self.unload(id).await;
-        self.0.world.store.archive(id).await.map_err(not_stored)?;
-        Ok(())
-    }
-
-    pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
-        let id = &canonical(id)?;
-        let archived = self.0.world.store.find(id).await.is_ok_and(|location| location.archived);
-        if !archived {
-            return Err(ThreadError::NotArchived(id.clone()));
-        }
-        self.0.world.store.unarchive(id).await?;
-        Ok(own_session(self.0.world.store.read_summary(id).await?))
-    }
-
-    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
-        let id = &canonical(id)?;
-        let name = name.trim();
-        if name.is_empty() {
-            return Err(ThreadError::EmptyName);
-        }
-        match self.get(id) {
-            Ok(handle) => handle.set_name(name.to_owned()).await?,
-            Err(_) => {
-                if self.0.world.store.find(id).await.map_err(not_found)?.archived {
-                    return Err(ThreadError::NotFound(id.clone()));
-                }
-                self.0.world.store.set_name(id, name).await.map_err(not_found)?;
-            }
-        }
-        Ok(name.to_owned())
-    }
-
-    pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
-        let id = &canonical(&params.thread_id)?;
-        let update = params.git_info.ok_or(ThreadError::EmptyGitInfo)?;
-        let fields = [("sha", &update.sha), ("branch", &update.branch), ("originUrl", &update.origin_url)];
-        if fields.iter().all(|(_, field)| field.is_missing()) {
-            return Err(ThreadError::EmptyGitInfo);
-        }
-        let is_blank = |field: &Patch<String>| matches!(field, Patch::Value(text) if text.trim().is_empty());
-        if let Some((name, _)) = fields.iter().find(|(_, field)| is_blank(field)) {
-            return Err(ThreadError::EmptyGitField(name));
-        }
-        let handle = self.get(id).ok();
-        let before = match &handle {
-            Some(handle) => match handle.snapshot().await?.thread {
-                thread if thread.ephemeral => return Err(ThreadError::EphemeralMetadata(thread.id)),
-                thread => thread,
-            },
-            None => self.0.world.store.read_summary(id).await.map_err(not_found)?,
-        };
-        let git = before.git_info.clone().unwrap_or_default();
-        let git = GitInfo {
-            sha: trimmed(update.sha).apply(git.sha),
-            branch: trimmed(update.branch).apply(git.branch),
-            origin_url: trimmed(update.origin_url).apply(git.origin_url),
-        };
-        let git = (git != GitInfo::default()).then_some(git);
-        match &handle {
-            Some(handle) => handle.set_git(git.clone()).await?,
-            None => self.0.world.store.set_git(id, git.clone()).await.map_err(not_found)?,
-        }
-        Ok(own_session(Thread { git_info: git, ..before }))
-    }
-
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
@@ -499,71 +374,11 @@ fn own_session(mut thread: Thread) -> Thread {
     thread
 }
 
-/// Ids are UUIDs, in any of their spellings. The sentences are the reference server's.
-fn canonical(id: &ThreadId) -> Result<ThreadId, ThreadError> {
-    let error = match Uuid::parse_str(id) {
-        Ok(uuid) => return Ok(ThreadId::from(uuid.to_string())),
-        Err(error) => error,
-    };
-    let stray = id.char_indices().find(|(_, letter)| !letter.is_ascii_hexdigit() && *letter != '-');
-    Err(ThreadError::MalformedId(match stray {
-        Some((at, letter)) => format!(
-            "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], \
-             found `{letter}` at {}",
-            at + 1
-        ),
-        None if !id.contains('-') => {
-            format!("invalid length: expected length 32 for simple format, found {}", id.len())
-        }
-        None => error.to_string(),
-    }))
-}
-
-fn trimmed(text: Patch<String>) -> Patch<String> {
-    match text {
-        Patch::Value(text) => Patch::Value(text.trim().to_owned()),
-        other => other,
-    }
-}
-
 fn not_stored(error: StoreError) -> ThreadError {
     match error {
         StoreError::NotFound(id) => ThreadError::NotStored(id),
         other => other.into(),
     }
-}
-
-fn not_found(error: StoreError) -> ThreadError {
-    match error {
-        StoreError::NotFound(id) => ThreadError::NotFound(id),
-        other => other.into(),
-    }
-}
-
-/// The thread that a file holds. It is looked at only to say what is wrong with it: the thread is found by its
-/// name, wherever it is kept now.
-async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
-    let unreadable = |reason: String| ThreadError::BadRollout { path: path.to_owned(), reason };
-    let owned = path.to_owned();
-    let looked = tokio::task::spawn_blocking(move || has_content(&owned)).await;
-    match looked.map_err(|_| ThreadError::Closed)? {
-        Err(error) => return Err(unreadable(error.to_string())),
-        Ok(false) => return Err(unreadable("empty session file".to_owned())),
-        Ok(true) => {}
-    }
-    let stem = Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
-    let id = stem.and_then(|stem| stem.get(stem.len().checked_sub(36)?..));
-    let id = id.filter(|id| Uuid::parse_str(id).is_ok());
-    id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
-}
-
-/// Whether there is something to read. A pipe is not opened: that could take for ever.
-fn has_content(path: &str) -> io::Result<bool> {
-    let found = std::fs::metadata(path)?;
-    if !found.is_file() && !found.is_dir() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    Ok(std::fs::File::open(path)?.read(&mut [0])? > 0)
 }
 
 fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {

@@ -9,13 +9,13 @@ use codicil_testkit::{App, Reply, Script, Transport};
 
 /// What clients were told to be done.
 #[derive(Default)]
-struct Told {
-    items: BTreeMap<ItemId, ThreadItem>,
-    turns: BTreeMap<TurnId, TurnStatus>,
+pub struct Told {
+    pub items: BTreeMap<ItemId, ThreadItem>,
+    pub turns: BTreeMap<TurnId, TurnStatus>,
 }
 
 impl Told {
-    fn note(&mut self, notification: ServerNotification) {
+    pub fn note(&mut self, notification: ServerNotification) {
         match notification {
             ServerNotification::ItemCompleted(ItemCompletedNotification { item, .. }) => {
                 self.items.insert(item.id().unwrap().clone(), item);

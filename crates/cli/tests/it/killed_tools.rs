@@ -10,38 +10,18 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use codicil_protocol::{
-    ItemCompletedNotification, ItemId, PatchApplyStatus, ServerNotification, Thread, ThreadItem, TurnId,
-    TurnStatus,
-};
+use codicil_protocol::{PatchApplyStatus, ServerNotification, Thread, ThreadItem, TurnStatus};
 use codicil_testkit::{App, Recorded, Reply, Script, Transport};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use crate::killed::Told;
+
 /// About as many messages as two turns have.
 const MESSAGES: usize = 56;
 
-/// What clients were told to be done.
-#[derive(Default)]
-struct Told {
-    items: BTreeMap<ItemId, ThreadItem>,
-    turns: BTreeMap<TurnId, TurnStatus>,
-}
-
 impl Told {
-    fn note(&mut self, notification: ServerNotification) {
-        match notification {
-            ServerNotification::ItemCompleted(ItemCompletedNotification { item, .. }) => {
-                self.items.insert(item.id().unwrap().clone(), item);
-            }
-            ServerNotification::TurnCompleted(completed) => {
-                self.turns.insert(completed.turn.id, completed.turn.status);
-            }
-            _ => {}
-        }
-    }
-
     /// Everything told is in one of these threads as it was told.
     fn check(&self, stored: &[Thread], round: usize) {
         let turns: BTreeMap<_, _> =

@@ -6,7 +6,10 @@ use std::{env, fs, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use crate::{leftovers::until_none_is_left, raw::Raw};
+use crate::{
+    leftovers::{end, until_none_is_left},
+    raw::Raw,
+};
 
 /// Starts what `leftovers.rs` starts, and answers as an MCP server that has no tools.
 const ANSWERS: &str = r#"sleep 1000 & (sleep 1000 & sleep 1000) & timeout 1000 sleep 1000 &
@@ -59,14 +62,7 @@ async fn no_mcp_server_is_left_of_a_server_that_ends_at_any_instant() {
         while let Ok(Some(message)) = tokio::time::timeout_at(instant, server.next()).await {
             ready += usize::from(message["params"]["status"] == "ready");
         }
-        let way = random.u8(0..10);
-        match way {
-            0 => server.process.terminate(),
-            1 => server.close(),
-            _ => server.process.kill(),
-        }
-        let seen = format!("round {round}, way {way}, seed {seed:#x}");
-        server.process.wait().await;
+        let seen = format!("round {round}, {}, seed {seed:#x}", end(&mut server, &mut random).await);
         until_none_is_left(&mark, &seen).await;
         for place in [&workspace, &temporary] {
             let litter: Vec<_> = fs::read_dir(place.path()).unwrap().collect();

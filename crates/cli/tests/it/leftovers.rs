@@ -62,18 +62,31 @@ async fn nothing_is_left_of_a_server_that_ends_at_any_instant() {
         }
         // The instant is what this is about, so it is left to chance.
         sleep(Duration::from_millis(random.u64(0..60))).await;
-        let way = random.u8(0..10);
-        match way {
-            0 => server.process.terminate(),
-            1 => server.close(),
-            _ => server.process.kill(),
-        }
-        let seen = format!("round {round}, way {way}, seed {seed:#x}");
-        server.process.wait().await;
+        let seen = format!("round {round}, {}, seed {seed:#x}", end(&mut server, &mut random).await);
         until_none_is_left(&mark, &seen).await;
         assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0, "litter: {seen}");
     }
     println!("{started} commands of {} servers", kills());
+}
+
+/// Ends a server in one way or another, mostly as a crash would, and says which.
+pub async fn end(server: &mut Raw, random: &mut fastrand::Rng) -> &'static str {
+    let way = match random.u8(0..10) {
+        0 => {
+            server.process.terminate();
+            "asked to end"
+        }
+        1 => {
+            server.close();
+            "left alone"
+        }
+        _ => {
+            server.process.kill();
+            "killed"
+        }
+    };
+    server.process.wait().await;
+    way
 }
 
 /// Nobody is told of the end of somebody else's process, so this looks again and again.
