@@ -8,7 +8,6 @@ use crate::{
     meter::{median, megabytes},
     server::{Bench, Spec},
     table::{Number, Target},
-    wire::text,
 };
 
 pub async fn start(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
@@ -33,7 +32,7 @@ pub async fn threads(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let work = bench.workspace()?;
     // The first threads load what all of them share.
     for _ in 0..5 {
-        text(&wire.start_thread(&work).await?, "id");
+        wire.start_thread(&work).await?;
     }
     let before = server.resident_kib().await?;
     let count = bench.size(200);

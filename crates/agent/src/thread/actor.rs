@@ -120,8 +120,13 @@ impl ThreadActor {
     }
 
     async fn next_event(&mut self) -> Event {
-        let may_go = self.may_go();
-        let quiet = self.last_event + self.state.config.settings.codicil.deadlines.idle_thread;
+        let quiet = self.quiet_at();
+        let quiet = async {
+            match quiet {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
         let turn = async {
             match &mut self.active {
                 Some(active) => active.next_event().await.map_or_else(Event::TurnOver, Event::Steps),
@@ -134,16 +139,17 @@ impl ThreadActor {
             // Before the turn: what a tool says of a command comes before what it says to the model.
             Some(report) = self.reports.recv() => Event::Report(report),
             event = turn => event,
-            () = sleep_until(quiet), if may_go => Event::Quiet,
+            () = quiet => Event::Quiet,
         }
     }
 
-    /// A thread that can be loaded again from the store, has no work, and belongs to no other.
-    fn may_go(&self) -> bool {
-        self.active.is_none()
-            && self.commands.is_empty()
-            && self.state.log.is_some()
-            && self.state.seat.is_none()
+    /// When it has been quiet for long enough to go, if it may: it can be loaded again from the store, has no work
+    /// and belongs to no other. No time at all, or more than the clock has, means never.
+    fn quiet_at(&self) -> Option<Instant> {
+        let is_free = self.active.is_none() && self.commands.is_empty();
+        let may_go = is_free && self.state.log.is_some() && self.state.seat.is_none();
+        let idle = self.state.config.settings.codicil.deadlines.idle_thread;
+        if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
     }
 
     /// Clients that went away without a word leave their threads behind; those must not pile up.
