@@ -2,31 +2,44 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use codicil_testkit::{Recorded, Reply, Script};
+use codicil_testkit::{Reply, Script};
 use serde_json::json;
 
-/// Words of a prompt that asks for `deltas` pieces of text of `bytes` each, spread over a time.
+/// What a prompt begins with. The request is searched for it as text, because a model that reads its requests whole
+/// takes time on the cores that the servers are measured on.
+const MARK: &str = "bench: ";
+
+/// A prompt for a short answer at once.
+pub const HELLO: &str = "bench: deltas=5 bytes=20 ms=0";
+
+/// A prompt for `deltas` pieces of text of `bytes` each, spread over a time.
 pub fn text(deltas: usize, bytes: usize, time: Duration) -> String {
-    format!("say deltas={deltas} bytes={bytes} ms={}", time.as_millis())
+    format!("{MARK}deltas={deltas} bytes={bytes} ms={}", time.as_millis())
 }
 
-/// Words of a prompt that asks for that many calls of a shell command, one after the other.
+/// A prompt for that many calls of a shell command, one after the other, and a short answer.
 pub fn calls(count: usize) -> String {
-    format!("call count={count}")
+    format!("{HELLO} count={count}")
 }
 
 /// Answers each request by the words of its last prompt. Long answers are made once.
 pub fn script() -> Script {
     let mut made = HashMap::<String, Reply>::new();
     Script::new().respond_with(move |request| {
-        let prompt = request.last_user_text().unwrap_or_default();
-        let calls = word(&prompt, "count=").unwrap_or(0);
-        let done = calls_since_prompt(request);
-        if done < calls {
-            return shell_call(request, done);
+        let body = str::from_utf8(request.bytes()).unwrap_or_default();
+        let (prompt, since) = last_prompt(body);
+        let done = since.matches("\"function_call_output\"").count();
+        if done < word(prompt, "count=").unwrap_or(0) {
+            return shell_call(body, format!("call_{}_{done}", request.number()));
         }
-        made.entry(prompt).or_insert_with_key(|prompt| spoken(prompt)).clone()
+        made.entry(prompt.to_owned()).or_insert_with_key(|prompt| spoken(prompt)).clone()
     })
+}
+
+/// The words of the last prompt, and what comes after them.
+fn last_prompt(body: &str) -> (&str, &str) {
+    let prompt = body.rfind(MARK).and_then(|at| body.get(at..));
+    prompt.and_then(|rest| rest.split_once('"')).unwrap_or_default()
 }
 
 fn spoken(prompt: &str) -> Reply {
@@ -40,22 +53,14 @@ fn spoken(prompt: &str) -> Reply {
 }
 
 /// Calls the tool for shell commands that this request offers, in that tool's own words.
-fn shell_call(request: &Recorded, number: usize) -> Reply {
-    let id = format!("call_{}_{number}", request.number());
-    let offered = request.tools();
-    let reply = Reply::new();
-    let reply = match offered.iter().find(|tool| ["exec_command", "shell_command", "shell"].contains(tool)) {
-        Some(&"shell") => reply.call("shell", json!({ "command": ["true"] })),
-        Some(&"shell_command") => reply.call("shell_command", json!({ "command": "true" })),
-        _ => reply.call("exec_command", json!({ "cmd": "true" })),
+fn shell_call(body: &str, id: String) -> Reply {
+    let offers = |tool: &str| body.contains(&format!("\"name\":\"{tool}\""));
+    let reply = match () {
+        () if offers("exec_command") => Reply::new().call("exec_command", json!({ "cmd": "true" })),
+        () if offers("shell_command") => Reply::new().call("shell_command", json!({ "command": "true" })),
+        () => Reply::new().call("shell", json!({ "command": ["true"] })),
     };
     reply.call_id(id)
-}
-
-fn calls_since_prompt(request: &Recorded) -> usize {
-    let is_prompt = |item: &&serde_json::Value| item.get("role").is_some_and(|role| role == "user");
-    let since = request.input().iter().rev().take_while(|item| !is_prompt(item));
-    since.filter(|item| item.get("output").is_some()).count()
 }
 
 fn word(prompt: &str, key: &str) -> Option<usize> {

@@ -90,16 +90,29 @@ impl Bench {
     }
 
     pub async fn start_in(&self, spec: &Spec, home: &Path) -> Result<(Server, Wire)> {
-        let mut server = Server::spawn(spec, home, &[])?;
+        let mut server = self.spawn(spec, home, &[])?;
         let mut wire = server.wire()?;
         wire.initialize().await?;
         Ok((server, wire))
     }
 
+    /// It starts in the workspace, as an editor starts it: its own directory is writable for commands, and they
+    /// must not be slower or faster by what happens to lie around the harness.
+    fn spawn(&self, spec: &Spec, home: &Path, arguments: &[&str]) -> Result<Server> {
+        let mut command = Command::new(&spec.binary);
+        command.arg("app-server").args(arguments).current_dir(self.workspace()?);
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.envs([("CODEX_HOME", home), ("HOME", home), ("TMPDIR", &home.join("tmp"))]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let child = command.spawn().with_context(|| format!("{} does not start", spec.binary.display()))?;
+        let pid = child.id().context("the server has ended")?;
+        Ok(Server { child, pid })
+    }
+
     /// A server that listens for websockets, and its port.
     pub async fn listen(&self, spec: &Spec) -> Result<(Server, u16)> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = Server::spawn(spec, &self.home()?, &["--listen", &format!("ws://127.0.0.1:{port}")])?;
+        let server = self.spawn(spec, &self.home()?, &["--listen", &format!("ws://127.0.0.1:{port}")])?;
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             anyhow::ensure!(began.elapsed() < Duration::from_secs(20), "the server does not listen");
@@ -116,17 +129,6 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn spawn(spec: &Spec, home: &Path, arguments: &[&str]) -> Result<Self> {
-        let mut command = Command::new(&spec.binary);
-        command.arg("app-server").args(arguments);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.envs([("CODEX_HOME", home), ("HOME", home), ("TMPDIR", &home.join("tmp"))]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let child = command.spawn().with_context(|| format!("{} does not start", spec.binary.display()))?;
-        let pid = child.id().context("the server has ended")?;
-        Ok(Self { child, pid })
-    }
-
     /// Its standard streams; there is one such connection.
     pub fn wire(&mut self) -> Result<Wire> {
         let to = self.child.stdin.take().context("stdio is taken")?;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
+    model,
     server::{Bench, Spec},
     table::{Number, Target},
     wire::{Wire, completed, text, turn},
@@ -33,7 +34,7 @@ async fn client(port: u16, work: String) -> Result<()> {
     wire.initialize().await?;
     let started = patiently(&mut wire, "thread/start", json!({ "cwd": work })).await?;
     let thread = text(&started["thread"], "id");
-    patiently(&mut wire, "turn/start", turn(&thread, "hello")).await?;
+    patiently(&mut wire, "turn/start", turn(&thread, model::HELLO)).await?;
     let end = wire.until(|message| {
         let ended = message.is("turn/completed").then(|| message.params());
         ended.filter(|params| params["threadId"] == thread).map(|params| completed(&params))

@@ -42,7 +42,7 @@ pub async fn tool_call(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let (mut plain, mut with_calls) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let began = Instant::now();
-        wire.turn(&thread, "hello").await?;
+        wire.turn(&thread, model::HELLO).await?;
         plain.push(began.elapsed().as_secs_f64() * 1e3);
 
         let began = Instant::now();

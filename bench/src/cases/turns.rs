@@ -32,7 +32,7 @@ async fn run(server: &Server, wire: &mut Wire, thread: &str, count: usize) -> Re
     let mut times = Vec::new();
     for _ in 0..count {
         let began = Instant::now();
-        wire.turn(thread, "hello").await?;
+        wire.turn(thread, model::HELLO).await?;
         times.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let after = server.used().await?;
@@ -47,7 +47,7 @@ async fn run(server: &Server, wire: &mut Wire, thread: &str, count: usize) -> Re
 pub async fn turn(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let (server, mut wire) = bench.start(spec).await?;
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
-    wire.turn(&thread, "warm up").await?;
+    wire.turn(&thread, model::HELLO).await?;
     let mut turns = run(&server, &mut wire, &thread, bench.size(100)).await?;
     Ok(vec![
         Number::new("turn, instant model, p50", "ms", Target::Part(1.0 / 25.0), median(&mut turns.times)),
