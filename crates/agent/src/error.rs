@@ -3,8 +3,10 @@
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_context::ReviewTargetError;
 use codicil_model::ModelError;
-use codicil_protocol::{ReviewTarget, ThreadId, TurnError, TurnId};
+use codicil_protocol::{ThreadId, TurnError, TurnId};
 use codicil_store::StoreError;
+
+use crate::thread::TurnKind;
 
 /// Why a request about a thread was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,30 +90,4 @@ pub enum ThreadError {
     Busy,
     #[error("the thread has ended")]
     Closed,
-}
-
-/// Refuses a review target that names nothing, before anything is done about it.
-pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
-    Ok(codicil_context::check_review_target(target)?)
-}
-
-/// What a turn does. Only a regular one takes more input while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnKind {
-    Regular,
-    Review,
-    Compact,
-    /// A command that a person ran themselves.
-    Shell,
-}
-
-impl TurnKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Regular => "regular",
-            Self::Review => "review",
-            Self::Compact => "compact",
-            Self::Shell => "shell",
-        }
-    }
 }

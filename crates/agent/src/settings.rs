@@ -1,20 +1,22 @@
 //! The settings of a thread: resolved when it starts, changed by turns, kept with the thread.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, Home, TrustLevel};
 use codicil_protocol::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Personality,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Patch, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
-    ThreadForkParams, ThreadResumeParams, ThreadSettings, ThreadStartParams, TurnStartParams,
+    ThreadForkParams, ThreadResumeParams, ThreadSettings, ThreadStartParams, TurnStartParams, normal_path,
 };
+use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The model when nobody names one and the catalogue has none for the provider. For the default provider it
 /// is the same as the catalogue's.
-pub const DEFAULT_MODEL: &str = "gpt-5.4";
+const DEFAULT_MODEL: &str = "gpt-5.4";
 /// The provider when nobody names one.
-pub const DEFAULT_PROVIDER: &str = "openai";
+pub(crate) const DEFAULT_PROVIDER: &str = "openai";
 
 /// What holds for the turns of a thread until something else is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,13 +40,13 @@ pub struct Settings {
 pub struct Overrides {
     pub model: Option<String>,
     pub provider: Option<String>,
-    pub service_tier: codicil_protocol::Patch<ServiceTier>,
+    pub service_tier: Patch<ServiceTier>,
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<SandboxMode>,
     pub personality: Option<Personality>,
-    pub config: serde_json::Map<String, serde_json::Value>,
+    pub config: Map<String, Value>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
 }
@@ -162,9 +164,15 @@ impl Settings {
             self.collaboration_mode = Some(mode);
         }
     }
-}
 
-impl Settings {
+    /// Goes on with the model that a stored thread used last.
+    pub(crate) fn use_model_of(&mut self, stored: &StoredThread) {
+        if let Some(used) = &stored.settings {
+            self.model.clone_from(&used.model);
+            self.effort.clone_from(&used.effort);
+        }
+    }
+
     /// As clients of later generations are told about them.
     pub fn into_wire(self) -> ThreadSettings {
         let collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
@@ -216,16 +224,8 @@ fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
 
 /// A working directory as it was given, without detours; a relative one counts from `base`. It need not exist,
 /// and links in it stay.
-pub fn join(base: &Path, cwd: &str) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in base.join(cwd).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
+pub(crate) fn join(base: &Path, cwd: &str) -> PathBuf {
+    normal_path(&base.join(cwd))
 }
 
 /// The policy that a mode stands for.

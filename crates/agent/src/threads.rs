@@ -14,8 +14,8 @@ use std::{
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread, ThreadForkParams, ThreadId,
-    ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    DeprecationNoticeNotification, McpServerStartupStatusUpdated, ResponseItem, Thread, ThreadForkParams,
+    ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
@@ -26,7 +26,7 @@ use crate::{
     error::ThreadError,
     kin::{Kin, Seats},
     settings::{Overrides, Settings, join},
-    thread::{Snapshot, ThreadActor, ThreadHandle, ThreadState},
+    thread::{Announce, Announced, Joined, Snapshot, ThreadActor, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
     world::World,
 };
@@ -58,6 +58,8 @@ pub struct Opened {
     pub turns: Vec<StoredTurn>,
     /// What in its configuration will go away.
     pub deprecations: Vec<DeprecationNoticeNotification>,
+    /// Set for a thread that was loaded already: it goes on when this is dropped.
+    pub announce: Option<Announce>,
 }
 
 /// A thread and, if asked for, its turns.
@@ -91,7 +93,12 @@ impl Threads {
     /// A loaded thread.
     pub fn get(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
         let id = &canonical(id)?;
-        self.lock().get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
+        let mut loaded = self.lock();
+        // One that broke is not there any more; it can be loaded again.
+        if loaded.get(id).is_some_and(ThreadHandle::is_over) {
+            loaded.remove(id);
+        }
+        loaded.get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
     }
 
     /// The ids of loaded threads, in order, after `cursor`.
@@ -147,7 +154,7 @@ impl Threads {
 
     async fn resume_history(
         &self,
-        history: Vec<codicil_protocol::ResponseItem>,
+        history: Vec<ResponseItem>,
         given: Overrides,
     ) -> Result<Opened, ThreadError> {
         if history.is_empty() {
@@ -172,8 +179,8 @@ impl Threads {
 
     /// A loaded thread as it is; what the request would change does not count.
     async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
-        handle.joined();
-        let Snapshot { thread, settings, active_turn, .. } = handle.snapshot().await?;
+        let Announced { answer: Joined { snapshot, turns }, announce } = handle.join().await?;
+        let Snapshot { thread, settings, .. } = snapshot;
         if thread.ephemeral {
             return Err(ThreadError::NotStored(thread.id));
         }
@@ -183,16 +190,14 @@ impl Threads {
             let (requested, active) = (requested.to_owned(), active.clone());
             return Err(ThreadError::OtherPath { id: thread.id, requested, active });
         }
-        let turns = self.turns_of(&thread.id, active_turn.as_deref()).await?;
-        Ok(Opened { thread, settings, turns, deprecations: Vec::new() })
+        Ok(Opened { thread, settings, turns, deprecations: Vec::new(), announce: Some(announce) })
     }
 
     async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
         let meta = stored.thread.meta.clone();
         let (config, mut settings) = self.configure(&given, Some(&meta.cwd)).await?;
-        if let Some(used) = stored.thread.settings.as_ref().filter(|_| !given.choose_model()) {
-            settings.model.clone_from(&used.model);
-            settings.effort.clone_from(&used.effort);
+        if !given.choose_model() {
+            settings.use_model_of(&stored.thread);
         }
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
@@ -205,7 +210,9 @@ impl Threads {
         let turns = stored.thread.turns.clone();
         state.recall(stored);
         let opened = self.open(state, turns).await?;
-        self.say_status(&opened.thread.id, ThreadStatus::Idle);
+        if opened.announce.is_none() {
+            self.say_status(&opened.thread.id, ThreadStatus::Idle);
+        }
         Ok(opened)
     }
 
@@ -218,19 +225,16 @@ impl Threads {
         };
         let loaded = self.load(&source).await?;
         let (config, mut settings) = self.configure(&given, Some(&loaded.thread.meta.cwd)).await?;
-        if let Some(used) = loaded.thread.settings.as_ref().filter(|_| !given.choose_model()) {
-            settings.model.clone_from(&used.model);
-            settings.effort.clone_from(&used.effort);
+        if !given.choose_model() {
+            settings.use_model_of(&loaded.thread);
         }
         let meta = Meta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
-            base_instructions: given.base_instructions.or(loaded.thread.meta.base_instructions.clone()),
-            developer_instructions: (given.developer_instructions).or(loaded
-                .thread
-                .meta
-                .developer_instructions
-                .clone()),
+            base_instructions: (given.base_instructions)
+                .or_else(|| loaded.thread.meta.base_instructions.clone()),
+            developer_instructions: (given.developer_instructions)
+                .or_else(|| loaded.thread.meta.developer_instructions.clone()),
             ..self.meta(new_thread_id(), &settings)
         };
         let mut log = match params.ephemeral {
@@ -262,14 +266,24 @@ impl Threads {
         self.fork(ThreadForkParams::new(id.clone())).await
     }
 
+    /// Runs a thread, or joins it if somebody else has loaded it meanwhile.
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
+        let (thread, settings) = (state.view(), state.settings.clone());
         let deprecations = state.config.deprecations.clone();
-        let opened = Opened { thread: state.view(), settings: state.settings.clone(), turns, deprecations };
-        let handle = self.run(state, servers);
-        self.lock().insert(handle);
-        Ok(opened)
+        let other = {
+            let mut loaded = self.lock();
+            let other = loaded.get(&state.id).cloned();
+            if other.is_none() {
+                loaded.insert(self.run(state, servers));
+            }
+            other
+        };
+        match other {
+            Some(other) => self.join(&other, None).await,
+            None => Ok(Opened { thread, settings, turns, deprecations, announce: None }),
+        }
     }
 
     /// Starts the thread's MCP servers, without waiting for them. An agent has none of their tools, and needs none
@@ -338,23 +352,16 @@ impl Threads {
     }
 
     async fn load(&self, id: &ThreadId) -> Result<LoadedThread, ThreadError> {
+        // One that is being unloaded has its last words to write.
+        let leaving = self.lock().leaving(id).cloned();
+        if let Some(leaving) = leaving {
+            leaving.over().await;
+        }
         let location = self.0.world.store.find(id).await.map_err(not_stored)?;
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
         self.0.world.store.load(id).await.map_err(not_stored)
-    }
-
-    /// The stored turns, with the one that is running as such.
-    async fn turns_of(&self, id: &ThreadId, active: Option<&str>) -> Result<Vec<StoredTurn>, ThreadError> {
-        let mut turns = self.0.world.store.read(id).await?.turns;
-        if let (Some(active), Some(last)) = (active, turns.last_mut())
-            && !last.ended
-            && &last.id[..] == active
-        {
-            last.status = TurnStatus::InProgress;
-        }
-        Ok(turns)
     }
 
     fn say_status(&self, id: &ThreadId, status: ThreadStatus) {
@@ -365,6 +372,22 @@ impl Threads {
     fn lock(&self) -> MutexGuard<'_, Loaded> {
         self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The stored turns, with the one that is running as such.
+pub(crate) async fn stored_turns(
+    world: &World,
+    id: &ThreadId,
+    active: Option<&str>,
+) -> Result<Vec<StoredTurn>, ThreadError> {
+    let mut turns = world.store.read(id).await?.turns;
+    if let (Some(active), Some(last)) = (active, turns.last_mut())
+        && !last.ended
+        && &last.id[..] == active
+    {
+        last.status = TurnStatus::InProgress;
+    }
+    Ok(turns)
 }
 
 /// A stored thread is the root of its own session unless it says otherwise.
@@ -381,6 +404,6 @@ fn not_stored(error: StoreError) -> ThreadError {
     }
 }
 
-fn is_from_user(item: &codicil_protocol::ResponseItem) -> bool {
-    matches!(item, codicil_protocol::ResponseItem::Message { role, .. } if role == "user")
+fn is_from_user(item: &ResponseItem) -> bool {
+    matches!(item, ResponseItem::Message { role, .. } if role == "user")
 }

@@ -110,15 +110,6 @@ impl World {
         Ok(self.config.load(query)?)
     }
 
-    /// What the configuration says of a provider, or what is built in.
-    pub(crate) fn provider_config(
-        &self,
-        id: &str,
-        config: &EffectiveConfig,
-    ) -> Result<ProviderConfig, ModelError> {
-        provider_config(id, config)
-    }
-
     /// The MCP servers of a configuration, those of plugins included. Reads files when there are plugins.
     pub fn server_table(&self, config: &EffectiveConfig) -> Result<ServerTable, ServerConfigError> {
         let mut table = ServerTable::read(config)?;

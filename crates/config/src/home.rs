@@ -57,6 +57,11 @@ impl Home {
         self.0.join("requirements.toml")
     }
 
+    /// The folder of the user's rules about commands and hosts.
+    pub fn rules_dir(&self) -> PathBuf {
+        self.0.join("rules")
+    }
+
     /// Makes the folder, readable by its owner only. A folder that is already there keeps its mode.
     pub fn ensure(&self) -> io::Result<()> {
         create_private_dir(&self.0)

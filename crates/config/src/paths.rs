@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use codicil_protocol::normal_path;
 use toml::{Table, Value};
 
 /// Root keys, also within a profile.
@@ -75,24 +76,9 @@ fn absolute(text: &str, base: &Path) -> PathBuf {
     }
     match (text.strip_prefix("~/"), env::home_dir()) {
         (Some(below), Some(home)) => home.join(below),
-        _ => lexically_clean(&base.join(text)),
+        // For the sake of people who read it.
+        _ => normal_path(&base.join(text)),
     }
-}
-
-/// Without `.` and `..`, for the sake of people who read it. Links are not followed.
-fn lexically_clean(path: &Path) -> PathBuf {
-    use std::path::Component;
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            part => clean.push(part),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]

@@ -22,15 +22,13 @@ pub(crate) fn chatgpt_endpoint(
     (is_vendors && !is_elsewhere).then(|| Url::parse(&format!("{CHATGPT}{path}")).ok()).flatten()
 }
 
-/// Where a provider is, whatever is asked of it; without what may be secret in its query. `None` for one that
+/// Where a provider is, whatever is asked of it; without what may be secret in its address. `None` for one that
 /// is not on a network, or whose address is no good.
 pub fn provider_address(id: &str, config: &ProviderConfig, environment: &Environment) -> Option<Url> {
     if config.wire_api == WireApi::Scripted {
         return None;
     }
-    let mut url = endpoint(id, config, environment, "").ok()?;
-    url.set_query(None);
-    Some(url)
+    endpoint(id, config, environment, "").ok().map(without_secrets)
 }
 
 /// The address of `path` at the provider.
@@ -48,18 +46,31 @@ pub(crate) fn endpoint(
         Some(replaced.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
     };
     let base = config.base_url.clone().or_else(default);
-    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
-    let text = format!("{}{path}", base.trim_end_matches('/'));
-    let mut url =
-        Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-            // What stands before an @ may be a password.
-            let shown = base.rsplit('@').next().unwrap_or_default();
-            ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
-        })?;
+    let mut url = parse(id, base.map(|base| format!("{}{path}", base.trim_end_matches('/'))))?;
     if let Some(params) = config.query_params.as_ref().filter(|params| !params.is_empty()) {
         url.query_pairs_mut().extend_pairs(params);
     }
     Ok(url)
+}
+
+/// An address that requests can go to, if there is one.
+pub(crate) fn parse(id: &str, text: Option<String>) -> Result<Url, ModelError> {
+    let text = text.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
+    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or_else(|| {
+        // What stands before an @ may be a password.
+        let shown = text.rsplit('@').next().unwrap_or_default();
+        ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
+    })
+}
+
+/// The address without its query and its user, which may hold a key.
+pub(crate) fn without_secrets(mut url: Url) -> Url {
+    url.set_query(None);
+    // These fail for addresses that have no user anyway.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
 }
 
 /// The vendors' variables are used with and without the version; the path needs it.

@@ -41,27 +41,6 @@ impl History {
         self.clone()
     }
 
-    /// Keeps the first `len` items.
-    pub fn truncate(&mut self, len: usize) {
-        let mut left = len;
-        let mut kept = Vec::new();
-        for segment in self.segments.drain(..) {
-            let count = segment.items.len();
-            if count <= left {
-                left -= count;
-                kept.push(segment);
-                continue;
-            }
-            let items: Vec<_> = segment.items.iter().take(left).cloned().collect();
-            if !items.is_empty() {
-                kept.push(Arc::new(Segment::new(items)));
-            }
-            left = 0;
-        }
-        self.segments = kept;
-        self.fresh.truncate(left);
-    }
-
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &HistoryItem> {
         self.segments.iter().flat_map(|segment| segment.items.iter()).chain(&self.fresh)
     }
@@ -304,18 +283,6 @@ mod tests {
         let loaded: History = (0..300).map(|at| message(&at.to_string())).collect();
         assert_eq!(json(&grown), json(&loaded));
         assert_eq!(grown.len(), 300);
-    }
-
-    #[test]
-    fn truncating_keeps_the_first_items() {
-        for len in [0, 1, 7, 150, 299, 300, 400] {
-            let mut history: History = (0..300).map(|at| message(&at.to_string())).collect();
-            history.snapshot().chunks().count();
-            history.push(message("300"));
-            history.truncate(len);
-            let expected: Vec<_> = (0..301.min(len)).map(|at| at.to_string()).collect();
-            assert_eq!(texts(&history), expected);
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     WireApi,
     body::Body,
     clients::http_client,
-    endpoint::{chatgpt_endpoint, configured_headers, endpoint},
+    endpoint::{chatgpt_endpoint, configured_headers, endpoint, without_secrets},
     keys::{self, Keys},
     status,
     stream::{Deadlines, Decoder, HttpSource, Live},
@@ -208,14 +208,9 @@ impl<D: Dialect> Shared<D> {
         ModelError::Connect { url: self.shown_url(), cause }
     }
 
-    /// The address without its query and its user, which may hold a key.
+    /// As error texts name it.
     fn shown_url(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        // These fail for addresses that have no user anyway.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.into()
+        without_secrets(self.url.clone()).into()
     }
 }
 

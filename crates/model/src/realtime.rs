@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 use crate::{
     ModelError, ProviderConfig, ProviderContext,
     clients::http_client,
-    endpoint::configured_headers,
+    endpoint::{configured_headers, parse, without_secrets},
     http::error_text,
     keys::{self, Keys, bearer},
     status,
@@ -98,19 +98,13 @@ async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result
 fn address(id: &str, config: &ProviderConfig, request: &RealtimeRequest) -> Result<Url, ModelError> {
     let default = || config.default_base_url().map(|(url, _)| url.to_owned());
     let base = request.base_url.clone().or_else(|| config.base_url.clone()).or_else(default);
-    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
     // The two schemes of a websocket are those of HTTP by other names.
-    let base = match base.split_once("://") {
+    let base = base.map(|base| match base.split_once("://") {
         Some(("ws", rest)) => format!("http://{rest}"),
         Some(("wss", rest)) => format!("https://{rest}"),
         _ => base,
-    };
-    let usable = |url: &Url| matches!(url.scheme(), "http" | "https");
-    let mut url = Url::parse(&base).ok().filter(usable).ok_or_else(|| {
-        // What stands before an @ may be a password.
-        let shown = base.rsplit('@').next().unwrap_or_default();
-        ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
-    })?;
+    });
+    let mut url = parse(id, base)?;
     url.set_path(&path(url.path()));
     url.query_pairs_mut().extend_pairs(&request.query).extend_pairs(config.query_params.iter().flatten());
     Ok(url)
@@ -125,14 +119,8 @@ fn path(base: &str) -> String {
     }
 }
 
-/// The address without its query and its user, which may hold a key.
 fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    // These fail for addresses that have no user anyway.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.into()
+    without_secrets(url.clone()).into()
 }
 
 #[cfg(test)]

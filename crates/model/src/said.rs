@@ -2,6 +2,8 @@
 
 use codicil_protocol::{ContentItem, ItemId, ReasoningItemReasoningSummary, ResponseItem};
 
+use crate::{event::new_item_id, tools::free_text_input};
+
 /// A message of the model; without text it is one that has only begun.
 pub fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
     ResponseItem::Message {
@@ -17,4 +19,28 @@ pub fn message(id: &ItemId, text: Option<String>) -> ResponseItem {
 pub fn reasoning(text: Option<String>, encrypted_content: Option<String>) -> ResponseItem {
     let summary = text.map(|text| ReasoningItemReasoningSummary::SummaryText { text });
     ResponseItem::Reasoning { summary: summary.into_iter().collect(), content: None, encrypted_content }
+}
+
+/// A tool that the model called, with the arguments as it wrote them.
+pub struct Called {
+    pub call_id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+impl Called {
+    /// The call as an item of its own. A tool of free text was offered as a function, and is not one here.
+    pub fn into_item(self, custom_tools: &[String]) -> (ItemId, ResponseItem) {
+        let Self { call_id, name, arguments } = self;
+        let id = new_item_id("fc");
+        let own = Some(id.to_string());
+        let item = if custom_tools.contains(&name) {
+            let input = free_text_input(&arguments);
+            ResponseItem::CustomToolCall { call_id, name, input, status: None, id: own }
+        } else {
+            let arguments = if arguments.trim().is_empty() { "{}".to_owned() } else { arguments };
+            ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id: own }
+        };
+        (id, item)
+    }
 }

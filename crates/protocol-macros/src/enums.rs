@@ -134,8 +134,9 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
             }
         };
     };
-    let arm = quote! {
-        Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),
+    let arm = match args.lenient {
+        true => quote!(Self::Unrecognized(_) => {}),
+        false => quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),),
     };
     (implementation, arm)
 }

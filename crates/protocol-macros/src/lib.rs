@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `sparse` | absent options are left out when written; without it they are written as `null` |
 //! | `open` | (enums) values of a newer peer are kept in a variant `Unrecognized` instead of failing |
+//! | `lenient` | (open enums) a server does not refuse such a value either |
 //! | anything else | handed to serde as it is (`tag = "type"`, `rename_all = "snake_case"`, …) |
 //!
 //! And on members: `#[experimental("descriptor")]` puts a field or variant behind the experimental
@@ -44,17 +45,19 @@ pub fn wire(args: TokenStream, item: TokenStream) -> TokenStream {
 struct Args {
     sparse: bool,
     open: bool,
+    lenient: bool,
     serde: Vec<Meta>,
 }
 
 impl Args {
     fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse(tokens)?;
-        let mut args = Self { sparse: false, open: false, serde: Vec::new() };
+        let mut args = Self { sparse: false, open: false, lenient: false, serde: Vec::new() };
         for meta in metas {
             match &meta {
                 Meta::Path(path) if path.is_ident("sparse") => args.sparse = true,
                 Meta::Path(path) if path.is_ident("open") => args.open = true,
+                Meta::Path(path) if path.is_ident("lenient") => args.lenient = true,
                 _ => args.serde.push(meta),
             }
         }

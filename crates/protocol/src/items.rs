@@ -1,14 +1,13 @@
-//! Items, the pieces of a turn: what people put in, what the agent said and did, and the `item/*`
-//! notifications that report them.
+//! Items, the pieces of a turn: what people put in, what the agent said and did.
 //!
-//! Every item is announced by `item/started` and closed by `item/completed`; the latter carries its final
-//! state, so deltas in between are only for showing progress.
+//! What a person puts in is made of the parts in `input.rs`; how items are reported while they come about is in
+//! `item_updates.rs`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{DynamicToolCallOutputContentItem, ItemId, ReasoningEffort, ThreadId, TurnId, wire};
+use crate::{DynamicToolCallOutputContentItem, ItemId, ReasoningEffort, ThreadId, UserInput, wire};
 
 /// One piece of a turn, as it is streamed, stored and read back.
 #[wire(open, tag = "type")]
@@ -149,49 +148,6 @@ impl ThreadItem {
             Self::Unrecognized(_) => None,
         }
     }
-}
-
-/// One part of what a person puts into a turn.
-#[wire(open, tag = "type")]
-pub enum UserInput {
-    Text {
-        text: String,
-        #[serde(default, rename = "text_elements")]
-        text_elements: Vec<TextElement>,
-    },
-    Image {
-        /// A web address or a `data:` URL.
-        url: String,
-    },
-    /// An image that the server reads from its own disk.
-    LocalImage { path: String },
-    /// The skill meant by a `$name` in the text, so that nobody has to guess.
-    Skill {
-        name: String,
-        /// Of its `SKILL.md`.
-        path: String,
-    },
-    /// The app or plugin meant by a `$name` or `@name` in the text.
-    Mention {
-        name: String,
-        /// `app://ID` or `plugin://NAME@MARKETPLACE`.
-        path: String,
-    },
-}
-
-/// A stretch of text that a client shows in its own way, such as a mention; kept for the client.
-#[wire]
-pub struct TextElement {
-    pub byte_range: ByteRange,
-    /// What to show there instead.
-    pub placeholder: Option<String>,
-}
-
-/// Where a [`TextElement`] is, in bytes of the text as UTF-8; `end` is the first byte after it.
-#[wire]
-pub struct ByteRange {
-    pub start: u64,
-    pub end: u64,
 }
 
 /// The text of one hook within a [`ThreadItem::HookPrompt`].
@@ -400,115 +356,4 @@ pub enum WebSearchAction {
     },
     /// Not known, or not known yet.
     Other,
-}
-
-/// A unit of work began. Its id is the `itemId` of the deltas and approval requests that follow.
-#[wire]
-pub struct ItemStartedNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item: ThreadItem,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
-    #[omit]
-    pub started_at_ms: Option<i64>,
-}
-
-/// A unit of work ended; whatever was streamed before, this is what counts and is stored.
-#[wire]
-pub struct ItemCompletedNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item: ThreadItem,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
-    #[omit]
-    pub completed_at_ms: Option<i64>,
-}
-
-/// Text to append to an agent message.
-#[wire]
-pub struct AgentMessageDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub delta: String,
-}
-
-/// Text to append to a proposed plan.
-#[wire]
-pub struct PlanDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub delta: String,
-}
-
-/// A new section of a reasoning summary begins.
-#[wire]
-pub struct ReasoningSummaryPartAddedNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    /// Counts from 0.
-    pub summary_index: i64,
-}
-
-/// Text to append to one section of a reasoning summary.
-#[wire]
-pub struct ReasoningSummaryTextDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub delta: String,
-    /// Which entry of the item's `summary`.
-    pub summary_index: i64,
-}
-
-/// Text to append to raw reasoning; most models never cause it.
-#[wire]
-pub struct ReasoningTextDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub delta: String,
-    /// Which entry of the item's `content`.
-    pub content_index: i64,
-}
-
-/// Output of a running command, stdout and stderr in one stream.
-#[wire]
-pub struct CommandExecutionOutputDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    /// Plain text, unlike the base64 of `command/exec/outputDelta`.
-    pub delta: String,
-}
-
-/// The agent typed into a command that is still running.
-#[wire]
-pub struct TerminalInteractionNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    /// The item that started the command, even when that was in an earlier turn.
-    pub item_id: ItemId,
-    pub process_id: String,
-    pub stdin: String,
-}
-
-/// What the patch tool answered, for people; the edits themselves are in the item.
-#[wire]
-pub struct FileChangeOutputDeltaNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub delta: String,
-}
-
-/// An MCP tool said how it is getting on.
-#[wire]
-pub struct McpToolCallProgressNotification {
-    pub thread_id: ThreadId,
-    pub turn_id: TurnId,
-    pub item_id: ItemId,
-    pub message: String,
 }

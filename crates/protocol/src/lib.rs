@@ -38,11 +38,14 @@ mod fs;
 mod guardian;
 mod hooks;
 mod initialize;
+mod input;
+mod item_updates;
 mod items;
 mod later;
 mod mcp;
 mod models;
 mod notices;
+mod opening;
 mod plugins;
 mod policy;
 mod realtime;
@@ -52,6 +55,7 @@ mod search;
 mod skills;
 mod threads;
 mod turns;
+mod usage;
 mod windows;
 
 pub(crate) use codicil_protocol_macros::wire;
@@ -64,7 +68,8 @@ fn yes() -> bool {
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
     exec::*, external_agents::*, feedback::*, frame::*, fs::*, guardian::*, hooks::*, ids::*, initialize::*,
-    inspect::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*, notifications::*, patch::*,
-    path::*, plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
-    server_requests::*, skills::*, threads::*, turns::*, windows::*,
+    input::*, inspect::*, item_updates::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*,
+    notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*, realtime::*, response_items::*,
+    review::*, search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*, usage::*,
+    windows::*,
 };

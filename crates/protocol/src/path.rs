@@ -1,8 +1,8 @@
-//! Paths that must be absolute, refused at the edge when they are not.
+//! Paths that must be absolute, refused at the edge when they are not, and paths without detours.
 
 use std::{
     ops::Deref,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use schemars::JsonSchema;
@@ -40,3 +40,17 @@ impl<'de> Deserialize<'de> for AbsolutePathBuf {
 }
 
 impl Inspect for AbsolutePathBuf {}
+
+/// A path without `.` and `..`, by its text alone: it need not exist, and links in it stay.
+pub fn normal_path(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            // Above the root there is only the root.
+            Component::ParentDir => drop(normal.pop()),
+            part => normal.push(part),
+        }
+    }
+    normal
+}

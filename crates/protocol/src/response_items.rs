@@ -11,8 +11,9 @@ use crate::{MessagePhase, ThreadId, TurnId, wire};
 
 /// One entry of what the model is sent or has answered.
 ///
-/// `id` is the provider's id of the item; `call_id` ties the output of a tool to its call.
-#[wire(open, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
+/// `id` is the provider's id of the item; `call_id` ties the output of a tool to its call. Providers add kinds
+/// faster than anybody keeps up with, so one that is not known is taken and kept; no model is sent it.
+#[wire(open, lenient, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum ResponseItem {
     Message {
         #[serde(skip_serializing)]

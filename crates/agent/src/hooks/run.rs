@@ -15,7 +15,7 @@ use super::{
     verdict::{Ended, Verdict},
 };
 use crate::{
-    clock::unix_now,
+    clock::{millis, unix_now},
     step::{Step, Steps},
 };
 
@@ -41,7 +41,7 @@ impl Hooks {
             summary.status = verdict.status;
             summary.entries = verdict.entries;
             summary.completed_at = Some(unix_now());
-            summary.duration_ms = Some(i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX));
+            summary.duration_ms = Some(millis(began.elapsed()));
             let completed = HookCompletedNotification { thread_id, turn_id: Some(turn_id), run: summary };
             steps.one(Step::Told(Frame::notification::<HookCompleted>(&completed))).await;
             effect.extend(verdict.effect);

@@ -33,7 +33,7 @@ use crate::{
     error::ThreadError,
     thread::{Origin, ThreadHandle, ThreadSetup},
     threads::Threads,
-    world::World,
+    world::{World, provider_config},
 };
 
 /// What may wait to be sent to a provider: some seconds of sound.
@@ -205,7 +205,7 @@ impl Voice {
     }
 
     fn provider(&self) -> Result<ProviderConfig, ModelError> {
-        self.world.provider_config(&self.setup.settings.provider, &self.setup.config)
+        provider_config(&self.setup.settings.provider, &self.setup.config)
     }
 
     /// Closes the session; harmless without one.

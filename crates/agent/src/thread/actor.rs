@@ -14,12 +14,16 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
+use super::{
+    Announced, Command, Elicitation, Inbox, Joined, Reply, Snapshot, ThreadSetup, ThreadState,
+    active::ActiveTurn,
+};
 use crate::{
     error::ThreadError,
+    ids::new_turn_id,
     settings::Settings,
     step::{Outcome, Step},
-    threads::WeakThreads,
+    threads::{WeakThreads, stored_turns},
     tools::{Report, Toolkit},
     world::World,
 };
@@ -177,7 +181,7 @@ impl ThreadActor {
                 answer(reply, Ok(ThreadSetup { config, settings }));
             }
             Command::Complain(error) => self.on_complaint(error),
-            Command::Joined => self.state.usage_unsaid = true,
+            Command::Join(reply) => self.on_join(reply).await,
             Command::Notice(item) => self.on_notice(item).await,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
@@ -201,6 +205,21 @@ impl ThreadActor {
         }
     }
 
+    async fn on_join(&mut self, reply: Reply<Announced<Joined>>) {
+        let snapshot = self.snapshot();
+        let turns = match self.state.log.is_some() {
+            true => stored_turns(&self.world, &self.state.id, snapshot.active_turn.as_deref()).await,
+            false => Ok(Vec::new()),
+        };
+        match turns {
+            Ok(turns) => {
+                self.state.usage_unsaid = true;
+                self.accept(reply, Joined { snapshot, turns }).await;
+            }
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
     fn on_elicitation(&mut self, change: Elicitation) -> Result<u64, ThreadError> {
         self.state.elicitations = match change {
             Elicitation::Begun => self.state.elicitations.saturating_add(1),
@@ -214,7 +233,7 @@ impl ThreadActor {
         if self.active.is_none() {
             self.set_status(ThreadStatus::SystemError);
         }
-        self.report_error(&uuid::Uuid::now_v7().to_string().into(), error, false);
+        self.report_error(&new_turn_id(), error, false);
     }
 
     fn snapshot(&self) -> Snapshot {

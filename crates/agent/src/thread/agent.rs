@@ -6,14 +6,8 @@ use codicil_protocol::{
 };
 use codicil_store::{Record, complete_calls};
 
-use super::{
-    actor::ThreadActor,
-    turns::{ActiveTurn, context_record},
-};
-use crate::{
-    error::TurnKind,
-    kin::{self, Kin},
-};
+use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, input::context_record};
+use crate::kin::{self, Kin};
 
 /// Notices that may wait for one request; of more, the oldest go.
 const MAX_NOTICES: usize = 64;

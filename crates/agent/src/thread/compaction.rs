@@ -5,27 +5,28 @@ use codicil_protocol::{ContextCompactedNotification, ItemId, ThreadCompacted, Th
 use codicil_store::Record;
 
 use super::{
-    Announced, Origin, Reply,
+    Announced, Origin, Reply, TurnKind,
     actor::{ThreadActor, answer},
+    turns::NewTurn,
 };
-use crate::error::TurnKind;
+use crate::ids::new_turn_id;
 
 /// The share of the context window at which a conversation is summed up, unless the configuration says.
 const COMPACT_AT_PERCENT: i64 = 90;
 
 impl ThreadActor {
     pub(super) async fn on_compact(&mut self, origin: Origin, reply: Reply<Announced<()>>) {
-        // It takes the place of whatever is running.
-        self.end_active_turn().await;
         let provider = match self.provider() {
             Ok(provider) => provider,
             Err(error) => return answer(reply, Err(error)),
         };
-        let id = TurnId::from(uuid::Uuid::now_v7().to_string());
+        // It takes the place of whatever is running.
+        self.end_active_turn().await;
+        let id = new_turn_id();
         if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
             return answer(reply, Err(error));
         }
-        self.active = Some(self.launch(id.clone(), TurnKind::Compact, provider, origin, None, None));
+        self.active = Some(self.launch(NewTurn::new(id.clone(), TurnKind::Compact, provider, origin)));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }

@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentToolCallStatus, CommandExecutionStatus, DynamicToolCallStatus,
-    McpToolCallStatus, PatchApplyStatus, ThreadItem, ThreadStatus, Turn, TurnCompleted,
-    TurnCompletedNotification, TurnError, TurnId, TurnStatus,
+    McpToolCallStatus, PatchApplyStatus, ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
+    Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::Record;
 
-use super::{
-    actor::ThreadActor,
-    agent::progress_of,
-    turns::{ActiveTurn, context_record},
-};
-use crate::{clock::unix_now, error::TurnKind, step::Outcome};
+use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, agent::progress_of, input::context_record};
+use crate::{clock::unix_now, step::Outcome};
 
 /// How long a turn that was told to stop may take to say what it had.
 const STOP_TIME: Duration = Duration::from_secs(5);
@@ -52,8 +48,8 @@ impl ThreadActor {
             (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
-        for mut params in std::mem::take(&mut active.afterwards) {
-            self.state.settings.apply(&mut params);
+        if let Some(settings) = self.next_settings.take() {
+            self.state.settings = settings;
         }
         // What the model did not get to see is part of the turn all the same.
         let unseen = std::mem::take(&mut active.steered);
@@ -95,15 +91,9 @@ impl ThreadActor {
     /// The provider refused for length without counting, so the window counts as full.
     fn note_full_window(&mut self, turn: &TurnId) {
         let window = self.context_window();
-        let full = codicil_protocol::TokenUsageBreakdown {
-            total_tokens: window.unwrap_or(0),
-            ..super::state::no_usage().last
-        };
-        self.state.usage = codicil_protocol::ThreadTokenUsage {
-            total: full.clone(),
-            last: full,
-            model_context_window: window,
-        };
+        let full =
+            TokenUsageBreakdown { total_tokens: window.unwrap_or(0), ..TokenUsageBreakdown::default() };
+        self.state.usage = ThreadTokenUsage { total: full.clone(), last: full, model_context_window: window };
         self.say_usage(turn);
     }
 
@@ -118,11 +108,15 @@ impl ThreadActor {
         let items =
             left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
         let mut records: Vec<_> = items.collect();
-        // Only hooks end a turn well without its having begun.
-        if *status == TurnStatus::Completed
-            && let Some(first) = active.first.take()
-        {
-            records.extend(first.withdrawal(turn_id));
+        if let Some(first) = active.first.take() {
+            // Only hooks end a turn well without its having begun.
+            if *status == TurnStatus::Completed {
+                records.extend(first.withdrawal(turn_id));
+            } else {
+                let (unstored, content) = first.left_behind();
+                records.extend(unstored);
+                self.state.remember(content);
+            }
         }
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
             // The model is told, or it would take the cut-off turn for a finished one.

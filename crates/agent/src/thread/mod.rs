@@ -1,15 +1,18 @@
 //! A loaded thread, as others hold it.
 
+mod active;
 mod actor;
 mod agent;
 mod commands;
 mod compaction;
 mod config;
 mod finish;
+mod input;
 mod questions;
 mod request;
 mod review;
 mod rollback;
+mod say;
 mod servers;
 mod shell;
 mod skills;
@@ -21,11 +24,11 @@ mod turns;
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
-
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
     ThreadBackgroundTerminal, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
 };
+use codicil_store::StoredTurn;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -33,6 +36,8 @@ use crate::{
     kin::{self, Kin},
     settings::Settings,
 };
+
+pub use {active::TurnKind, review::check_review_target};
 
 pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
 
@@ -90,6 +95,13 @@ pub struct Snapshot {
     pub config: Arc<EffectiveConfig>,
 }
 
+/// A thread as it is now, and what is stored of it.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub snapshot: Snapshot,
+    pub turns: Vec<StoredTurn>,
+}
+
 /// What a thread was set up with.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSetup {
@@ -116,8 +128,8 @@ pub(crate) enum Command {
     Setup(Reply<ThreadSetup>),
     /// Something failed that is part of no turn.
     Complain(TurnError),
-    /// Somebody new listens.
-    Joined,
+    /// Somebody begins to listen. Nothing is said until they do.
+    Join(Reply<Announced<Joined>>),
     /// Something that the model is to know, and that nobody said.
     Notice(ResponseItem),
     SetName(String, Reply<()>),
@@ -228,9 +240,20 @@ impl ThreadHandle {
         let _ = self.mailbox.try_send(Command::Complain(error));
     }
 
-    /// Somebody new listens. A thread that is too busy to hear of it loses nothing.
-    pub(crate) fn joined(&self) {
-        let _ = self.mailbox.try_send(Command::Joined);
+    /// The thread for somebody who begins to listen. It goes on when they do, so that what is in the answer and
+    /// what is said afterwards make up the whole.
+    pub(crate) fn join(&self) -> impl Future<Output = Result<Announced<Joined>, ThreadError>> + use<> {
+        self.ask(Command::Join)
+    }
+
+    /// Whether the thread's task is over, be it that it broke.
+    pub(crate) fn is_over(&self) -> bool {
+        self.mailbox.is_closed()
+    }
+
+    /// Waits for the thread's task to be over.
+    pub(crate) async fn over(&self) {
+        self.mailbox.closed().await;
     }
 
     /// Has the model told something with its next request. Waits for room: a notice must not be lost.

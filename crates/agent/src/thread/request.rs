@@ -5,9 +5,8 @@ use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 use codicil_skills::Mentions;
 
-use super::actor::ThreadActor;
+use super::{TurnKind, actor::ThreadActor};
 use crate::{
-    error::TurnKind,
     kin::Kin,
     settings::Settings,
     step::{Ask, FollowUp},

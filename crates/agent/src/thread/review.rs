@@ -4,21 +4,32 @@ use std::{path::Path, time::Duration};
 
 use codicil_context::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
-    check_review_target, review_label, review_prompt, user_action_review_message, user_text_message,
+    review_label, review_prompt, user_action_review_message, user_text_message,
 };
 use codicil_model::{History, Request};
 use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
 use codicil_store::Record;
 
 use super::{
-    Announced, Origin, Reply,
+    Announced, Origin, Reply, TurnKind,
+    active::ActiveTurn,
     actor::{ThreadActor, answer},
-    turns::{ActiveTurn, context_record, in_progress, new_item_id, user_message},
+    input::{context_record, user_message},
+    say::in_progress,
+    turns::NewTurn,
 };
-use crate::error::{ThreadError, TurnKind};
+use crate::{
+    error::ThreadError,
+    ids::{new_item_id, new_turn_id},
+};
 
 /// How long `git` may take to find where a branch was left.
 const GIT_TIME: Duration = Duration::from_secs(5);
+
+/// Refuses a review target that names nothing, before anything is done about it.
+pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
+    Ok(codicil_context::check_review_target(target)?)
+}
 
 /// What only a review has.
 pub(super) struct Review {
@@ -59,7 +70,7 @@ impl ThreadActor {
         let provider = self.provider()?;
         // It takes the place of whatever is running.
         self.end_active_turn().await;
-        let id = TurnId::from(uuid::Uuid::now_v7().to_string());
+        let id = new_turn_id();
         let label = review_label(target);
         let task = review_prompt(target, merge_base(&self.state.settings.cwd, target).await.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
@@ -72,7 +83,7 @@ impl ThreadActor {
         self.store(records).await?;
         self.state.note_preview(&prompt);
         let context = self.reviewer_context().await;
-        let mut active = self.launch(id.clone(), TurnKind::Review, provider, origin, None, None);
+        let mut active = self.launch(NewTurn::new(id.clone(), TurnKind::Review, provider, origin));
         let history = context.into_iter().chain([user_text_message(task)]).collect();
         active.review = Some(Review { label: label.clone(), history, answer: None });
         self.active = Some(active);
@@ -136,6 +147,10 @@ fn text_input(text: String) -> UserInput {
 /// Where the work left the base branch. The reviewer can do without, it then finds out by itself.
 async fn merge_base(cwd: &Path, target: &ReviewTarget) -> Option<String> {
     let ReviewTarget::BaseBranch { branch } = target else { return None };
+    // No branch is named so; git would take it for an option.
+    if branch.trim().starts_with('-') {
+        return None;
+    }
     let output = tokio::process::Command::new("git")
         .args(["merge-base", "HEAD", branch.trim()])
         .current_dir(cwd)

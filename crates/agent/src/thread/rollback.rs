@@ -1,6 +1,6 @@
 //! Dropping the last turns.
 
-use codicil_protocol::{Thread, TokenUsageBreakdown, TurnId};
+use codicil_protocol::{Thread, TokenUsageBreakdown};
 use codicil_store::Record;
 
 use super::{
@@ -8,7 +8,7 @@ use super::{
     actor::{ThreadActor, answer},
     state::Stored,
 };
-use crate::error::ThreadError;
+use crate::{error::ThreadError, ids::new_turn_id};
 
 impl ThreadActor {
     pub(super) async fn on_rollback(&mut self, turns: u32, reply: Reply<Announced<Thread>>) {
@@ -18,7 +18,7 @@ impl ThreadActor {
                 // Before the answer: a client that leaves after it has heard everything.
                 if self.state.usage.total.total_tokens > 0 {
                     // No turn has used this much; it is the history that has become shorter.
-                    self.say_usage(&TurnId::from(uuid::Uuid::now_v7().to_string()));
+                    self.say_usage(&new_turn_id());
                 }
                 self.accept(reply, thread).await;
             }
@@ -47,7 +47,7 @@ impl ThreadActor {
             self.state.told = None;
         }
         self.state.usage.last = self.estimate();
-        let (turn_id, usage) = (TurnId::from(uuid::Uuid::now_v7().to_string()), self.state.usage.clone());
+        let (turn_id, usage) = (new_turn_id(), self.state.usage.clone());
         self.store(vec![Record::Usage { turn_id, usage }]).await?;
         Ok(Thread { turns: kept, ..self.state.view() })
     }
@@ -58,10 +58,7 @@ impl ThreadActor {
             self.state.history.iter().map(|item| codicil_context::approx_tokens(item.item())).sum();
         TokenUsageBreakdown {
             total_tokens: i64::try_from(tokens).unwrap_or(i64::MAX),
-            input_tokens: 0,
-            cached_input_tokens: 0,
-            output_tokens: 0,
-            reasoning_output_tokens: 0,
+            ..TokenUsageBreakdown::default()
         }
     }
 }

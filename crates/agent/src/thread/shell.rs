@@ -1,18 +1,13 @@
 //! `thread/shellCommand`: beside the running turn, or as a turn of its own.
 
-use codicil_protocol::TurnId;
 use codicil_store::Record;
 
 use super::{
-    Announced, Reply,
+    Announced, Reply, TurnKind,
+    active::ActiveTurn,
     actor::{ThreadActor, answer},
-    turns::ActiveTurn,
 };
-use crate::{
-    error::{ThreadError, TurnKind},
-    tools::login,
-    turn::ShellTask,
-};
+use crate::{error::ThreadError, ids::new_turn_id, tools::login, turn::ShellTask};
 
 impl ThreadActor {
     pub(super) async fn on_shell(&mut self, command: String, reply: Reply<Announced<()>>) {
@@ -31,7 +26,7 @@ impl ThreadActor {
             tokio::spawn(task.run());
             return self.accept(reply, ()).await;
         }
-        let id = TurnId::from(uuid::Uuid::now_v7().to_string());
+        let id = new_turn_id();
         if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
             return answer(reply, Err(error));
         }

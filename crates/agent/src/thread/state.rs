@@ -7,7 +7,7 @@ use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
     DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
+    ThreadStatus, ThreadTokenUsage,
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,14 @@ pub(crate) struct Stored {
     pub tone: Option<Personality>,
 }
 
+/// What [`ThreadState::restore`] goes back to.
+pub(crate) struct Standing {
+    settings: Settings,
+    stored: Option<Stored>,
+    told: Option<Told>,
+    git: Option<GitInfo>,
+}
+
 impl Stored {
     /// `None` for what another version wrote in another way.
     pub fn read(settings: codicil_store::Settings) -> Option<Self> {
@@ -91,7 +99,7 @@ impl ThreadState {
             stored: None,
             history: History::new(),
             told: None,
-            usage: no_usage(),
+            usage: ThreadTokenUsage::default(),
             usage_unsaid: true,
             status: ThreadStatus::Idle,
             name: None,
@@ -135,6 +143,23 @@ impl ThreadState {
         self.updated_at = thread.updated_at;
     }
 
+    /// What a turn changes before it is accepted.
+    pub fn standing(&self) -> Standing {
+        let Self { settings, stored, told, git, .. } = self;
+        Standing { settings: settings.clone(), stored: stored.clone(), told: told.clone(), git: git.clone() }
+    }
+
+    /// Goes back to what held before: nothing of the turn was written.
+    pub fn restore(&mut self, before: Standing) {
+        let Standing { settings, stored, told, git } = before;
+        (self.settings, self.stored, self.told, self.git) = (settings, stored, told, git);
+    }
+
+    /// The thread's file; an ephemeral one has none.
+    pub fn path(&self) -> Option<String> {
+        self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned())
+    }
+
     /// As clients see it, without its turns.
     pub fn view(&self) -> Thread {
         Thread {
@@ -146,7 +171,7 @@ impl ThreadState {
             created_at: self.created_at,
             updated_at: self.updated_at,
             status: self.status.clone(),
-            path: self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned()),
+            path: self.path(),
             cwd: self.cwd.clone(),
             cli_version: self.cli_version.clone(),
             source: self.source.clone(),
@@ -184,16 +209,4 @@ impl ThreadState {
             self.preview = codicil_store::preview(item);
         }
     }
-}
-
-/// Nothing used yet.
-pub(crate) fn no_usage() -> ThreadTokenUsage {
-    let zero = TokenUsageBreakdown {
-        total_tokens: 0,
-        input_tokens: 0,
-        cached_input_tokens: 0,
-        output_tokens: 0,
-        reasoning_output_tokens: 0,
-    };
-    ThreadTokenUsage { total: zero.clone(), last: zero, model_context_window: None }
 }

@@ -4,10 +4,15 @@ use codicil_protocol::{CodexErrorInfo, NonSteerableTurnKind, ThreadItem, TurnErr
 use codicil_store::Record;
 
 use super::{
+    TurnKind,
+    active::ActiveTurn,
     actor::ThreadActor,
-    turns::{ActiveTurn, check_input, context_record, stored_form, user_message},
+    input::{check_input, context_record, stored_form, user_message},
 };
-use crate::error::{ThreadError, TurnKind};
+use crate::error::ThreadError;
+
+/// Messages that may wait for the model to be asked again; more are refused as overload.
+const MAX_STEERED: usize = 256;
 
 impl ThreadActor {
     pub(super) async fn on_steer(
@@ -30,6 +35,9 @@ impl ThreadActor {
     pub(super) async fn steer(&mut self, input: Vec<UserInput>) -> Result<TurnId, ThreadError> {
         let active = self.active.as_ref().ok_or(ThreadError::NothingToSteer)?;
         active.check_steerable()?;
+        if active.steered.len() >= MAX_STEERED {
+            return Err(ThreadError::Busy);
+        }
         let (turn, item) = (active.id.clone(), user_message(input));
         self.store(vec![message_record(&turn, &item)]).await?;
         if let Some(active) = &mut self.active {

@@ -8,7 +8,7 @@ use codicil_protocol::{
 };
 use codicil_store::Record;
 
-use super::{actor::ThreadActor, turns::context_record};
+use super::{actor::ThreadActor, input::context_record};
 use crate::{error::ThreadError, step::Step};
 
 impl ThreadActor {

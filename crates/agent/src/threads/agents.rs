@@ -101,10 +101,7 @@ impl Threads {
         config: Arc<EffectiveConfig>,
     ) -> Result<ThreadHandle, ThreadError> {
         let meta = stored.thread.meta.clone();
-        if let Some(used) = &stored.thread.settings {
-            settings.model.clone_from(&used.model);
-            settings.effort.clone_from(&used.effort);
-        }
+        settings.use_model_of(&stored.thread);
         settings.provider.clone_from(&meta.model_provider);
         self.0.world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
         let log = self.0.world.store.open_log(&meta.id).await?;

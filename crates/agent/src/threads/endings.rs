@@ -22,6 +22,7 @@ impl Threads {
         self.0.world.realtime.end(handle.id());
         // A thread that ended by itself has nothing more to end.
         let _ = handle.unload().await;
+        self.lock().forget(handle.id());
         self.say_status(handle.id(), ThreadStatus::NotLoaded);
     }
 
@@ -48,10 +49,10 @@ impl Threads {
     /// Takes a thread and all agents below it out of the registry.
     fn take_family(&self, id: &ThreadId) -> Vec<ThreadHandle> {
         let mut loaded = self.lock();
-        let Some(first) = loaded.remove(id) else { return Vec::new() };
+        let Some(first) = loaded.let_go(id) else { return Vec::new() };
         let agents = below(&loaded, id);
         for agent in &agents {
-            loaded.remove(agent.id());
+            loaded.let_go(agent.id());
         }
         [first].into_iter().chain(agents).collect()
     }

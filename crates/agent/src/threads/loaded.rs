@@ -11,6 +11,8 @@ use crate::thread::ThreadHandle;
 pub(super) struct Loaded {
     threads: BTreeMap<ThreadId, ThreadHandle>,
     agents: BTreeSet<ThreadId>,
+    /// Those that are being unloaded; nobody else is given them.
+    leaving: BTreeMap<ThreadId, ThreadHandle>,
 }
 
 impl Loaded {
@@ -42,6 +44,22 @@ impl Loaded {
     pub fn remove(&mut self, id: &ThreadId) -> Option<ThreadHandle> {
         self.agents.remove(id);
         self.threads.remove(id)
+    }
+
+    /// Takes one out that is about to end.
+    pub fn let_go(&mut self, id: &ThreadId) -> Option<ThreadHandle> {
+        let handle = self.remove(id)?;
+        self.leaving.insert(id.clone(), handle.clone());
+        Some(handle)
+    }
+
+    pub fn leaving(&self, id: &ThreadId) -> Option<&ThreadHandle> {
+        self.leaving.get(id)
+    }
+
+    /// It has ended.
+    pub fn forget(&mut self, id: &ThreadId) {
+        self.leaving.remove(id);
     }
 
     /// Takes them all.

@@ -5,7 +5,7 @@ use codicil_protocol::{
 };
 use codicil_store::StoreError;
 
-use super::{ThreadRead, Threads, Turns, names::canonical, not_stored, own_session};
+use super::{ThreadRead, Threads, Turns, names::canonical, not_stored, own_session, stored_turns};
 use crate::error::ThreadError;
 
 impl Threads {
@@ -25,7 +25,8 @@ impl Threads {
         let turns = match turns {
             Turns::LeftOut => Vec::new(),
             Turns::Included => {
-                self.turns_of(id, live.as_ref().and_then(|live| live.active_turn.as_deref())).await?
+                let active = live.as_ref().and_then(|live| live.active_turn.as_deref());
+                stored_turns(&self.0.world, id, active).await?
             }
         };
         Ok(ThreadRead { thread, turns })

@@ -20,7 +20,7 @@ impl TurnTools {
             Err(told) => return Ok(told),
         };
         let model = self.kit.world.catalogue().look_up(&self.settings.model);
-        if !model.modalities.contains(&InputModality::Image) {
+        if !model.takes(&InputModality::Image) {
             return Ok(say("view_image is not allowed because you do not support image inputs"));
         }
         let path = self.path(&arguments.path);

@@ -234,8 +234,7 @@ impl TurnTools {
             "list_mcp_resources" | "list_mcp_resource_templates" => self.list_mcp_resources(call).await,
             "read_mcp_resource" => self.read_mcp_resource(call).await,
             "tool_search" => self.tool_search(call).await,
-            _ if agents::has_tool(name) => self.agent_tool(call).await,
-            _ => Ok(say(format!("unsupported call: {name}"))),
+            _ => self.agent_tool(call).await,
         }
     }
 

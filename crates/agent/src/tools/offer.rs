@@ -162,25 +162,16 @@ impl Offer {
         if self.mcp.is_some() {
             tools.extend(specs::mcp_resources());
         }
-        let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
-            if wanted {
-                tools.push(spec());
-            }
-        };
-        offer(true, specs::update_plan);
-        offer(main, specs::request_user_input);
-        offer(main && self.request_permissions, specs::request_permissions);
-        offer(self.apply_patch, specs::apply_patch);
-        if let (true, Some(external_web_access)) = (self.role != Role::Reviewer, self.web_search) {
-            tools.push(ToolSpec::WebSearch { external_web_access });
+        tools.push(specs::update_plan());
+        tools.extend(main.then(specs::request_user_input));
+        tools.extend((main && self.request_permissions).then(specs::request_permissions));
+        tools.extend(self.apply_patch.then(specs::apply_patch));
+        if self.role != Role::Reviewer {
+            let search = |external_web_access| ToolSpec::WebSearch { external_web_access };
+            tools.extend(self.web_search.map(search));
         }
-        let mut offer = |wanted: bool, spec: fn() -> ToolSpec| {
-            if wanted {
-                tools.push(spec());
-            }
-        };
-        offer(main && self.image_generation, || ToolSpec::ImageGeneration);
-        offer(self.view_image, specs::view_image);
+        tools.extend((main && self.image_generation).then_some(ToolSpec::ImageGeneration));
+        tools.extend(self.view_image.then(specs::view_image));
         tools.extend(self.agents.iter().flat_map(agents::tools));
         tools
     }

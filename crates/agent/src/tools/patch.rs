@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use codicil_command::{Outcome, PatchDecision, Policies, Rules, WritableRoots, decide_patch, settle_patch};
@@ -19,6 +19,7 @@ use super::{
     TurnTools,
     ask::{Kind, Reply},
     call::{Call, Cancelled, Input, Output, say},
+    command::exit_text,
 };
 use crate::{clock::unix_now_ms, step::Step};
 
@@ -92,11 +93,11 @@ impl TurnTools {
                 self.completed(item(PatchApplyStatus::Completed)).await;
                 self.diff.record(&planned.plan);
                 self.refresh_diff().await;
-                Ok(say(result_text(0, began.elapsed(), &summary)))
+                Ok(say(exit_text(0, began.elapsed(), &summary)))
             }
             Err(why) => {
                 self.completed(item(PatchApplyStatus::Failed)).await;
-                Ok(say(result_text(1, began.elapsed(), &why)))
+                Ok(say(exit_text(1, began.elapsed(), &why)))
             }
         }
     }
@@ -177,8 +178,4 @@ impl TurnTools {
         };
         self.steps.one(Step::Told(Frame::notification::<FileChangeOutputDelta>(&params))).await;
     }
-}
-
-fn result_text(code: i32, took: Duration, output: &str) -> String {
-    format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", took.as_secs_f64())
 }

@@ -43,7 +43,10 @@ impl TurnTools {
             turn_id: self.turn.clone(),
             item_id: call.item_id(),
             reason: arguments.reason,
-            permissions: profile(&wanted),
+            permissions: {
+                let (network, file_system) = in_words(&wanted);
+                RequestPermissionProfile { network, file_system }
+            },
         };
         let (access, scope) = match self.ask::<PermissionsApproval>(params, Kind::Approval).await? {
             // Nobody gives more than was asked for.
@@ -63,21 +66,24 @@ impl TurnTools {
     }
 }
 
-fn profile(access: &Access) -> RequestPermissionProfile {
+/// What is wanted, in the words of the protocol: of the network, and of files.
+pub(super) fn in_words(
+    access: &Access,
+) -> (Option<AdditionalNetworkPermissions>, Option<AdditionalFileSystemPermissions>) {
     let paths = |paths: &[PathBuf]| {
         let paths: Vec<_> = paths.iter().filter_map(AbsolutePathBuf::new).collect();
         (!paths.is_empty()).then_some(paths)
     };
     let (read, write) = (paths(&access.read), paths(&access.write));
     let has_files = read.is_some() || write.is_some();
-    RequestPermissionProfile {
-        network: access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
-        file_system: has_files.then_some(AdditionalFileSystemPermissions { read, write }),
-    }
+    (
+        access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
+        has_files.then_some(AdditionalFileSystemPermissions { read, write }),
+    )
 }
 
 fn granted(access: &Access, scope: PermissionGrantScope) -> Output {
-    let RequestPermissionProfile { network, file_system } = profile(access);
+    let (network, file_system) = in_words(access);
     let permissions = json!({ "network": network, "file_system": file_system });
     say(json!({ "permissions": permissions, "scope": scope }).to_string())
 }

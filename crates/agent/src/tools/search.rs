@@ -31,8 +31,8 @@ struct Arguments {
 /// The tool as the model knows it.
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({
-        "query": { "type": "string", "description": "Words that say what the tool should do." },
-        "limit": { "type": "number", "description": "How many tools to find at most; 8 by default." },
+        "query": specs::string("Words that say what the tool should do."),
+        "limit": specs::number("How many tools to find at most; 8 by default."),
     });
     let about = "Finds further tools, which are not on your list. Those that are found can be called from then \
                  on. Use it when no tool on the list does what is needed.";

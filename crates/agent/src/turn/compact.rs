@@ -1,15 +1,16 @@
 //! Having the model sum up a conversation that is getting too long.
 
+use codicil_context::message_text;
 use codicil_model::{Event, Flow, ModelError, Request};
-use codicil_protocol::{ContentItem, ItemId, ResponseItem, ThreadItem, TurnError};
+use codicil_protocol::{ThreadItem, TurnError};
 
 use super::TurnTask;
-use crate::step::Step;
+use crate::{ids::new_item_id, step::Step};
 
 impl TurnTask {
     /// False when the turn was cancelled meanwhile; then the history stays as it was.
     pub(super) async fn compact(&self, request: &Request) -> Result<bool, TurnError> {
-        let item = ItemId::from(uuid::Uuid::now_v7().to_string());
+        let item = new_item_id();
         self.steps.one(Step::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
         let mut retry = 0;
         loop {
@@ -41,7 +42,7 @@ impl TurnTask {
             };
             for event in events.drain(..) {
                 match event {
-                    Event::ItemDone { item, .. } => summary.push_str(&said(&item)),
+                    Event::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
                     Event::Completed { usage: Some(usage), .. } => self.steps.one(Step::Used(usage)).await,
                     _ => {}
                 }
@@ -51,13 +52,4 @@ impl TurnTask {
             }
         }
     }
-}
-
-fn said(item: &ResponseItem) -> String {
-    let ResponseItem::Message { content, .. } = item else { return String::new() };
-    let texts = content.iter().filter_map(|part| match part {
-        ContentItem::OutputText { text } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
 }

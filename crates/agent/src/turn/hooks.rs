@@ -1,10 +1,10 @@
 //! Hooks at the beginning and at the end of a turn.
 
 use codicil_context::developer_message;
-use codicil_protocol::{HookPromptFragment, ItemId, ThreadItem};
+use codicil_protocol::{HookPromptFragment, ThreadItem};
 
 use super::TurnTask;
-use crate::{hooks::Event, step::Step, tools::Cancelled};
+use crate::{hooks::Event, ids::new_item_id, step::Step, tools::Cancelled};
 
 impl TurnTask {
     /// Runs the hooks for what the person said. False when the turn is not to begin.
@@ -34,7 +34,7 @@ impl TurnTask {
         }
         let effect = self.tools.run_hooks(&Event::Stop { again, last_message: last }).await?;
         let Some(reason) = effect.block.filter(|_| effect.stop.is_none()) else { return Ok(false) };
-        let id = ItemId::from(uuid::Uuid::now_v7().to_string());
+        let id = new_item_id();
         let fragment = HookPromptFragment { text: reason.clone(), hook_run_id: id.to_string() };
         let item = ThreadItem::HookPrompt { id, fragments: vec![fragment] };
         self.steps.one(Step::Started(item.clone())).await;

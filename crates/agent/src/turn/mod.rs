@@ -3,6 +3,7 @@
 mod compact;
 mod hooks;
 mod images;
+mod plan;
 mod shell;
 mod stream;
 mod web_search;

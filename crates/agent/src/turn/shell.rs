@@ -4,10 +4,11 @@ use std::{path::PathBuf, time::Instant};
 
 use codicil_context::user_shell_command_message;
 use codicil_exec::{Process, Reach, Shell, Spec, Start, display};
-use codicil_protocol::{CommandAction, CommandExecutionSource, ItemId, ThreadId, TurnId};
+use codicil_protocol::{CommandAction, CommandExecutionSource, ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    ids::new_item_id,
     step::{Outcome, Step, Steps},
     tools::{CommandEnd, CommandItem, Screen},
 };
@@ -75,7 +76,7 @@ impl ShellTask {
     }
 
     fn item(&self, command: String) -> CommandItem {
-        let id = ItemId::from(uuid::Uuid::now_v7().to_string());
+        let id = new_item_id();
         let actions = vec![CommandAction::Unknown { command: self.command.clone() }];
         let item = CommandItem::new(id, command, &self.cwd, CommandExecutionSource::UserShell);
         CommandItem { actions, ..item }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use codicil_context::PlanSplitter;
+use codicil_context::message_text;
 use codicil_model::Event;
 use codicil_protocol::{
-    AgentMessageDelta, AgentMessageDeltaNotification, ContentItem, Frame, ItemId, MessagePhase, PlanDelta,
-    PlanDeltaNotification, ReasoningItemContent, ReasoningItemReasoningSummary, ReasoningSummaryPartAdded,
-    ReasoningSummaryPartAddedNotification, ReasoningSummaryTextDelta, ReasoningSummaryTextDeltaNotification,
-    ReasoningTextDelta, ReasoningTextDeltaNotification, ResponseItem, ThreadId, ThreadItem, TurnId,
+    AgentMessageDelta, AgentMessageDeltaNotification, Frame, ItemId, MessagePhase, ReasoningItemContent,
+    ReasoningItemReasoningSummary, ReasoningSummaryPartAdded, ReasoningSummaryPartAddedNotification,
+    ReasoningSummaryTextDelta, ReasoningSummaryTextDeltaNotification, ReasoningTextDelta,
+    ReasoningTextDeltaNotification, ResponseItem, ThreadId, ThreadItem, TurnId,
 };
 
-use super::{Show, web_search};
+use super::{Show, plan::PlanMessage, web_search};
 use crate::{
     step::Step,
     tools::{Call, call_of},
@@ -27,34 +27,46 @@ pub struct Response {
 
 /// Reads one response.
 pub struct Reader {
-    thread: ThreadId,
-    turn: TurnId,
+    place: Place,
     show: Show,
     open: BTreeMap<ItemId, Open>,
     response: Response,
 }
 
+/// Where the items of a response belong.
+pub(super) struct Place {
+    pub thread: ThreadId,
+    pub turn: TurnId,
+}
+
+impl Place {
+    pub fn message_delta(&self, item_id: ItemId, delta: String) -> Step {
+        let (thread_id, turn_id) = (self.thread.clone(), self.turn.clone());
+        let params = AgentMessageDeltaNotification { thread_id, turn_id, item_id, delta };
+        Step::Told(Frame::notification::<AgentMessageDelta>(&params))
+    }
+}
+
 /// An item that has begun.
 enum Open {
-    Message { text: String, phase: Option<MessagePhase>, plan: Option<Box<Plan>> },
-    Reasoning { summary: Vec<String>, content: Vec<String> },
+    Message {
+        text: String,
+        phase: Option<MessagePhase>,
+    },
+    /// The same in plan mode.
+    PlanMessage(Box<PlanMessage>),
+    Reasoning {
+        summary: Vec<String>,
+        content: Vec<String>,
+    },
     WebSearch,
     ImageGeneration,
 }
 
-/// A plan within a message of plan mode. The message itself begins with its first visible letter: one that
-/// is nothing but a plan is not shown.
-struct Plan {
-    splitter: PlanSplitter,
-    id: ItemId,
-    text: Option<String>,
-    message: ThreadItem,
-    is_message_shown: bool,
-}
-
 impl Reader {
     pub fn new(thread: ThreadId, turn: TurnId, show: Show) -> Self {
-        Self { thread, turn, show, open: BTreeMap::new(), response: Response::default() }
+        let place = Place { thread, turn };
+        Self { place, show, open: BTreeMap::new(), response: Response::default() }
     }
 
     /// What these events mean.
@@ -66,10 +78,8 @@ impl Reader {
 
     /// The response is over, as it should be or not: what has begun ends with what there is of it.
     pub fn close(&mut self) -> Vec<Step> {
-        let open = std::mem::take(&mut self.open);
-        let shown =
-            |open: &Open| !matches!(open, Open::Message { plan: Some(plan), .. } if !plan.is_message_shown);
-        open.into_iter().filter(|(_, open)| shown(open)).map(|(id, open)| close_item(id, open)).collect()
+        let cut_off = std::mem::take(&mut self.open).into_iter().filter_map(|(id, open)| cut_off(id, open));
+        cut_off.map(|item| Step::Completed { item, context: Vec::new() }).collect()
     }
 
     pub fn finish(self) -> Response {
@@ -86,8 +96,8 @@ impl Reader {
                 if let Some(Open::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index);
                     let params = ReasoningSummaryPartAddedNotification {
-                        thread_id: self.thread.clone(),
-                        turn_id: self.turn.clone(),
+                        thread_id: self.place.thread.clone(),
+                        turn_id: self.place.turn.clone(),
                         item_id,
                         summary_index: index,
                     };
@@ -98,8 +108,8 @@ impl Reader {
                 if let Some(Open::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index).push_str(&delta);
                     let params = ReasoningSummaryTextDeltaNotification {
-                        thread_id: self.thread.clone(),
-                        turn_id: self.turn.clone(),
+                        thread_id: self.place.thread.clone(),
+                        turn_id: self.place.turn.clone(),
                         item_id,
                         summary_index: index,
                         delta,
@@ -120,21 +130,14 @@ impl Reader {
         }
         let (open, shown) = match item {
             ResponseItem::Message { role, phase, .. } if role == "assistant" && self.show.plans => {
-                let plan = Box::new(Plan {
-                    splitter: PlanSplitter::default(),
-                    id: ItemId::from(format!("{id}-plan")),
-                    text: None,
-                    message: agent_message(&id, String::new(), phase.clone()),
-                    is_message_shown: false,
-                });
-                let open = Open::Message { text: String::new(), phase: phase.clone(), plan: Some(plan) };
-                self.open.insert(id, open);
+                let message = PlanMessage::new(id.clone(), phase.clone());
+                self.open.insert(id, Open::PlanMessage(Box::new(message)));
                 return;
             }
             // What an item has when it begins is shown at once: it may have come as a whole.
-            ResponseItem::Message { role, phase, content, .. } if role == "assistant" => {
-                let text = output_text(content);
-                let open = Open::Message { text: text.clone(), phase: phase.clone(), plan: None };
+            ResponseItem::Message { role, phase, .. } if role == "assistant" => {
+                let text = message_text(item);
+                let open = Open::Message { text: text.clone(), phase: phase.clone() };
                 (open, agent_message(&id, text, phase.clone()))
             }
             ResponseItem::Reasoning { summary, content, .. } => {
@@ -169,16 +172,16 @@ impl Reader {
     }
 
     fn on_text(&mut self, item_id: ItemId, delta: String, steps: &mut Vec<Step>) {
-        let Some(Open::Message { text, plan, .. }) = self.open.get_mut(&item_id) else { return };
-        let Some(plan) = plan else {
-            text.push_str(&delta);
-            if self.show.deltas && !delta.is_empty() {
-                steps.push(message_delta(&self.thread, &self.turn, item_id, delta));
+        match self.open.get_mut(&item_id) {
+            Some(Open::Message { text, .. }) => {
+                text.push_str(&delta);
+                if self.show.deltas && !delta.is_empty() {
+                    steps.push(self.place.message_delta(item_id, delta));
+                }
             }
-            return;
-        };
-        let pieces = plan.splitter.feed(&delta);
-        show_pieces(&self.thread, &self.turn, &item_id, text, plan, pieces, steps);
+            Some(Open::PlanMessage(message)) => message.read(&self.place, &delta, steps),
+            _ => {}
+        }
     }
 
     fn on_raw(&mut self, item_id: ItemId, index: i64, delta: String, steps: &mut Vec<Step>) {
@@ -188,8 +191,8 @@ impl Reader {
         if let Some(Open::Reasoning { content, .. }) = self.open.get_mut(&item_id) {
             part(content, index).push_str(&delta);
             let params = ReasoningTextDeltaNotification {
-                thread_id: self.thread.clone(),
-                turn_id: self.turn.clone(),
+                thread_id: self.place.thread.clone(),
+                turn_id: self.place.turn.clone(),
                 item_id,
                 content_index: index,
                 delta,
@@ -203,12 +206,12 @@ impl Reader {
         self.begin(id.clone(), &item, steps);
         let open = self.open.remove(&id);
         match &item {
-            ResponseItem::Message { role, content, phase, .. } if role == "assistant" => {
-                let Some(Open::Message { text, plan, .. }) = open else { return };
-                let whole = output_text(content);
-                let shown = match plan {
-                    Some(plan) => self.end_plan(&id, text, *plan, &whole, steps),
-                    None => Some(whole),
+            ResponseItem::Message { role, phase, .. } if role == "assistant" => {
+                let whole = message_text(&item);
+                let shown = match open {
+                    Some(Open::PlanMessage(message)) => message.end(&self.place, &whole, steps),
+                    Some(Open::Message { .. }) => Some(whole),
+                    _ => return,
                 };
                 let Some(shown) = shown else {
                     return steps.push(Step::Context(vec![item]));
@@ -246,26 +249,6 @@ impl Reader {
         }
     }
 
-    /// Completes the plan before its message and returns the message without it, if there is more to it.
-    fn end_plan(
-        &self,
-        id: &ItemId,
-        mut text: String,
-        mut plan: Plan,
-        whole: &str,
-        steps: &mut Vec<Step>,
-    ) -> Option<String> {
-        let pieces =
-            if text.is_empty() && plan.text.is_none() { plan.splitter.feed(whole) } else { Vec::new() };
-        show_pieces(&self.thread, &self.turn, id, &mut text, &mut plan, pieces, steps);
-        let rest = plan.splitter.finish();
-        show_pieces(&self.thread, &self.turn, id, &mut text, &mut plan, rest, steps);
-        if let Some(text) = plan.text {
-            steps.push(Step::Completed { item: ThreadItem::Plan { id: plan.id, text }, context: Vec::new() });
-        }
-        plan.is_message_shown.then_some(text)
-    }
-
     fn raw_texts(&self, content: Option<&[ReasoningItemContent]>) -> Vec<String> {
         if !self.show.raw_reasoning {
             return Vec::new();
@@ -281,84 +264,25 @@ impl Reader {
 }
 
 /// What was cut off is kept as far as it came. The model does not see it again: it is told that it was
-/// interrupted, or asked the same once more.
-fn close_item(id: ItemId, open: Open) -> Step {
-    match open {
-        Open::Message { text, phase, .. } => {
-            Step::Completed { item: agent_message(&id, text, phase), context: Vec::new() }
-        }
-        Open::Reasoning { summary, content } => {
-            Step::Completed { item: ThreadItem::Reasoning { id, summary, content }, context: Vec::new() }
-        }
-        Open::WebSearch => Step::Completed { item: web_search::done(id, None), context: Vec::new() },
-        Open::ImageGeneration => {
-            let item = ThreadItem::ImageGeneration {
-                id,
-                status: "failed".to_owned(),
-                revised_prompt: None,
-                result: String::new(),
-                saved_path: None,
-            };
-            Step::Completed { item, context: Vec::new() }
-        }
-    }
+/// interrupted, or asked the same once more. `None` for what nobody has seen.
+fn cut_off(id: ItemId, open: Open) -> Option<ThreadItem> {
+    Some(match open {
+        Open::Message { text, phase } => agent_message(&id, text, phase),
+        Open::PlanMessage(message) => return message.cut_off(),
+        Open::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
+        Open::WebSearch => web_search::done(id, None),
+        Open::ImageGeneration => ThreadItem::ImageGeneration {
+            id,
+            status: "failed".to_owned(),
+            revised_prompt: None,
+            result: String::new(),
+            saved_path: None,
+        },
+    })
 }
 
-fn show_pieces(
-    thread: &ThreadId,
-    turn: &TurnId,
-    message_id: &ItemId,
-    text: &mut String,
-    plan: &mut Plan,
-    pieces: Vec<codicil_context::Piece>,
-    steps: &mut Vec<Step>,
-) {
-    for piece in pieces {
-        match piece {
-            codicil_context::Piece::Message(delta) => {
-                text.push_str(&delta);
-                if plan.is_message_shown {
-                    steps.push(message_delta(thread, turn, message_id.clone(), delta));
-                } else if !text.trim().is_empty() {
-                    plan.is_message_shown = true;
-                    steps.push(Step::Started(plan.message.clone()));
-                    steps.push(message_delta(thread, turn, message_id.clone(), text.clone()));
-                }
-            }
-            codicil_context::Piece::Plan(delta) => {
-                if plan.text.is_none() {
-                    let item = ThreadItem::Plan { id: plan.id.clone(), text: String::new() };
-                    steps.push(Step::Started(item));
-                }
-                plan.text.get_or_insert_default().push_str(&delta);
-                let params = PlanDeltaNotification {
-                    thread_id: thread.clone(),
-                    turn_id: turn.clone(),
-                    item_id: plan.id.clone(),
-                    delta,
-                };
-                steps.push(Step::Told(Frame::notification::<PlanDelta>(&params)));
-            }
-        }
-    }
-}
-
-fn message_delta(thread: &ThreadId, turn: &TurnId, item_id: ItemId, delta: String) -> Step {
-    let params =
-        AgentMessageDeltaNotification { thread_id: thread.clone(), turn_id: turn.clone(), item_id, delta };
-    Step::Told(Frame::notification::<AgentMessageDelta>(&params))
-}
-
-fn agent_message(id: &ItemId, text: String, phase: Option<MessagePhase>) -> ThreadItem {
+pub(super) fn agent_message(id: &ItemId, text: String, phase: Option<MessagePhase>) -> ThreadItem {
     ThreadItem::AgentMessage { id: id.clone(), text, phase, memory_citation: None }
-}
-
-fn output_text(content: &[ContentItem]) -> String {
-    let texts = content.iter().filter_map(|part| match part {
-        ContentItem::OutputText { text } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
 }
 
 fn summary_text(part: &ReasoningItemReasoningSummary) -> String {

@@ -11,10 +11,9 @@ use super::messages::{REDACTED, SIGNED};
 use crate::{
     Event, ModelError,
     event::new_item_id,
-    said::{message, reasoning},
+    said::{Called, message, reasoning},
     sse::event_name,
     stream::Decoder,
-    tools::free_text_input,
 };
 
 pub(super) struct AnthropicDecoder {
@@ -32,7 +31,7 @@ enum Block {
     Text { id: ItemId, text: String },
     Thinking { id: ItemId, text: String, signature: String },
     Redacted { id: ItemId, data: String },
-    Tool { call_id: String, name: String, json: String },
+    Tool(Called),
 }
 
 impl AnthropicDecoder {
@@ -116,11 +115,11 @@ impl AnthropicDecoder {
             "tool_use" => {
                 // The input usually follows as fragments; a gateway may give it at once.
                 let input = block.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
-                Block::Tool {
+                Block::Tool(Called {
                     call_id: block.id.unwrap_or_else(|| new_item_id("toolu").to_string()),
                     name: block.name.unwrap_or_default(),
-                    json: input.map(|input| input.to_string()).unwrap_or_default(),
-                }
+                    arguments: input.map(|input| input.to_string()).unwrap_or_default(),
+                })
             }
             _ => Block::None,
         };
@@ -148,7 +147,7 @@ impl AnthropicDecoder {
                 }
                 signature.push_str(&delta.signature.unwrap_or_default());
             }
-            Block::Tool { json, .. } => json.push_str(&delta.partial_json.unwrap_or_default()),
+            Block::Tool(call) => call.arguments.push_str(&delta.partial_json.unwrap_or_default()),
             Block::Redacted { .. } | Block::None => {}
         }
     }
@@ -168,28 +167,9 @@ impl AnthropicDecoder {
                 let item = Box::new(reasoning(None, Some(format!("{REDACTED}{data}"))));
                 out.push(Event::ItemDone { id, item });
             }
-            Block::Tool { call_id, name, json } => {
-                let id = new_item_id("fc");
-                let item = self.call(&id, call_id, name, json);
-                self.calls.push((id, item));
-            }
+            Block::Tool(call) => self.calls.push(call.into_item(&self.custom_tools)),
             Block::None => {}
         }
-    }
-
-    fn call(&self, id: &ItemId, call_id: String, name: String, json: String) -> ResponseItem {
-        let id = Some(id.to_string());
-        if self.custom_tools.contains(&name) {
-            return ResponseItem::CustomToolCall {
-                call_id,
-                name,
-                input: free_text_input(&json),
-                status: None,
-                id,
-            };
-        }
-        let arguments = if json.trim().is_empty() { "{}".to_owned() } else { json };
-        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
     }
 
     fn tell_calls(&mut self, out: &mut Vec<Event>) {
@@ -322,10 +302,11 @@ impl Usage {
     /// The API counts cached tokens apart from the others; the protocol counts them among the input.
     fn breakdown(&self) -> TokenUsageBreakdown {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
-        let input = self.input_tokens.unwrap_or(0) + cached + self.cache_creation_input_tokens.unwrap_or(0);
+        let cache_written = self.cache_creation_input_tokens.unwrap_or(0);
+        let input = self.input_tokens.unwrap_or(0).saturating_add(cached).saturating_add(cache_written);
         let output = self.output_tokens.unwrap_or(0);
         TokenUsageBreakdown {
-            total_tokens: input + output,
+            total_tokens: input.saturating_add(output),
             input_tokens: input,
             cached_input_tokens: cached,
             output_tokens: output,

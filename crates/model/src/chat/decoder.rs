@@ -11,8 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Event, ModelError, event::new_item_id, said::message, status::wait_in_words, stream::Decoder,
-    tools::free_text_input,
+    Event, ModelError,
+    event::new_item_id,
+    said::{Called, message},
+    status::wait_in_words,
+    stream::Decoder,
 };
 
 pub(super) struct ChatDecoder {
@@ -186,8 +189,7 @@ impl ChatDecoder {
             _ => {}
         }
         for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.name.is_empty()) {
-            let id = new_item_id("fc");
-            let item = self.call_item(call, &id);
+            let (id, item) = call.called().into_item(&self.custom_tools);
             out.push(Event::ItemDone { id, item: Box::new(item) });
         }
         let response_id = self.response_id.take().unwrap_or_else(|| new_item_id("resp").to_string());
@@ -201,16 +203,12 @@ impl ChatDecoder {
             out.push(Event::ItemDone { id: open.id, item: Box::new(reasoning_item(open.text)) });
         }
     }
+}
 
-    fn call_item(&self, call: Call, id: &ItemId) -> ResponseItem {
-        let call_id = if call.id.is_empty() { new_item_id("call").to_string() } else { call.id };
-        let (name, id) = (call.name, Some(id.to_string()));
-        if self.custom_tools.contains(&name) {
-            let input = free_text_input(&call.arguments);
-            return ResponseItem::CustomToolCall { call_id, name, input, status: None, id };
-        }
-        let arguments = if call.arguments.trim().is_empty() { "{}".to_owned() } else { call.arguments };
-        ResponseItem::FunctionCall { name, namespace: None, arguments, call_id, id }
+impl Call {
+    fn called(self) -> Called {
+        let call_id = if self.id.is_empty() { new_item_id("call").to_string() } else { self.id };
+        Called { call_id, name: self.name, arguments: self.arguments }
     }
 }
 
@@ -289,9 +287,8 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Usage {
     prompt_tokens: i64,
     completion_tokens: i64,
@@ -317,7 +314,7 @@ impl From<Usage> for TokenUsageBreakdown {
         let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
         let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
         Self {
-            total_tokens: usage.total_tokens.max(usage.prompt_tokens + usage.completion_tokens),
+            total_tokens: usage.total_tokens.max(usage.prompt_tokens.saturating_add(usage.completion_tokens)),
             input_tokens: usage.prompt_tokens,
             cached_input_tokens: cached.unwrap_or(0),
             output_tokens: usage.completion_tokens,

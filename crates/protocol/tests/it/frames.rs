@@ -1,28 +1,22 @@
 //! Deltas that may be joined on their way out.
 
 use codicil_protocol::{
-    AgentMessageDelta, AgentMessageDeltaNotification, CommandExecutionOutputDelta,
-    CommandExecutionOutputDeltaNotification, Frame, ThreadClosed, ThreadClosedNotification,
+    AgentMessageDelta, CommandExecutionOutputDelta, Frame, Notice, ThreadClosed, ThreadClosedNotification,
 };
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-fn message(item: &str, delta: &str) -> Frame {
-    Frame::notification::<AgentMessageDelta>(&AgentMessageDeltaNotification {
-        thread_id: "t".into(),
-        turn_id: "u".into(),
-        item_id: item.into(),
-        delta: delta.into(),
-    })
+fn delta<N: Notice>(item: &str, delta: &str) -> Frame {
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": item, "delta": delta });
+    Frame::notification::<N>(&serde_json::from_value(params).unwrap())
 }
 
-fn output(item: &str, delta: &str) -> Frame {
-    Frame::notification::<CommandExecutionOutputDelta>(&CommandExecutionOutputDeltaNotification {
-        thread_id: "t".into(),
-        turn_id: "u".into(),
-        item_id: item.into(),
-        delta: delta.into(),
-    })
+fn message(item: &str, text: &str) -> Frame {
+    delta::<AgentMessageDelta>(item, text)
+}
+
+fn output(item: &str, text: &str) -> Frame {
+    delta::<CommandExecutionOutputDelta>(item, text)
 }
 
 /// Both as one message, when they are parts of one text.

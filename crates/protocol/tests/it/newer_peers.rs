@@ -124,7 +124,6 @@ fn kinds_that_are_not_known() {
             ReadOnlyAccess,
             ReasoningItemContent,
             ReasoningItemReasoningSummary,
-            ResponseItem,
             ResponsesApiWebSearchAction,
             SandboxPolicy,
             ThreadItem,
@@ -133,6 +132,18 @@ fn kinds_that_are_not_known() {
             WebSearchAction,
         ]
     );
+}
+
+/// A history may come from a client that knows more kinds of items than this server.
+#[test]
+fn a_kind_of_history_item_that_is_not_known_is_taken_but_not_parts_that_are_not() {
+    let item = json!({ "type": "brand_new", "id": "i", "list": [null, 1.5] });
+    let read: ResponseItem = serde_json::from_value(item.clone()).unwrap();
+    assert_eq!(Findings::of(&read).unknown_value(), None);
+    assert_eq!(serde_json::to_value(&read).unwrap(), item);
+    let part = json!({ "type": "message", "role": "user", "content": [{ "type": "brand_new" }] });
+    let read: ResponseItem = serde_json::from_value(part).unwrap();
+    assert!(Findings::of(&read).unknown_value().is_some());
 }
 
 #[test]

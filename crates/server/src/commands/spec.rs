@@ -39,7 +39,7 @@ pub fn ready(request: Request, config: &ConfigStore, server_cwd: &Path) -> Resul
         (Some(door), Some(terms)) => {
             let variables = terms.environment(PROXY).into_iter();
             env.extend(variables.map(|(name, value)| (name.into(), value.into())));
-            Some(Behind::new(door, terms, config.home().path().join("rules")))
+            Some(Behind::new(door, terms, config.home().rules_dir()))
         }
         _ => None,
     };

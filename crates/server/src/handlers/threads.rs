@@ -39,8 +39,10 @@ pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartRespo
 
 /// The turns are in the answer as they are in the store.
 pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
-    let opened = cx.threads().resume(params).await?;
+    let mut opened = cx.threads().resume(params).await?;
     cx.clients().subscribe(&cx.client, &opened.thread.id);
+    let announce = opened.announce.take();
+    cx.after_answer(move || drop(announce));
     // Who listens to a thread listens to its agents: they may have questions too.
     for agent in cx.threads().agents_of(&opened.thread.id) {
         cx.clients().subscribe(&cx.client, &agent);

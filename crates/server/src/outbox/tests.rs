@@ -1,13 +1,12 @@
 use std::sync::LazyLock;
 
 use codicil_protocol::{
-    AgentMessageDelta, AgentMessageDeltaNotification, CommandExecutionOutputDelta,
-    CommandExecutionOutputDeltaNotification, Notice, ReasoningTextDelta, ReasoningTextDeltaNotification,
-    ThreadArchived, ThreadArchivedNotification,
+    AgentMessageDelta, CommandExecutionOutputDelta, Notice, ReasoningTextDelta, ThreadArchived,
+    ThreadArchivedNotification,
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -25,32 +24,17 @@ fn to_the_ceiling() -> usize {
     MAX_WAITING_BYTES / LARGE.bytes().len() + 1
 }
 
-fn message(item: &str, delta: &str) -> Frame {
-    Frame::notification::<AgentMessageDelta>(&AgentMessageDeltaNotification {
-        thread_id: "t".into(),
-        turn_id: "u".into(),
-        item_id: item.into(),
-        delta: delta.into(),
-    })
+fn delta<N: Notice>(item: &str, delta: &str) -> Frame {
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": item, "delta": delta, "contentIndex": 0 });
+    Frame::notification::<N>(&serde_json::from_value(params).unwrap())
 }
 
-fn output(item: &str, delta: &str) -> Frame {
-    Frame::notification::<CommandExecutionOutputDelta>(&CommandExecutionOutputDeltaNotification {
-        thread_id: "t".into(),
-        turn_id: "u".into(),
-        item_id: item.into(),
-        delta: delta.into(),
-    })
+fn message(item: &str, text: &str) -> Frame {
+    delta::<AgentMessageDelta>(item, text)
 }
 
-fn reasoning(item: &str, delta: &str) -> Frame {
-    Frame::notification::<ReasoningTextDelta>(&ReasoningTextDeltaNotification {
-        thread_id: "t".into(),
-        turn_id: "u".into(),
-        item_id: item.into(),
-        delta: delta.into(),
-        content_index: 0,
-    })
+fn output(item: &str, text: &str) -> Frame {
+    delta::<CommandExecutionOutputDelta>(item, text)
 }
 
 /// What waits, without waiting for more. Large fillers are null: reading them takes long.
@@ -262,7 +246,7 @@ proptest! {
             let frame = match step {
                 Step::Delta(AgentMessageDelta::NAME, item, text) => message(&format!("i{item}"), text),
                 Step::Delta(CommandExecutionOutputDelta::NAME, item, text) => output(&format!("i{item}"), text),
-                Step::Delta(_, item, text) => reasoning(&format!("i{item}"), text),
+                Step::Delta(_, item, text) => delta::<ReasoningTextDelta>(&format!("i{item}"), text),
                 Step::Other(size) => filler(usize::from(*size)),
                 Step::Take => {
                     received.extend(waiting(&outbox));

@@ -69,22 +69,8 @@ impl Family {
     }
 }
 
-/// Whether a tool of this name is one of those here.
-pub(super) fn has_tool(name: &str) -> bool {
-    const TOOLS: [&str; 8] = [
-        "spawn_agent",
-        "send_input",
-        "resume_agent",
-        "wait_agent",
-        "close_agent",
-        "send_message",
-        "assign_task",
-        "list_agents",
-    ];
-    TOOLS.contains(&name)
-}
-
 impl TurnTools {
+    /// Calls about agents; what is none of them is no tool at all.
     pub(super) async fn agent_tool(&self, call: &Call) -> Result<Output, Cancelled> {
         match call.name.as_str() {
             "spawn_agent" => self.spawn_agent(call).await,

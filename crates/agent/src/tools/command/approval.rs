@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use codicil_command::{
-    Access, CommandLine, CommandRequest, Decision, Grants, Outcome, Policies, Question, Rules,
-    SandboxPermissions, append_rule, command_actions, decide_command, decide_retry, settle_command,
+    CommandLine, CommandRequest, Decision, Grants, Outcome, Policies, Question, Rules, SandboxPermissions,
+    append_rule, command_actions, decide_command, decide_retry, settle_command,
 };
 use codicil_protocol::{
-    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
     AdditionalPermissionProfile, AskForApproval, CommandExecutionApproval,
     CommandExecutionRequestApprovalParams, CommandExecutionStatus, SandboxPolicy,
 };
-
 use serde_json::json;
 
 use super::{Assessed, CommandEnd, CommandItem, TurnTools, Wanted};
@@ -20,6 +18,7 @@ use crate::{
     tools::{
         ask::{Kind, Reply},
         call::Cancelled,
+        permissions::in_words,
     },
 };
 
@@ -41,13 +40,13 @@ pub(super) enum Asked {
 struct Circumstances {
     approval: AskForApproval,
     sandbox: SandboxPolicy,
-    rules: Vec<PathBuf>,
+    rules: PathBuf,
     grants: Grants,
 }
 
 impl Circumstances {
     fn decide(&self, wanted: &Wanted, line: &CommandLine, how: Decide) -> Decision {
-        let (rules, errors) = Rules::load(&self.rules);
+        let (rules, errors) = Rules::load(std::slice::from_ref(&self.rules));
         for error in errors {
             tracing::warn!("{error}");
         }
@@ -85,13 +84,9 @@ impl TurnTools {
         Circumstances {
             approval: self.settings.approval_policy.clone(),
             sandbox: self.settings.sandbox.clone(),
-            rules: self.rule_directories(),
+            rules: self.kit.world.config.home().rules_dir(),
             grants: self.kit.grants().clone(),
         }
-    }
-
-    fn rule_directories(&self) -> Vec<PathBuf> {
-        vec![self.kit.world.config.home().path().join("rules")]
     }
 
     /// Asks whether a command may run. A person who cancels ends the turn.
@@ -163,7 +158,10 @@ impl TurnTools {
         question: &Question,
     ) -> CommandExecutionRequestApprovalParams {
         let additional = match &wanted.permissions {
-            SandboxPermissions::WithAdditional(access) => Some(profile(access)),
+            SandboxPermissions::WithAdditional(access) => {
+                let (network, file_system) = in_words(access);
+                Some(AdditionalPermissionProfile { network, file_system })
+            }
             SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => None,
         };
         CommandExecutionRequestApprovalParams {
@@ -186,26 +184,12 @@ impl TurnTools {
 
     /// Writes a rule that somebody agreed to. The command runs even if that fails: it was agreed to as well.
     async fn amend_rules(&self, words: Vec<String>) {
-        let rules = self.kit.world.config.home().path().join("rules");
+        let rules = self.kit.world.config.home().rules_dir();
         let appended = tokio::task::spawn_blocking(move || append_rule(&rules, &words)).await;
         match appended {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::error!("a rule could not be kept: {error}"),
             Err(error) => tracing::error!("a rule could not be kept: {error}"),
         }
-    }
-}
-
-/// What a command wants in addition, in the words of the protocol.
-fn profile(access: &Access) -> AdditionalPermissionProfile {
-    let paths = |paths: &[PathBuf]| {
-        let paths: Vec<_> = paths.iter().filter_map(AbsolutePathBuf::new).collect();
-        (!paths.is_empty()).then_some(paths)
-    };
-    let (read, write) = (paths(&access.read), paths(&access.write));
-    let has_files = read.is_some() || write.is_some();
-    AdditionalPermissionProfile {
-        network: access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
-        file_system: has_files.then_some(AdditionalFileSystemPermissions { read, write }),
     }
 }

@@ -5,6 +5,8 @@ use std::{path::Path, time::Duration};
 use codicil_exec::SessionId;
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus, ItemId, ThreadItem};
 
+use crate::clock::millis;
+
 /// What of a command's item does not change while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandItem {
@@ -58,7 +60,7 @@ impl CommandItem {
             command_actions: self.actions.clone(),
             aggregated_output: end.output,
             exit_code: end.exit_code,
-            duration_ms: end.ran.map(|ran| i64::try_from(ran.as_millis()).unwrap_or(i64::MAX)),
+            duration_ms: end.ran.map(millis),
         }
     }
 }

@@ -22,7 +22,7 @@ use std::{path::PathBuf, time::Duration};
 use codicil_command::{CommandLine, Decision, SandboxPermissions};
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus};
 
-pub(super) use exec::Additional;
+pub(super) use {exec::Additional, text::exit_text};
 pub(crate) use {
     exec::login,
     item::{CommandEnd, CommandItem},

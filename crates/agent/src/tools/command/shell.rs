@@ -59,7 +59,8 @@ impl TurnTools {
                     output =
                         format!("command timed out after {} milliseconds\n{output}", timeout.as_millis());
                 }
-                say(exit_text(ended.code, ended.ran, &output, self.output_tokens(None)))
+                let output = codicil_context::truncate_output(&output, self.output_tokens(None));
+                say(exit_text(ended.code, ended.ran, &output))
             }
             Ran::Not(why) => Self::failed(&wanted, &item.command, &why),
             // Without patience a call lasts as long as its command.

@@ -40,8 +40,7 @@ pub(super) fn session_text(
 }
 
 /// The result of tools that wait for the end.
-pub(super) fn exit_text(code: i32, ran: Duration, output: &str, max_tokens: u64) -> String {
-    let output = truncate_output(output, max_tokens);
+pub(in crate::tools) fn exit_text(code: i32, ran: Duration, output: &str) -> String {
     format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", ran.as_secs_f64())
 }
 

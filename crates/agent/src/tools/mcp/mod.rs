@@ -18,7 +18,7 @@ use super::{
     TurnTools,
     call::{Call, Cancelled, Output, say},
 };
-use crate::step::Step;
+use crate::{clock::millis, step::Step};
 
 /// Progress reports that may wait; a tool that reports faster loses the rest.
 const PROGRESS: usize = 64;
@@ -43,7 +43,7 @@ impl McpItem<'_> {
     }
 
     fn ended(&self, end: End) -> ThreadItem {
-        let took = i64::try_from(end.took.as_millis()).ok();
+        let took = Some(millis(end.took));
         match end.result {
             Ok((result, status)) => self.item(status, Some(result), None, took),
             Err(message) => {

@@ -101,11 +101,11 @@ impl CommandGate {
 
     /// What policies, rules and earlier answers say. The rules are on disk, and may have changed.
     async fn look_up(&self, to: &Destination) -> NetworkDecision {
-        let directories = vec![self.kit.world.config.home().path().join("rules")];
+        let rules = self.kit.world.config.home().rules_dir();
         let (approval, domains, is_open) = (self.approval.clone(), self.domains.clone(), self.is_open);
         let (grants, to) = (self.kit.grants().clone(), to.clone());
         let decide = move || {
-            let (rules, errors) = Rules::load(&directories);
+            let (rules, errors) = Rules::load(&[rules]);
             errors.iter().for_each(|error| tracing::warn!("{error}"));
             let policies = NetworkPolicies {
                 approval: &approval,
