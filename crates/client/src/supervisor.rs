@@ -1,9 +1,10 @@
 //! A server that comes back after a crash, and threads that go on.
 //!
 //! When the connection ends by itself, every call that waits fails with the reason, and a new server is started or
-//! connected to: a few times, with a pause before each. Threads that were used through the supervisor are
-//! resumed on it before their next turn, or started anew where the server no longer knows them. A turn that was
-//! cut off runs once more if nothing of it had begun; otherwise its caller is told.
+//! connected to: a few times, with a pause before each. After that it is given up, and tried again only when
+//! somebody wants it after a while. Threads that were used through the supervisor are resumed on it before their
+//! next turn, or started anew where the server no longer knows them. A turn that was cut off runs once more if
+//! nothing of it had begun; otherwise its caller is told.
 
 use std::{
     collections::HashMap,
@@ -13,7 +14,7 @@ use std::{
 
 use codicil_protocol::{Thread, ThreadId, ThreadResume, ThreadStartParams, TurnStartParams};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -36,11 +37,19 @@ pub struct Supervision {
     pub pause: Duration,
     /// A connection that lasted so long starts the count anew: 1 min.
     pub steady_after: Duration,
+    /// How long callers of a server that was given up are told so at once: 30 s. The first call after that starts
+    /// it once more. `None` if it is to stay down.
+    pub retry_after: Option<Duration>,
 }
 
 impl Default for Supervision {
     fn default() -> Self {
-        Self { max_restarts: 3, pause: Duration::from_secs(1), steady_after: Duration::from_secs(60) }
+        Self {
+            max_restarts: 3,
+            pause: Duration::from_secs(1),
+            steady_after: Duration::from_secs(60),
+            retry_after: Some(Duration::from_secs(30)),
+        }
     }
 }
 
@@ -60,6 +69,8 @@ impl Default for Supervision {
 #[derive(Debug)]
 pub struct Supervisor {
     link: watch::Receiver<Link>,
+    /// Told when somebody wants a server that was given up.
+    wanted: Arc<Notify>,
     threads: Mutex<HashMap<ThreadId, Known>>,
     watching: JoinHandle<()>,
 }
@@ -67,9 +78,15 @@ pub struct Supervisor {
 /// What there is of a connection at the moment.
 #[derive(Clone, Debug)]
 enum Link {
-    Up { client: Client, generation: u64 },
+    Up {
+        client: Client,
+        generation: u64,
+    },
     Restarting,
-    Down(ClientError),
+    /// It crashed too often. Not to be tried again before this moment; never if there is none.
+    GivenUp(ClientError, Option<Instant>),
+    /// Whoever closed it wants it to stay closed.
+    Closed(ClientError),
 }
 
 /// A thread by the id under which its user knows it.
@@ -93,8 +110,9 @@ impl Supervisor {
         let address = address.into();
         let client = builder.clone().connect(address.clone()).await?;
         let (sender, link) = watch::channel(Link::Up { client, generation: 0 });
-        let watch = Watch { builder, address, supervision, link: sender };
-        Ok(Self { link, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
+        let wanted = Arc::<Notify>::default();
+        let watch = Watch { builder, address, supervision, link: sender, wanted: wanted.clone() };
+        Ok(Self { link, wanted, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
     }
 
     /// The client as it is now; waits while a new server is being started.
@@ -204,12 +222,18 @@ impl Supervisor {
 
     async fn up(&self) -> Result<(Client, u64), ClientError> {
         let mut link = self.link.clone();
+        let mut has_asked = false;
         loop {
             match link.borrow_and_update().clone() {
                 // Otherwise its end has not been noticed yet.
                 Link::Up { client, generation } if client.is_connected() => return Ok((client, generation)),
                 Link::Up { .. } | Link::Restarting => {}
-                Link::Down(error) => return Err(error),
+                // One try for each call, however short the pause.
+                Link::GivenUp(_, Some(until)) if until <= Instant::now() && !has_asked => {
+                    has_asked = true;
+                    self.wanted.notify_one();
+                }
+                Link::GivenUp(error, _) | Link::Closed(error) => return Err(error),
             }
             if link.changed().await.is_err() {
                 let ended = Ended { cause: Cause::Closed, stderr_tail: String::new() };
@@ -251,6 +275,7 @@ struct Watch {
     address: Address,
     supervision: Supervision,
     link: watch::Sender<Link>,
+    wanted: Arc<Notify>,
 }
 
 impl Watch {
@@ -264,26 +289,46 @@ impl Watch {
             if began.elapsed() >= self.supervision.steady_after {
                 restarts = 0;
             }
-            // Whoever closed the client wants it to stay closed.
-            let mut last = ClientError::PortExit(ended.clone());
+            let reason = ClientError::PortExit(ended.clone());
             if ended.cause == Cause::Closed {
-                return drop(self.link.send(Link::Down(last)));
+                return drop(self.link.send(Link::Closed(reason)));
             }
             tracing::warn!("{ended}; starting it again");
-            self.link.send_replace(Link::Restarting);
+            let client = self.restart(&mut restarts, reason).await;
             generation += 1;
-            let client = loop {
-                if restarts >= self.supervision.max_restarts {
-                    return drop(self.link.send(Link::Down(last)));
-                }
-                restarts += 1;
-                sleep(self.supervision.pause).await;
-                match self.builder.clone().connect(self.address.clone()).await {
-                    Ok(client) => break client,
-                    Err(error) => last = error,
-                }
-            };
             self.link.send_replace(Link::Up { client, generation });
+        }
+    }
+
+    /// A new connection: after a few tries by itself, and after that one for each time that somebody wants it.
+    async fn restart(&self, restarts: &mut u32, mut reason: ClientError) -> Client {
+        loop {
+            if *restarts < self.supervision.max_restarts {
+                self.link.send_replace(Link::Restarting);
+                *restarts += 1;
+                sleep(self.supervision.pause).await;
+            } else {
+                self.rest(reason).await;
+                self.link.send_replace(Link::Restarting);
+            }
+            match self.builder.clone().connect(self.address.clone()).await {
+                Ok(client) => return client,
+                Err(error) => reason = error,
+            }
+        }
+    }
+
+    /// Gives the server up until somebody wants it late enough.
+    async fn rest(&self, reason: ClientError) {
+        let until = self.supervision.retry_after.and_then(|pause| Instant::now().checked_add(pause));
+        tracing::warn!("{reason}; the server is given up");
+        self.link.send_replace(Link::GivenUp(reason, until));
+        loop {
+            self.wanted.notified().await;
+            // A call that came before the last try may have left its mark.
+            if until.is_some_and(|until| until <= Instant::now()) {
+                return;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An agent: a conversation that goes on, whatever happens to its server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use codicil_client::{
     Client, ClientError, IntoInput,
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::PoolError,
-    handle::Shared,
+    handle::{Shared, locked},
     line::Line,
     outbox::Outbox,
     reply::Reply,
@@ -124,7 +124,7 @@ impl Agent {
         }
         let mut session = locked(&inner.session).clone();
         if let Some(source) = session.thread.take() {
-            let (client, generation, _) = inner.server.connection().await?;
+            let (client, generation) = inner.server.connection(&inner.shared).await?;
             match inner.server.fork_thread(&client, &inner.shared.settings, &source).await {
                 Ok(thread) => {
                     inner.shared.counters.threads_forked.one();
@@ -178,7 +178,7 @@ impl Agent {
     pub async fn archive(&self) -> Result<(), PoolError> {
         self.0.retire().await;
         if let Some(thread_id) = self.session_id() {
-            let (client, _, _) = self.0.server.connection().await?;
+            let (client, _) = self.0.server.connection(&self.0.shared).await?;
             client.call::<ThreadArchive>(ThreadArchiveParams { thread_id }).await?;
         }
         Ok(())
@@ -264,11 +264,6 @@ impl Drop for Inner {
 /// The request is on its way when this returns; nobody needs the answer.
 fn let_go(client: &Client, thread_id: ThreadId) {
     drop(client.call::<ThreadUnsubscribe>(ThreadUnsubscribeParams { thread_id }));
-}
-
-/// Plain values, whole at any time.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

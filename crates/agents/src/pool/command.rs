@@ -4,6 +4,8 @@ use std::{ffi::OsString, fmt};
 
 use codicil_client::Launch;
 
+use crate::workspace::hex;
+
 /// A server's command line: `PROGRAM app-server -c KEY=VALUE …`, and its environment.
 ///
 /// ```
@@ -183,8 +185,7 @@ impl McpToken {
     pub fn generate(variable: impl Into<String>) -> std::io::Result<Self> {
         let mut bytes = [0_u8; 32];
         getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-        let value = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { variable: variable.into(), value })
+        Ok(Self { variable: variable.into(), value: hex(&bytes) })
     }
 
     /// One that is known already.

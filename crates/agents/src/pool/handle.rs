@@ -242,7 +242,7 @@ impl Shared {
     }
 }
 
-/// Plain values, whole at any time.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// For plain values, which are whole at any time.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -97,14 +97,11 @@ impl Run {
 
     /// A connection, and the thread loaded on it.
     async fn prepare(&self) -> Result<(Client, ThreadId), Attempt> {
-        // A server that was given up stays down.
+        // A server that was given up stays down for a while; another try at once would end the same.
         let is_down = |error: ClientError| Attempt::Done(StreamMessage::failure(&error));
-        let (client, generation, restarts) = self.agent.server.connection().await.map_err(is_down)?;
-        if restarts > 0 {
-            self.agent.shared.counters.restarts.add(restarts);
-            self.agent.shared.warm.refresh();
-        }
-        let thread = self.agent.ready(&client, generation).await.map_err(Attempt::of_start)?;
+        let agent = &self.agent;
+        let (client, generation) = agent.server.connection(&agent.shared).await.map_err(is_down)?;
+        let thread = agent.ready(&client, generation).await.map_err(Attempt::of_start)?;
         Ok((client, thread))
     }
 

@@ -1,7 +1,7 @@
 //! One server of the pool: supervised, with a directory of its own and a line of turns.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     desk::{self, Desk},
     error::PoolError,
-    handle::Shared,
+    handle::{Shared, locked},
     line::Line,
     settings::{Directory, Scheduling, Settings},
 };
@@ -68,11 +68,16 @@ impl Server {
         }))
     }
 
-    /// A connection, and how many restarts nobody had noticed before.
-    pub async fn connection(&self) -> Result<(Client, u64, u64), ClientError> {
+    /// A connection and its number. Restarts that nobody had noticed before are counted, and the threads that
+    /// stood ready are made again.
+    pub async fn connection(&self, shared: &Shared) -> Result<(Client, u64), ClientError> {
         let (client, generation) = self.supervisor.connection().await?;
-        let before = self.seen.fetch_max(generation, Ordering::Relaxed);
-        Ok((client, generation, generation.saturating_sub(before)))
+        let restarts = generation.saturating_sub(self.seen.fetch_max(generation, Ordering::Relaxed));
+        if restarts > 0 {
+            shared.counters.restarts.add(restarts);
+            shared.warm.refresh();
+        }
+        Ok((client, generation))
     }
 
     /// Lets more turns run, or fewer, after what has been heard of the server.
@@ -128,7 +133,7 @@ impl Server {
     pub async fn close(&self) {
         self.line.close();
         self.supervisor.close().await;
-        let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let folder = locked(&self.folder).take();
         if let Some(folder) = folder {
             let removed = tokio::task::spawn_blocking(move || folder.close()).await;
             if let Ok(Err(error)) = removed {

@@ -28,7 +28,8 @@ pub struct Settings {
     pub tools: Tools,
     /// A new directory for each server, which goes with it.
     pub directory: Directory,
-    /// Restarts after crashes: 3, 1 s apart.
+    /// Restarts after crashes: 3, 1 s apart. After that messages fail at once, and one that comes 30 s later
+    /// tries again.
     pub supervision: Supervision,
     /// How long a turn that was stopped may take to end: 5 s. Then nobody waits for it any more. What a server
     /// without ids still says of it may be taken for the next turn's.

@@ -80,7 +80,7 @@ pub(super) async fn fill(shared: &Shared) -> Result<(), PoolError> {
             Err(PoolError::TooManyServers(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let (client, generation, _) = server.connection().await?;
+        let (client, generation) = server.connection(shared).await?;
         let settings = &shared.settings;
         let thread = server.start_thread(&client, settings, &settings.instructions).await?;
         shared.counters.threads_started.one();

@@ -3,11 +3,14 @@
 use codicil_client::{Client, Turns, command, protocol::*};
 use serde_json::{Value, json};
 
-use crate::{fake::Fake, soon};
+use crate::{
+    fake::{connected, server},
+    soon,
+};
 
 #[tokio::test]
 async fn calls_are_sent_in_the_order_in_which_they_are_made_whether_or_not_they_are_awaited() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let interrupt = |turn: &str| {
         client.call::<TurnInterrupt>(TurnInterruptParams { thread_id: "t".into(), turn_id: turn.into() })
     };
@@ -25,7 +28,7 @@ async fn calls_are_sent_in_the_order_in_which_they_are_made_whether_or_not_they_
 
 #[tokio::test]
 async fn the_usual_methods_have_names() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let id = ThreadId::from("t");
     let opened = json!({ "thread": { "id": "t" } });
     let mut answer = async |method: &str, params: Value, result: Value| {
@@ -65,7 +68,7 @@ async fn the_usual_methods_have_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_is_waited_for_as_long_as_it_may_take() {
-    let (_fake, client) = Fake::connected(Client::builder()).await;
+    let (_fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let params = CommandExecParams { timeout_ms: Some(600_000), ..command(["sleep", "inf"]) };
     let error = client.exec_command(params).await.unwrap_err();
@@ -77,7 +80,7 @@ async fn a_command_is_waited_for_as_long_as_it_may_take() {
 
 #[tokio::test]
 async fn methods_beyond_the_table_can_be_called_too() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(client.call_raw("future/method", json!({ "a": 1 })));
     let request = fake.expect("future/method").await;
     assert_eq!(request["params"], json!({ "a": 1 }));
@@ -87,7 +90,7 @@ async fn methods_beyond_the_table_can_be_called_too() {
 
 #[tokio::test]
 async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(
         client.call::<ThreadRead>(ThreadReadParams { thread_id: "t".into(), include_turns: false }),
     );
@@ -100,7 +103,7 @@ async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
 
 #[tokio::test]
 async fn a_client_can_be_told_what_not_to_hear() {
-    let (mut fake, endpoint) = Fake::new();
+    let (mut fake, endpoint) = server();
     let builder = Client::builder().stable_only().opt_out(["item/agentMessage/delta", "thread/started"]);
     let connecting = tokio::spawn(builder.connect(endpoint));
     let hello = fake.expect("initialize").await;
@@ -113,14 +116,14 @@ async fn a_client_can_be_told_what_not_to_hear() {
 
 #[tokio::test]
 async fn a_connection_can_be_opened_before_the_handshake() {
-    let (mut fake, endpoint) = Fake::new();
+    let (mut fake, endpoint) = server();
     let client = soon(Client::builder().name("early", "1").dial(endpoint)).await.unwrap();
     assert!(client.is_connected() && client.server().is_none());
     let (greeted, ()) = soon(async { tokio::join!(client.greet(), fake.greet()) }).await;
     greeted.unwrap();
     assert_eq!(client.server().unwrap().user_agent, "fake/1.0");
     // One that does not greet can be seen off by whoever opened it.
-    let (mut silent, endpoint) = Fake::new();
+    let (mut silent, endpoint) = server();
     let client = soon(Client::builder().dial(endpoint)).await.unwrap();
     let gone = async move { assert_eq!(silent.next().await, None) };
     let (ended, ()) = soon(async { tokio::join!(client.close(), gone) }).await;

@@ -5,13 +5,13 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use crate::{
-    fake::{Fake, message, running},
+    fake::{connected, message, running},
     soon,
 };
 
 #[tokio::test]
 async fn a_turn_can_be_followed_and_steered_while_it_runs() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     let mut running_turn = soon(starting).await.unwrap().unwrap();
@@ -45,7 +45,7 @@ async fn a_turn_can_be_followed_and_steered_while_it_runs() {
 
 #[tokio::test]
 async fn turns_on_different_threads_do_not_mix() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let run = |thread: &'static str| {
         let client = client.clone();
         tokio::spawn(async move { client.run_turn(turn(&thread.into(), "Hi")).await })
@@ -68,7 +68,7 @@ async fn turns_on_different_threads_do_not_mix() {
 
 #[tokio::test]
 async fn events_are_a_stream_of_all_threads_or_one() {
-    let (fake, client) = Fake::connected(Client::builder()).await;
+    let (fake, client) = connected(Client::builder()).await;
     let (all, one) = (client.events(), client.thread_events(&"b".into()));
     for thread in ["a", "b"] {
         fake.notify("turn/started", json!({ "threadId": thread, "turn": running("u") })).await;
@@ -80,7 +80,7 @@ async fn events_are_a_stream_of_all_threads_or_one() {
 
 #[tokio::test]
 async fn dropping_a_running_turn_interrupts_it_and_letting_go_does_not() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let mut start = async |turn_id: &'static str| {
         let client = client.clone();
         let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
@@ -96,7 +96,7 @@ async fn dropping_a_running_turn_interrupts_it_and_letting_go_does_not() {
 
 #[tokio::test]
 async fn the_final_answer_is_preferred_to_remarks() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     for (text, phase) in [("Looking", "commentary"), ("42", "final_answer"), ("Bye", "commentary")] {
@@ -110,7 +110,7 @@ async fn the_final_answer_is_preferred_to_remarks() {
 
 #[tokio::test]
 async fn items_of_a_kind_that_is_not_known_are_kept() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     fake.item("t", "u", json!({ "type": "hologram", "id": "i", "depth": 3 })).await;

@@ -8,13 +8,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
-    fake::{Fake, message},
+    fake::{connected, message, server},
     soon,
 };
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_greets_is_given_up() {
-    let (_fake, endpoint) = Fake::new();
+    let (_fake, endpoint) = server();
     let began = tokio::time::Instant::now();
     let error = Client::builder().connect(endpoint).await.unwrap_err();
     assert_eq!((error.name(), began.elapsed().as_secs()), ("response_timeout", 30));
@@ -22,7 +22,7 @@ async fn a_server_that_never_greets_is_given_up() {
 
 #[tokio::test]
 async fn a_server_that_refuses_the_handshake_is_an_error() {
-    let (mut fake, endpoint) = Fake::new();
+    let (mut fake, endpoint) = server();
     let connecting = tokio::spawn(Client::builder().connect(endpoint));
     let hello = fake.expect("initialize").await;
     fake.refuse(&hello, -32600, "go away").await;
@@ -34,7 +34,7 @@ async fn a_server_that_refuses_the_handshake_is_an_error() {
 #[tokio::test]
 async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything() {
     let limits = Limits { events: 100, ..Limits::default() };
-    let (mut fake, client) = Fake::connected(Client::builder().limits(limits)).await;
+    let (mut fake, client) = connected(Client::builder().limits(limits)).await;
     let mut unread = client.events();
     let delta = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": "x".repeat(1000) });
     for _ in 0..50_000 {
@@ -54,7 +54,7 @@ async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_items_in_a_turn_is_counted_and_the_turn_still_times_out() {
     let limits = Limits { turn_bytes: 100_000, ..Limits::default() };
-    let (mut fake, client) = Fake::connected(Client::builder().limits(limits)).await;
+    let (mut fake, client) = connected(Client::builder().limits(limits)).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     for number in 0..5000 {
@@ -101,7 +101,7 @@ async fn a_flood_of_questions_is_refused_beyond_a_number() {
         }
     }
     let limits = Limits { questions: 10, ..Limits::default() };
-    let (mut fake, client) = Fake::connected(Client::builder().limits(limits).handler(Never)).await;
+    let (mut fake, client) = connected(Client::builder().limits(limits).handler(Never)).await;
     for id in 0..15 {
         let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x", "arguments": {} });
         fake.send(json!({ "id": id, "method": "item/tool/call", "params": params })).await;
@@ -116,7 +116,7 @@ async fn a_flood_of_questions_is_refused_beyond_a_number() {
 
 #[tokio::test]
 async fn nonsense_is_survived() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn({
         let client = client.clone();
         async move { client.run_turn(turn(&"t".into(), "Hi")).await }
@@ -151,7 +151,7 @@ async fn nonsense_is_survived() {
 
 #[tokio::test]
 async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let mut running = {
         let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
         fake.take_turn("t", "u").await;
@@ -166,7 +166,7 @@ async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_leaves_a_followed_turn_hanging_ends_the_stream_of_events() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     let mut running = starting.await.unwrap().unwrap();
@@ -190,7 +190,7 @@ async fn no_task_is_left_behind_by_a_hostile_server() {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
     for behaviour in ["hangs", "floods", "talks nonsense", "asks", "dies", "answers others"] {
-        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let (mut fake, client) = connected(Client::builder()).await;
         let mut running = {
             let client = client.clone();
             let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });

@@ -1,10 +1,8 @@
 //! The real server, in this process: no pipe, the same behaviour.
 
 use codicil_client::{Client, Endpoint, Event, Turns, protocol::*, turn};
-use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_server::{PROTOCOL_VERSION, Server, Setup, connect};
-use codicil_store::Store;
-use codicil_testkit::{ModelServer, Script};
+use codicil_server::{Server, connect};
+use codicil_testkit::{Home, ModelServer, Script};
 
 use crate::soon;
 
@@ -12,29 +10,14 @@ use crate::soon;
 pub struct Host {
     pub server: Server,
     _model: ModelServer,
-    _home: tempfile::TempDir,
+    _home: Home,
 }
 
 impl Host {
     pub async fn start(script: Script) -> Self {
         let model = ModelServer::start(script).await;
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().canonicalize().unwrap();
-        let config = format!(
-            "model = \"m\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\
-             base_url = \"{}\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
-            model.base_url()
-        );
-        std::fs::write(path.join("config.toml"), config).unwrap();
-        let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-        let setup = Setup {
-            config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(&path).unwrap()) }),
-            store: Store::open(&path).unwrap(),
-            cwd: path,
-            announced_version: PROTOCOL_VERSION.to_owned(),
-            allow_unauthenticated: false,
-        };
-        Self { server: Server::new(setup), _model: model, _home: home }
+        let home = Home::new("", Some(model.base_url()), "");
+        Self { server: home.server(), _model: model, _home: home }
     }
 
     pub async fn client(&self) -> Client {

@@ -6,13 +6,13 @@ use codicil_client::{Client, Retry, protocol::*};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::fake::Fake;
+use crate::fake::connected;
 
 const OVERLOADED: &str = "Server overloaded; retry later.";
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_request_is_repeated_with_growing_pauses() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     let (mut last, mut pauses) = (Instant::now(), Vec::new());
     for id in 1..=5 {
@@ -36,7 +36,7 @@ async fn a_refused_request_is_repeated_with_growing_pauses() {
 #[tokio::test(start_paused = true)]
 async fn it_is_given_up_after_a_while() {
     let retry = Retry { max_retries: 2, ..Retry::default() };
-    let (mut fake, client) = Fake::connected(Client::builder().retry(retry)).await;
+    let (mut fake, client) = connected(Client::builder().retry(retry)).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     for _ in 0..3 {
         let request = fake.expect("model/list").await;
@@ -48,7 +48,7 @@ async fn it_is_given_up_after_a_while() {
 
 #[tokio::test]
 async fn other_errors_are_not_repeated() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     let request = fake.expect("model/list").await;
     fake.refuse(&request, -32603, "broken").await;

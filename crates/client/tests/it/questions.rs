@@ -9,7 +9,7 @@ use codicil_client::{Answer, Approval, Approve, Client, Decision, Handler, NoAns
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::{fake::Fake, soon};
+use crate::{fake::connected, soon};
 
 fn here(mut params: Value) -> Value {
     for (name, value) in [("threadId", "t"), ("turnId", "u"), ("itemId", "i")] {
@@ -20,7 +20,7 @@ fn here(mut params: Value) -> Value {
 
 #[tokio::test]
 async fn by_default_nothing_is_approved() {
-    let (mut fake, _client) = Fake::connected(Client::builder()).await;
+    let (mut fake, _client) = connected(Client::builder()).await;
     let mut result =
         async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
     let command = json!({ "command": "ls" });
@@ -46,7 +46,7 @@ async fn by_default_nothing_is_approved() {
 
 #[tokio::test]
 async fn everything_can_be_approved() {
-    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::once())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(Approve::once())).await;
     let mut result =
         async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
     let command = json!({ "command": "ls" });
@@ -78,7 +78,7 @@ async fn a_closure_may_decide() {
             Approval::Command(_) => Decision::Decline,
         }
     });
-    let (mut fake, _client) = Fake::connected(Client::builder().handler(handler)).await;
+    let (mut fake, _client) = connected(Client::builder().handler(handler)).await;
     let older = json!({ "conversationId": "t", "callId": "c", "command": ["ls", "a b"], "cwd": "/", "parsedCmd": [] });
     assert_eq!(fake.ask(1, "execCommandApproval", older).await["result"], json!({ "decision": "approved" }));
     let command = here(json!({ "command": "rm" }));
@@ -137,7 +137,7 @@ impl Handler for Odd {
 async fn a_handler_that_takes_its_time_holds_up_nothing_and_is_dropped_when_no_longer_needed() {
     let odd = Odd::default();
     let (asked, was_dropped) = (odd.asked.clone(), odd.was_dropped.clone());
-    let (mut fake, client) = Fake::connected(Client::builder().handler(odd)).await;
+    let (mut fake, client) = connected(Client::builder().handler(odd)).await;
     let params = here(json!({ "command": "ls" }));
     fake.send(json!({ "id": 7, "method": "item/commandExecution/requestApproval", "params": params })).await;
     soon(asked.notified()).await;
@@ -156,7 +156,7 @@ async fn a_handler_that_takes_its_time_holds_up_nothing_and_is_dropped_when_no_l
 
 #[tokio::test]
 async fn a_handler_that_panics_is_an_error_for_the_server_only() {
-    let (mut fake, client) = Fake::connected(Client::builder().handler(Odd::default())).await;
+    let (mut fake, client) = connected(Client::builder().handler(Odd::default())).await;
     let change = here(json!({ "reason": null, "grantRoot": null }));
     let answer = fake.ask(1, "item/fileChange/requestApproval", change).await;
     assert_eq!(answer["error"], json!({ "code": -32603, "message": "the client failed to answer" }));

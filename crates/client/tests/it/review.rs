@@ -4,7 +4,7 @@ use codicil_client::{Client, CompletedReview, Event, protocol::*, review};
 use serde_json::json;
 
 use crate::{
-    fake::{Fake, message, running},
+    fake::{connected, message, running},
     soon,
 };
 
@@ -14,7 +14,7 @@ fn mode(kind: &str, text: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn an_inline_review_is_collected_whatever_turn_its_messages_name() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let params = review(&"t".into(), ReviewTarget::UncommittedChanges);
     let reviewing = tokio::spawn(async move { client.run_review(params).await });
     let request = fake.expect("review/start").await;
@@ -31,7 +31,7 @@ async fn an_inline_review_is_collected_whatever_turn_its_messages_name() {
 
 #[tokio::test]
 async fn a_detached_review_is_followed_to_its_own_thread() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let delivery = Some(ReviewDelivery::Detached);
     let params = ReviewStartParams {
         delivery,
@@ -53,7 +53,7 @@ async fn a_detached_review_is_followed_to_its_own_thread() {
 
 #[tokio::test]
 async fn a_review_can_be_followed_while_it_runs() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let params = review(&"t".into(), ReviewTarget::UncommittedChanges);
     let starting = tokio::spawn(async move { client.review(params).await });
     let request = fake.expect("review/start").await;

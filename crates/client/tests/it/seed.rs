@@ -4,14 +4,14 @@ use codicil_client::{Cause, Client, ClientError, protocol::*, turn};
 use serde_json::json;
 
 use crate::{
-    fake::{Fake, message, running},
+    fake::{connected, message, running, server},
     soon,
 };
 
 /// 1
 #[tokio::test]
 async fn connecting_sends_initialize_with_id_0_and_then_initialized() {
-    let (mut fake, endpoint) = Fake::new();
+    let (mut fake, endpoint) = server();
     let builder = Client::builder().name("my-app", "1.2").title("My App");
     let connecting = tokio::spawn(builder.connect(endpoint));
 
@@ -37,7 +37,7 @@ async fn connecting_sends_initialize_with_id_0_and_then_initialized() {
 /// 2
 #[tokio::test]
 async fn start_thread_sends_thread_start_with_the_defaults_and_returns_the_thread() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
 
     let request = fake.expect("thread/start").await;
@@ -55,7 +55,7 @@ async fn start_thread_sends_thread_start_with_the_defaults_and_returns_the_threa
 /// 3
 #[tokio::test]
 async fn resume_thread_sends_thread_resume_with_the_id() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let resuming = tokio::spawn(async move { client.resume_thread(&"thr_1".into()).await });
     let request = fake.expect("thread/resume").await;
     assert_eq!(request["params"], json!({ "threadId": "thr_1", "persistExtendedHistory": false }));
@@ -66,7 +66,7 @@ async fn resume_thread_sends_thread_resume_with_the_id() {
 /// 4
 #[tokio::test]
 async fn start_turn_sends_turn_start_and_returns_the_turn() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn(async move { client.start_turn(turn(&"thr_1".into(), "Hi")).await });
     let request = fake.take_turn("thr_1", "turn_1").await;
     assert_eq!(request["params"]["input"], json!([{ "type": "text", "text": "Hi", "text_elements": [] }]));
@@ -77,7 +77,7 @@ async fn start_turn_sends_turn_start_and_returns_the_turn() {
 /// 5
 #[tokio::test]
 async fn run_turn_collects_everything() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let running_turn = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     let command = json!({
@@ -108,7 +108,7 @@ async fn run_turn_collects_everything() {
 /// 6
 #[tokio::test]
 async fn steer_turn_names_the_turn_it_expects() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let steering =
         tokio::spawn(async move { client.steer_turn(&"t".into(), &"u".into(), "Also this").await });
     let request = fake.expect("turn/steer").await;
@@ -121,7 +121,7 @@ async fn steer_turn_names_the_turn_it_expects() {
 /// 7
 #[tokio::test]
 async fn interrupt_turn_sends_turn_interrupt() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let stopping = tokio::spawn(async move { client.interrupt_turn(&"t".into(), &"u".into()).await });
     let request = fake.expect("turn/interrupt").await;
     assert_eq!(request["params"], json!({ "threadId": "t", "turnId": "u" }));
@@ -132,7 +132,7 @@ async fn interrupt_turn_sends_turn_interrupt() {
 /// 8
 #[tokio::test]
 async fn an_error_response_keeps_code_message_and_data() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let listing = tokio::spawn(async move { client.list_models(Default::default()).await });
     let request = fake.expect("model/list").await;
     let error = json!({ "code": -32602, "message": "no", "data": { "limit": 1 } });
@@ -147,7 +147,7 @@ async fn an_error_response_keeps_code_message_and_data() {
 /// 9
 #[tokio::test]
 async fn the_end_of_the_connection_rejects_everything_that_waits() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let mut events = client.events();
     let call = client.call::<ModelList>(Default::default());
     let other = client.call::<ThreadList>(Default::default());
@@ -172,7 +172,7 @@ async fn the_end_of_the_connection_rejects_everything_that_waits() {
 
 #[tokio::test]
 async fn a_failed_turn_rejects_with_its_error() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let running_turn = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
     fake.item("t", "u", message("i", "So far")).await;

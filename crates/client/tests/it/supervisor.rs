@@ -172,6 +172,41 @@ async fn it_is_given_up_after_three_restarts_in_a_row() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_given_up_is_tried_again_for_whoever_wants_it_later() {
+    let place = Place::new();
+    let later = Supervision { max_restarts: 0, retry_after: Some(Duration::ZERO), ..quick() };
+    let (supervisor, first) = place.supervised(later).await;
+    let client = supervisor.client().await.unwrap();
+    drop(first);
+    soon(client.ended()).await;
+    let (connection, second) = tokio::join!(supervisor.connection(), place.life());
+    assert_eq!(connection.unwrap().1, 1);
+    drop(second);
+    // Each call tries once, and is told when that did not help.
+    drop(place);
+    let error = loop {
+        match soon(supervisor.client()).await {
+            Ok(client) => drop(soon(client.ended()).await),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.name(), "connect", "{error}");
+}
+
+#[tokio::test]
+async fn a_server_stays_down_where_nobody_wants_it_back() {
+    let place = Place::new();
+    let (supervisor, first) =
+        place.supervised(Supervision { max_restarts: 0, retry_after: None, ..quick() }).await;
+    let client = supervisor.client().await.unwrap();
+    drop(first);
+    soon(client.ended()).await;
+    for _ in 0..3 {
+        assert_eq!(soon(supervisor.client()).await.unwrap_err().name(), "port_exit");
+    }
+}
+
+#[tokio::test]
 async fn pending_calls_fail_with_the_reason_and_new_ones_wait_for_the_next_server() {
     let place = Place::new();
     let (supervisor, mut first) = place.supervised(quick()).await;

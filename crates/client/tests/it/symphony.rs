@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use crate::{
-    fake::{Fake, message, running},
+    fake::{connected, message, running, server},
     soon,
 };
 
@@ -46,7 +46,7 @@ fn run(client: &Client) -> Turning {
 
 #[tokio::test]
 async fn a_session_is_a_thread_and_a_turn_for_each_prompt() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn({
         let client = client.clone();
         async move { client.start_thread(Default::default()).await }
@@ -67,7 +67,7 @@ async fn a_session_is_a_thread_and_a_turn_for_each_prompt() {
 #[tokio::test]
 async fn a_turn_ends_with_each_of_the_three_methods() {
     let check = async |end: Value, name: Option<&str>, message: &str| {
-        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let (mut fake, client) = connected(Client::builder()).await;
         let turning = run(&client);
         fake.take_turn("thread-123", "turn-456").await;
         fake.send(end.clone()).await;
@@ -102,7 +102,7 @@ async fn a_turn_ends_with_each_of_the_three_methods() {
 
 #[tokio::test]
 async fn the_session_starts_as_in_the_document() {
-    let (mut fake, endpoint) = Fake::new();
+    let (mut fake, endpoint) = server();
     let schema = json!({ "type": "object", "required": ["query"] });
     let tools = Tools::new().add("linear_graphql", "Asks.", schema.clone(), |_| async { Ok(String::new()) });
     let builder = Client::builder().name("symphony-orchestrator", "0.1.0").title("Symphony Orchestrator");
@@ -156,7 +156,7 @@ async fn the_session_starts_as_in_the_document() {
 #[tokio::test]
 async fn an_answer_without_a_thread_is_an_error() {
     for answer in [json!({}), json!({ "thread": {} }), json!({ "thread": "t" }), json!(null), json!([])] {
-        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let (mut fake, client) = connected(Client::builder()).await;
         let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
         let request = fake.expect("thread/start").await;
         fake.reply(&request, answer.clone()).await;
@@ -176,7 +176,7 @@ async fn every_way_to_say_that_a_person_is_needed_ends_the_turn() {
         ("turn/provide_input", "turn_input_required"),
         ("turn/approval_required", "approval_required"),
     ] {
-        let (mut fake, client) = Fake::connected(Client::builder()).await;
+        let (mut fake, client) = connected(Client::builder()).await;
         let turning = run(&client);
         fake.take_turn("thread-123", "turn-456").await;
         fake.notify(method, json!({ "threadId": "thread-123", "turnId": "turn-456", "message": "?" })).await;
@@ -189,7 +189,7 @@ async fn every_way_to_say_that_a_person_is_needed_ends_the_turn() {
 /// The older dialect: the answer to `turn/start` is null, and nothing that follows has an id.
 #[tokio::test]
 async fn a_server_that_names_nothing_is_followed_too() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     assert_eq!(client.names_threads(), None);
     let turning = run(&client);
     let request = fake.expect("turn/start").await;
@@ -205,7 +205,7 @@ async fn a_server_that_names_nothing_is_followed_too() {
     assert_eq!(done.agent_message, "Hi there! How can I help?");
     assert_eq!(client.names_threads(), Some(false));
 
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "u").await;
     fake.complete("thread-123", "u").await;
@@ -215,7 +215,7 @@ async fn a_server_that_names_nothing_is_followed_too() {
 
 #[tokio::test]
 async fn an_interrupted_turn_is_cancelled() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "u").await;
     fake.item("thread-123", "u", message("i", "Half")).await;
@@ -228,7 +228,7 @@ async fn an_interrupted_turn_is_cancelled() {
 
 #[tokio::test]
 async fn approvals_are_given_in_the_dialect_of_the_question() {
-    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::for_session())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(Approve::for_session())).await;
     let command = json!({ "command": "gh pr view", "cwd": "/tmp", "reason": "need approval" });
     let answer = fake.ask(99, "item/commandExecution/requestApproval", command).await;
     assert_eq!(answer, json!({ "id": 99, "result": { "decision": "acceptForSession" } }));
@@ -268,7 +268,7 @@ fn free_question() -> Value {
 
 #[tokio::test]
 async fn questions_to_the_operator_are_answered_without_one() {
-    let (mut fake, _client) = Fake::connected(Client::builder().handler(Approve::for_session())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(Approve::for_session())).await;
     let answer = fake.ask(110, "item/tool/requestUserInput", approval_question()).await;
     let expected = json!({ "mcp_tool_call_approval_call-717": { "answers": ["Approve this Session"] } });
     assert_eq!(answer, json!({ "id": 110, "result": { "answers": expected } }));
@@ -279,7 +279,7 @@ async fn questions_to_the_operator_are_answered_without_one() {
 
 #[tokio::test]
 async fn a_tool_that_nobody_has_is_a_failed_call() {
-    let (mut fake, _client) = Fake::connected(Client::builder()).await;
+    let (mut fake, _client) = connected(Client::builder()).await;
     let call = json!({ "tool": "some_tool", "callId": "c", "threadId": "t", "turnId": "u", "arguments": {} });
     let answer = fake.ask(101, "item/tool/call", call).await;
     let text = "Unsupported dynamic tool: some_tool";
@@ -289,7 +289,7 @@ async fn a_tool_that_nobody_has_is_a_failed_call() {
 
 #[tokio::test]
 async fn with_a_safer_policy_an_approval_ends_the_turn() {
-    let (mut fake, client) = Fake::connected(Client::builder().handler(FailTurn)).await;
+    let (mut fake, client) = connected(Client::builder().handler(FailTurn)).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "turn-456").await;
     let command =
@@ -305,7 +305,7 @@ async fn with_a_safer_policy_an_approval_ends_the_turn() {
 
 #[tokio::test]
 async fn with_a_safer_policy_a_question_ends_the_turn() {
-    let (mut fake, client) = Fake::connected(Client::builder().handler(FailTurn)).await;
+    let (mut fake, client) = connected(Client::builder().handler(FailTurn)).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "turn-456").await;
     let mut question = free_question();
@@ -319,7 +319,7 @@ async fn with_a_safer_policy_a_question_ends_the_turn() {
 
 #[tokio::test]
 async fn unknown_methods_are_passed_on_and_work_continues() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let mut events = client.events();
     fake.notify("some/future", json!({ "x": 1 })).await;
     let Some(Event::Notification(ServerNotification::Unknown(unknown))) = soon(events.next()).await else {
@@ -333,7 +333,7 @@ async fn unknown_methods_are_passed_on_and_work_continues() {
 
 #[tokio::test]
 async fn notifications_before_the_answer_are_not_lost() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let turning = run(&client);
     let request = fake.expect("turn/start").await;
     let other = json!({ "threadId": "thread-123", "turnId": "older", "item": message("x", "Not mine") });
@@ -348,7 +348,7 @@ async fn notifications_before_the_answer_are_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_response_that_does_not_come_times_out() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let error = client.list_models(Default::default()).await.unwrap_err();
     assert_eq!((error.name(), began.elapsed().as_secs()), ("response_timeout", 30));
@@ -362,7 +362,7 @@ async fn a_response_that_does_not_come_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
-    let (mut fake, client) = Fake::connected(Client::builder()).await;
+    let (mut fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let turning = run(&client);
     fake.take_turn("thread-123", "u").await;
@@ -378,7 +378,7 @@ async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
 async fn a_turn_that_falls_silent_can_be_given_up_earlier() {
     let timeouts =
         Timeouts { turn: None, turn_silence: Some(Duration::from_secs(60)), ..Timeouts::default() };
-    let (mut fake, client) = Fake::connected(Client::builder().timeouts(timeouts)).await;
+    let (mut fake, client) = connected(Client::builder().timeouts(timeouts)).await;
     let began = tokio::time::Instant::now();
     let turning = run(&client);
     fake.take_turn("thread-123", "u").await;

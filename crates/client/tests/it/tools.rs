@@ -3,7 +3,7 @@
 use codicil_client::{Client, Tools, protocol::*};
 use serde_json::json;
 
-use crate::{fake::Fake, soon};
+use crate::{fake::connected, soon};
 
 fn tools() -> Tools {
     let schema = json!({ "type": "object", "required": ["city"] });
@@ -29,7 +29,7 @@ fn tools() -> Tools {
 
 #[tokio::test]
 async fn tools_are_offered_to_new_threads() {
-    let (mut fake, client) = Fake::connected(Client::builder().tools(tools())).await;
+    let (mut fake, client) = connected(Client::builder().tools(tools())).await;
     let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
     let request = fake.expect("thread/start").await;
     let offered = request["params"]["dynamicTools"].as_array().unwrap();
@@ -42,7 +42,7 @@ async fn tools_are_offered_to_new_threads() {
 
 #[tokio::test]
 async fn a_client_of_the_stable_protocol_does_not_offer_them() {
-    let (mut fake, client) = Fake::connected(Client::builder().tools(tools()).stable_only()).await;
+    let (mut fake, client) = connected(Client::builder().tools(tools()).stable_only()).await;
     let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
     let request = fake.expect("thread/start").await;
     assert_eq!(request["params"].get("dynamicTools"), None);
@@ -52,7 +52,7 @@ async fn a_client_of_the_stable_protocol_does_not_offer_them() {
 
 #[tokio::test]
 async fn calls_are_answered_with_what_the_tool_says() {
-    let (mut fake, _client) = Fake::connected(Client::builder().tools(tools())).await;
+    let (mut fake, _client) = connected(Client::builder().tools(tools())).await;
     let call = |tool: &str, arguments| json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": tool, "arguments": arguments });
     let text = |text: &str| json!([{ "type": "inputText", "text": text }]);
     let answer = fake.ask(102, "item/tool/call", call("weather", json!({ "city": "Ulm" }))).await;

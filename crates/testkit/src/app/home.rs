@@ -8,7 +8,8 @@ use std::{
 
 use tempfile::TempDir;
 
-pub(super) struct Home {
+/// A home for a server and a workspace beside it; both are removed with this value.
+pub struct Home {
     _root: TempDir,
     home: PathBuf,
     workspace: PathBuf,
@@ -22,7 +23,7 @@ pub(super) struct Places {
 }
 
 impl Home {
-    /// Writes `config.toml`: the given keys and, if there is one, the model's provider.
+    /// Writes `config.toml`: the given keys and, if there is one, the model's provider with more keys of its own.
     pub fn new(config: &str, model_url: Option<String>, provider: &str) -> Self {
         let root = tempfile::Builder::new().prefix("codicil-").tempdir().expect("a temporary directory");
         // Servers resolve links; names must be the same on both sides.
@@ -35,11 +36,17 @@ impl Home {
         Self { _root: root, home, workspace }
     }
 
+    /// The directory with configuration and threads.
     pub fn path(&self) -> &Path {
         &self.home
     }
 
-    pub fn places(&self) -> Places {
+    /// Where threads work that name no directory.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    pub(super) fn places(&self) -> Places {
         Places { home: self.home.clone(), workspace: self.workspace.clone() }
     }
 }

@@ -18,7 +18,7 @@ impl Host {
     pub async fn start(transport: Transport, home: &Home) -> (Self, Wire) {
         match transport {
             Transport::InMemory => {
-                let server = Server::with_environment(setup(home), Environment::new(|_| None));
+                let server = home.server();
                 let wire = Wire::in_memory(&server);
                 (Self::InProcess(server), wire)
             }
@@ -65,16 +65,20 @@ impl Host {
     }
 }
 
-/// As the binary would do it, but deaf to the machine's own configuration.
-fn setup(home: &Home) -> Setup {
-    let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-    let folder = codicil_config::Home::new(home.path()).expect("the home is absolute");
-    Setup {
-        config: ConfigStore::new(Sources { system, ..Sources::of(folder) }),
-        store: Store::open(home.path()).expect("the home is a directory"),
-        cwd: home.places().workspace,
-        announced_version: PROTOCOL_VERSION.to_owned(),
-        allow_unauthenticated: false,
+impl Home {
+    /// A server in this process, set up as the binary would do it, but deaf to the machine's own configuration
+    /// and variables. Whoever starts it stops it.
+    pub fn server(&self) -> Server {
+        let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
+        let folder = codicil_config::Home::new(self.path()).expect("the home is absolute");
+        let setup = Setup {
+            config: ConfigStore::new(Sources { system, ..Sources::of(folder) }),
+            store: Store::open(self.path()).expect("the home is a directory"),
+            cwd: self.workspace().to_owned(),
+            announced_version: PROTOCOL_VERSION.to_owned(),
+            allow_unauthenticated: false,
+        };
+        Server::with_environment(setup, Environment::new(|_| None))
     }
 }
 

@@ -41,14 +41,15 @@ use std::{
 pub use self::{
     builder::{AppBuilder, Transport},
     client::{Asked, Client, Pending},
+    home::Home,
     process::Process,
 };
 
-use self::{home::Home, host::Host};
+use self::host::Host;
 use crate::{ModelServer, Script};
 
 /// How long a test waits for something that should happen at once. Generous: machines are busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a home of its own and one client, which an `App` also is.
 pub struct App {

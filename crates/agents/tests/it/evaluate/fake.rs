@@ -1,21 +1,35 @@
 //! A server that does what a test says, message by message.
 
-use std::sync::Arc;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
-use bytes::Bytes;
 use codicil_agents::{
     client::Endpoint,
     evaluate::{ClientConfig, Evaluator, ModelConfig},
 };
+use codicil_testkit::FakeServer;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::soon;
 
-/// The server's side of one connection.
-pub struct Fake {
-    from_client: mpsc::Receiver<Bytes>,
-    to_client: mpsc::Sender<Bytes>,
+/// The server's side of one connection: thread `t` and turn `u`.
+pub struct Fake(FakeServer);
+
+impl Deref for Fake {
+    type Target = FakeServer;
+
+    fn deref(&self) -> &FakeServer {
+        &self.0
+    }
+}
+
+impl DerefMut for Fake {
+    fn deref_mut(&mut self) -> &mut FakeServer {
+        &mut self.0
+    }
 }
 
 /// The servers that an evaluator has connected to, in order.
@@ -28,9 +42,8 @@ pub fn evaluator(config: ClientConfig) -> (Evaluator, Servers) {
     let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap().connect_with(move || {
         let sender = sender.clone();
         async move {
-            let (to_server, from_client) = mpsc::channel(64);
-            let (to_client, from_server) = mpsc::channel(64);
-            sender.send(Fake { from_client, to_client }).await.unwrap();
+            let (fake, to_server, from_server) = FakeServer::new();
+            sender.send(Fake(fake)).await.unwrap();
             Ok(Endpoint::channels(to_server, from_server))
         }
     });
@@ -41,9 +54,7 @@ impl Servers {
     /// The next connection, after its handshake.
     pub async fn greeted(&mut self) -> Fake {
         let mut fake = self.next().await;
-        let hello = fake.expect("initialize").await;
-        fake.reply(&hello, json!({ "userAgent": "fake/1.0" })).await;
-        fake.expect("initialized").await;
+        fake.greet().await;
         fake
     }
 
@@ -53,49 +64,13 @@ impl Servers {
 }
 
 impl Fake {
-    /// The client's next message; `None` when it has gone.
-    pub async fn next(&mut self) -> Option<Value> {
-        let message = soon(self.from_client.recv()).await?;
-        Some(serde_json::from_slice(&message).unwrap())
-    }
-
-    /// The client's next message, which must be of this method.
-    pub async fn expect(&mut self, method: &str) -> Value {
-        let message = self.next().await.expect("the client goes on");
-        assert_eq!(message["method"], method, "{message}");
-        message
-    }
-
-    /// The same without a limit of its own, for tests whose clock stands still.
-    pub async fn expect_late(&mut self, method: &str) -> Value {
-        let message = self.from_client.recv().await.expect("the client goes on");
-        let message: Value = serde_json::from_slice(&message).unwrap();
-        assert_eq!(message["method"], method, "{message}");
-        message
-    }
-
-    pub async fn reply(&self, request: &Value, result: Value) {
-        self.send(json!({ "id": request["id"], "result": result })).await;
-    }
-
     pub async fn refuse(&self, request: &Value, message: &str) {
-        self.send(json!({ "id": request["id"], "error": { "code": -32600, "message": message } })).await;
-    }
-
-    pub async fn notify(&self, method: &str, params: Value) {
-        self.send(json!({ "method": method, "params": params })).await;
-    }
-
-    pub async fn send(&self, message: Value) {
-        soon(self.to_client.send(message.to_string().into())).await.expect("the client goes on");
+        self.0.refuse(request, -32600, message).await;
     }
 
     /// Asks the client something and returns its answer.
     pub async fn ask(&mut self, method: &str, params: Value) -> Value {
-        self.send(json!({ "id": "question", "method": method, "params": params })).await;
-        let answer = self.next().await.expect("the client goes on");
-        assert_eq!(answer["id"], "question", "{answer}");
-        answer
+        self.0.ask("question", method, params).await
     }
 
     /// Calls one of the prompt's tools and returns the answer's `result`.
@@ -114,14 +89,11 @@ impl Fake {
 
     /// Takes `turn/start` and answers it with turn `u`.
     pub async fn start_turn(&mut self) -> Value {
-        let request = self.expect("turn/start").await;
-        let turn = json!({ "id": "u", "items": [], "status": "inProgress", "error": null });
-        self.reply(&request, json!({ "turn": turn })).await;
-        request["params"].clone()
+        self.take_turn("t", "u").await["params"].clone()
     }
 
     pub async fn item(&self, item: Value) {
-        self.notify("item/completed", json!({ "threadId": "t", "turnId": "u", "item": item })).await;
+        self.0.item("t", "u", item).await;
     }
 
     pub async fn say(&self, text: &str) {
@@ -140,12 +112,11 @@ impl Fake {
     }
 
     pub async fn end(&self, status: &str, error: Value) {
-        let turn = json!({ "id": "u", "items": [], "status": status, "error": error });
-        self.notify("turn/completed", json!({ "threadId": "t", "turn": turn })).await;
+        self.0.end("t", "u", status, error).await;
     }
 
     pub async fn complete(&self) {
-        self.end("completed", Value::Null).await;
+        self.0.complete("t", "u").await;
     }
 
     /// Thread, turn, an answer and the end.

@@ -213,7 +213,7 @@ async fn commands_of_the_agent_are_told() {
     soon(stage.evaluator.evaluate(&Prompt::text("Run it")).session(&recording.session).text()).await.unwrap();
     let told = recording.tools();
     assert_eq!((told.len(), &told[0].kind, told[0].success), (1, &ToolKind::Command, false), "{told:?}");
-    assert_eq!(fs::read_to_string(stage.work.join("made")).unwrap(), "made\n");
+    assert_eq!(fs::read_to_string(stage.home.workspace().join("made")).unwrap(), "made\n");
     stage.stop().await;
 }
 

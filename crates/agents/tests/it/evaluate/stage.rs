@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
     future::ready,
     path::{Path, PathBuf},
     time::Duration,
@@ -12,11 +12,8 @@ use codicil_agents::{
     client::Endpoint,
     evaluate::{ClientConfig, Evaluator, ModelConfig},
 };
-use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_server::{PROTOCOL_VERSION, Server, Setup, connect};
-use codicil_store::Store;
-use codicil_testkit::{ModelServer, Script};
-use tempfile::TempDir;
+use codicil_server::{Server, connect};
+use codicil_testkit::{Home, ModelServer, Script};
 
 use super::soon;
 
@@ -26,9 +23,7 @@ pub struct Stage {
     pub evaluator: Evaluator,
     pub model: ModelServer,
     pub server: Option<Server>,
-    pub work: PathBuf,
-    pub home: PathBuf,
-    _folder: TempDir,
+    pub home: Home,
 }
 
 /// A stage for every server that there is. Those that are missing are named.
@@ -61,35 +56,12 @@ fn built_binary() -> Option<PathBuf> {
     test.ancestors().skip(1).take(2).map(|folder| folder.join("codicil")).find(|file| file.is_file())
 }
 
-/// A folder with `home` and `work` in it, the former with a configuration for the model.
-fn folder(model: &ModelServer, provider: &str) -> (TempDir, PathBuf, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let base = folder.path().canonicalize().unwrap();
-    let (home, work) = (base.join("home"), base.join("work"));
-    fs::create_dir(&home).unwrap();
-    fs::create_dir(&work).unwrap();
-    let text = format!(
-        "model = \"mock-model\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\
-         base_url = \"{}\"\nwire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n{provider}\n",
-        model.base_url()
-    );
-    fs::write(home.join("config.toml"), text).unwrap();
-    (folder, home, work)
-}
-
 impl Stage {
     pub async fn in_process(script: Script, config: &ClientConfig, provider: &str) -> Self {
         let model = ModelServer::start(script).await;
-        let (folder, home, work) = folder(&model, provider);
-        let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-        let server = Server::new(Setup {
-            config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(&home).unwrap()) }),
-            store: Store::open(&home).unwrap(),
-            cwd: work.clone(),
-            announced_version: PROTOCOL_VERSION.to_owned(),
-            allow_unauthenticated: false,
-        });
-        let config = ClientConfig { cwd: Some(work.clone()), ..config.clone() };
+        let home = Home::new("", Some(model.base_url()), provider);
+        let server = home.server();
+        let config = ClientConfig { cwd: Some(home.workspace().to_owned()), ..config.clone() };
         let evaluator = Evaluator::new(config, ModelConfig::new("mock-model")).unwrap().connect_with({
             let server = server.clone();
             move || {
@@ -97,7 +69,7 @@ impl Stage {
                 ready(Ok(Endpoint::channels(to_server, from_server)))
             }
         });
-        Self { name: "in process", evaluator, model, server: Some(server), work, home, _folder: folder }
+        Self { name: "in process", evaluator, model, server: Some(server), home }
     }
 
     async fn process(
@@ -108,18 +80,18 @@ impl Stage {
         provider: &str,
     ) -> Self {
         let model = ModelServer::start(script).await;
-        let (folder, home, work) = folder(&model, provider);
+        let home = Home::new("", Some(model.base_url()), provider);
         let variables = ["CODICIL_HOME", "CODEX_HOME", "HOME"];
-        let env = variables.map(|name| (name.to_owned(), home.to_str().unwrap().to_owned()));
+        let env = variables.map(|name| (name.to_owned(), home.path().to_str().unwrap().to_owned()));
         let config = ClientConfig {
             codex_bin: program.to_owned(),
-            cwd: Some(work.clone()),
+            cwd: Some(home.workspace().to_owned()),
             env: BTreeMap::from(env),
             startup_timeout: Duration::from_secs(40),
             ..config.clone()
         };
         let evaluator = Evaluator::new(config, ModelConfig::new("mock-model")).unwrap();
-        Self { name, evaluator, model, server: None, work, home, _folder: folder }
+        Self { name, evaluator, model, server: None, home }
     }
 
     pub async fn stop(self) {

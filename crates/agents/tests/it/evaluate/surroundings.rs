@@ -28,7 +28,7 @@ async fn an_api_key_is_what_the_provider_gets() {
         let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
         assert_eq!(answer.text, "Hello", "{}", stage.name);
         assert_eq!(bearers(&stage), ["Bearer sk-test"], "{}", stage.name);
-        if let Ok(stored) = fs::metadata(stage.home.join("auth.json")) {
+        if let Ok(stored) = fs::metadata(stage.home.path().join("auth.json")) {
             assert_eq!(stored.permissions().mode() & 0o077, 0, "{}", stage.name);
         }
         stage.stop().await;
@@ -83,7 +83,7 @@ async fn approvals_that_the_server_asks_for_are_answered_by_policy() {
         let stage = Stage::in_process(script, &config, "").await;
         let recording = Recording::new();
         soon(stage.evaluator.evaluate(&Prompt::text("Hi")).session(&recording.session).text()).await.unwrap();
-        assert_eq!(stage.work.join("made").exists(), accepted, "{approval_policy:?}");
+        assert_eq!(stage.home.workspace().join("made").exists(), accepted, "{approval_policy:?}");
         let told: Vec<_> = recording.tools().into_iter().map(|tool| (tool.kind, tool.success)).collect();
         assert_eq!(told, [(ToolKind::FileChange, accepted)], "{approval_policy:?}");
         stage.stop().await;

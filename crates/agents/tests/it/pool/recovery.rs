@@ -138,6 +138,26 @@ async fn a_server_that_crashes_again_and_again_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_given_up_comes_back_for_a_later_message() {
+    let mut fake = Fake::new();
+    let settings = quick(&fake);
+    let supervision = Supervision { retry_after: Some(Duration::ZERO), ..settings.supervision.clone() };
+    let (pool, life) = started(Settings { warm: 0, supervision, ..settings }, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    drop(life);
+    for _ in 0..3 {
+        drop(fake.life().await);
+    }
+    let reply = agent.ask("Are you there?");
+    let mut life = fake.life().await;
+    let (thread, turn) = life.turn().await;
+    life.complete(&thread, &turn, "Again").await;
+    assert_eq!(all(reply).await[0], text("Again"));
+    assert!(pool.counts().restarts > 0);
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn nonsense_between_the_lines_is_survived() {
     let mut fake = Fake::new();
     let (pool, mut life) = cold(&mut fake).await;
