@@ -23,10 +23,6 @@ fn is_native_gnu_linux() -> bool {
 /// The version of this system's glibc: `getconf` says `glibc 2.36`.
 fn glibc() -> Option<(u32, u32)> {
     let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let (major, minor) = str::from_utf8(&told.stdout)
-        .ok()?
-        .trim()
-        .strip_prefix("glibc ")?
-        .split_once('.')?;
+    let (major, minor) = str::from_utf8(&told.stdout).ok()?.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -19,7 +19,7 @@ use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER};
+use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::Offers};
 
 /// Configuration, store, models and clients. One for the process.
 pub struct World {
@@ -39,6 +39,8 @@ pub struct World {
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
     pub(crate) terminals: Sessions,
+    /// What threads without tools of their own offer.
+    pub(crate) offers: Offers,
     /// Voice sessions of threads.
     pub(crate) realtime: realtime::Sessions,
     /// How often loaded threads were told to look at the configuration again.
@@ -76,6 +78,7 @@ impl World {
             version,
             source: SessionSource::Vscode,
             terminals: Sessions::default(),
+            offers: Offers::default(),
             realtime: realtime::Sessions::default(),
             reloads: AtomicU64::new(0),
             shell: OnceCell::new(),

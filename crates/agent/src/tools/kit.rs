@@ -13,7 +13,11 @@ use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{agents::Family, network::Questions, offer::Offer};
+use super::{
+    agents::Family,
+    network::Questions,
+    offer::{Offer, Offers},
+};
 use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
@@ -42,8 +46,8 @@ pub(crate) struct Toolkit {
     terminals: Mutex<HashMap<SessionId, Terminal>>,
     /// Names of tools that the model has found, which are offered like others from then on.
     found: Mutex<Arc<BTreeSet<String>>>,
-    /// The tools that were offered last, so that a list is made once and not for each turn.
-    offered: Mutex<Option<(Offer, Tools)>>,
+    /// What is offered here and nowhere else.
+    offers: Offers,
 }
 
 /// A command that outlives the call that started it.
@@ -97,7 +101,7 @@ impl Toolkit {
             begun_by: Mutex::new(Some(begun_by)),
             terminals: Mutex::default(),
             found: Mutex::default(),
-            offered: Mutex::default(),
+            offers: Offers::default(),
         };
         (Arc::new(kit), reports)
     }
@@ -133,15 +137,11 @@ impl Toolkit {
 
     /// The tools of an offer.
     pub fn tools(&self, offer: Offer) -> Tools {
-        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*offered {
-            Some((last, tools)) if *last == offer => tools.clone(),
-            _ => {
-                let tools = offer.tools(&self.dynamic);
-                *offered = Some((offer, tools.clone()));
-                tools
-            }
-        }
+        let offers = match self.dynamic.is_empty() && offer.is_common() {
+            true => &self.world.offers,
+            false => &self.offers,
+        };
+        offers.tools(offer, &self.dynamic)
     }
 
     /// Ends every command that is still running in the background.

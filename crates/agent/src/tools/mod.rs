@@ -60,7 +60,7 @@ pub(crate) use {
     command::{CommandEnd, CommandItem, Screen, login},
     dynamic::check_dynamic_tools,
     kit::{Report, Toolkit},
-    offer::{Offer, Role},
+    offer::{Offer, Offers, Role},
 };
 
 use call::say;

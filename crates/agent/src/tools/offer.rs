@@ -1,6 +1,9 @@
 //! Which tools a turn offers to the model, in the order in which the reference server does.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
@@ -36,6 +39,27 @@ pub(crate) struct Offer {
     pub search: bool,
     /// What it has found.
     pub found: Arc<BTreeSet<String>>,
+}
+
+/// Lists that were made for offers, so that they are made once and not for each turn or thread.
+#[derive(Debug, Default)]
+pub(crate) struct Offers(Mutex<VecDeque<(Offer, Tools)>>);
+
+/// Offers that are remembered: there are as many as kinds of threads that run at a time.
+const MOST_OFFERS: usize = 8;
+
+impl Offers {
+    /// The list of an offer with these tools of the client; they must be the same for all calls.
+    pub fn tools(&self, offer: Offer, dynamic: &[DynamicToolSpec]) -> Tools {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tools)) = made.iter().find(|(known, _)| *known == offer) {
+            return tools.clone();
+        }
+        let tools = offer.tools(dynamic);
+        made.truncate(MOST_OFFERS - 1);
+        made.push_front((offer, tools.clone()));
+        tools
+    }
 }
 
 /// Sets of tools are the same when they are one: nothing changes in one.
@@ -114,8 +138,13 @@ impl Offer {
         Self { mcp, ..self }
     }
 
+    /// Whether threads that have nothing of their own can share its list.
+    pub fn is_common(&self) -> bool {
+        self.mcp.is_none() && self.found.is_empty()
+    }
+
     /// The list, with the tools that the client runs at its end.
-    pub fn tools(&self, dynamic: &[DynamicToolSpec]) -> Tools {
+    fn tools(&self, dynamic: &[DynamicToolSpec]) -> Tools {
         let mut tools = self.built_in();
         if self.role == Role::Main {
             if self.search && self.of_others(dynamic, Shown::OnceFound).next().is_some() {
@@ -174,5 +203,41 @@ impl Offer {
         tools.extend(self.view_image.then(specs::view_image));
         tools.extend(self.agents.iter().flat_map(agents::tools));
         tools
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(depth: u32) -> Offer {
+        Offer {
+            role: Role::Agent { depth },
+            shell: ShellTools::Sessions,
+            exec_permissions: false,
+            request_permissions: false,
+            apply_patch: true,
+            web_search: None,
+            image_generation: false,
+            view_image: true,
+            agents: None,
+            mcp: None,
+            search: false,
+            found: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn a_list_is_made_once_for_equal_offers_and_few_are_kept() {
+        let offers = Offers::default();
+        let first = offers.tools(offer(0), &[]);
+        let is_first = |tools: &Tools| std::ptr::eq(tools.specs(), first.specs());
+        assert!(is_first(&offers.tools(offer(0), &[])));
+
+        for depth in 1..=MOST_OFFERS as u32 {
+            assert!(!is_first(&offers.tools(offer(depth), &[])));
+        }
+        assert!(!is_first(&offers.tools(offer(0), &[])));
+        assert_eq!(offers.0.lock().unwrap().len(), MOST_OFFERS);
     }
 }
