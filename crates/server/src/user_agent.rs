@@ -1,14 +1,17 @@
 //! How the server names itself to upstream services, on behalf of a client.
 
-use std::{env, fs};
+use std::{env, fs, sync::LazyLock};
 
 use crate::clients::Session;
+
+/// Read once: every turn says it.
+static OPERATING_SYSTEM: LazyLock<String> = LazyLock::new(operating_system);
 
 /// `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`: clients parse its beginning.
 pub fn user_agent(session: &Session, announced_version: &str) -> String {
     let (name, client_version) = (&session.name, &session.version);
     let arch = env::consts::ARCH;
-    let (os, terminal) = (operating_system(), terminal());
+    let (os, terminal) = (&*OPERATING_SYSTEM, terminal());
     let agent = format!("{name}/{announced_version} ({os}; {arch}) {terminal} ({name}; {client_version})");
     // It becomes an HTTP header, and the client's name may hold anything.
     agent
