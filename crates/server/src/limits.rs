@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The longest message a client may send. A longer line is skipped and logged.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The most that a refusal says about what was sent.
+pub const MAX_REASON_BYTES: usize = 4 << 10;
+
 /// Requests of one connection that may be waiting for their answers. More are refused as overload.
 pub const MAX_IN_FLIGHT: usize = 128;
 

@@ -1,6 +1,6 @@
 //! How the server names itself to upstream services, on behalf of a client.
 
-use std::{env, fs};
+use std::{env, fs, sync::LazyLock};
 
 use crate::clients::Session;
 
@@ -8,7 +8,7 @@ use crate::clients::Session;
 pub fn user_agent(session: &Session, announced_version: &str) -> String {
     let (name, client_version) = (&session.name, &session.version);
     let arch = env::consts::ARCH;
-    let (os, terminal) = (operating_system(), terminal());
+    let (os, terminal) = (&*OPERATING_SYSTEM, terminal());
     let agent = format!("{name}/{announced_version} ({os}; {arch}) {terminal} ({name}; {client_version})");
     // It becomes an HTTP header, and the client's name may hold anything.
     agent
@@ -17,7 +17,8 @@ pub fn user_agent(session: &Session, announced_version: &str) -> String {
         .collect()
 }
 
-fn operating_system() -> String {
+/// It does not change while the server runs, and each turn names it.
+static OPERATING_SYSTEM: LazyLock<String> = LazyLock::new(|| {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let value = |key: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
@@ -26,7 +27,7 @@ fn operating_system() -> String {
     let name = value("NAME").unwrap_or_else(|| env::consts::OS.to_owned());
     let version = value("VERSION_ID").unwrap_or_else(|| "unknown".to_owned());
     format!("{name} {version}")
-}
+});
 
 fn terminal() -> String {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());

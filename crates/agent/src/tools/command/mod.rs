@@ -5,10 +5,11 @@
 //! | what the tools are called with | `exec.rs`, `shell.rs` |
 //! | may it run? | `approval.rs` |
 //! | in which confinement, with which environment? | `launch.rs` |
-//! | following it, also after its call | `follow.rs`, `screen.rs` |
+//! | following it, also after its call | `follow.rs`, `clock.rs`, `screen.rs` |
 //! | what is told about it | `item.rs`, `text.rs` |
 
 mod approval;
+mod clock;
 mod exec;
 mod follow;
 mod item;
@@ -22,6 +23,7 @@ use std::{path::PathBuf, time::Duration};
 use codicil_command::{CommandLine, Decision, SandboxPermissions};
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus};
 
+pub use launch::environment_policy;
 pub(super) use {exec::Additional, text::exit_text};
 pub(crate) use {
     exec::login,
