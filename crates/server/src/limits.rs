@@ -46,6 +46,9 @@ pub const MAX_WAITING_INPUT_BYTES: usize = 64 << 20;
 /// Connections of a listener. More are turned away with 503, or closed at once.
 pub const MAX_CONNECTIONS: usize = 1024;
 
+/// How many may wait to be let in.
+pub const BACKLOG: u32 = 1024;
+
 /// How long a connection may take to say what it wants (HTTP head, or the first byte).
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
@@ -70,3 +73,9 @@ pub const MAX_SEARCH_SESSIONS: usize = 16;
 
 /// How long the last messages may take to leave when a connection or the server ends.
 pub const FLUSH_TIME: Duration = Duration::from_secs(2);
+
+/// Turns or items that a page of a thread's history holds, whatever was asked for.
+pub const LARGEST_PAGE: u32 = 100;
+
+/// Directories that one `hooks/list` looks at. More are refused.
+pub const MAX_DIRECTORIES: usize = 64;

@@ -27,12 +27,9 @@ use super::{
 };
 use crate::{
     clients::Client,
-    limits::{HANDSHAKE_TIME, MAX_CONNECTIONS},
+    limits::{BACKLOG, HANDSHAKE_TIME, MAX_CONNECTIONS},
     server::Server,
 };
-
-/// How many may wait to be let in.
-const BACKLOG: u32 = 1024;
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
