@@ -116,8 +116,7 @@ async fn a_history_that_is_too_long_to_be_summed_up_is_cut_first() {
 #[tokio::test]
 async fn a_model_that_nobody_knows_reasons_if_the_configuration_says_so() {
     for (config, reasons) in [("", false), ("model_supports_reasoning_summaries = true\n", true)] {
-        let config = format!("model = \"of-my-own\"\n{config}");
-        let mut app = App::builder().config(&config).script(Script::new().say("Ok")).start().await;
+        let mut app = App::builder().config(config).script(Script::new().say("Ok")).start().await;
         let thread = app.start_thread().await;
         app.run_turn(&thread, "go").await;
 

@@ -2,7 +2,7 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | what the tools are called with | `exec.rs`, `shell.rs` |
+//! | what the tools are called with | `exec.rs`, `shell.rs`, `escalation.rs` |
 //! | may it run? | `approval.rs` |
 //! | in which confinement, with which environment? | `launch.rs` |
 //! | following it, also after its call | `follow.rs`, `clock.rs`, `screen.rs` |
@@ -10,6 +10,7 @@
 
 mod approval;
 mod clock;
+mod escalation;
 mod exec;
 mod follow;
 mod item;
@@ -24,7 +25,7 @@ use codicil_command::{CommandLine, Decision, SandboxPermissions};
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus};
 
 pub use launch::environment_policy;
-pub(super) use {exec::Additional, text::exit_text};
+pub(super) use {escalation::Additional, text::exit_text};
 pub(crate) use {
     exec::login,
     item::{CommandEnd, CommandItem},
