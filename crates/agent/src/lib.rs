@@ -32,4 +32,5 @@ pub use realtime::{Taken, Voice};
 pub use settings::{Overrides, Settings};
 pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle, TurnKind, check_review_target};
 pub use threads::{Opened, ThreadRead, Threads, Turns};
+pub use tools::environment_policy;
 pub use world::{World, provider_config};

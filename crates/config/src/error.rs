@@ -24,8 +24,6 @@ pub enum ConfigError {
     Override { flag: String, reason: String },
     #[error("config profile `{0}` not found")]
     UnknownProfile(String),
-    #[error("Model provider `{0}` not found")]
-    UnknownProvider(String),
     #[error("unknown feature flag: {0}")]
     UnknownFeature(String),
 }

@@ -41,6 +41,7 @@ mod version;
 
 mod limits;
 mod network;
+mod prompts;
 mod settings;
 mod shapes;
 mod tables;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Table;
 
 use crate::{
-    error::{ConfigError, Problem},
+    error::Problem,
     limits::CodicilSettings,
     network::PermissionProfile,
     shapes::{McpServerShape, ModelProviderShape},
@@ -64,13 +64,15 @@ pub struct Settings {
     pub shell_environment_policy: ShellEnvironmentPolicy,
     pub allow_login_shell: Option<bool>,
 
+    /// Where a file of instructions is named, its content.
     pub instructions: Option<String>,
     pub developer_instructions: Option<String>,
-    pub model_instructions_file: Option<String>,
+    pub(crate) model_instructions_file: Option<String>,
     /// An older name of `model_instructions_file`.
-    experimental_instructions_file: Option<String>,
+    pub(crate) experimental_instructions_file: Option<String>,
+    /// Where only a file with the prompt is named, its content.
     pub compact_prompt: Option<String>,
-    pub experimental_compact_prompt_file: Option<String>,
+    pub(crate) experimental_compact_prompt_file: Option<String>,
     pub project_doc_max_bytes: Option<u64>,
     pub project_doc_fallback_filenames: Vec<String>,
     pub project_root_markers: Option<Vec<String>>,
@@ -136,10 +138,6 @@ impl Settings {
         self.personality.or(self.model_personality)
     }
 
-    pub fn instructions_file(&self) -> Option<&str> {
-        self.model_instructions_file.as_deref().or(self.experimental_instructions_file.as_deref())
-    }
-
     pub fn view_image(&self) -> bool {
         self.tools.view_image.or(self.tools_view_image).unwrap_or(true)
     }
@@ -152,14 +150,6 @@ impl Settings {
     /// What marks the root of a project: `.git` unless set.
     pub fn project_root_markers(&self) -> Vec<String> {
         self.project_root_markers.clone().unwrap_or_else(|| vec![".git".to_owned()])
-    }
-
-    /// Refuses a provider that is neither configured nor one of those that need no configuration.
-    pub fn require_provider(&self, id: &str, built_in: impl FnOnce(&str) -> bool) -> Result<(), ConfigError> {
-        match self.model_providers.contains_key(id) || built_in(id) {
-            true => Ok(()),
-            false => Err(ConfigError::UnknownProvider(id.to_owned())),
-        }
     }
 }
 

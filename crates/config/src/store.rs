@@ -86,6 +86,7 @@ impl ConfigStore {
         let mut table = merge_with_profile(parts)?;
         let mut settings = Settings::read(&table).map_err(|problem| layers.blame(problem))?;
         settings.check_whole().map_err(|problem| layers.blame(problem))?;
+        settings.read_prompts()?;
         let deprecations = deprecations::notices(&table);
         warnings.extend(requirements.constrain(&mut settings, &mut table));
         let features = Features::resolve(&settings, &self.0.enablement.snapshot(), &requirements);
@@ -116,6 +117,7 @@ impl ConfigStore {
         merge(&mut config.table, &file.table);
         let mut settings = Settings::read(&config.table).map_err(ConfigError::Value)?;
         settings.check_whole().map_err(ConfigError::Value)?;
+        settings.read_prompts()?;
         config.requirements.constrain(&mut settings, &mut config.table);
         config.features = Features::resolve(&settings, &self.0.enablement.snapshot(), &config.requirements);
         config.settings = settings;

@@ -21,7 +21,6 @@ use crate::{
     requirements::Requirements,
     settings::Settings,
     stack::check_keys,
-    tables::TrustLevel,
     write::{self, WriteError},
 };
 
@@ -55,17 +54,6 @@ impl ConfigStore {
         mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
     ) -> Result<(), WriteError> {
         self.change(None, |table| change(table)).map(drop)
-    }
-
-    /// Records what a person said about a project.
-    pub fn set_trust(&self, project: &Path, level: TrustLevel) -> Result<(), WriteError> {
-        let level = match level {
-            TrustLevel::Trusted => "trusted",
-            TrustLevel::Untrusted => "untrusted",
-        };
-        let project = project.display().to_string();
-        let path = KeyPath::from_keys(["projects", &project, "trust_level"]);
-        path.map_or(Ok(()), |path| self.edit(&[Edit::replace(path, level)]).map(drop))
     }
 
     fn write_edits(&self, edits: &[Edit], expected: Option<&str>) -> Result<ConfigWriteResponse, WriteError> {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How much of the person's words is kept.
-pub const KEPT_USER_TOKENS: u64 = 20_000;
+const KEPT_USER_TOKENS: u64 = 20_000;
 
 const SUMMARY_PREFIX: &str = include_str!("../text/summary.md");
 const NO_SUMMARY: &str = "(The note is empty. Find out from the workspace where things stand.)";

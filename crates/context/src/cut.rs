@@ -15,13 +15,8 @@ use crate::{
     tokens::approx_tokens,
 };
 
-/// Drops the oldest parts of turns until the rest takes at most `max_tokens`, or nothing more can go.
-pub fn drop_oldest_turn_parts(history: Vec<ResponseItem>, max_tokens: u64) -> Vec<ResponseItem> {
-    let kept = kept_within(&history, max_tokens);
-    history.into_iter().zip(kept).filter_map(|(item, is_kept)| is_kept.then_some(item)).collect()
-}
-
-/// For each item whether [`drop_oldest_turn_parts`] would keep it; for histories held in another form.
+/// For each item whether it stays when the oldest parts of turns go until the rest takes at most
+/// `max_tokens`, or nothing more can go.
 pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_tokens: u64) -> Vec<bool> {
     let items: Vec<_> = history.into_iter().collect();
     let parts = Parts::of(&items);
@@ -177,10 +172,6 @@ mod tests {
         let words: Vec<_> = sketch.split_whitespace().collect();
         let items: Vec<_> = words.iter().map(|word| item(word)).collect();
         let kept = kept_within(&items, max_tokens);
-        assert_eq!(
-            drop_oldest_turn_parts(items, max_tokens).len(),
-            kept.iter().filter(|kept| **kept).count()
-        );
         words
             .into_iter()
             .zip(kept)

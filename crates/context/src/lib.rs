@@ -3,9 +3,9 @@
 //! A thread's history begins with what [`messages`] tells: what is allowed, how to work together, the rules
 //! of the project ([`DocSearch`]), where everything is. The person's input follows ([`user_message`]), and
 //! between turns comes what happened besides ([`turn_aborted_message`] and its neighbours). Around it stand
-//! [`base_instructions`]; when it grows too long it is condensed ([`compacted_history`]) or cut
-//! ([`drop_oldest_turn_parts`]). Reviews and plan mode have their own prompts, and their answers are taken
-//! apart here too ([`ReviewOutput`], [`PlanSplitter`]).
+//! [`base_instructions`]; when it grows too long it is condensed ([`compacted_history`]), and when it is too
+//! long even for that, the oldest parts are left out first ([`kept_within`]). Reviews and plan mode have
+//! their own prompts, and their answers are taken apart here too ([`ReviewOutput`], [`PlanSplitter`]).
 //!
 //! All prose for models is in this crate, the longer texts as files under `text/`. It knows nothing of
 //! threads, providers or the runtime: whoever calls it decides when. Two functions read files and block,
@@ -36,8 +36,8 @@ mod review;
 
 pub use {
     agents_md::{DEFAULT_MAX_DOC_BYTES, Doc, DocSearch, ProjectDocs},
-    compaction::{KEPT_USER_TOKENS, compacted_history, is_summary_message, summary_message, user_messages},
-    cut::{drop_oldest_turn_parts, kept_within},
+    compaction::{compacted_history, summary_message, user_messages},
+    cut::kept_within,
     extensions::{PluginOffer, plugin_message, plugins_text, skills_text},
     image::{ImageError, MAX_IMAGE_BYTES, load_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},
@@ -49,7 +49,7 @@ pub use {
         ReviewEnd, skill_message, subagent_notification, turn_aborted_message, user_action_review_message,
         user_shell_command_message,
     },
-    plan::{Piece, PlanSplitter, split_plan},
+    plan::{Piece, PlanSplitter},
     review::{
         CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput, ReviewTargetError,
         check_review_target, review_label, review_prompt,
@@ -57,5 +57,5 @@ pub use {
     tags::is_context_message,
     tokens::{BYTES_PER_TOKEN, approx_tokens, text_tokens},
     told::{Extras, Told, fingerprint, messages},
-    truncate::{DEFAULT_OUTPUT_TOKENS, truncate_body, truncate_output},
+    truncate::{DEFAULT_OUTPUT_TOKENS, truncate_output},
 };

@@ -135,22 +135,6 @@ impl PlanSplitter {
     }
 }
 
-/// The message without its plan, and the plan if there is one; for texts that are there as a whole.
-pub fn split_plan(text: &str) -> (String, Option<String>) {
-    let mut splitter = PlanSplitter::default();
-    let mut pieces = splitter.feed(text);
-    pieces.extend(splitter.finish());
-    let mut message = String::new();
-    let mut plan: Option<String> = None;
-    for piece in pieces {
-        match piece {
-            Piece::Message(text) => message.push_str(&text),
-            Piece::Plan(text) => plan.get_or_insert_default().push_str(&text),
-        }
-    }
-    (message, plan)
-}
-
 /// The text from its first character that is no blank; a carriage return counts as one, being half of a
 /// line end.
 fn without_indent(text: &str) -> &str {
@@ -233,12 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_text_is_split_at_once() {
-        assert_eq!(split_plan("a"), ("a".to_owned(), None));
-        assert_eq!(
-            split_plan("<proposed_plan>\nb\n</proposed_plan>\na"),
-            ("a".to_owned(), Some("b\n".to_owned()))
-        );
+    fn the_example_of_plan_mode_is_a_plan() {
+        let (_, plan) = split([include_str!("../text/mode_plan.md")]);
+        assert!(plan.starts_with("# Title\n"), "{plan}");
     }
 
     fn texts() -> impl Strategy<Value = String> {

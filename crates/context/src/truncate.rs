@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use codicil_protocol::{FunctionCallOutputBody, FunctionCallOutputContentItem};
-
 use crate::tokens::{BYTES_PER_TOKEN, text_tokens};
 
 /// How much of an output a model gets when nothing else is set.
@@ -22,28 +20,6 @@ pub fn truncate_output(text: &str, max_tokens: u64) -> Cow<'_, str> {
     let tail = line_start_after(text, text.len() - (room - head.len()));
     let left_out = text.len() - head.len() - tail.len();
     Cow::Owned(format!("{head}{}{tail}", note(left_out.div_ceil(BYTES_PER_TOKEN) as u64)))
-}
-
-/// The same for output that may hold images. These stay; the texts share the room, first come first served.
-pub fn truncate_body(body: FunctionCallOutputBody, max_tokens: u64) -> FunctionCallOutputBody {
-    let mut left = max_tokens;
-    let mut cut = |text: String| {
-        let text = truncate_output(&text, left).into_owned();
-        left = left.saturating_sub(text_tokens(&text));
-        text
-    };
-    match body {
-        FunctionCallOutputBody::Text(text) => FunctionCallOutputBody::Text(cut(text)),
-        FunctionCallOutputBody::Content(parts) => {
-            let shorten = |part| match part {
-                FunctionCallOutputContentItem::InputText { text } => {
-                    FunctionCallOutputContentItem::InputText { text: cut(text) }
-                }
-                other => other,
-            };
-            FunctionCallOutputBody::Content(parts.into_iter().map(shorten).collect())
-        }
-    }
 }
 
 fn note(tokens: u64) -> String {
@@ -100,20 +76,6 @@ mod tests {
                 && cut.contains("\n[… about 160 tokens left out …]\n"),
             "{cut}"
         );
-    }
-
-    #[test]
-    fn images_stay_and_texts_share_the_room() {
-        let text = |text: &str| FunctionCallOutputContentItem::InputText { text: text.to_owned() };
-        let image = FunctionCallOutputContentItem::InputImage { image_url: "data:".to_owned(), detail: None };
-        let long = "x".repeat(400);
-        let body = FunctionCallOutputBody::Content(vec![text("12345678"), image.clone(), text(&long)]);
-        let FunctionCallOutputBody::Content(parts) = truncate_body(body, 52) else {
-            panic!("a list stays a list")
-        };
-        assert_eq!(parts[..2], [text("12345678"), image]);
-        assert_eq!(parts[2], text(&truncate_output(&long, 50)));
-        assert_ne!(parts[2], text(&long));
     }
 
     proptest! {

@@ -46,20 +46,20 @@ pub(crate) fn endpoint(
         Some(replaced.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
     };
     let base = config.base_url.clone().or_else(default);
-    let mut url = parse(id, base.map(|base| format!("{}{path}", base.trim_end_matches('/'))))?;
+    let mut url = parse(id, base, path)?;
     if let Some(params) = config.query_params.as_ref().filter(|params| !params.is_empty()) {
         url.query_pairs_mut().extend_pairs(params);
     }
     Ok(url)
 }
 
-/// An address that requests can go to, if there is one.
-pub(crate) fn parse(id: &str, text: Option<String>) -> Result<Url, ModelError> {
-    let text = text.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
-    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.ok_or_else(|| {
+/// The address of `path` below a base, if there is one that requests can go to.
+pub(crate) fn parse(id: &str, base: Option<String>, path: &str) -> Result<Url, ModelError> {
+    let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
+    let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/'))).ok();
+    url.filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
         // What stands before an @ may be a password.
-        let shown = text.rsplit('@').next().unwrap_or_default();
+        let shown = base.rsplit('@').next().unwrap_or_default();
         ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
     })
 }

@@ -104,7 +104,7 @@ fn address(id: &str, config: &ProviderConfig, request: &RealtimeRequest) -> Resu
         Some(("wss", rest)) => format!("https://{rest}"),
         _ => base,
     });
-    let mut url = parse(id, base)?;
+    let mut url = parse(id, base, "")?;
     url.set_path(&path(url.path()));
     url.query_pairs_mut().extend_pairs(&request.query).extend_pairs(config.query_params.iter().flatten());
     Ok(url)

@@ -18,7 +18,7 @@ requests! {
     stable ThreadArchive = "thread/archive" (ThreadArchiveParams) -> ThreadArchiveResponse;
     /// Stops the events of a conversation for this connection.
     stable ThreadUnsubscribe = "thread/unsubscribe" (ThreadUnsubscribeParams) -> ThreadUnsubscribeResponse;
-    /// Counts a question that the client asks on its own; deadlines pause meanwhile.
+    /// Counts a question that the client asks on its own; the time of commands stands still meanwhile.
     experimental ThreadIncrementElicitation = "thread/increment_elicitation" (ThreadIncrementElicitationParams) -> ThreadIncrementElicitationResponse;
     /// Counts one such question less.
     experimental ThreadDecrementElicitation = "thread/decrement_elicitation" (ThreadDecrementElicitationParams) -> ThreadDecrementElicitationResponse;

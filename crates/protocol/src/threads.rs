@@ -178,7 +178,7 @@ pub struct ThreadRollbackResponse {
     pub thread: Thread,
 }
 
-/// The client itself asks the person something; deadlines of the thread's tools pause meanwhile.
+/// The client itself asks the person something; the time of the thread's commands stands still meanwhile.
 #[wire]
 pub struct ThreadIncrementElicitationParams {
     pub thread_id: ThreadId,
@@ -188,7 +188,7 @@ pub struct ThreadIncrementElicitationParams {
 #[wire]
 pub struct ThreadIncrementElicitationResponse {
     pub count: u64,
-    /// Whether deadlines pause, as they do above 0.
+    /// Whether time stands still, as it does above 0.
     pub paused: bool,
 }
 
@@ -202,7 +202,7 @@ pub struct ThreadDecrementElicitationParams {
 #[wire]
 pub struct ThreadDecrementElicitationResponse {
     pub count: u64,
-    /// Whether deadlines pause, as they do above 0.
+    /// Whether time stands still, as it does above 0.
     pub paused: bool,
 }
 

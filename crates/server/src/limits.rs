@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The longest message a client may send. A longer line is skipped and logged.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The most that a refusal says about what was sent.
+pub const MAX_REASON_BYTES: usize = 4 << 10;
+
 /// Requests of one connection that may be waiting for their answers. More are refused as overload.
 pub const MAX_IN_FLIGHT: usize = 128;
 
@@ -43,6 +46,9 @@ pub const MAX_WAITING_INPUT_BYTES: usize = 64 << 20;
 /// Connections of a listener. More are turned away with 503, or closed at once.
 pub const MAX_CONNECTIONS: usize = 1024;
 
+/// How many may wait to be let in.
+pub const BACKLOG: u32 = 1024;
+
 /// How long a connection may take to say what it wants (HTTP head, or the first byte).
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
@@ -67,3 +73,9 @@ pub const MAX_SEARCH_SESSIONS: usize = 16;
 
 /// How long the last messages may take to leave when a connection or the server ends.
 pub const FLUSH_TIME: Duration = Duration::from_secs(2);
+
+/// Turns or items that a page of a thread's history holds, whatever was asked for.
+pub const LARGEST_PAGE: u32 = 100;
+
+/// Directories that one `hooks/list` looks at. More are refused.
+pub const MAX_DIRECTORIES: usize = 64;

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
-    Findings, Frame, Initialize, Inspect, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
+    Findings, Frame, Initialize, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
@@ -18,10 +18,8 @@ use crate::{
     clients::Client,
     cx::{Afterwards, Cx},
     error::RpcError,
+    limits::MAX_REASON_BYTES,
 };
-
-/// The most that a refusal says about what was sent.
-const MAX_REASON_BYTES: usize = 4 << 10;
 
 /// An answer in the making. Ready at once where there is nothing to wait for.
 pub enum Reply {
@@ -141,7 +139,7 @@ fn serve<M: Method, T: Serialize + 'static>(
 
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
     let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(brief(&reason)))?;
-    let findings = inspect(&params);
+    let findings = Findings::of(&params);
     if let Some(reason) = findings.unknown_value() {
         return Err(RpcError::malformed(brief(reason)));
     }
@@ -157,10 +155,6 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
         Some(descriptor) if !session.experimental => Err(RpcError::experimental(descriptor)),
         _ => Ok(params),
     }
-}
-
-fn inspect(params: &impl Inspect) -> Findings {
-    Findings::of(params)
 }
 
 /// The beginning of a reason. Reasons repeat what was sent, and an answer of that size could be more than

@@ -20,7 +20,8 @@ pub fn user_agent(session: &Session, announced_version: &str) -> String {
         .collect()
 }
 
-fn operating_system() -> String {
+/// It does not change while the server runs, and each turn names it.
+static OPERATING_SYSTEM: LazyLock<String> = LazyLock::new(|| {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let value = |key: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
@@ -29,7 +30,7 @@ fn operating_system() -> String {
     let name = value("NAME").unwrap_or_else(|| env::consts::OS.to_owned());
     let version = value("VERSION_ID").unwrap_or_else(|| "unknown".to_owned());
     format!("{name} {version}")
-}
+});
 
 fn terminal() -> String {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());

@@ -11,13 +11,12 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout::{FileName, Location},
+    layout::Location,
     line::{self, Head, Kind},
     lines::Lines,
     log::LogFile,
     record::{Meta, Record},
     replay::{Places, Rollback, decode, turn_of},
-    scan::Scanner,
     store::Inner,
 };
 
@@ -39,10 +38,7 @@ pub(crate) fn fork(inner: &Arc<Inner>, source: &Location, point: &ForkPoint, met
     let lines = Lines::of(&bytes);
     let copy = Copy::of(&lines, point)?;
     let log = LogFile::write_new(inner, &meta.id, Timestamp::now(), |batch| copy.write(batch, meta))?;
-    let (dir, file) = inner.split(&log.path())?;
-    if let Some(name) = FileName::parse(&file) {
-        inner.index.created(Scanner::new(&inner.layout).scan(&dir, &file, &name, false)?);
-    }
+    inner.index_copy(&log.path())?;
     Ok(log)
 }
 

@@ -12,6 +12,7 @@ mod error;
 mod record;
 mod store;
 
+mod decode;
 mod fork;
 mod history;
 mod import;

@@ -24,7 +24,6 @@ use crate::{
     line,
     pool::Lane,
     record::{Meta, Record},
-    scan::Scanner,
     store::Inner,
     summary::{self, FileStamp, Summary},
     tail::{self, Tail, WriteOnce},
@@ -158,10 +157,7 @@ impl LogFile {
             Ok(1 + batch.records.len() as u64)
         })?;
         log.lock().blobs = blobs;
-        let (dir, file) = inner.split(&log.path())?;
-        if let Some(name) = layout::FileName::parse(&file) {
-            inner.index.created(Scanner::new(&inner.layout).scan(&dir, &file, &name, false)?);
-        }
+        inner.index_copy(&log.path())?;
         Ok(log)
     }
 

@@ -195,6 +195,15 @@ impl Inner {
         })
     }
 
+    /// Tells the index of a new file that was copied from elsewhere: what it says of itself is read back.
+    pub(crate) fn index_copy(&self, path: &Path) -> Result<()> {
+        let (dir, file) = self.split(path)?;
+        if let Some(name) = FileName::parse(&file) {
+            self.index.created(Scanner::new(&self.layout).scan(&dir, &file, &name, false)?);
+        }
+        Ok(())
+    }
+
     pub(crate) fn enter(&self, dir: &Path) {
         if let Some(dir) = self.layout.relative(dir) {
             self.index.enter(&dir);

@@ -13,7 +13,8 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    history::{self, complete_calls},
+    decode,
+    history::complete_calls,
     record::{Meta, Settings},
     replay::{Change, Step},
 };
@@ -224,7 +225,7 @@ pub(crate) fn decode_history(steps: &[Step<'_>], warnings: &mut Warnings) -> Vec
 /// The items of each step, or its line number.
 fn decode_steps(steps: &[Step<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
     let decode = |step: &Step<'_>| match &step.change {
-        Change::Add(json) => history::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
+        Change::Add(json) => decode::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
         Change::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
     };
     steps.iter().map(decode).collect()

@@ -221,11 +221,13 @@ impl ThreadActor {
     }
 
     fn on_elicitation(&mut self, change: Elicitation) -> Result<u64, ThreadError> {
-        self.state.elicitations = match change {
-            Elicitation::Begun => self.state.elicitations.saturating_add(1),
-            Elicitation::Ended => self.state.elicitations.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
+        let open = *self.kit.elicitations.borrow();
+        let open = match change {
+            Elicitation::Begun => open.saturating_add(1),
+            Elicitation::Ended => open.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
         };
-        Ok(self.state.elicitations)
+        self.kit.elicitations.send_replace(open);
+        Ok(open)
     }
 
     /// An error that belongs to no turn has an id of its own, and does not disturb a turn that is running.

@@ -55,13 +55,16 @@ impl ThreadActor {
         let info = self.model_info().clone();
         let settings = &self.state.settings;
         let active = self.active.as_ref();
+        // People know more models than the catalogue does.
+        let reasons =
+            info.reasons() || self.state.config.settings.model_supports_reasoning_summaries == Some(true);
         let mut request = Request {
             model: settings.model.clone(),
             instructions: self.instructions(&info),
             input,
             tools: active.map(|active| active.offered.clone()).unwrap_or_default(),
             parallel_tool_calls: info.parallel_tool_calls,
-            reasoning: info.reasons().then(|| self.reasoning(&info)),
+            reasoning: reasons.then(|| self.reasoning(&info)),
             output_schema: active.and_then(|active| active.output_schema.clone()),
             verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
             service_tier: settings.service_tier.clone(),

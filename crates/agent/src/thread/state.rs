@@ -54,7 +54,6 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolSpec>,
     pub raw_events: bool,
-    pub elicitations: u64,
 }
 
 /// The settings as they are written, with what the model has been told of them.
@@ -120,7 +119,6 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
-            elicitations: 0,
         }
     }
 

@@ -10,7 +10,7 @@ use codicil_exec::{Owner, SessionId};
 use codicil_mcp::ThreadServers;
 use codicil_model::Tools;
 use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -37,6 +37,8 @@ pub(crate) struct Toolkit {
     pub family: Family,
     /// What is being asked about hosts.
     pub network_questions: Questions,
+    /// How many questions a client says that it asks the person by itself.
+    pub elicitations: watch::Sender<u64>,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
@@ -96,6 +98,7 @@ impl Toolkit {
             reports: Reports(sender),
             family: Family::of(threads, state),
             network_questions: Questions::default(),
+            elicitations: watch::Sender::new(0),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),

@@ -54,6 +54,7 @@ use crate::{
     thread::Origin,
 };
 
+pub use command::environment_policy;
 pub(crate) use {
     ask::{Asking, Kind},
     call::{Call, Cancelled, Input, Output},

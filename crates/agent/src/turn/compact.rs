@@ -1,7 +1,7 @@
 //! Having the model sum up a conversation that is getting too long.
 
-use codicil_context::message_text;
-use codicil_model::{Event, Flow, ModelError, Request};
+use codicil_context::{approx_tokens, kept_within, message_text};
+use codicil_model::{Event, Flow, HistoryItem, ModelError, Request};
 use codicil_protocol::{ThreadItem, TurnError};
 
 use super::TurnTask;
@@ -9,7 +9,7 @@ use crate::{ids::new_item_id, step::Step};
 
 impl TurnTask {
     /// False when the turn was cancelled meanwhile; then the history stays as it was.
-    pub(super) async fn compact(&self, request: &Request) -> Result<bool, TurnError> {
+    pub(super) async fn compact(&self, mut request: Request) -> Result<bool, TurnError> {
         let item = new_item_id();
         self.steps.one(Step::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
         let mut retry = 0;
@@ -20,6 +20,7 @@ impl TurnTask {
                     return Ok(true);
                 }
                 Ok(None) => return Ok(false),
+                Err(ModelError::ContextWindowExceeded) if shorten(&mut request) => {}
                 Err(error) => {
                     if !self.retries(&mut retry, error).await? {
                         return Ok(false);
@@ -52,4 +53,16 @@ impl TurnTask {
             }
         }
     }
+}
+
+/// Leaves out the older half of a history that cannot even be summed up; what is left of it is better than
+/// a thread that can never go on. False when nothing more can go.
+fn shorten(request: &mut Request) -> bool {
+    let items = || request.input.iter().map(HistoryItem::item);
+    let tokens: u64 = items().map(approx_tokens).sum();
+    let kept = kept_within(items(), tokens / 2);
+    let is_shorter = kept.contains(&false);
+    let rest = request.input.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
+    request.input = rest.map(|(item, _)| item.clone()).collect();
+    is_shorter
 }

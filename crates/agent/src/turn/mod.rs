@@ -76,7 +76,7 @@ impl TurnTask {
                     Ok(None) => Ok(false),
                     Err(error) => Err(error),
                 },
-                Ask::Compact(request) => self.compact(&request).await,
+                Ask::Compact(request) => self.compact(*request).await,
                 Ask::End if self.cancel.is_cancelled() => Ok(false),
                 Ask::End => match self.stop_hooks(kept_on, said.take()).await {
                     Ok(true) => {

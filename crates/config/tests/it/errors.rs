@@ -150,16 +150,6 @@ fn an_unknown_key_is_an_error_in_strict_mode_only() {
 }
 
 #[test]
-fn an_unknown_provider_is_named() {
-    let config = Machine::with_config("[model_providers.mine]\nname = 'mine'\n").load().unwrap();
-    let built_in = |id: &str| id == "openai";
-    assert!(config.settings.require_provider("mine", built_in).is_ok());
-    assert!(config.settings.require_provider("openai", built_in).is_ok());
-    let error = config.settings.require_provider("nope", built_in).unwrap_err();
-    assert_eq!(error.to_string(), "Model provider `nope` not found");
-}
-
-#[test]
 fn a_byte_order_mark_is_no_problem() {
     let machine = Machine::with_config("\u{feff}model = 'x'\n");
     assert_eq!(machine.load().unwrap().settings.model.as_deref(), Some("x"));

@@ -94,16 +94,16 @@ fn relative_paths_count_from_the_folder_of_their_file() {
     let machine = Machine::with_config("model_instructions_file = 'mine.md'\n")
         .with_project("[sandbox_workspace_write]\nwritable_roots = ['../out']\n")
         .trusting("ws");
+    machine.write("home/mine.md", "mine\n");
+    machine.write("ws/here.md", "here");
     let config = machine.store().load(&Query::at(machine.path("ws"))).unwrap();
-    let instructions = config.settings.instructions_file().unwrap();
-    assert_eq!(instructions, machine.path("home/mine.md").to_str().unwrap());
+    assert_eq!(config.settings.instructions.as_deref(), Some("mine"));
     let sandbox = config.settings.sandbox_workspace_write.unwrap();
     assert_eq!(sandbox.writable_roots, [machine.path("ws/out").to_str().unwrap()]);
     let overridden = machine
         .store()
         .load(&query(Some(&machine.path("ws")), json!({"model_instructions_file": "here.md"})));
-    let overridden = overridden.unwrap().settings;
-    assert_eq!(overridden.instructions_file(), machine.path("ws/here.md").to_str());
+    assert_eq!(overridden.unwrap().settings.instructions.as_deref(), Some("here"));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use codicil_config::{CredentialsStore, HistoryPersistence, InheritEnvironment, WebSearchTool};
 use codicil_protocol::{AskForApproval, ForcedLoginMethod, Personality, Verbosity, WebSearchMode};
+use serde_json::json;
 
-use crate::support::Machine;
+use crate::support::{Machine, query};
 
 const CONFIG: &str = r#"
 model = "m"
@@ -138,4 +139,26 @@ fn other_crates_get_their_tables_as_they_are() {
     let (name, provider) = config.model_providers().next().unwrap();
     assert_eq!((name, provider["extra"].as_integer()), ("p", Some(1)));
     assert_eq!(config.mcp_servers().map(|(name, _)| name).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn long_prompts_may_be_files() {
+    let machine = Machine::with_config(
+        "instructions = 'short'\nmodel_instructions_file = 'base.md'\n\
+         experimental_compact_prompt_file = 'compact.md'\n",
+    );
+    let missing = machine.clean(&machine.load().unwrap_err().to_string());
+    assert!(missing.starts_with("failed to read /machine/home/base.md: "), "{missing}");
+
+    machine.write("home/base.md", "be brief\n");
+    machine.write("home/compact.md", " \n");
+    let empty = machine.clean(&machine.load().unwrap_err().to_string());
+    assert_eq!(empty, "failed to read /machine/home/compact.md: the file is empty");
+
+    machine.write("home/compact.md", "sum up");
+    let settings = machine.load().unwrap().settings;
+    assert_eq!(settings.instructions.as_deref(), Some("be brief"));
+    assert_eq!(settings.compact_prompt.as_deref(), Some("sum up"));
+    let said = query(None, json!({"compact_prompt": "in words"}));
+    assert_eq!(machine.store().load(&said).unwrap().settings.compact_prompt.as_deref(), Some("in words"));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use codicil_config::{Query, TrustLevel};
+use codicil_config::{Edit, KeyPath, Query, TrustLevel};
 use codicil_protocol::ReasoningEffort;
 
 use crate::support::{Machine, read};
@@ -101,7 +101,9 @@ fn a_linked_worktree_has_the_trust_of_its_repository_if_that_knows_it() {
 #[test]
 fn trust_is_recorded_under_the_path_as_one_key() {
     let machine = Machine::with_config("# mine\nmodel = 'x' # keep\n").with_project(PROJECT);
-    machine.store().set_trust(&machine.path("ws"), TrustLevel::Trusted).unwrap();
+    let ws = machine.path("ws").display().to_string();
+    let path = KeyPath::from_keys(["projects", &ws, "trust_level"]).unwrap();
+    machine.store().edit(&[Edit::replace(path, "trusted")]).unwrap();
     assert_eq!(effort(&machine, "ws"), Some(ReasoningEffort::Low));
     insta::assert_snapshot!(machine.clean(&machine.config()), @r#"
     # mine

@@ -1,6 +1,6 @@
 //! The texts that a model reads before anything else.
 
-use codicil_context::{COMPACTION_PROMPT, REVIEW_INSTRUCTIONS, ReviewOutput, base_instructions, split_plan};
+use codicil_context::{COMPACTION_PROMPT, REVIEW_INSTRUCTIONS, ReviewOutput, base_instructions};
 use codicil_protocol::Personality;
 use insta::assert_snapshot;
 
@@ -32,12 +32,6 @@ fn the_example_of_the_reviewers_instructions_is_what_we_read() {
     assert_eq!((finding.confidence, finding.priority), (0.8, Some(1)));
     let range = finding.code_location.as_ref().unwrap().line_range;
     assert_eq!((range.start, range.end), (10, 12));
-}
-
-#[test]
-fn the_example_of_plan_mode_is_a_plan() {
-    let (_, plan) = split_plan(include_str!("../../text/mode_plan.md"));
-    assert!(plan.unwrap().starts_with("# Title\n"));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use codicil_agent::{Overrides, Settings};
-use codicil_config::{ConfigStore, EffectiveConfig, InheritEnvironment, Query, ShellEnvironmentPolicy};
-use codicil_exec::{Environment, EnvironmentPolicy, Inherit, Input, Reach, Spec};
+use codicil_agent::{Overrides, Settings, environment_policy};
+use codicil_config::{ConfigStore, EffectiveConfig, Query, ShellEnvironmentPolicy};
+use codicil_exec::{Environment, Input, Reach, Spec};
 use codicil_protocol::SandboxPolicy;
 use codicil_proxy::Terms;
 use codicil_sandbox::{Confinement, Grants, Limits, PROXY, Prepared, Probe};
@@ -73,7 +73,8 @@ fn environment(
     policy: &ShellEnvironmentPolicy,
     changes: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> Environment {
-    let mut env = exec_policy(policy).apply(&std::env::vars_os().collect());
+    // Names that look like credentials go only if the file says so, as in the reference.
+    let mut env = environment_policy(policy, true).apply(&std::env::vars_os().collect());
     for (name, value) in changes {
         match value {
             Some(value) => env.insert(name.into(), value.into()),
@@ -81,19 +82,4 @@ fn environment(
         };
     }
     env
-}
-
-fn exec_policy(policy: &ShellEnvironmentPolicy) -> EnvironmentPolicy {
-    EnvironmentPolicy {
-        inherit: match policy.inherit {
-            InheritEnvironment::All => Inherit::All,
-            InheritEnvironment::Core => Inherit::Core,
-            InheritEnvironment::None => Inherit::None,
-        },
-        // Names that look like credentials go only if the file says so, as in the reference.
-        ignore_default_excludes: policy.ignore_default_excludes.unwrap_or(true),
-        exclude: policy.exclude.clone(),
-        set: (*policy.set).clone(),
-        include_only: policy.include_only.clone(),
-    }
 }

@@ -12,11 +12,10 @@ use codicil_protocol::{
 };
 use codicil_store::StoredTurn;
 
-use crate::{cx::Cx, error::RpcError};
+use crate::{cx::Cx, error::RpcError, limits::LARGEST_PAGE};
 
 /// Entries of a page, unless the client says.
 const PAGE: u32 = 25;
-const LARGEST_PAGE: u32 = 100;
 
 pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);

@@ -6,10 +6,7 @@ use codicil_config::Query;
 use codicil_protocol::{HooksListParams, HooksListResponse};
 
 use super::config::blocking;
-use crate::{cx::Cx, error::RpcError};
-
-/// More directories than this are not looked at in one request.
-const MAX_DIRECTORIES: usize = 64;
+use crate::{cx::Cx, error::RpcError, limits::MAX_DIRECTORIES};
 
 /// Where a thread works, else in the directories that are named, else where the server works.
 pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, RpcError> {

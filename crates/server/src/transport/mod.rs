@@ -4,6 +4,13 @@
 //! A transport turns its bytes into a stream of whole messages for [`connection::serve`](crate::connection::serve)
 //! and writes what the client's outbox gives it. It knows nothing of what the messages say.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::Stream;
+
+use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
+
 pub mod auth;
 mod http;
 pub mod in_memory;
@@ -14,3 +21,22 @@ mod unix;
 mod websocket;
 
 pub use listen::{Listen, ListenError};
+
+/// Serves a new client until its messages end, while `write` takes what is for it to the other side.
+async fn serve<W>(
+    server: &Server,
+    messages: impl Stream<Item = Bytes> + Unpin,
+    write: impl FnOnce(Arc<Client>) -> W,
+) where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let client = server.shared.clients.connect();
+    let writer = server.tasks.spawn(write(client.clone()));
+    connection::serve(server.shared.clone(), client, messages).await;
+    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
+    let stuck = writer.abort_handle();
+    if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
+        tracing::debug!("a client did not take its last messages in time");
+        stuck.abort();
+    }
+}

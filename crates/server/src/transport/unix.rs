@@ -27,13 +27,9 @@ use super::{
 };
 use crate::{
     clients::Client,
-    connection,
-    limits::{FLUSH_TIME, HANDSHAKE_TIME, MAX_CONNECTIONS},
+    limits::{BACKLOG, HANDSHAKE_TIME, MAX_CONNECTIONS},
     server::Server,
 };
-
-/// How many may wait to be let in.
-const BACKLOG: u32 = 1024;
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
@@ -126,15 +122,7 @@ async fn peek(stream: &UnixStream, first: &mut [u8]) -> io::Result<bool> {
 
 async fn serve_lines(server: &Server, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
-    let client = server.shared.clients.connect();
-    let writer = server.tasks.spawn(write(client.clone(), writer));
-    connection::serve(server.shared.clone(), client, Box::pin(lines(reader))).await;
-    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
-    let stuck = writer.abort_handle();
-    if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
-        tracing::debug!("a client did not take its last messages in time");
-        stuck.abort();
-    }
+    super::serve(server, Box::pin(lines(reader)), |client| write(client, writer)).await;
 }
 
 fn lines(reader: OwnedReadHalf) -> impl Stream<Item = Bytes> {

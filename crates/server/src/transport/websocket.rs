@@ -21,13 +21,7 @@ use super::{
     http::{self, Door},
     listen::{Listen, ListenError},
 };
-use crate::{
-    clients::Client,
-    connection,
-    limits::{FLUSH_TIME, MAX_MESSAGE_BYTES},
-    outbox::Closed,
-    server::Server,
-};
+use crate::{clients::Client, limits::MAX_MESSAGE_BYTES, outbox::Closed, server::Server};
 
 /// Serves until the server is stopped.
 pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
@@ -84,15 +78,7 @@ where
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let (sink, messages) = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await.split();
-    let client = server.shared.clients.connect();
-    let writer = server.tasks.spawn(write(client.clone(), sink));
-    connection::serve(server.shared.clone(), client, Box::pin(texts(messages))).await;
-    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
-    let stuck = writer.abort_handle();
-    if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
-        tracing::debug!("a websocket did not take its last messages in time");
-        stuck.abort();
-    }
+    super::serve(&server, Box::pin(texts(messages)), |client| write(client, sink)).await;
 }
 
 /// Text and binary frames alike; tungstenite answers pings itself.

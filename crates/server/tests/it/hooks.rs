@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use codicil_protocol::{HookCompleted, HookRunStatus, TurnStatus};
+use codicil_protocol::{HookCompleted, HookRunStatus, HookStarted, TurnStatus};
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
@@ -56,6 +56,22 @@ async fn a_blocked_prompt_reaches_neither_the_model_nor_the_history() {
     app.run_turn(&thread, "something else").await;
     app.rest().await;
     assert!(!app.model().requests()[0].body().to_string().contains("\"go\""));
+}
+
+/// What was accepted survives a crash, whatever the hooks would have said.
+#[tokio::test]
+async fn a_prompt_is_written_down_before_its_hooks_decide() {
+    let hook = "while ! [ -e go ]; do sleep 0.02; done";
+    let mut app = app(Script::new().say("Ok"), &["UserPromptSubmit"], hook).await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "tidy the repo").await;
+    app.until::<HookStarted>().await;
+
+    let written = fs::read_to_string(thread.path.as_ref().unwrap()).unwrap();
+
+    assert!(written.contains("tidy the repo"), "{written}");
+    fs::write(app.workspace().join("go"), "").unwrap();
+    assert!(app.rest().await.ends_with("← turn/completed completed"));
 }
 
 #[tokio::test]

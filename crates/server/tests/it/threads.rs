@@ -3,10 +3,10 @@
 use std::fs;
 
 use codicil_protocol::{
-    ContextCompactedNotification, ThreadClosed, ThreadCompactStart, ThreadCompacted, ThreadFork,
-    ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadLoadedList, ThreadNameSet,
-    ThreadRollback, ThreadShellCommand, ThreadUnsubscribe, ThreadUnsubscribeStatus, TurnCompleted,
-    TurnStatus, TurnSteer,
+    ContextCompactedNotification, ItemCompleted, ThreadClosed, ThreadCompactStart, ThreadCompacted,
+    ThreadFork, ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadLoadedList, ThreadNameSet,
+    ThreadResume, ThreadResumeParams, ThreadRollback, ThreadShellCommand, ThreadUnsubscribe,
+    ThreadUnsubscribeStatus, TurnCompleted, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -215,5 +215,66 @@ async fn a_persons_own_command_is_known_to_the_model() {
         panic!("{stored:?}");
     };
     assert_eq!((*exit_code, aggregated_output.as_deref()), (Some(3), Some("h\u{e4}llo\n")));
+    app.rest().await;
+}
+
+/// Otherwise each would have a thread of its own, and both would write to the same file.
+#[tokio::test]
+async fn two_clients_that_load_a_thread_at_once_share_it() {
+    let mut app = App::start(Script::new().say("one").then().say("two")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "first").await;
+    app.restart().await;
+    let mut other = app.another_client().await;
+
+    let resume = || ThreadResumeParams::new(thread.id.clone());
+    let (mine, theirs) =
+        (app.send::<ThreadResume>(resume()).await, other.send::<ThreadResume>(resume()).await);
+    app.answer(mine).await.unwrap();
+    other.answer(theirs).await.unwrap();
+    app.run_turn(&thread, "second").await;
+
+    let seen = other.rest().await;
+    assert!(seen.contains("← item/completed agentMessage <two>"), "{seen}");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_client_that_joins_in_the_middle_of_a_turn_misses_nothing() {
+    let mut app = App::start(Script::new().say("before").gate("middle").say("after")).await;
+    let mut other = app.another_client().await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "go").await;
+    app.model().reached("middle").await;
+    let is_before =
+        |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { text, .. } if text == "before");
+    app.until_where::<ItemCompleted>(|completed| is_before(&completed.item)).await;
+
+    let joined = other.resume(&thread).await;
+    app.model().release("middle");
+
+    assert!(joined.turns[0].items.iter().any(is_before), "{joined:?}");
+    let seen = other.rest().await;
+    assert!(seen.contains("← item/completed agentMessage <after>"), "{seen}");
+    assert!(seen.ends_with("← turn/completed completed"), "{seen}");
+    app.rest().await;
+}
+
+/// Clients of later generations keep kinds of items that this server has never heard of.
+#[tokio::test]
+async fn history_is_taken_without_items_of_unknown_kinds() {
+    let mut app = App::builder().experimental().script(Script::new().say("ok")).start().await;
+    let history = json!([
+        { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "before" }] },
+        { "type": "of_tomorrow", "parts": [1, 2] },
+    ]);
+    let resume = json!({ "threadId": super::NO_THREAD, "history": history });
+    let answer = app.exchange(json!({ "id": "r", "method": "thread/resume", "params": resume })).await;
+    let thread = params(answer["result"]["thread"].clone());
+
+    app.run_turn(&thread, "after").await;
+
+    assert_eq!(conversation(&app, 0), ["before", "after"]);
+    assert!(!app.model().requests()[0].body().to_string().contains("of_tomorrow"));
     app.rest().await;
 }

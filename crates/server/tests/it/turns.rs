@@ -92,3 +92,35 @@ async fn a_history_that_stays_too_long_is_summed_up_once() {
     assert_eq!(rest.matches("← item/completed contextCompaction").count(), 1, "{rest}");
     assert!(rest.contains("← item/completed agentMessage <Two>"), "{rest}");
 }
+
+/// Or a thread whose history outgrew its model could never go on.
+#[tokio::test]
+async fn a_history_that_is_too_long_to_be_summed_up_is_cut_first() {
+    let script = Script::new().say("One").then().fail("context_length_exceeded", "too long");
+    let script = script.then().say("A summary").then().say("Two");
+    let config = "model_auto_compact_token_limit = 1\n";
+    let mut app = App::builder().config(config).script(script).start().await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "first").await;
+
+    let turn = app.run_turn(&thread, "second").await;
+
+    assert_eq!(turn.status, TurnStatus::Completed);
+    let rest = app.rest().await;
+    assert!(!rest.contains("← error"), "{rest}");
+    let requests = app.model().requests();
+    assert!(requests[2].input().len() < requests[1].input().len());
+    assert_eq!(requests[2].last_user_text(), requests[1].last_user_text(), "the prompt stays");
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_knows_reasons_if_the_configuration_says_so() {
+    for (config, reasons) in [("", false), ("model_supports_reasoning_summaries = true\n", true)] {
+        let mut app = App::builder().config(config).script(Script::new().say("Ok")).start().await;
+        let thread = app.start_thread().await;
+        app.run_turn(&thread, "go").await;
+
+        assert_eq!(app.model().requests()[0].body()["reasoning"].is_object(), reasons, "{config}");
+        app.rest().await;
+    }
+}

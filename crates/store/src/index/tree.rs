@@ -58,8 +58,6 @@ impl Found {
 /// What a look at the directories brought.
 pub struct Seen {
     pub look: Look,
-    /// Whether any directory had to be read.
-    pub changed: bool,
     pub found: Vec<Found>,
     pub gone: Vec<Gone>,
 }
@@ -148,7 +146,7 @@ impl Tree {
     /// Looks at every directory. The caller takes out of the index what is gone, reads what was found and
     /// then calls [`Tree::finish`].
     pub fn look(&mut self, layout: &Layout, connection: &Connection) -> rusqlite::Result<Seen> {
-        let mut seen = Seen { look: Look::next(), changed: false, found: Vec::new(), gone: Vec::new() };
+        let mut seen = Seen { look: Look::next(), found: Vec::new(), gone: Vec::new() };
         let mut todo: Vec<String> = [SESSIONS, ARCHIVED].map(str::to_owned).into();
         todo.extend(self.dirs.keys().filter(|dir| *dir != SESSIONS && *dir != ARCHIVED).cloned());
         while let Some(dir) = todo.pop() {
@@ -232,7 +230,6 @@ impl Seen {
         entries: fs::ReadDir,
         connection: &Connection,
     ) -> rusqlite::Result<Vec<String>> {
-        self.changed = true;
         let mut known: HashMap<_, _> = rows::files_in(connection, dir)?.into_iter().collect();
         let mut subdirs = Vec::new();
         for entry in entries.flatten() {

@@ -2,7 +2,6 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use codicil_command::{Access, SandboxPermissions};
 use codicil_config::EffectiveConfig;
 use codicil_exec::{SessionError, SessionId, Shell, Start};
 use codicil_protocol::{
@@ -12,6 +11,7 @@ use serde::Deserialize;
 
 use super::{
     Ran, TurnTools, Wanted,
+    escalation::Escalation,
     text::{State, plain, session_text},
 };
 use crate::{
@@ -46,69 +46,6 @@ struct ExecArguments {
     max_output_tokens: Option<u64>,
     #[serde(flatten)]
     escalation: Escalation,
-}
-
-/// What a command may ask for beyond its sandbox; the same for every tool that runs commands.
-#[derive(Deserialize)]
-pub(super) struct Escalation {
-    sandbox_permissions: Option<Sandboxing>,
-    additional_permissions: Option<Additional>,
-    pub justification: Option<String>,
-    pub prefix_rule: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Sandboxing {
-    UseDefault,
-    RequireEscalated,
-    WithAdditionalPermissions,
-}
-
-/// Permissions as a model writes them; paths may be relative.
-#[derive(Default, Deserialize)]
-pub(in crate::tools) struct Additional {
-    network: Option<Network>,
-    file_system: Option<FileSystem>,
-}
-
-#[derive(Deserialize)]
-struct Network {
-    enabled: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct FileSystem {
-    #[serde(default)]
-    read: Option<Vec<String>>,
-    #[serde(default)]
-    write: Option<Vec<String>>,
-}
-
-impl Additional {
-    pub(in crate::tools) fn access(&self, tools: &TurnTools) -> Access {
-        let files = self.file_system.as_ref();
-        let paths = |paths: Option<&Vec<String>>| {
-            paths.into_iter().flatten().map(|path| tools.path(path)).collect::<Vec<_>>()
-        };
-        Access {
-            network: self.network.as_ref().and_then(|network| network.enabled).unwrap_or(false),
-            read: paths(files.and_then(|files| files.read.as_ref())),
-            write: paths(files.and_then(|files| files.write.as_ref())),
-        }
-    }
-}
-
-impl Escalation {
-    pub fn permissions(&self, tools: &TurnTools) -> SandboxPermissions {
-        match (self.sandbox_permissions, &self.additional_permissions) {
-            (Some(Sandboxing::RequireEscalated), _) => SandboxPermissions::RequireEscalated,
-            (Some(Sandboxing::WithAdditionalPermissions), Some(more)) => {
-                SandboxPermissions::WithAdditional(more.access(tools))
-            }
-            _ => SandboxPermissions::UseDefault,
-        }
-    }
 }
 
 #[derive(Deserialize)]

@@ -7,14 +7,10 @@ use std::{
 
 use codicil_exec::{Ending, Exit, HeadTail, Report, SessionEvent, SessionId};
 use codicil_protocol::{CommandExecutionStatus, TurnId};
-use tokio::{
-    runtime::Handle,
-    sync::mpsc,
-    time::{sleep_until, timeout},
-};
+use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandEnd, CommandItem, Ended, Ran, Screen, TurnTools, Wanted};
+use super::{CommandEnd, CommandItem, Ended, Ran, Screen, TurnTools, Wanted, clock::Pauses};
 use crate::{
     step::Step,
     tools::{
@@ -116,27 +112,10 @@ impl Running {
         Over { exit: Exit::Unknown, ending: Ending::Asked, ran: self.began.elapsed() }
     }
 
-    /// Ends when the time is up; never without one. The time that a person takes to answer does not count.
     fn clock(&self, time: Option<Duration>) -> impl Future<Output = ()> + use<> {
-        let mut waiting = self.network.as_ref().map(|network| network.gate.waiting());
-        let began = self.began;
-        async move {
-            let Some(time) = time else { return std::future::pending().await };
-            let mut until = began + time;
-            let Some(waiting) = &mut waiting else { return sleep_until(until.into()).await };
-            loop {
-                let asked = tokio::select! {
-                    () = sleep_until(until.into()) => return,
-                    asked = waiting.wait_for(|count| *count > 0) => asked.is_ok(),
-                };
-                let since = Instant::now();
-                // The gate is gone when the command is, which is somebody else's to notice.
-                if !asked || waiting.wait_for(|count| *count == 0).await.is_err() {
-                    return std::future::pending().await;
-                }
-                until += since.elapsed();
-            }
-        }
+        let hosts = self.network.as_ref().map(|network| network.gate.waiting());
+        Pauses { hosts, elicitations: self.leash.kit.elicitations.subscribe() }
+            .elapse(self.began.into(), time)
     }
 
     /// Adds, for the model, which hosts were refused and why: the command itself often does not tell.
@@ -183,8 +162,7 @@ impl TurnTools {
         running: &mut Running,
     ) -> Result<Followed, Cancelled> {
         let impatience = running.clock(wanted.patience);
-        // Without a proxy the session ends by itself in time.
-        let time_up = running.clock(wanted.timeout.filter(|_| running.network.is_some()));
+        let time_up = running.clock(wanted.timeout);
         tokio::pin!(impatience, time_up);
         let (terminals, owner, session) = (&self.kit.world.terminals, &self.kit.owner, running.session);
         let over = tokio::select! {

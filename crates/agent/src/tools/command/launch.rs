@@ -1,7 +1,7 @@
 //! Starting a command: its environment and its confinement.
 
 use codicil_command::{Access, SandboxPermissions};
-use codicil_config::InheritEnvironment;
+use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
     Environment, EnvironmentPolicy, Inherit, Input, Reach, SessionId, Size, Spec, add_tool_defaults,
 };
@@ -89,7 +89,6 @@ impl TurnTools {
     async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<(Door, Terms)>), String> {
         let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
         spec.tty = wanted.tty.then(Size::default);
-        spec.timeout = wanted.timeout;
         spec.stdin = Input::Null;
         spec.reach = Reach::Session;
         let mut behind = None;
@@ -101,8 +100,6 @@ impl TurnTools {
             if let (Some(door), Some(terms)) = (prepared.take_door(), terms) {
                 let variables = terms.environment(PROXY).into_iter();
                 spec.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
-                // Time in which a person is asked does not count, so whoever follows the command counts it.
-                spec.timeout = None;
                 behind = Some((door, terms));
             }
             spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
@@ -147,7 +144,8 @@ impl TurnTools {
     }
 
     fn environment(&self, wanted: &Wanted) -> Environment {
-        let policy = environment_policy(&self.config.settings.shell_environment_policy);
+        // Models must not see what looks like a credential, unless the file says so.
+        let policy = environment_policy(&self.config.settings.shell_environment_policy, false);
         let mut env = policy.apply(&std::env::vars_os().collect());
         if wanted.source == CommandExecutionSource::UnifiedExecStartup {
             add_tool_defaults(&mut env);
@@ -161,14 +159,16 @@ fn sandbox_grants(access: Access) -> Grants {
     Grants { readable: access.read, writable: access.write, network: access.network }
 }
 
-fn environment_policy(set: &codicil_config::ShellEnvironmentPolicy) -> EnvironmentPolicy {
+/// What the configuration makes of the environment of commands. `keeps_credentials`: whether names that look
+/// like credentials stay where the configuration leaves that open.
+pub fn environment_policy(set: &ShellEnvironmentPolicy, keeps_credentials: bool) -> EnvironmentPolicy {
     EnvironmentPolicy {
         inherit: match set.inherit {
             InheritEnvironment::All => Inherit::All,
             InheritEnvironment::Core => Inherit::Core,
             InheritEnvironment::None => Inherit::None,
         },
-        ignore_default_excludes: set.ignore_default_excludes.unwrap_or(false),
+        ignore_default_excludes: set.ignore_default_excludes.unwrap_or(keeps_credentials),
         exclude: set.exclude.clone(),
         set: (*set.set).clone(),
         include_only: set.include_only.clone(),

@@ -2,13 +2,15 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | what the tools are called with | `exec.rs`, `shell.rs` |
+//! | what the tools are called with | `exec.rs`, `shell.rs`, `escalation.rs` |
 //! | may it run? | `approval.rs` |
 //! | in which confinement, with which environment? | `launch.rs` |
-//! | following it, also after its call | `follow.rs`, `screen.rs` |
+//! | following it, also after its call | `follow.rs`, `clock.rs`, `screen.rs` |
 //! | what is told about it | `item.rs`, `text.rs` |
 
 mod approval;
+mod clock;
+mod escalation;
 mod exec;
 mod follow;
 mod item;
@@ -22,7 +24,8 @@ use std::{path::PathBuf, time::Duration};
 use codicil_command::{CommandLine, Decision, SandboxPermissions};
 use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus};
 
-pub(super) use {exec::Additional, text::exit_text};
+pub use launch::environment_policy;
+pub(super) use {escalation::Additional, text::exit_text};
 pub(crate) use {
     exec::login,
     item::{CommandEnd, CommandItem},

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Ran, TurnTools, Wanted,
-    exec::Escalation,
+    escalation::Escalation,
     text::{exit_text, plain},
 };
 use crate::tools::call::{Call, Cancelled, Output, number, say};

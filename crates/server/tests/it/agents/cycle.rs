@@ -1,8 +1,8 @@
 //! The life of an agent, call by call: started, waited for, told more, closed, opened again.
 
 use codicil_protocol::{
-    CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, ItemStarted, ThreadItem,
-    ThreadLoadedList, ThreadStatus, ThreadStatusChanged, TurnStatus,
+    CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, ItemStarted, Thread,
+    ThreadItem, ThreadLoadedList, ThreadStatus, ThreadStatusChanged, Turn, TurnStatus,
 };
 use codicil_testkit::{App, Recorded, Reply, Script};
 use serde_json::{Value, json};
@@ -27,6 +27,14 @@ fn calls(calls: Vec<(&'static str, Value)>) -> Script {
     })
 }
 
+/// A server whose main thread has been told to manage agents.
+async fn managing(script: Script) -> (App, Thread, Turn) {
+    let mut app = App::start(script).await;
+    let main = app.start_thread().await;
+    let turn = app.start_turn(&main, "manage").await;
+    (app, main, turn)
+}
+
 #[tokio::test]
 async fn an_agent_is_waited_for_told_more_closed_and_opened_again() {
     let wait = || ("wait_agent", json!({ "targets": ["AGENT"] }));
@@ -40,9 +48,7 @@ async fn an_agent_is_waited_for_told_more_closed_and_opened_again() {
         ("send_input", json!({ "target": "AGENT", "message": "task three" })),
         wait(),
     ]);
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    app.start_turn(&main, "manage").await;
+    let (mut app, main, _) = managing(script).await;
 
     let mut seen = Vec::new();
     for _ in 0..9 {
@@ -89,7 +95,7 @@ async fn an_agent_is_waited_for_told_more_closed_and_opened_again() {
     assert_eq!(output(&last, "call-7"), done("answer 3"));
     assert_eq!(requests(&app, is_main).len(), 10, "what was waited for causes no further request");
     assert_eq!(notifications(&last).len(), 3, "one for each turn of the agent");
-    let turns = app.read(&codicil_protocol::Thread { id: agent[0].clone(), ..main.clone() }).await.turns;
+    let turns = app.read(&Thread { id: agent[0].clone(), ..main.clone() }).await.turns;
     assert_eq!(turns.len(), 3);
 }
 
@@ -101,9 +107,7 @@ async fn a_closed_agent_is_not_loaded_and_its_status_says_so() {
         ("resume_agent", json!({ "id": "AGENT" })),
         ("close_agent", json!({ "target": "AGENT" })),
     ]);
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    let started = app.start_turn(&main, "manage").await;
+    let (mut app, main, started) = managing(script).await;
 
     let mut statuses = Vec::new();
     while statuses.len() < 6 {
@@ -146,9 +150,7 @@ async fn input_joins_what_an_agent_is_doing_or_stops_it_first() {
                 _ => Reply::new().say("done"),
             }
         });
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    app.start_turn(&main, "manage").await;
+    let (mut app, main, _) = managing(script).await;
     app.model().reached("first").await;
     app.model().release("main");
 
@@ -157,7 +159,7 @@ async fn input_joins_what_an_agent_is_doing_or_stops_it_first() {
     main_done(&mut app, &main).await;
 
     assert_eq!((first, second), (TurnStatus::Interrupted, TurnStatus::Completed));
-    let stored = app.read(&codicil_protocol::Thread { id: agent, ..main.clone() }).await;
+    let stored = app.read(&Thread { id: agent, ..main.clone() }).await;
     let last = stored.turns.last().and_then(|turn| turn.items.last());
     assert!(matches!(last, Some(ThreadItem::AgentMessage { text, .. }) if text == "instead"), "{stored:?}");
     let told = notifications(&requests(&app, is_main).pop().unwrap());
@@ -182,9 +184,7 @@ async fn steered_input_is_answered_in_the_agents_running_turn() {
                 _ => Reply::new().say("done"),
             }
         });
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    app.start_turn(&main, "manage").await;
+    let (mut app, main, _) = managing(script).await;
     app.model().reached("first").await;
     app.model().release("main");
     let sent = loop {
@@ -198,7 +198,7 @@ async fn steered_input_is_answered_in_the_agents_running_turn() {
     app.rest().await;
 
     assert_eq!((sent.states, status), (vec![(CollabAgentStatus::Running, None)], TurnStatus::Completed));
-    let turns = app.read(&codicil_protocol::Thread { id: agent, ..main.clone() }).await.turns;
+    let turns = app.read(&Thread { id: agent, ..main.clone() }).await.turns;
     assert_eq!((turns.len(), turns[0].items.len()), (1, 4), "two messages and their answers, in one turn");
 }
 
@@ -211,9 +211,7 @@ async fn an_agent_whose_model_fails_is_reported_as_such() {
             1 => Reply::new().call("wait_agent", json!({ "targets": [spawned(request)] })).call_id("wait"),
             _ => Reply::new().say("done"),
         });
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    app.start_turn(&main, "manage").await;
+    let (mut app, main, _) = managing(script).await;
     next_call(&mut app).await;
     let waited = next_call(&mut app).await;
     main_done(&mut app, &main).await;
@@ -236,9 +234,7 @@ async fn an_interrupted_wait_fails_and_leaves_the_agent_at_work() {
                 .call("wait_agent", json!({ "targets": [spawned(request)], "timeout_ms": 3600000 })),
             _ => Reply::new().say("never asked"),
         });
-    let mut app = App::start(script).await;
-    let main = app.start_thread().await;
-    let turn = app.start_turn(&main, "manage").await;
+    let (mut app, main, turn) = managing(script).await;
     app.model().reached("agent").await;
     let is_wait = |item: &ThreadItem| {
         matches!(item, ThreadItem::CollabAgentToolCall { tool: CollabAgentTool::Wait, .. })

@@ -1,6 +1,10 @@
 //! Commands: what they may do, what is shown of them, what the model is told.
 
-use codicil_protocol::{CommandExecutionOutputDelta, CommandExecutionStatus, TurnStatus};
+use codicil_protocol::{
+    CommandExecutionOutputDelta, CommandExecutionStatus, ThreadDecrementElicitation,
+    ThreadDecrementElicitationParams, ThreadIncrementElicitation, ThreadIncrementElicitationParams,
+    TurnStatus,
+};
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
@@ -120,6 +124,23 @@ async fn a_shell_command_has_a_time_limit() {
     assert_eq!((status, code, output.as_deref()), (CommandExecutionStatus::Failed, Some(124), Some("on\n")));
     app.rest().await;
     assert!(told(&app, "c").starts_with("Exit code: 124\n"), "{}", told(&app, "c"));
+}
+
+#[tokio::test]
+async fn time_in_which_a_client_asks_the_person_does_not_count() {
+    let arguments = json!({ "cmd": "sleep 0.6; echo through", "yield_time_ms": 250 });
+    let script = Script::new().call("exec_command", arguments).call_id("c").then().say("Done");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let thread = free_thread(&mut app).await;
+    let begun = ThreadIncrementElicitationParams { thread_id: thread.id.clone() };
+    assert!(app.call::<ThreadIncrementElicitation>(begun).await.paused);
+
+    app.run_turn(&thread, "run").await;
+
+    assert!(told(&app, "c").contains("Process exited with code 0"), "{}", told(&app, "c"));
+    let ended = ThreadDecrementElicitationParams { thread_id: thread.id.clone() };
+    assert!(!app.call::<ThreadDecrementElicitation>(ended).await.paused);
+    app.rest().await;
 }
 
 #[tokio::test]

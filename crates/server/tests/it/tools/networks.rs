@@ -31,7 +31,11 @@ struct Target {
 }
 
 impl Target {
-    async fn start() -> Self {
+    /// `None` where commands cannot be put behind a proxy.
+    async fn start() -> Option<Self> {
+        if !has_namespaces() {
+            return None;
+        }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let task = tokio::spawn(async move {
@@ -46,7 +50,7 @@ impl Target {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nreached").await;
             }
         });
-        Self { port, task }
+        Some(Self { port, task })
     }
 
     /// A shell line that asks the proxy for a page of a host.
@@ -115,6 +119,12 @@ fn amendment(action: Action) -> Decision {
     }
 }
 
+/// Answers the next question.
+async fn decide(app: &mut App, decision: Decision) {
+    let question = app.expect_request::<CommandExecutionApproval>().await;
+    app.reply(&question, response(decision)).await;
+}
+
 /// The output of the next command.
 async fn output(app: &mut App) -> String {
     command_end(app).await.2.unwrap_or_default()
@@ -122,10 +132,7 @@ async fn output(app: &mut App) -> String {
 
 #[tokio::test]
 async fn a_host_is_asked_about_and_reached_once_accepted() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let line = format!("{}; {}", target.get("localhost"), target.get("localhost"));
     let mut app = app(&config(LOCAL), runs(&line)).await;
     let thread = started(&mut app).await;
@@ -156,18 +163,14 @@ async fn a_host_is_asked_about_and_reached_once_accepted() {
     app.rest().await;
     app.model().push(runs(&target.get("localhost")));
     app.start_turn(&thread, "again").await;
-    let again = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&again, response(Decision::Accept)).await;
+    decide(&mut app, Decision::Accept).await;
     assert!(output(&mut app).await.ends_with("reached"));
     app.rest().await;
 }
 
 #[tokio::test]
 async fn a_host_accepted_for_the_session_is_asked_about_once() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let mut app = app(&config(LOCAL), runs(&target.tunnel("localhost"))).await;
     let thread = started(&mut app).await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
@@ -185,14 +188,10 @@ async fn a_host_accepted_for_the_session_is_asked_about_once() {
 
 #[tokio::test]
 async fn a_rule_that_allows_a_host_holds_for_every_thread() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let mut app = app(&config(LOCAL), runs(&target.get("localhost"))).await;
     started(&mut app).await;
-    let question = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&question, response(amendment(Action::Allow))).await;
+    decide(&mut app, amendment(Action::Allow)).await;
     assert!(output(&mut app).await.ends_with("reached"));
     app.rest().await;
     let rules = std::fs::read_to_string(app.home().join("rules/default.rules")).unwrap();
@@ -210,14 +209,10 @@ async fn a_rule_that_allows_a_host_holds_for_every_thread() {
 
 #[tokio::test]
 async fn a_rule_that_denies_a_host_holds_for_every_thread() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let mut app = app(&config(LOCAL), runs(&target.get("localhost"))).await;
     started(&mut app).await;
-    let question = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&question, response(amendment(Action::Deny))).await;
+    decide(&mut app, amendment(Action::Deny)).await;
     assert!(output(&mut app).await.contains("403 Forbidden"));
     app.rest().await;
     let rules = std::fs::read_to_string(app.home().join("rules/default.rules")).unwrap();
@@ -231,14 +226,10 @@ async fn a_rule_that_denies_a_host_holds_for_every_thread() {
 
 #[tokio::test]
 async fn a_declined_host_is_not_reached_and_the_model_learns_why() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let mut app = app(&config(LOCAL), runs(&target.get("localhost"))).await;
     started(&mut app).await;
-    let question = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&question, response(Decision::Decline)).await;
+    decide(&mut app, Decision::Decline).await;
     let (status, code, output) = command_end(&mut app).await;
     assert_eq!((status, code), (CommandExecutionStatus::Completed, Some(0)));
     assert!(output.unwrap().ends_with("rejected by user\n"));
@@ -249,29 +240,21 @@ async fn a_declined_host_is_not_reached_and_the_model_learns_why() {
 
 #[tokio::test]
 async fn a_cancelled_question_ends_the_turn() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let script = Script::new().call("exec_command", exec(&target.get("localhost")));
     let mut app = app(&config(LOCAL), script).await;
     started(&mut app).await;
-    let question = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&question, response(Decision::Cancel)).await;
+    decide(&mut app, Decision::Cancel).await;
     assert!(app.rest().await.ends_with("← turn/completed interrupted"));
 }
 
 #[tokio::test]
 async fn requests_for_one_host_join_one_question() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let get = target.get("localhost");
     let mut app = app(&config(LOCAL), runs(&format!("{get} & {get} & {get} & wait"))).await;
     started(&mut app).await;
-    let question = app.expect_request::<CommandExecutionApproval>().await;
-    app.reply(&question, response(Decision::Accept)).await;
+    decide(&mut app, Decision::Accept).await;
     assert_eq!(output(&mut app).await.matches("reached").count(), 3);
     // Another question would be left unread, and fail the test.
     app.rest().await;
@@ -279,10 +262,7 @@ async fn requests_for_one_host_join_one_question() {
 
 #[tokio::test]
 async fn where_nobody_may_be_asked_only_listed_hosts_are_reached() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let domains = "[permissions.p.network.domains]\n\"localhost\" = \"allow\"\n\"127.0.0.2\" = \"deny\"";
     let lines = format!("{}; {}", target.get("localhost"), target.get("example.com"));
     let mut app = app(&config(domains), runs(&format!("{lines}; {}", target.get("127.0.0.2")))).await;
@@ -297,10 +277,7 @@ async fn where_nobody_may_be_asked_only_listed_hosts_are_reached() {
 
 #[tokio::test]
 async fn the_machine_itself_is_not_asked_about_unless_it_is_named() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let lines = format!("{}; {}", target.get("localhost"), target.get("127.0.0.1"));
     let mut app = app(&config(""), runs(&lines)).await;
     started(&mut app).await;
@@ -311,10 +288,7 @@ async fn the_machine_itself_is_not_asked_about_unless_it_is_named() {
 
 #[tokio::test]
 async fn there_is_no_way_around_the_proxy() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let direct = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{}' || echo stopped", target.port);
     let mut app = app(&config(LOCAL), runs(&direct)).await;
     // Not even where the policy itself would give all of the network.
@@ -331,10 +305,7 @@ async fn there_is_no_way_around_the_proxy() {
 
 #[tokio::test]
 async fn an_interrupt_ends_the_question_about_a_host() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let script = Script::new().call("exec_command", exec(&target.get("localhost")));
     let mut app = app(&config(LOCAL), script).await;
     let thread = started(&mut app).await;
@@ -349,10 +320,7 @@ async fn an_interrupt_ends_the_question_about_a_host() {
 
 #[tokio::test]
 async fn once_the_turn_is_over_nobody_is_asked_in_its_name() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let line = format!("while ! test -e go; do sleep 0.01; done; {}", target.get("localhost"));
     let arguments = json!({ "cmd": line, "yield_time_ms": 250 });
     let script = Script::new().call("exec_command", arguments).call_id("c").then().say("Done");
@@ -367,10 +335,7 @@ async fn once_the_turn_is_over_nobody_is_asked_in_its_name() {
 
 #[tokio::test]
 async fn time_in_which_a_person_thinks_does_not_count() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let arguments = json!({ "command": target.get("localhost"), "timeout_ms": 2500 });
     let script = Script::new().call("shell_command", arguments).call_id("c").then().say("Done");
     let config = format!("features.unified_exec = false\n{}", config(LOCAL));
@@ -386,10 +351,7 @@ async fn time_in_which_a_person_thinks_does_not_count() {
 
 #[tokio::test]
 async fn the_guardian_answers_about_hosts_too() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let said = json!({ "risk_level": "low", "risk_score": 9, "rationale": "fine", "evidence": [] });
     let is_guardian = |request: &Recorded| request.header("x-openai-subagent") == Some("guardian");
     let script = Script::new()
@@ -411,10 +373,7 @@ async fn the_guardian_answers_about_hosts_too() {
 
 #[tokio::test]
 async fn a_clients_own_command_reaches_what_is_listed_and_nobody_is_asked() {
-    if !has_namespaces() {
-        return;
-    }
-    let target = Target::start().await;
+    let Some(target) = Target::start().await else { return };
     let domains = "allow_local_binding = true\n[permissions.p.network.domains]\n\"localhost\" = \"allow\"";
     let mut app = App::builder().config(&config(domains)).start().await;
     let lines = format!("{}; {}", target.get("localhost"), target.get("127.0.0.1"));
