@@ -14,6 +14,7 @@ mod issuer;
 mod model;
 mod mutation;
 mod programs;
+mod skip;
 
 pub use app::{App, AppBuilder, Asked, Client, Home, Pending, Process, Transport};
 pub use fake_server::FakeServer;
@@ -21,3 +22,4 @@ pub use issuer::{Issuer, token, visit};
 pub use model::{ModelServer, Recorded, Reply, Script, follow};
 pub use mutation::Mutations;
 pub use programs::{built, run_example};
+pub use skip::skipped;

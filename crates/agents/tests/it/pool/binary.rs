@@ -6,7 +6,7 @@ use codicil_agents::pool::{
     McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, StreamMessage, Tool,
 };
 use codicil_client::Decision;
-use codicil_testkit::{ModelServer, Reply, Script, built};
+use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -18,7 +18,7 @@ use super::soon;
 /// A command line for the binary with a scripted model and a home of its own.
 fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
     let Some(program) = built("codicil") else {
-        eprintln!("skipped: the codicil binary is not built");
+        skipped("the codicil binary is not built");
         return None;
     };
     let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -129,7 +129,7 @@ async fn a_server_that_is_killed_comes_back() {
     assert_eq!(soon(agent.ask("Hi").text()).await.unwrap(), "Hello");
     let session = agent.session_id();
     if !kill(home.path()) {
-        return eprintln!("skipped: processes cannot be listed here");
+        return skipped("processes cannot be listed here");
     }
     assert_eq!(soon(agent.ask("Still there?").text()).await.unwrap(), "Hello");
     assert_eq!(agent.session_id(), session, "the same conversation");
@@ -150,7 +150,7 @@ async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conv
     let mut reply = agent.ask("Go");
     while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
     if !kill(home.path()) {
-        return eprintln!("skipped: processes cannot be listed here");
+        return skipped("processes cannot be listed here");
     }
     let last = super::all(reply).await;
     assert_eq!(super::failure(&last), Some("port_exit"), "{last:?}");
