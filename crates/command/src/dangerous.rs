@@ -14,7 +14,7 @@ const ALWAYS: [&str; 23] = [
 ];
 
 /// Whether a command removes files without asking back.
-pub fn removes_by_force(command: &PlainCommand) -> bool {
+pub(crate) fn removes_by_force(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     command.program() == "rm" && has_option(&words, "f", &["force"])
 }

@@ -72,7 +72,7 @@ mod decide;
 
 pub use {
     actions::command_actions,
-    dangerous::{is_dangerous, removes_by_force},
+    dangerous::is_dangerous,
     decide::{
         Access, CommandRequest, Decision, Destination, Grants, NetworkDecision, NetworkOutcome,
         NetworkPolicies, NetworkQuestion, Outcome, PatchDecision, PermissionsDecision, Policies, Question,
@@ -84,7 +84,7 @@ pub use {
     quote::join,
     rules::{
         Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule,
-        append_rule, proposed_amendment,
+        append_rule,
     },
     safe::is_known_safe,
 };
