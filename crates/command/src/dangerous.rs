@@ -80,14 +80,14 @@ fn is_dangerous_git(words: &[&str]) -> bool {
     }
 }
 
-fn after_general_options<'a, 'b>(words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
-    match words {
-        ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => {
-            after_general_options(rest)
-        }
-        [option, rest @ ..] if option.starts_with('-') => after_general_options(rest),
-        [subcommand, rest @ ..] => Some((subcommand, rest)),
-        [] => None,
+fn after_general_options<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
+    loop {
+        words = match words {
+            ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => rest,
+            [option, rest @ ..] if option.starts_with('-') => rest,
+            [subcommand, rest @ ..] => return Some((subcommand, rest)),
+            [] => return None,
+        };
     }
 }
 

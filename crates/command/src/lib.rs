@@ -10,9 +10,9 @@
 //! | may it reach a host? | [`decide_network`], [`settle_network`], [`Domains`] |
 //! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
 //!
-//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives the same answer, and
-//! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
-//! is never a reason to give it more than the policy allows.
+//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives
+//! the same answer, and nothing is looked up on the machine. A command is understood by its text alone, so
+//! what it is taken for is never a reason to give it more than the policy allows.
 //!
 //! From a call of the model to what happens, and what an answer changes:
 //!
