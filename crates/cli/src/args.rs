@@ -12,7 +12,7 @@ use crate::{
 
 /// A little codex: an app-server for agents that works with any model.
 #[derive(Debug, Parser)]
-#[command(name = "codicil", version = version::LINE.as_str(), propagate_version = false, max_term_width = 100)]
+#[command(name = "codicil", version = version::LINE.as_str(), propagate_version = false)]
 pub struct Cli {
     #[command(flatten)]
     pub overrides: Overrides,
@@ -45,6 +45,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completion {
+        /// The shell that will read it.
         #[arg(value_enum, default_value = "bash")]
         shell: Shell,
     },
@@ -72,6 +73,7 @@ pub enum LoginAction {
 
 /// Changes to the configuration for this process only.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Configuration")]
 pub struct Overrides {
     /// Set a configuration value: a dotted key, and a value that is read as TOML or else as a string.
     #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]

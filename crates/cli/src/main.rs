@@ -16,6 +16,7 @@ mod login;
 mod mock_model;
 mod reindex;
 mod sandbox;
+mod style;
 mod version;
 
 use std::process::ExitCode;

@@ -21,7 +21,7 @@ pub fn run() -> anyhow::Result<()> {
         if shows_progress {
             eprintln!();
         }
-        println!("{threads} threads indexed");
+        println!("{threads} {} indexed", if threads == 1 { "thread" } else { "threads" });
         Ok(())
     })
 }

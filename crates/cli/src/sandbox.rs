@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use codicil_agent::{Overrides as ThreadOverrides, Settings};
 use codicil_config::{EffectiveConfig, Home, Query};
 use codicil_protocol::{AbsolutePathBuf, SandboxMode, SandboxPolicy};
@@ -20,7 +20,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use crate::{app_server, args::Overrides, logging};
+use crate::{app_server, args::Overrides, exec::Sandbox, logging};
 
 /// The exit code when the command was not run, as other programs have it that run commands. A command that is
 /// not there is 127, one that cannot be executed 126.
@@ -30,7 +30,7 @@ const NOT_RUN: i32 = 125;
 pub struct SandboxArgs {
     /// What the command can write [default: `sandbox_mode` of the configuration, else read-only].
     #[arg(long, value_enum, value_name = "MODE")]
-    mode: Option<Mode>,
+    mode: Option<Sandbox>,
     /// A directory that it can write beside its working directory, with --mode workspace-write. May be repeated.
     #[arg(long = "writable-root", value_name = "DIR")]
     writable_roots: Vec<PathBuf>,
@@ -43,13 +43,6 @@ pub struct SandboxArgs {
     /// The command and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    ReadOnly,
-    WorkspaceWrite,
-    DangerFullAccess,
 }
 
 /// Ends the process with the exit code of the command, or with 128 and the number of the signal that ended it.
@@ -72,6 +65,9 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
         .with_limits(Limits::from(&config.settings.sandbox_limits))
         .dying_with_parent();
     tracing::info!("{}", confinement.kind());
+    if config.network_proxy().is_some() {
+        eprintln!("codicil: {}", about_proxy());
+    }
     let (program, arguments) = args.command.split_first().context("there is no command")?;
     let mut command = std::process::Command::new(program);
     command.args(arguments).current_dir(&cwd);
@@ -79,6 +75,18 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
     // One thread: the command is to end with the thread that starts it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(follow(command.into(), program, &cwd))
+}
+
+/// Who has configured a proxy for commands may expect it here.
+fn about_proxy() -> String {
+    match Probe::cached().proxy() {
+        Ok(()) => {
+            "the configured network proxy is for the commands of agents; this one runs without it".to_owned()
+        }
+        Err(reason) => {
+            format!("the configured network proxy cannot be had, so agents' commands are refused: {reason}")
+        }
+    }
 }
 
 /// The configured policy for the mode, with what the flags add.
@@ -89,11 +97,7 @@ fn policy(
     here: &Path,
     cwd: &Path,
 ) -> anyhow::Result<SandboxPolicy> {
-    let mode = args.mode.map(|mode| match mode {
-        Mode::ReadOnly => SandboxMode::ReadOnly,
-        Mode::WorkspaceWrite => SandboxMode::WorkspaceWrite,
-        Mode::DangerFullAccess => SandboxMode::DangerFullAccess,
-    });
+    let mode = args.mode.map(SandboxMode::from);
     if let Some(mode) = &mode {
         config.requirements.check_sandbox_mode(mode)?;
     }

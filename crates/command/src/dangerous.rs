@@ -14,7 +14,7 @@ const ALWAYS: [&str; 23] = [
 ];
 
 /// Whether a command removes files without asking back.
-pub fn removes_by_force(command: &PlainCommand) -> bool {
+pub(crate) fn removes_by_force(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     command.program() == "rm" && has_option(&words, "f", &["force"])
 }
@@ -80,14 +80,14 @@ fn is_dangerous_git(words: &[&str]) -> bool {
     }
 }
 
-fn after_general_options<'a, 'b>(words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
-    match words {
-        ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => {
-            after_general_options(rest)
-        }
-        [option, rest @ ..] if option.starts_with('-') => after_general_options(rest),
-        [subcommand, rest @ ..] => Some((subcommand, rest)),
-        [] => None,
+fn after_general_options<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
+    loop {
+        words = match words {
+            ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => rest,
+            [option, rest @ ..] if option.starts_with('-') => rest,
+            [subcommand, rest @ ..] => return Some((subcommand, rest)),
+            [] => return None,
+        };
     }
 }
 

@@ -10,9 +10,9 @@
 //! | may it reach a host? | [`decide_network`], [`settle_network`], [`Domains`] |
 //! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
 //!
-//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives the same answer, and
-//! nothing is looked up on the machine. A command is understood by its text alone, so what it is taken for
-//! is never a reason to give it more than the policy allows.
+//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives
+//! the same answer, and nothing is looked up on the machine. A command is understood by its text alone, so
+//! what it is taken for is never a reason to give it more than the policy allows.
 //!
 //! From a call of the model to what happens, and what an answer changes:
 //!
@@ -72,7 +72,7 @@ mod decide;
 
 pub use {
     actions::command_actions,
-    dangerous::{is_dangerous, removes_by_force},
+    dangerous::is_dangerous,
     decide::{
         Access, CommandRequest, Decision, Destination, Grants, NetworkDecision, NetworkOutcome,
         NetworkPolicies, NetworkQuestion, Outcome, PatchDecision, PermissionsDecision, Policies, Question,
@@ -84,7 +84,7 @@ pub use {
     quote::join,
     rules::{
         Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule,
-        append_rule, proposed_amendment,
+        append_rule,
     },
     safe::is_known_safe,
 };

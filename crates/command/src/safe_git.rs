@@ -30,11 +30,13 @@ pub(crate) fn is_safe(words: &[&str]) -> bool {
 
 /// The subcommand behind the few general options that change nothing but what is printed or where.
 /// `-c` and `--config-env` are not among them: configuration can name programs to run.
-fn subcommand<'a, 'b>(words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
-    match words {
-        ["--no-pager" | "--no-optional-locks", rest @ ..] | ["-C", _, rest @ ..] => subcommand(rest),
-        [name, rest @ ..] if !name.starts_with('-') => Some((name, rest)),
-        _ => None,
+fn subcommand<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
+    loop {
+        words = match words {
+            ["--no-pager" | "--no-optional-locks", rest @ ..] | ["-C", _, rest @ ..] => rest,
+            [name, rest @ ..] if !name.starts_with('-') => return Some((name, rest)),
+            _ => return None,
+        };
     }
 }
 

@@ -41,6 +41,18 @@ pub(crate) fn replace(path: &Path, text: &str, unchanged: impl FnOnce() -> bool)
     Ok(true)
 }
 
+/// Replaces a file that holds credentials: the new one is for its owner only, whatever the old one was. A link stays
+/// a link; its file is replaced.
+pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let path = follow_links(path)?;
+    let temporary = Temporary::create_beside(&path)?;
+    let mut file = temporary.file()?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    temporary.rename_to(&path)?;
+    sync_folder(&path)
+}
+
 /// A file that goes away unless it is renamed.
 struct Temporary {
     path: PathBuf,

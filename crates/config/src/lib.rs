@@ -60,6 +60,7 @@ mod write;
 mod writes;
 
 pub use {
+    atomic::replace_private,
     constrain::NotAllowed,
     document::CannotEdit,
     edit::{Edit, EditError},

@@ -57,6 +57,6 @@ pub use {
     process::{Captured, Process, ProcessHandle, ResizeError},
     sessions::{Ending, Limits, Owner, Report, SessionError, SessionEvent, SessionId, Sessions},
     shell::{Shell, Start, display},
-    spawner::{MAX_LIVE, SpawnError},
+    spawner::SpawnError,
     spec::{Cap, Environment, Input, Prepare, Reach, Size, Spec},
 };

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// How many processes may exist at a time. The guard has room for as many.
-pub const MAX_LIVE: usize = 4096;
+pub(crate) const MAX_LIVE: usize = 4096;
 
 /// How many spawns may wait for their turn; further callers wait before they are in line.
 const MAX_WAITING: usize = 64;

@@ -9,13 +9,13 @@ pub const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 pub const TOOLS_PER_SERVER: usize = 1024;
 
 /// The longest input schema of a tool; a longer one is offered as "any object".
-pub const SCHEMA_BYTES: usize = 128 * 1024;
+pub(crate) const SCHEMA_BYTES: usize = 128 * 1024;
 
 /// The longest description of a tool that a model is told.
-pub const DESCRIPTION_CHARS: usize = 16 * 1024;
+pub(crate) const DESCRIPTION_CHARS: usize = 16 * 1024;
 
 /// The most entries of a list of resources or templates, over all its pages.
-pub const RESOURCES_PER_SERVER: usize = 4096;
+pub(crate) const RESOURCES_PER_SERVER: usize = 4096;
 
 /// The most pages that are asked for in one list, in case a server never runs out of cursors.
 pub(crate) const PAGES: usize = 64;

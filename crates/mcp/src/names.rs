@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 /// The prefix of all of them; no other tool's name begins so.
-pub const TOOL_PREFIX: &str = "mcp__";
+const TOOL_PREFIX: &str = "mcp__";
 
 /// The longest name that providers accept.
 const LONGEST: usize = 64;

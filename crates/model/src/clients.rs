@@ -1,4 +1,4 @@
-//! The HTTP clients that all providers share.
+//! The HTTP clients that all providers share, and all others who speak HTTP on a person's behalf.
 //!
 //! Nothing is built before the first request. There are two kinds: one for loopback addresses, which
 //! needs neither proxies nor certificates and so costs nothing, and one for the rest of the world, which
@@ -22,26 +22,50 @@ enum Reach {
     World,
 }
 
-/// As many as there are different connect timeouts in the config.
-static CLIENTS: LazyLock<Mutex<HashMap<(Reach, Duration), Client>>> = LazyLock::new(Mutex::default);
+/// What is done when a server sends a request on to another address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Redirects {
+    /// An API that redirects is a wrong base URL; following would carry the key elsewhere.
+    Refused,
+    /// Only to the same server, and only where the request stays what it is: `/mcp` to `/mcp/` is usual.
+    /// Anything else would carry credentials elsewhere or lose the message.
+    WithinServer,
+}
 
-/// The client for requests to `url`, for everybody who speaks HTTP on a person's behalf.
+const MAX_REDIRECTS: usize = 5;
+
+/// What clients differ by.
+type Kind = (Reach, Duration, Redirects);
+
+/// As many as there are different connect timeouts in the config, and a few more.
+static CLIENTS: LazyLock<Mutex<HashMap<Kind, Client>>> = LazyLock::new(Mutex::default);
+
+/// The client for requests to an API at `url`.
 pub async fn http_client(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
+    http_client_with(url, connect_timeout, Redirects::Refused).await
+}
+
+/// The client for requests to `url` that may be redirected.
+pub async fn http_client_with(
+    url: &Url,
+    connect_timeout: Duration,
+    redirects: Redirects,
+) -> Result<Client, ModelError> {
     let reach = if is_loopback(url) { Reach::Loopback } else { Reach::World };
-    let key = (reach, connect_timeout);
-    if let Some(client) = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+    let kind = (reach, connect_timeout, redirects);
+    if let Some(client) = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
         return Ok(client.clone());
     }
     let client = match reach {
-        Reach::Loopback => build(reach, connect_timeout)?,
+        Reach::Loopback => build(kind)?,
         // Reading the certificates of the system takes milliseconds.
-        Reach::World => tokio::task::spawn_blocking(move || build(reach, connect_timeout))
+        Reach::World => tokio::task::spawn_blocking(move || build(kind))
             .await
             .map_err(|error| ModelError::Config(format!("failed to set up TLS: {error}")))??,
     };
     // Whoever was faster wins, so that all requests share one pool of connections.
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(clients.entry(key).or_insert(client).clone())
+    Ok(clients.entry(kind).or_insert(client).clone())
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -50,7 +74,7 @@ fn is_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_local
 }
 
-fn build(reach: Reach, connect_timeout: Duration) -> Result<Client, ModelError> {
+fn build((reach, connect_timeout, redirects): Kind) -> Result<Client, ModelError> {
     let tls = tls_config(reach).map_err(|error| {
         ModelError::Config(format!(
             "failed to set up TLS: {error}; are the system's certificates installed (ca-certificates, or SSL_CERT_FILE)?"
@@ -59,14 +83,24 @@ fn build(reach: Reach, connect_timeout: Duration) -> Result<Client, ModelError> 
     let builder = ClientBuilder::new()
         .tls_backend_preconfigured(tls)
         .connect_timeout(connect_timeout)
-        // An API that redirects is a wrong base URL; following would carry the key elsewhere.
-        .redirect(redirect::Policy::none())
+        .redirect(match redirects {
+            Redirects::Refused => redirect::Policy::none(),
+            Redirects::WithinServer => redirect::Policy::custom(follow),
+        })
         .tcp_nodelay(true)
         .tcp_keepalive(Duration::from_secs(60))
         .pool_idle_timeout(Duration::from_secs(60))
         .pool_max_idle_per_host(32);
     let builder = if reach == Reach::Loopback { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| ModelError::Config(format!("failed to set up HTTP: {error}")))
+}
+
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_body = matches!(attempt.status().as_u16(), 307 | 308);
+    let first = attempt.previous().first().map(Url::origin);
+    let same_server = first.is_some_and(|origin| origin == attempt.url().origin());
+    let few = attempt.previous().len() <= MAX_REDIRECTS;
+    if keeps_body && same_server && few { attempt.follow() } else { attempt.stop() }
 }
 
 fn tls_config(reach: Reach) -> Result<ClientConfig, rustls::Error> {

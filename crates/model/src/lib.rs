@@ -48,7 +48,7 @@ mod scripted;
 pub use {
     auth::{Auth, AuthFuture, Credentials, Secret},
     catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
-    clients::http_client,
+    clients::{Redirects, http_client, http_client_with},
     config::{Limits, ProviderConfig, WireApi},
     endpoint::provider_address,
     error::{ModelError, StatusFailure, UsageLimit},

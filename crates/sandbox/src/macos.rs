@@ -36,10 +36,6 @@ impl Machine {
         self.sandbox_exec.then_some(Kind::Seatbelt).ok_or_else(|| format!("{PROGRAM} is missing"))
     }
 
-    pub(crate) fn bubblewrap_path(&self) -> Result<PathBuf, String> {
-        Err("this system has its own sandbox".to_owned())
-    }
-
     pub(crate) fn lines(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,8 +1,18 @@
 //! Which confinement is to be had on this machine.
 
-use std::{path::PathBuf, sync::OnceLock};
+use std::{
+    io,
+    path::Path,
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
 
-use crate::{Kind, platform::Machine};
+use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
+
+use crate::{Confinement, Grants, Kind, SandboxError, platform::Machine};
+
+/// A program that is not there. A child that gets as far as looking for it has confined itself.
+pub(crate) const NOWHERE: &str = "/proc/self/no-such-program";
 
 /// What the machine offers, tried out once. It belongs to the user and the privileges it was made with.
 #[derive(Clone, Debug)]
@@ -27,9 +37,26 @@ impl Probe {
         self.machine.kind()
     }
 
-    /// Where `bwrap` is, or why it is not used.
-    pub fn bubblewrap(&self) -> Result<PathBuf, String> {
-        self.machine.bubblewrap_path()
+    /// Tries whether commands can be put [behind a proxy](Confinement::behind_proxy). Starts a process and blocks
+    /// until it has ended.
+    pub fn proxy(&self) -> Result<(), SandboxError> {
+        let policy = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+        let confinement = Confinement::new(&policy, Path::new("/"), &Grants::default(), self)?;
+        let mut prepared = confinement.behind_proxy()?.prepare()?;
+        let door = prepared.take_door();
+        let mut command = Command::new(NOWHERE);
+        prepared.apply(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let failed = |error| SandboxError::prepare("the way to the proxy", error);
+        match command.spawn() {
+            // Another program does the confining, and does not find this one either.
+            Ok(mut process) => drop(process.wait()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(SandboxError::from_spawn(&error).unwrap_or_else(|| failed(error))),
+        }
+        // It holds the command's end, without which the door tells at once that nothing came.
+        drop(command);
+        door.map_or(Ok(()), |door| door.open().map(drop).map_err(failed))
     }
 
     /// Which confinement is used and why not a better one, for people to read.

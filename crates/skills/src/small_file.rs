@@ -8,6 +8,8 @@ use std::{
     path::Path,
 };
 
+use serde::de::DeserializeOwned;
+
 /// The beginning of a regular file; links are followed.
 pub(crate) fn read_head(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
@@ -26,6 +28,16 @@ pub(crate) fn read_text(path: &Path, max: u64) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+}
+
+/// What a JSON file says. One that cannot be used is logged and counts as none.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> Option<T> {
+    if !path.is_file() {
+        return None;
+    }
+    let text = read_text(path, max).map_err(|error| error.to_string());
+    let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    value.inspect_err(|error| tracing::warn!("{} is ignored: {error}", path.display())).ok()
 }
 
 #[cfg(test)]

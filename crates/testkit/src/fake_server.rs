@@ -36,14 +36,14 @@ impl FakeServer {
     /// The client's next message, which must be of this method.
     pub async fn expect(&mut self, method: &str) -> Value {
         let message = self.next().await.expect("the client goes on");
-        assert_eq!(message["method"], method, "{message}");
+        check(&message, "/method", method);
         message
     }
 
     /// The same without a limit of its own, for tests whose clock stands still.
     pub async fn expect_late(&mut self, method: &str) -> Value {
         let message = read(&self.from_client.recv().await.expect("the client goes on"));
-        assert_eq!(message["method"], method, "{message}");
+        check(&message, "/method", method);
         message
     }
 
@@ -67,7 +67,7 @@ impl FakeServer {
         let id = id.into();
         self.send(json!({ "id": id, "method": method, "params": params })).await;
         let answer = self.next().await.expect("the client goes on");
-        assert_eq!(answer["id"], id, "{answer}");
+        check(&answer, "/id", id);
         answer
     }
 
@@ -84,7 +84,7 @@ impl FakeServer {
     /// Takes a `turn/start` on this thread and answers it with a turn of this id.
     pub async fn take_turn(&mut self, thread: &str, turn: &str) -> Value {
         let request = self.expect("turn/start").await;
-        assert_eq!(request["params"]["threadId"], thread);
+        check(&request, "/params/threadId", thread);
         let running = json!({ "id": turn, "items": [], "status": "inProgress", "error": null });
         self.reply(&request, json!({ "turn": running })).await;
         request
@@ -105,6 +105,10 @@ impl FakeServer {
     pub async fn complete(&self, thread: &str, turn: &str) {
         self.end(thread, turn, "completed", Value::Null).await;
     }
+}
+
+fn check(message: &Value, pointer: &str, expected: impl Into<Value>) {
+    assert_eq!(message.pointer(pointer), Some(&expected.into()), "{message}");
 }
 
 fn read(message: &Bytes) -> Value {

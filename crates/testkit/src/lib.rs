@@ -1,10 +1,10 @@
 //! What tests drive Codicil with.
 //!
 //! [`App`] is a server with a client and a home of its own, over any transport; a test tells its story
-//! with it. [`ModelServer`] is a model provider on loopback that answers as a [`Script`] says and remembers what
-//! it was asked; [`Issuer`] signs people in; [`FakeServer`] is for tests of clients. All of it belongs to tests: nothing that serves depends on it,
-//! but programs that use Codicil may test themselves with it too, and `codicil mock-model` is the model
-//! server for those that are not written in Rust.
+//! with it. [`ModelServer`] is a model provider on loopback that answers as a [`Script`] says and remembers
+//! what it was asked; [`Issuer`] signs people in; [`FakeServer`] is for tests of clients. All of it belongs
+//! to tests: nothing that serves depends on it, but programs that use Codicil may test themselves with it
+//! too, and `codicil mock-model` is the model server for those that are not written in Rust.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -14,6 +14,7 @@ mod issuer;
 mod model;
 mod mutation;
 mod programs;
+mod skip;
 
 pub use app::{App, AppBuilder, Asked, Client, Home, Pending, Process, Transport};
 pub use fake_server::FakeServer;
@@ -21,3 +22,4 @@ pub use issuer::{Issuer, token, visit};
 pub use model::{ModelServer, Recorded, Reply, Script, follow};
 pub use mutation::Mutations;
 pub use programs::{built, run_example};
+pub use skip::skipped;

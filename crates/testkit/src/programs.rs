@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use crate::skipped;
+
 /// How long an example may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -25,7 +27,7 @@ pub fn built(name: &str) -> Option<PathBuf> {
 pub fn run_example(name: &str) -> Option<String> {
     let found = built(&format!("examples/{name}")).zip(built("codicil"));
     let Some((example, codicil)) = found else {
-        eprintln!("skipped: {name}, since the example or the codicil binary is not built");
+        skipped(format!("the example {name} or the codicil binary is not built"));
         return None;
     };
     let home = tempfile::tempdir().expect("a temporary directory");

@@ -1,12 +1,8 @@
 //! `auth.json` in the home: for its owner only, and replaced whole.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::{fs, io, path::PathBuf};
 
-use codicil_config::Home;
+use codicil_config::{Home, replace_private};
 
 use super::{StorageError, parse, render};
 use crate::credentials::Stored;
@@ -34,7 +30,8 @@ impl AuthFile {
     }
 
     pub fn save(&self, stored: &Stored) -> Result<(), StorageError> {
-        let written = self.home.ensure().and_then(|()| self.replace(render(stored).as_bytes()));
+        let written =
+            self.home.ensure().and_then(|()| replace_private(&self.path, render(stored).as_bytes()));
         written.map_err(|cause| StorageError::Write { path: self.path.clone(), cause })
     }
 
@@ -45,24 +42,6 @@ impl AuthFile {
             Err(cause) => Err(StorageError::Write { path: self.path.clone(), cause }),
         }
     }
-
-    /// Writes beside the file and renames, so that a reader finds the old content or the new one. The new
-    /// file is private whatever the old one was. A link stays a link; its file is replaced.
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        // The caller holds the lock, so the number of the process is unique enough.
-        let temporary = path.with_file_name(format!(".auth.json.{}.tmp", std::process::id()));
-        let written = write_new(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        written?;
-        // So that the new name survives a power cut. Not every system can do that.
-        if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
-    }
 }
 
 fn read(path: &PathBuf) -> io::Result<Vec<u8>> {
@@ -70,23 +49,4 @@ fn read(path: &PathBuf) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is too large"));
     }
     fs::read(path)
-}
-
-fn write_new(path: &PathBuf, text: &[u8]) -> io::Result<()> {
-    // Left behind by a process of the same number that was killed.
-    let _ = fs::remove_file(path);
-    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
-    file.write_all(text)?;
-    file.sync_all()
-}
-
-#[cfg(unix)]
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600)
-}
-
-#[cfg(not(unix))]
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
 }

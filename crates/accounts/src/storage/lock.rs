@@ -13,7 +13,7 @@ use std::{
 use codicil_config::Home;
 use tokio::time::{Instant, sleep};
 
-use super::{StorageError, file::private};
+use super::StorageError;
 
 /// Longer than a refresh may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,4 +57,15 @@ async fn open(home: Home, path: PathBuf) -> Result<File, StorageError> {
 
 fn create(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().create(true).write(true).truncate(false)).open(path)
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600)
+}
+
+#[cfg(not(unix))]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
 }

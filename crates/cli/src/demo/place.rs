@@ -46,12 +46,13 @@ impl Place {
         Ok(Launch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
     }
 
-    /// The workspace lies in a temporary directory, which commands may usually write to; here they may not.
+    /// The workspace lies in a temporary directory, which commands may usually write to; here they may not. What
+    /// the profile of this machine prints is not the demo's.
     fn config(&self) -> String {
         let script = self.home().join("script.toml");
         format!(
             "model = \"scripted\"\nmodel_provider = \"demo\"\napproval_policy = \"on-request\"\n\
-             sandbox_mode = \"workspace-write\"\n\n[sandbox_workspace_write]\nexclude_slash_tmp = true\n\
+             allow_login_shell = false\nsandbox_mode = \"workspace-write\"\n\n[sandbox_workspace_write]\nexclude_slash_tmp = true\n\
              exclude_tmpdir_env_var = true\n\n[model_providers.demo]\nname = \"The demo's script\"\n\
              wire_api = \"scripted\"\nscript = {}\n",
             serde_json::Value::from(script.to_string_lossy())

@@ -21,7 +21,10 @@ use super::{
     checks::{self, Check, Seen, Verdict},
     place::Place,
 };
-use crate::exec::{Color, Human, Palette, Screen};
+use crate::{
+    exec::{Human, Screen},
+    style::{Color, Palette},
+};
 
 pub struct Tour<'a> {
     place: &'a Place,

@@ -25,7 +25,7 @@ const SECRET_KEYS: [&str; 4] = ["experimental_bearer_token", "http_headers", "qu
 
 pub fn all(overrides: &Overrides, offline: bool) -> anyhow::Result<Vec<Finding>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut findings = vec![versions(), sandbox(), bubblewrap(), shell(), git()];
+    let mut findings = vec![versions(), sandbox(), shell(), git()];
     match app_server::config(overrides) {
         Ok(store) => {
             let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -33,6 +33,7 @@ pub fn all(overrides: &Overrides, offline: bool) -> anyhow::Result<Vec<Finding>>
             findings.push(home(&store));
             findings.push(secrets(&store, config.as_ref().ok()));
             findings.push(configuration(&config));
+            findings.push(proxy(config.as_ref().ok()));
             findings.push(runtime.block_on(reach::account(&store)));
             findings.push(runtime.block_on(reach::threads(store.home().path())));
             findings.push(providers(&store, &config, &cwd));
@@ -66,11 +67,17 @@ fn sandbox() -> Finding {
     }
 }
 
-/// It confines best, but is not needed.
-fn bubblewrap() -> Finding {
-    match Probe::cached().bubblewrap() {
-        Ok(path) => Finding::new("bubblewrap", Status::Ok, path.display().to_string()),
-        Err(reason) => Finding::new("bubblewrap", Status::Ok, format!("not used: {reason}")),
+/// The network of confined commands, where it is not all or nothing. In the way only if it is configured.
+fn proxy(config: Option<&EffectiveConfig>) -> Finding {
+    let is_configured = config.is_some_and(|config| config.network_proxy().is_some());
+    match (Probe::cached().proxy(), is_configured) {
+        (Ok(()), true) => Finding::new("proxy", Status::Ok, "configured, and available for commands"),
+        (Ok(()), false) => Finding::new("proxy", Status::Ok, "available for commands, not configured"),
+        (Err(reason), false) => Finding::new("proxy", Status::Ok, format!("not available: {reason}")),
+        (Err(reason), true) => {
+            let summary = format!("configured and not available, so commands are refused: {reason}");
+            Finding::new("proxy", Status::Error, summary)
+        }
     }
 }
 
@@ -136,6 +143,7 @@ fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> Finding {
     match (open.is_empty(), files.len()) {
         (false, _) => Finding::new("secrets", Status::Warning, "others can read these files:").with(open),
         (true, 0) => Finding::new("secrets", Status::Ok, "no files with credentials"),
+        (true, 1) => Finding::new("secrets", Status::Ok, "one file, for its owner only"),
         (true, count) => Finding::new("secrets", Status::Ok, format!("{count} files, for their owner only")),
     }
 }

@@ -3,15 +3,17 @@
 mod checks;
 mod reach;
 
-use std::{
-    fmt::Write as _,
-    io::{IsTerminal, Write as _},
-};
+use std::{fmt::Write as _, io::Write as _};
 
 use clap::Args;
 use serde_json::json;
 
-use crate::{args::Overrides, logging, version};
+use crate::{
+    args::Overrides,
+    logging,
+    style::{Color, Palette},
+    version,
+};
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -60,12 +62,13 @@ impl Status {
         }
     }
 
-    /// Green, yellow, red.
-    fn colour(self) -> u8 {
+    /// Its name, as wide as the longest.
+    fn shown(self, palette: Palette) -> String {
+        let word = format!("{:<7}", self.name());
         match self {
-            Self::Ok => 32,
-            Self::Warning => 33,
-            Self::Error => 31,
+            Self::Ok => palette.green(&word),
+            Self::Warning => palette.yellow(&word),
+            Self::Error => palette.red(&word),
         }
     }
 }
@@ -76,7 +79,7 @@ pub fn run(overrides: &Overrides, args: &DoctorArgs) -> anyhow::Result<()> {
     let findings = checks::all(overrides, args.offline)?;
     let text = match args.json {
         true => as_json(&findings)?,
-        false => as_text(&findings, std::io::stdout().is_terminal()),
+        false => as_text(&findings, Palette::of_stdout(Color::Auto)),
     };
     std::io::stdout().write_all(text.as_bytes())?;
     std::process::exit(i32::from(worst(&findings) == Status::Error))
@@ -104,15 +107,13 @@ fn as_json(findings: &[Finding]) -> anyhow::Result<String> {
 }
 
 /// One line for each finding, in columns; its details below it, in the last one.
-fn as_text(findings: &[Finding], colours: bool) -> String {
+fn as_text(findings: &[Finding], palette: Palette) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or_default();
     let margin = " ".repeat("warning".len() + width + 4);
     let mut text = format!("{}\n\n", version::LINE.as_str());
     for Finding { name, status, summary, details } in findings {
-        let word = format!("{:<7}", status.name());
-        let word = if colours { format!("\x1b[{}m{word}\x1b[0m", status.colour()) } else { word };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{word}  {name:<width$}  {summary}");
+        let _ = writeln!(text, "{}  {name:<width$}  {summary}", status.shown(palette));
         for line in details.iter().flat_map(|detail| detail.lines()) {
             let _ = writeln!(text, "{margin}{line}");
         }
@@ -126,7 +127,6 @@ fn as_text(findings: &[Finding], colours: bool) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
             Finding::new("a", Status::Ok, "fine"),
             Finding::new("longer", Status::Warning, "not quite").with(["first\nsecond".to_owned()]),
         ];
-        let text = as_text(&findings, false);
+        let text = as_text(&findings, Palette::new(Color::Never));
         let body: Vec<_> = text.lines().skip(2).collect();
         assert_eq!(
             body,
@@ -149,7 +149,8 @@ mod tests {
                 "It works, with the warnings above.",
             ]
         );
-        assert!(as_text(&findings, true).contains("\x1b[33mwarning\x1b[0m"));
+        let coloured = as_text(&findings, Palette::new(Color::Always));
+        assert!(coloured.contains("\x1b[33mwarning\x1b[0m"));
     }
 
     #[test]

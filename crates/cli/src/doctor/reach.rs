@@ -11,7 +11,7 @@ use codicil_store::{ListQuery, Store};
 use tokio::time::timeout;
 
 use super::{Finding, Status};
-use crate::login;
+use crate::{exec, login};
 
 /// How long a provider may take to answer anything at all.
 const PROVIDER: Duration = Duration::from_secs(5);
@@ -32,7 +32,8 @@ pub async fn threads(home: &Path) -> Finding {
     }
     let listing = async {
         let store = Store::open(home.to_path_buf())?;
-        let page = store.list(ListQuery { limit: Some(1), ..ListQuery::default() }).await?;
+        let newest = ListQuery { limit: Some(1), source_kinds: exec::somebodys(), ..ListQuery::default() };
+        let page = store.list(newest).await?;
         store.close().await?;
         Ok::<_, codicil_store::StoreError>(page.threads.into_iter().next())
     };
@@ -42,7 +43,7 @@ pub async fn threads(home: &Path) -> Finding {
             let summary = format!("can be listed; the newest is {}", thread.id);
             Finding::new("threads", Status::Ok, summary)
         }
-        Ok(Ok(None)) => Finding::new("threads", Status::Ok, "can be listed; there are none of people"),
+        Ok(Ok(None)) => Finding::new("threads", Status::Ok, "can be listed; there are none"),
         Ok(Err(error)) => Finding::new("threads", Status::Error, error.to_string()).with([advice]),
         Err(_) => Finding::new("threads", Status::Warning, "could not be listed in time").with([advice]),
     }

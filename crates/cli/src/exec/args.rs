@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use codicil_protocol::SandboxMode;
 
+use crate::style::Color;
+
 /// One turn without a person: the agent's answer goes to standard output, all else to standard error.
 #[derive(Debug, Args)]
 pub struct Exec {
@@ -90,6 +92,7 @@ pub struct Options {
     pub thread_source: Option<String>,
 }
 
+/// What commands may reach, as command lines have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sandbox {
     /// Commands read everything and write nothing.
@@ -108,15 +111,6 @@ impl From<Sandbox> for SandboxMode {
             Sandbox::DangerFullAccess => Self::DangerFullAccess,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
-    /// On a terminal, unless NO_COLOR is set.
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 /// Which thread the turn is for.

@@ -16,12 +16,11 @@ use codicil_protocol::{
 };
 
 use super::{
-    args::Color,
     screen::{Screen, Stream},
     session::Session,
-    style::harmless,
     usage::Usage,
 };
+use crate::style::{Color, harmless};
 
 pub struct Human {
     screen: Screen,

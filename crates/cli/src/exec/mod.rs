@@ -9,7 +9,6 @@ mod report;
 mod run;
 mod screen;
 mod session;
-mod style;
 mod told;
 mod usage;
 
@@ -20,10 +19,10 @@ use codicil_client::{Client, Limits, Timeouts};
 use tracing::level_filters::LevelFilter;
 
 pub use self::{
-    args::{Color, Exec},
+    args::{Exec, Sandbox},
     human::Human,
     screen::Screen,
-    style::Palette,
+    session::somebodys,
 };
 use self::{
     declining::Declining,

@@ -8,10 +8,7 @@ use std::{
 
 use codicil_protocol::ItemId;
 
-use super::{
-    args::Color,
-    style::{Palette, harmless},
-};
+use crate::style::{Color, Palette, harmless};
 
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 

@@ -212,10 +212,15 @@ async fn last(client: &Client, options: &Options, cwd: &Path) -> anyhow::Result<
 
 /// All threads that somebody started, the last used first.
 fn everything() -> ThreadListParams {
-    use ThreadSourceKind::{AppServer, Cli, Exec, Unknown, Vscode};
     ThreadListParams {
         sort_key: Some(ThreadSortKey::UpdatedAt),
-        source_kinds: Some(vec![Cli, Vscode, Exec, AppServer, Unknown]),
+        source_kinds: Some(somebodys()),
         ..ThreadListParams::default()
     }
+}
+
+/// The sources of threads that somebody started, and not an agent.
+pub fn somebodys() -> Vec<ThreadSourceKind> {
+    use ThreadSourceKind::{AppServer, Cli, Exec, Unknown, Vscode};
+    vec![Cli, Vscode, Exec, AppServer, Unknown]
 }

@@ -43,7 +43,11 @@ impl Source {
         }
         let (sessions, archive) = (path.join("sessions"), path.join("archived_sessions"));
         if !sessions.is_dir() && !archive.is_dir() {
-            bail!("{} is no home of codex: it has neither sessions nor archived_sessions", path.display());
+            bail!(
+                "{} is no home of codex: it has neither sessions nor archived_sessions. Name the home, or one of \
+                 its rollout files, as in `codicil import PATH`",
+                path.display()
+            );
         }
         let mut files = Vec::new();
         collect(&sessions, DEPTH, false, &mut files);

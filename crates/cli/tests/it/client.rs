@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use codicil_client::{Cause, Client, ClientError, Event, Launch, UnixSocket, WebSocket, protocol::*, turn};
-use codicil_testkit::{ModelServer, Process, Reply, Script};
+use codicil_testkit::{ModelServer, Process, Reply, Script, skipped};
 
 use crate::soon;
 
@@ -65,7 +65,7 @@ async fn with_the_reference_where_it_is_installed() {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("codex").is_file()));
     if !found {
-        return eprintln!("skipped: there is no codex on the path");
+        return skipped("there is no codex on the path");
     }
     let model = ModelServer::start(Script::new().repeat(Reply::new().say_deltas(["hello ", "world"]))).await;
     let home = home(&model);

@@ -18,6 +18,7 @@ use std::{
 };
 
 use codicil_sandbox::Gap;
+use codicil_testkit::skipped;
 use serde_json::{Value, json};
 
 use crate::raw::Raw;
@@ -184,7 +185,7 @@ fn users() -> Vec<Option<u32>> {
         become_user(command.arg("--version").stdout(Stdio::null()), Some(NOBODY));
         match command.current_dir("/").status() {
             Ok(status) if status.success() => users.push(Some(NOBODY)),
-            other => eprintln!("skipped: an ordinary user, who cannot run the binary here: {other:?}"),
+            other => skipped(format!("as an ordinary user, who cannot run the binary here: {other:?}")),
         }
     }
     users
@@ -209,7 +210,7 @@ fn possible(user: Option<u32>) -> Vec<(&'static str, Class, &'static str)> {
         let output = command.stderr(Stdio::piped()).output().unwrap();
         if !output.status.success() {
             let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-            eprintln!("skipped: {name} as {user:?}, which fails without a sandbox: {}", reason.trim());
+            skipped(format!("{name} as {user:?}, which fails without a sandbox: {}", reason.trim()));
         }
         output.status.success()
     };
@@ -243,7 +244,7 @@ fn nothing_escapes_from_the_sandbox_command() {
         let attempts = possible(user);
         let place = Place::new(user);
         let Some(report) = report(&place) else {
-            eprintln!("skipped: {user:?}, for whom commands cannot be confined here");
+            skipped(format!("{user:?}, for whom commands cannot be confined here"));
             continue;
         };
         let before = place.untouchable();
@@ -266,7 +267,7 @@ async fn nothing_escapes_from_a_clients_command() {
         let attempts = possible(user);
         let place = Place::new(user);
         let Some(report) = report(&place) else {
-            eprintln!("skipped: {user:?}, for whom commands cannot be confined here");
+            skipped(format!("{user:?}, for whom commands cannot be confined here"));
             continue;
         };
         let mut server = Raw::start(&place.path("home"), |command| {
@@ -304,7 +305,7 @@ async fn nothing_escapes_from_a_clients_command() {
 fn an_empty_workspace_stays_empty() {
     let place = Place::new(None);
     if report(&place).is_none() {
-        return eprintln!("skipped: commands cannot be confined here");
+        return skipped("commands cannot be confined here");
     }
     let empty = tempfile::tempdir_in("/var/tmp").unwrap();
     for mode in ["read-only", "workspace-write"] {

@@ -45,7 +45,7 @@ fn a_sound_home_is_told_to_work() {
     for name in [
         "versions",
         "sandbox",
-        "bubblewrap",
+        "proxy",
         "shell",
         "git",
         "home",

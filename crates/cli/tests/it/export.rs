@@ -7,6 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use codicil_testkit::skipped;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -110,8 +111,7 @@ fn tsc() -> Option<Command> {
 #[test]
 fn the_typescript_compiles() {
     let Some(mut tsc) = tsc() else {
-        eprintln!("skipped: the_typescript_compiles needs tsc (npm install --global typescript)");
-        return;
+        return skipped("there is no tsc (npm install --global typescript)");
     };
     let folder = export("generate-ts", true);
     let files: Vec<_> = files(&folder).iter().map(|file| root(&folder).join(file)).collect();

@@ -14,7 +14,7 @@ use codicil_protocol::{
     ConfigValueWrite, Thread, ThreadList, ThreadNameSet, ThreadResume, ThreadStart, TurnCompleted, TurnStart,
     TurnStarted, TurnStatus,
 };
-use codicil_testkit::{App, Reply, Script, Transport};
+use codicil_testkit::{App, Reply, Script, Transport, skipped};
 use serde_json::{Value, json};
 
 /// Set for the run inside, to the directory that is small.
@@ -41,11 +41,11 @@ fn small_disk(test: &str) -> Option<PathBuf> {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            eprintln!("skipped: full_disk::{test}, no small disk can be mounted here: {reason}");
+            skipped(format!("no small disk can be mounted here: {reason}"));
             return None;
         }
         Err(error) => {
-            eprintln!("skipped: full_disk::{test}, there is no `unshare` here: {error}");
+            skipped(format!("there is no `unshare` here: {error}"));
             return None;
         }
     }
@@ -181,17 +181,20 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     app.ignore_rest();
 }
 
-#[tokio::test]
-async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
-    let Some(disk) = small_disk("a_disk_that_was_full_at_the_start_is_no_obstacle_later") else { return };
-    let mut app = App::builder()
-        .script(Script::new().repeat(Reply::new().say("Hi")))
-        .over(Transport::Stdio)
-        .start()
-        .await;
+/// An app whose only thread has one turn.
+async fn with_one_turn() -> (App, Thread) {
+    let script = Script::new().repeat(Reply::new().say("Hi"));
+    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     app.rest().await;
+    (app, thread)
+}
+
+#[tokio::test]
+async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
+    let Some(disk) = small_disk("a_disk_that_was_full_at_the_start_is_no_obstacle_later") else { return };
+    let (mut app, thread) = with_one_turn().await;
     fill(&disk);
     app.restart().await;
     assert_eq!(app.read(&thread).await.turns.len(), 1);
@@ -205,21 +208,14 @@ async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
 #[tokio::test]
 async fn a_read_only_home_can_be_read() {
     let Some(disk) = small_disk("a_read_only_home_can_be_read") else { return };
-    let mut app = App::builder()
-        .script(Script::new().repeat(Reply::new().say("Hi")))
-        .over(Transport::Stdio)
-        .start()
-        .await;
-    let thread = app.start_thread().await;
-    app.run_turn(&thread, "one").await;
-    app.rest().await;
+    let (mut app, thread) = with_one_turn().await;
     // The server holds its index open, so it has to end for a moment.
     app.process().kill();
     let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).output();
     let remounted = remounted.unwrap();
     if !remounted.status.success() {
         app.ignore_rest();
-        return eprintln!("skipped: full_disk::a_read_only_home_can_be_read: {remounted:?}");
+        return skipped(format!("{remounted:?}"));
     }
     app.revive().await;
     assert_eq!(app.read(&thread).await.turns.len(), 1);

@@ -4,8 +4,8 @@ use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
     CommandExecutionRequestApprovalResponse, ItemCompleted, ThreadItem, ThreadStartParams,
 };
-use codicil_sandbox::{Kind, Probe};
-use codicil_testkit::{App, Script, Transport};
+use codicil_sandbox::Probe;
+use codicil_testkit::{App, Script, Transport, skipped};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,10 +17,8 @@ const CONFIG: &str = "default_permissions = \"p\"\n[permissions.p.network]\nenab
 
 #[tokio::test]
 async fn a_host_is_reached_once_somebody_agrees() {
-    let kind = Probe::cached().kind();
-    if !matches!(kind, Ok(Kind::Bubblewrap | Kind::LandlockView)) {
-        eprintln!("skipped: this machine has no network namespaces for commands: {kind:?}");
-        return;
+    if let Err(reason) = Probe::cached().proxy() {
+        return skipped(reason);
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

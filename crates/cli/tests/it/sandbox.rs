@@ -6,6 +6,7 @@ use std::{
 };
 
 use codicil_sandbox::Probe;
+use codicil_testkit::skipped;
 
 use crate::text;
 
@@ -13,7 +14,7 @@ use crate::text;
 pub fn confines() -> bool {
     let kind = Probe::cached().kind();
     if let Err(reason) = &kind {
-        eprintln!("skipped: commands cannot be confined here: {reason}");
+        skipped(format!("commands cannot be confined here: {reason}"));
     }
     kind.is_ok()
 }

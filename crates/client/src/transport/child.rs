@@ -84,9 +84,6 @@ impl Child {
     }
 
     pub fn stderr_tail(&self) -> String {
-        let tail = self.stderr.tail();
-        // The cut may have gone through a character.
-        let broken = tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-        String::from_utf8_lossy(tail.get(broken..).unwrap_or_default()).into_owned()
+        self.stderr.to_text(|_| String::new())
     }
 }

@@ -104,12 +104,14 @@ pub fn proposed_amendment(
     let suffices = |prefix: &&[String]| {
         let mut rules = rules.clone();
         rules.allow(prefix);
-        is_specific(prefix) && rules.judge(line) == Verdict::Allowed
+        rules.judge(line) == Verdict::Allowed
     };
-    let suggested = suggested.filter(suffices).map(<[String]>::to_vec);
-    suggested.or_else(|| own_words(line, rules)).filter(|words| {
-        is_specific(words) && words.iter().map(String::len).sum::<usize>() <= LONGEST_PROPOSAL
-    })
+    let suggested = suggested.filter(|words| is_worth_a_rule(words)).filter(suffices).map(<[String]>::to_vec);
+    suggested.or_else(|| own_words(line, rules)).filter(|words| is_worth_a_rule(words))
+}
+
+fn is_worth_a_rule(words: &[String]) -> bool {
+    words.iter().map(String::len).sum::<usize>() <= LONGEST_PROPOSAL && is_specific(words)
 }
 
 fn own_words(line: &CommandLine, rules: &Rules) -> Option<Vec<String>> {
@@ -144,9 +146,10 @@ fn is_specific(prefix: &[String]) -> bool {
         "sh",
         "zsh",
     ];
-    let Some(command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
-    if let Some(inner) = mentions::wrapped(&command) {
-        return inner.is_some_and(|inner| is_specific(&inner.words));
+    let Some(mut command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
+    while let Some(inner) = mentions::wrapped(&command) {
+        let Some(inner) = inner else { return false };
+        command = inner;
     }
     let runs_anything = RUNNERS.contains(&command.program()) || command.program().starts_with("python");
     // With options alone what will run is still open.
@@ -189,6 +192,7 @@ mod tests {
         check("env A=1 make all", Some("env A=1"), Some("env A=1 make all"));
         check("env A=1 make all", Some("env A=1 make"), Some("env A=1 make"));
         check("timeout 10", None, None);
+        check("touch a", Some(&"env ".repeat(100_000)), Some("touch a"));
         check(&format!("echo {} > b", "x".repeat(LONGEST_PROPOSAL)), None, None);
     }
 }

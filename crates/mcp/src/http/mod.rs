@@ -11,6 +11,6 @@ mod transport;
 
 pub(crate) use {
     body::read_within,
-    clients::client_for,
+    clients::{USER_AGENT, client_for},
     transport::{HttpError, transport},
 };

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_exec::Environment;
+use http::{HeaderValue, header};
 use reqwest::Url;
 use rmcp::transport::{
     StreamableHttpClientTransport, common::client_side_sse::SseRetryPolicy,
@@ -10,7 +11,11 @@ use rmcp::transport::{
 };
 use thiserror::Error;
 
-use super::{clients::client_for, headers, requests::Requests};
+use super::{
+    clients::{USER_AGENT, client_for},
+    headers,
+    requests::Requests,
+};
 use crate::{
     config::HttpConfig,
     oauth::Bearer,
@@ -58,7 +63,9 @@ pub(crate) async fn transport(
 ) -> Result<StreamableHttpClientTransport<Requests>, StartError> {
     let url = Url::parse(&config.url).map_err(|error| StartError::Failed(error.to_string()))?;
     let client = client_for(&url).await.map_err(StartError::Failed)?;
-    let requests = Requests::new(client, headers::of(config, environment), bearer);
+    let mut headers = headers::of(config, environment);
+    headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+    let requests = Requests::new(client, headers, bearer);
     let mut options = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
     options.retry_config = Arc::new(Patience);
     Ok(StreamableHttpClientTransport::with_client(requests, options))

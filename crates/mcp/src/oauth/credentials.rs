@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use codicil_config::replace_private;
 use codicil_protocol::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -135,7 +136,7 @@ impl CredentialsFile {
     async fn write(&self, entries: Entries) -> Result<(), OauthError> {
         let path = self.path.clone();
         let text = serde_json::to_string_pretty(&entries).map_err(|error| unusable(&error.into()))?;
-        blocking(move || file::replace(&path, &text)).await
+        blocking(move || replace_private(&path, text.as_bytes())).await
     }
 }
 

@@ -1,11 +1,10 @@
-//! A small file that several processes change: one at a time, as a whole, readable by its owner only.
+//! A small file that several processes change, one at a time.
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io,
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    path::Path,
     time::Duration,
 };
 
@@ -58,27 +57,5 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         text => text,
-    }
-}
-
-/// Writes beside the file and renames: readers see the old text or the new one.
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = Temporary(path.with_file_name(format!("{name}.{}.{number}.tmp", std::process::id())));
-    let _ = fs::remove_file(&beside.0);
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside.0)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside.0, path)
-}
-
-/// Goes away unless it was renamed.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }

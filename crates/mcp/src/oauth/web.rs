@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::{Response, Url};
+use http::{Method, header::USER_AGENT};
+use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 
 use super::error::OauthError;
-use crate::http::{HttpError, client_for, read_within};
+use crate::http::{self as web, HttpError, client_for, read_within};
 
 /// The longest answer.
 const ANSWER_BYTES: usize = 1024 * 1024;
@@ -16,22 +17,20 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The status and, if it is JSON, the body at an address.
 pub(super) async fn get(url: &Url) -> Result<(u16, Option<Value>), OauthError> {
-    let request = client_for(url).await.map_err(OauthError::Network)?.get(url.clone());
-    let request = request.header("accept", "application/json").timeout(TIMEOUT);
+    let request = draft(Method::GET, url).await?.header("accept", "application/json");
     answer(request.send().await.map_err(network)?).await
 }
 
 /// Only what the headers of an answer say: the body may be a stream without end.
 pub(super) async fn probe(url: &Url) -> Result<Response, OauthError> {
-    let request = client_for(url).await.map_err(OauthError::Network)?.get(url.clone());
-    request.header("accept", "text/event-stream").timeout(TIMEOUT).send().await.map_err(network)
+    let request = draft(Method::GET, url).await?;
+    request.header("accept", "text/event-stream").send().await.map_err(network)
 }
 
 pub(super) async fn post_json(url: &Url, body: &Value) -> Result<(u16, Option<Value>), OauthError> {
-    let request = client_for(url).await.map_err(OauthError::Network)?.post(url.clone());
+    let request = draft(Method::POST, url).await?;
     let request = request.header("content-type", "application/json").header("accept", "application/json");
-    let request = request.timeout(TIMEOUT).body(body.to_string());
-    answer(request.send().await.map_err(network)?).await
+    answer(request.body(body.to_string()).send().await.map_err(network)?).await
 }
 
 /// A request of the `oauth2` crate.
@@ -39,14 +38,19 @@ pub(super) async fn execute(request: oauth2::HttpRequest) -> Result<oauth2::Http
     let (parts, body) = request.into_parts();
     let url =
         Url::parse(&parts.uri.to_string()).map_err(|error| OauthError::Unreadable(error.to_string()))?;
-    let client = client_for(&url).await.map_err(OauthError::Network)?;
-    let request = client.request(parts.method, url).headers(parts.headers).timeout(TIMEOUT).body(body);
-    let response = request.send().await.map_err(network)?;
+    let request = draft(parts.method, &url).await?.headers(parts.headers);
+    let response = request.body(body).send().await.map_err(network)?;
     let mut answer = http::Response::new(Vec::new());
     *answer.status_mut() = response.status();
     *answer.headers_mut() = response.headers().clone();
     *answer.body_mut() = body_of(response).await?;
     Ok(answer)
+}
+
+/// With what all of them have in common.
+async fn draft(method: Method, url: &Url) -> Result<RequestBuilder, OauthError> {
+    let client = client_for(url).await.map_err(OauthError::Network)?;
+    Ok(client.request(method, url.clone()).header(USER_AGENT, web::USER_AGENT).timeout(TIMEOUT))
 }
 
 async fn answer(response: Response) -> Result<(u16, Option<Value>), OauthError> {

@@ -7,9 +7,8 @@ use std::{
 
 use codicil_mcp::{CallError, MESSAGE_BYTES, Progress, ToolCall};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
-use crate::support::{World, ask_for, call, server, soon, text};
+use crate::support::{World, ask_for, call, hanging, server, soon, text};
 
 #[tokio::test]
 async fn a_call_brings_its_result() {
@@ -66,14 +65,6 @@ async fn progress_comes_in_order_and_before_the_result() {
     let texts: Vec<String> = seen.iter().map(Progress::text).collect();
     let expected: Vec<String> = (1..=500).map(|step| format!("step {step}")).collect();
     assert_eq!(texts, expected);
-}
-
-/// A call of the tool that never answers, and a signal that the server works on it.
-fn hanging() -> (ToolCall, Arc<Notify>) {
-    let begun = Arc::new(Notify::new());
-    let signal = begun.clone();
-    let hang = ToolCall { progress: Some(Arc::new(move |_| signal.notify_one())), ..call("hang", json!({})) };
-    (hang, begun)
 }
 
 #[tokio::test]

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use codicil_mcp::{CallError, ModelOutput, Progress, ThreadServers, ToolCall};
 use codicil_protocol::McpServerStartupState::{Failed, Ready};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::{
     questions::Person,
     site::{Habits, Site},
-    support::{World, call, soon, text},
+    support::{World, call, hanging, soon, text},
 };
 
 async fn headers(servers: &ThreadServers) -> Value {
@@ -112,13 +111,8 @@ async fn questions_come_by_events_and_belong_to_their_call() {
     let (one, _reports) = world.join(&site.table(""));
     let (two, _reports) = world.join(&site.table(""));
     let (ada, ben) = (Person::silent(), Person::accepting());
-    let begun = Arc::new(Notify::new());
-    let signal = begun.clone();
-    let hang = ToolCall {
-        elicitor: Some(ada.clone()),
-        progress: Some(Arc::new(move |_| signal.notify_one())),
-        ..call("hang", json!({}))
-    };
+    let (hang, begun) = hanging();
+    let hang = ToolCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();
     let question = json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
     let ask = ToolCall { elicitor: Some(ben.clone()), ..call("ask", json!({ "params": question })) };

@@ -14,7 +14,7 @@ use codicil_protocol::{
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{World, ask_for, call, server, soon, text};
+use crate::support::{World, ask_for, call, hanging, server, soon, text};
 
 /// Gives the same answer to every question, or none at all.
 pub struct Person {
@@ -174,13 +174,8 @@ async fn nobody_is_shown_the_question_of_somebody_else() {
     let world = World::new();
     let (one, two) = (world.plain().await, world.plain().await);
     let (ada, ben) = (Person::new(None), Person::new(Some((Action::Accept, None))));
-    let begun = Arc::new(Notify::new());
-    let signal = begun.clone();
-    let hang = ToolCall {
-        elicitor: Some(ada.clone()),
-        progress: Some(Arc::new(move |_| signal.notify_one())),
-        ..call("hang", json!({}))
-    };
+    let (hang, begun) = hanging();
+    let hang = ToolCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();
     let (_, answer) = soon(async {
         tokio::join!(one.call(hang), async {

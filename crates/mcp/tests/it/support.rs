@@ -7,7 +7,7 @@ use codicil_mcp::{
 };
 use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use toml::Table;
 
 /// How long anything may take before a test fails. Machines that run tests are busy.
@@ -105,6 +105,14 @@ pub fn server(name: &str, mode: &str, more: &str) -> String {
 
 pub fn call(tool: &str, arguments: Value) -> ToolCall {
     ToolCall { server: "test".to_owned(), tool: tool.to_owned(), arguments, ..ToolCall::default() }
+}
+
+/// A call of the tool that never answers, and a signal that the server works on it.
+pub fn hanging() -> (ToolCall, Arc<Notify>) {
+    let begun = Arc::new(Notify::new());
+    let signal = begun.clone();
+    let hang = ToolCall { progress: Some(Arc::new(move |_| signal.notify_one())), ..call("hang", json!({})) };
+    (hang, begun)
 }
 
 /// The text of the first part of a result.

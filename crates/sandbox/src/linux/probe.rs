@@ -18,6 +18,7 @@ use crate::{
     Gap, Kind, Limits, SandboxError,
     access::{Access, Reads, Root},
     metadata::Metadata,
+    probe::NOWHERE,
 };
 
 /// Linux 6.2 and newer: before, files could be cut short that could not be written.
@@ -25,9 +26,6 @@ const LANDLOCK_ALONE: i32 = 3;
 
 /// Linux 5.19 and newer: before, no file could be moved to another directory.
 const LANDLOCK_WITH_MOUNTS: i32 = 2;
-
-/// A program that is not there. A child that gets as far as looking for it has confined itself.
-const NOWHERE: &str = "/proc/self/no-such-program";
 
 /// Each part, or why it cannot be used.
 #[derive(Clone, Debug)]
@@ -79,10 +77,6 @@ impl Machine {
 
     pub(crate) fn kind(&self) -> Result<Kind, String> {
         self.means(&[]).map(|means| means.kind())
-    }
-
-    pub(crate) fn bubblewrap_path(&self) -> Result<PathBuf, String> {
-        self.bubblewrap.clone().map(|found| found.path)
     }
 
     /// One line for each part, and for each thing that is not stopped.

@@ -166,8 +166,6 @@ fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
                 refuse(number, vec![SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64)?])?;
             }
         }
-    }
-    if sockets == Sockets::Pairs {
         rules.insert(libc::SYS_connect, Vec::new());
     }
     Ok(rules)

@@ -11,7 +11,7 @@ use codicil_sandbox::{Confinement, Gap, Grants, Kind, Probe, SandboxError};
 
 use crate::{
     place::Place,
-    with::{With, everywhere, probe, run, succeeds},
+    with::{With, everywhere, probe, run, skipped, succeeds},
 };
 
 fn text(path: &Path) -> &str {
@@ -139,7 +139,7 @@ fn metadata_that_the_policy_names_is_writable() {
 fn a_socket_can_be_granted() {
     everywhere(|with, user| {
         if with == With::Landlock || with == With::BubblewrapAlone {
-            eprintln!("skipped: sockets as {with:?}, which refuses every connect");
+            // It refuses every connect.
             return;
         }
         let place = Place::new(user, &[]);
@@ -188,7 +188,7 @@ fn what_is_not_confined_says_so() {
 fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
     let probe = Probe::run().without_bubblewrap("test");
     if let Err(reason) = probe.kind() {
-        return eprintln!("skipped: there is no built-in confinement: {reason}");
+        return skipped(format!("there is no built-in confinement: {reason}"));
     }
     let confinement = Confinement::new(&read_only(), Path::new("/"), &Grants::default(), &probe).unwrap();
     let error = confinement.command("/no/such/program").unwrap().status().unwrap_err();
@@ -236,6 +236,17 @@ fn the_report_says_what_is_used_and_what_is_not() {
             "Landlock and seccomp; bubblewrap: not used: not wanted; mount namespace: not used: not allowed";
         assert_eq!(less.summary(), summary);
     }
+}
+
+#[test]
+fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
+    let Some(probe) = probe() else { return };
+    if probe.kind() == Ok(Kind::LandlockView) {
+        probe.proxy().unwrap();
+    }
+    let less = probe.clone().without_bubblewrap("test").without_namespaces("test");
+    let reason = less.proxy().unwrap_err().to_string();
+    assert!(less.kind().is_err() || reason.contains("needs network namespaces"), "{reason}");
 }
 
 #[test]

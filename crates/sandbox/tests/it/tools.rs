@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     place::Place,
-    with::{User, everywhere, run, succeeds},
+    with::{User, everywhere, run, skipped, succeeds},
 };
 
 /// Whether a program answers at all, as the user in question: one in root's home does not for others.
@@ -13,7 +13,7 @@ fn has(program: &str, user: User) -> bool {
     user.become_in(command.arg("--version").current_dir("/"));
     let found = command.output().is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: {program} as {user:?}, which this machine does not have");
+        skipped(format!("there is no {program} for {user:?}"));
     }
     found
 }

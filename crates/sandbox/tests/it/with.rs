@@ -1,9 +1,12 @@
 //! Who confines, and as whom.
 
 use std::{
+    fmt::Display,
+    io::{Write, stderr},
     os::unix::process::CommandExt,
     process::{Command, Output},
     sync::Mutex,
+    thread,
 };
 
 use codicil_sandbox::{Gap, Kind, Probe};
@@ -85,14 +88,12 @@ impl User {
     }
 }
 
-/// Calls `test` for each confinement and user, and says what it leaves out.
+/// Calls `test` for each confinement and user that this machine has.
 pub fn everywhere(test: impl Fn(With, User)) {
     for user in User::all() {
         for with in With::CONFINED {
             if is_available(with, user) {
                 test(with, user);
-            } else {
-                eprintln!("skipped: {with:?} as {user:?}, which this machine does not have");
             }
         }
     }
@@ -103,13 +104,13 @@ pub fn probe() -> Option<&'static Probe> {
     match Probe::cached().kind() {
         Ok(_) => Some(Probe::cached()),
         Err(reason) => {
-            eprintln!("skipped: this machine has no confinement: {reason}");
+            skipped(format!("this machine has no confinement: {reason}"));
             None
         }
     }
 }
 
-/// Found out once.
+/// Found out, and said, once.
 fn is_available(with: With, user: User) -> bool {
     static KNOWN: Mutex<Vec<(With, User, bool)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap();
@@ -121,7 +122,17 @@ fn is_available(with: With, user: User) -> bool {
     let found = output.status.code() != Some(UNAVAILABLE);
     assert!(!found || output.status.success(), "{with:?} as {user:?}: {output:?}");
     known.push((with, user, found));
+    if !found {
+        skipped(format!("and every other test with {with:?} as {user:?}: this machine does not have it"));
+    }
     found
+}
+
+/// Says which test is skipped and why, past the harness, which keeps to itself what a test prints.
+pub fn skipped(why: impl Display) {
+    let thread = thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
+    let _ = stderr().write_all(line.as_bytes());
 }
 
 /// A command line that has the helper confine another one.

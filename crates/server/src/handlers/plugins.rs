@@ -89,7 +89,7 @@ impl From<PluginError> for RpcError {
             | PluginError::NoSource(_)
             | PluginError::NoManifest
             | PluginError::OtherName { .. }
-            | PluginError::TooLarge(_) => Self::invalid_request(error),
+            | PluginError::NotCopied(_) => Self::invalid_request(error),
             PluginError::Install(_)
             | PluginError::Uninstall(_)
             | PluginError::Persist(_)

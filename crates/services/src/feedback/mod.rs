@@ -21,7 +21,6 @@ use uuid::Uuid;
 
 pub use self::{
     logs::{RecentLogs, recent_logs},
-    redact::redact,
     report::{MAX_ATTACHMENT_BYTES, MAX_REPORTS},
 };
 use self::{report::Report, send::send};

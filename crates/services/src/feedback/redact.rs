@@ -43,7 +43,7 @@ fn pattern(text: &str) -> Regex {
 
 /// The text without what looks like a secret: keys and tokens of known forms, private keys, credentials in
 /// headers and addresses, and values whose names say what they are. It errs on the side of blotting out.
-pub fn redact(text: &str) -> String {
+pub(super) fn redact(text: &str) -> String {
     let text = TOKENS.replace_all(text, BLOT);
     NAMED.replace_all(&text, blotted).into_owned()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use toml::Table;
 
 use super::manifest::Manifest;
-use crate::small_file::read_text;
+use crate::small_file::read_json;
 
 const SKILLS: &str = "skills";
 const MCP_FILE: &str = ".mcp.json";
@@ -59,7 +59,7 @@ impl Contents {
 }
 
 fn mcp_servers(root: &Path, file: &Path) -> BTreeMap<String, Table> {
-    let Some(McpFile { servers }) = read(file) else { return BTreeMap::new() };
+    let Some(McpFile { servers }) = read_json(file, MAX_BYTES) else { return BTreeMap::new() };
     let usable = servers.into_iter().filter_map(|(name, server)| match table(root, server) {
         Ok(table) => Some((name, table)),
         Err(reason) => {
@@ -90,21 +90,12 @@ fn table(root: &Path, server: Value) -> Result<Table, String> {
 }
 
 fn apps(file: &Path) -> Vec<String> {
-    let Some(AppFile { apps }) = read(file) else { return Vec::new() };
+    let Some(AppFile { apps }) = read_json(file, MAX_BYTES) else { return Vec::new() };
     let mut ids: Vec<_> = apps.into_values().map(|app| app.id.trim().to_owned()).collect();
     ids.retain(|id| !id.is_empty());
     ids.sort();
     ids.dedup();
     ids
-}
-
-fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
-    if !file.is_file() {
-        return None;
-    }
-    let text = read_text(file, MAX_BYTES).map_err(|error| error.to_string());
-    let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-    value.inspect_err(|error| tracing::warn!("{} is ignored: {error}", file.display())).ok()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub enum PluginError {
     #[error("plugin manifest name `{manifest}` does not match marketplace plugin name `{marketplace}`")]
     OtherName { manifest: String, marketplace: String },
     #[error("plugin cannot be copied: {0}")]
-    TooLarge(&'static str),
+    NotCopied(&'static str),
     #[error("failed to install plugin: {0}")]
     Install(#[source] io::Error),
     #[error("failed to uninstall plugin: {0}")]

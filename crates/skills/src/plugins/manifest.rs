@@ -6,7 +6,7 @@ use codicil_protocol::{AbsolutePathBuf, PluginInterface};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::small_file::read_text;
+use crate::small_file::read_json;
 
 const FILE: &str = ".codex-plugin/plugin.json";
 const MAX_BYTES: u64 = 256 << 10;
@@ -25,9 +25,8 @@ pub struct Manifest {
     pub(crate) apps: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Raw {
     name: String,
     description: Option<String>,
@@ -62,13 +61,7 @@ struct RawInterface {
 
 /// The manifest of the plugin in this folder. One that cannot be used is logged and counts as none.
 pub(crate) fn load(root: &Path) -> Option<Manifest> {
-    let path = root.join(FILE);
-    if !path.is_file() {
-        return None;
-    }
-    let text = read_text(&path, MAX_BYTES).map_err(|error| error.to_string());
-    let raw = text.and_then(|text| serde_json::from_str::<Raw>(&text).map_err(|error| error.to_string()));
-    let raw = raw.inspect_err(|error| tracing::warn!("{} is ignored: {error}", path.display())).ok()?;
+    let raw: Raw = read_json(&root.join(FILE), MAX_BYTES)?;
     let named = Some(raw.name.trim().to_owned()).filter(|name| !name.is_empty());
     let by_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned());
     Some(Manifest {

@@ -161,14 +161,14 @@ impl Copy {
     fn new(cache: &Path, source: &Path) -> Result<Self, PluginError> {
         let real = |path: &Path| path.canonicalize().map_err(PluginError::Install);
         if real(cache)?.starts_with(real(source)?) {
-            return Err(PluginError::TooLarge("its folder contains the server's home"));
+            return Err(PluginError::NotCopied("its folder contains the server's home"));
         }
         Ok(Self { files: 0, bytes: 0 })
     }
 
     fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), PluginError> {
         if depth > MAX_DEPTH {
-            return Err(PluginError::TooLarge("folders are nested too deep"));
+            return Err(PluginError::NotCopied("folders are nested too deep"));
         }
         fs::create_dir(to).map_err(PluginError::Install)?;
         for entry in fs::read_dir(from).map_err(PluginError::Install)? {
@@ -187,11 +187,11 @@ impl Copy {
     fn file(&mut self, from: &Path, to: &Path) -> Result<(), PluginError> {
         self.files += 1;
         if self.files > MAX_FILES {
-            return Err(PluginError::TooLarge("it has too many files"));
+            return Err(PluginError::NotCopied("it has too many files"));
         }
         self.bytes = self.bytes.saturating_add(fs::metadata(from).map_err(PluginError::Install)?.len());
         if self.bytes > MAX_BYTES {
-            return Err(PluginError::TooLarge("it is too large"));
+            return Err(PluginError::NotCopied("it is too large"));
         }
         fs::copy(from, to).map(drop).map_err(PluginError::Install)
     }

@@ -37,8 +37,6 @@ pub(crate) enum SkillFileError {
     Read(#[from] io::Error),
     #[error("missing YAML frontmatter delimited by ---")]
     NoFrontMatter,
-    #[error("frontmatter is not UTF-8")]
-    NotText,
     #[error("invalid YAML: {0}")]
     Yaml(#[from] YamlError),
     #[error("missing field `{0}`")]
@@ -94,17 +92,10 @@ pub(crate) fn line(value: Option<&Value>) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-fn head(path: &Path) -> Result<String, SkillFileError> {
-    match String::from_utf8(read_head(path, MAX_FRONT_MATTER_BYTES)?) {
-        Ok(text) => Ok(text),
-        // The limit may have cut a letter in two, and what follows the front matter may be anything.
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let mut bytes = error.into_bytes();
-            bytes.truncate(valid);
-            String::from_utf8(bytes).map_err(|_| SkillFileError::NotText)
-        }
-    }
+/// The limit may have cut a letter in two, and what follows the front matter may be anything.
+fn head(path: &Path) -> io::Result<String> {
+    let bytes = read_head(path, MAX_FRONT_MATTER_BYTES)?;
+    Ok(bytes.utf8_chunks().next().map(|chunk| chunk.valid().to_owned()).unwrap_or_default())
 }
 
 fn front_matter(text: &str) -> Result<&str, SkillFileError> {

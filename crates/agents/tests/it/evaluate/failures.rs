@@ -1,25 +1,30 @@
 //! The phases of errors, and what is known about each.
 
 use codicil_agents::evaluate::{
-    Cause, ClientConfig, ConfigError, Evaluator, ModelConfig, Phase, Prompt, Tool, ToolContext,
+    Cause, ClientConfig, ConfigError, EvaluateError, Evaluator, ModelConfig, Phase, Prompt, Tool, ToolContext,
 };
 use serde_json::{Value, json};
 
 use super::{Recording, fake::evaluator, soon};
 
-/// The error of a turn that fails with this `codexErrorInfo`.
-async fn failed_with(info: Value) -> codicil_agents::evaluate::EvaluateError {
+/// The error of an evaluation whose turn ends in this way.
+async fn ended(status: &str, error: Value) -> EvaluateError {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let serving = async {
         let mut fake = servers.greeted().await;
         fake.start_thread().await;
         fake.start_turn().await;
-        let error = json!({ "message": "it broke", "codexErrorInfo": info, "additionalDetails": "a cause" });
-        fake.end("failed", error).await;
+        fake.end(status, error).await;
     };
     let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
     answer.unwrap_err()
+}
+
+/// The error of a turn that fails with this `codexErrorInfo`.
+async fn failed_with(info: Value) -> EvaluateError {
+    ended("failed", json!({ "message": "it broke", "codexErrorInfo": info, "additionalDetails": "a cause" }))
+        .await
 }
 
 #[tokio::test]
@@ -81,16 +86,7 @@ async fn a_request_that_is_refused_is_an_error_of_the_request() {
 
 #[tokio::test]
 async fn a_turn_that_somebody_else_interrupts_is_an_error_of_the_response() {
-    let (evaluator, mut servers) = evaluator(ClientConfig::default());
-    let prompt = Prompt::text("Hi");
-    let serving = async {
-        let mut fake = servers.greeted().await;
-        fake.start_thread().await;
-        fake.start_turn().await;
-        fake.end("interrupted", Value::Null).await;
-    };
-    let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
-    let error = answer.unwrap_err();
+    let error = ended("interrupted", Value::Null).await;
     assert!(matches!(error.failed().unwrap().cause, Cause::Interrupted), "{error}");
     assert_eq!(error.phase(), Some(Phase::Response));
 }

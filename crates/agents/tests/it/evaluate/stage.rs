@@ -13,7 +13,7 @@ use codicil_agents::{
     evaluate::{ClientConfig, Evaluator, ModelConfig},
 };
 use codicil_server::{Server, connect};
-use codicil_testkit::{Home, ModelServer, Script};
+use codicil_testkit::{Home, ModelServer, Script, built, skipped};
 
 use super::soon;
 
@@ -34,13 +34,13 @@ pub async fn stages(script: impl Fn() -> Script, config: &ClientConfig) -> Vec<S
 /// The same with more keys for the model's provider.
 pub async fn stages_with(script: impl Fn() -> Script, config: &ClientConfig, provider: &str) -> Vec<Stage> {
     let mut stages = vec![Stage::in_process(script(), config, provider).await];
-    match built_binary() {
+    match built("codicil") {
         Some(program) => stages.push(Stage::process("codicil", &program, script(), config, provider).await),
-        None => eprintln!("skipped: the codicil binary has not been built"),
+        None => skipped("with codicil: the binary is not built"),
     }
     match on_path("codex") {
         Some(program) => stages.push(Stage::process("codex", &program, script(), config, provider).await),
-        None => eprintln!("skipped: there is no codex on the path"),
+        None => skipped("with codex: there is none on the path"),
     }
     stages
 }
@@ -48,12 +48,6 @@ pub async fn stages_with(script: impl Fn() -> Script, config: &ClientConfig, pro
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
-/// Where cargo puts it, beside the tests.
-fn built_binary() -> Option<PathBuf> {
-    let test = env::current_exe().unwrap();
-    test.ancestors().skip(1).take(2).map(|folder| folder.join("codicil")).find(|file| file.is_file())
 }
 
 impl Stage {

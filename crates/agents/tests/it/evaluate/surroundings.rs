@@ -6,7 +6,7 @@ use codicil_agents::evaluate::{
     ApprovalPolicy, Auth, ClientConfig, ExternalTokens, McpServer, Phase, Prompt, SandboxMode, Tokens,
     ToolKind,
 };
-use codicil_testkit::{Reply, Script, token};
+use codicil_testkit::{Reply, Script, skipped, token};
 use serde_json::json;
 
 use super::{
@@ -49,7 +49,7 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
         if stage.name == "codex"
             && answer.as_ref().is_err_and(|error| error.to_string().contains("network policy"))
         {
-            eprintln!("skipped: this codex asks the account's own backend before the provider");
+            skipped("with codex: this one asks the account's own backend before the provider");
             continue;
         }
         assert_eq!(answer.unwrap().text, "Hello", "{}", stage.name);

@@ -1,11 +1,8 @@
 //! Tools: called, answered, told; and undone when they fail.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use codicil_agents::evaluate::{
@@ -213,21 +210,25 @@ async fn calls_of_one_turn_run_one_after_the_other() {
     assert_eq!(recording.session.get(), Some(Sum(3)));
 }
 
+/// A tool that changes something and never ends, and word that it has begun.
+fn hanging() -> (Tool, Arc<Notify>) {
+    let started = Arc::new(Notify::new());
+    let begun = started.clone();
+    let tool = Tool::new("hang", "", move |_: (), cx: ToolContext| {
+        let started = started.clone();
+        async move {
+            cx.set(Sum(5));
+            started.notify_one();
+            std::future::pending::<()>().await;
+            Ok("never")
+        }
+    });
+    (tool, begun)
+}
+
 #[tokio::test]
 async fn a_call_that_the_server_gives_up_is_rolled_back_and_told() {
-    let started = Arc::new(Notify::new());
-    let tool = {
-        let started = started.clone();
-        Tool::new("hang", "", move |_: (), cx: ToolContext| {
-            let started = started.clone();
-            async move {
-                cx.set(Sum(5));
-                started.notify_one();
-                std::future::pending::<()>().await;
-                Ok("never")
-            }
-        })
-    };
+    let (tool, started) = hanging();
     let recording = Recording::new();
     let answer = with_tools(vec![tool], &recording, async |fake: &mut Fake, _: &mut Servers| {
         let params =
@@ -248,19 +249,7 @@ async fn a_call_that_the_server_gives_up_is_rolled_back_and_told() {
 async fn nothing_is_left_of_a_call_when_the_evaluation_is_dropped() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let recording = Recording::new();
-    let started = Arc::new(Notify::new());
-    let tool = {
-        let started = started.clone();
-        Tool::new("hang", "", move |_: (), cx: ToolContext| {
-            let started = started.clone();
-            async move {
-                cx.set(Sum(5));
-                started.notify_one();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                Ok("never")
-            }
-        })
-    };
+    let (tool, started) = hanging();
     let prompt = Prompt::text("Hi").tool(tool);
     let session = recording.session.clone();
     let evaluating =

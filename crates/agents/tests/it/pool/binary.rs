@@ -6,8 +6,9 @@ use codicil_agents::pool::{
     McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, StreamMessage, Tool,
 };
 use codicil_client::Decision;
-use codicil_testkit::{ModelServer, Reply, Script, built};
+use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,
@@ -18,7 +19,7 @@ use super::soon;
 /// A command line for the binary with a scripted model and a home of its own.
 fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
     let Some(program) = built("codicil") else {
-        eprintln!("skipped: the codicil binary is not built");
+        skipped("the codicil binary is not built");
         return None;
     };
     let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -117,19 +118,24 @@ async fn each_approval_policy_asks_as_it_says() {
     }
 }
 
+/// A pool whose server is started again at once, with what the server needs.
+async fn restarting(script: Script) -> Option<(ModelServer, TempDir, Pool)> {
+    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let mut settings = Settings::new(command(&model, home.path())?.launch());
+    settings.supervision.pause = std::time::Duration::from_millis(10);
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    Some((model, home, pool))
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_comes_back() {
     let script = Script::new().repeat(Reply::new().say("Hello"));
-    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
-    let Some(command) = command(&model, home.path()) else { return };
-    let mut settings = Settings::new(command.launch());
-    settings.supervision.pause = std::time::Duration::from_millis(10);
-    let pool = soon(Pool::start(settings)).await.unwrap();
+    let Some((_model, home, pool)) = restarting(script).await else { return };
     let agent = pool.agent().await.unwrap();
     assert_eq!(soon(agent.ask("Hi").text()).await.unwrap(), "Hello");
     let session = agent.session_id();
     if !kill(home.path()) {
-        return eprintln!("skipped: processes cannot be listed here");
+        return skipped("processes cannot be listed here");
     }
     assert_eq!(soon(agent.ask("Still there?").text()).await.unwrap(), "Hello");
     assert_eq!(agent.session_id(), session, "the same conversation");
@@ -141,16 +147,12 @@ async fn a_server_that_is_killed_comes_back() {
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conversation_goes_on() {
     let script = Script::new().say("Half").hang().say("Whole");
-    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
-    let Some(command) = command(&model, home.path()) else { return };
-    let mut settings = Settings::new(command.launch());
-    settings.supervision.pause = std::time::Duration::from_millis(10);
-    let pool = soon(Pool::start(settings)).await.unwrap();
+    let Some((_model, home, pool)) = restarting(script).await else { return };
     let agent = pool.agent().await.unwrap();
     let mut reply = agent.ask("Go");
     while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
     if !kill(home.path()) {
-        return eprintln!("skipped: processes cannot be listed here");
+        return skipped("processes cannot be listed here");
     }
     let last = super::all(reply).await;
     assert_eq!(super::failure(&last), Some("port_exit"), "{last:?}");

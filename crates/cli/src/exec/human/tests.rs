@@ -6,7 +6,7 @@ use std::{
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
-use crate::exec::Palette;
+use crate::style::Palette;
 
 /// What was written, for the test to look at.
 #[derive(Clone, Default)]

@@ -6,7 +6,17 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use super::args::Color;
+use clap::ValueEnum;
+
+/// When to colour what people read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
 
 /// How things look; without colour, like plain text.
 #[derive(Clone, Copy, Debug)]
