@@ -35,6 +35,7 @@ mod exec;
 mod external_agents;
 mod feedback;
 mod fs;
+mod goals;
 mod guardian;
 mod hooks;
 mod initialize;
@@ -63,8 +64,8 @@ fn yes() -> bool {
 
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
-    exec::*, external_agents::*, feedback::*, frame::*, fs::*, guardian::*, hooks::*, ids::*, initialize::*,
-    inspect::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*, notifications::*, patch::*,
-    path::*, plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
-    server_requests::*, skills::*, threads::*, turns::*, windows::*,
+    exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*, hooks::*, ids::*,
+    initialize::*, inspect::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*,
+    notifications::*, patch::*, path::*, plugins::*, policy::*, realtime::*, response_items::*, review::*,
+    search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*, windows::*,
 };

@@ -12,6 +12,7 @@ mod error;
 mod record;
 mod store;
 
+mod delete;
 mod fork;
 mod history;
 mod import;

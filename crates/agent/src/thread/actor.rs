@@ -14,7 +14,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, turns::ActiveTurn};
+use super::{
+    Command, Elicitation, Inbox, Reply, Snapshot, ThreadSetup, ThreadState, goal::Mark, turns::ActiveTurn,
+};
 use crate::{
     error::ThreadError,
     settings::Settings,
@@ -37,6 +39,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// What the next turn has, if that changed while one was running.
     pub(super) next_settings: Option<Settings>,
+    /// Where the turn that is running began.
+    pub(super) turn_mark: Option<Mark>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// How many of the configuration's reloads it has seen.
@@ -81,6 +85,7 @@ impl ThreadActor {
             reports,
             skills,
             next_settings: None,
+            turn_mark: None,
             progress,
             // A reload may have come while the thread was being made; then it looks once more than it has to.
             reloads_seen: 0,
@@ -196,6 +201,9 @@ impl ThreadActor {
             Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
             Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
             Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
+            Command::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
+            Command::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
+            Command::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             Command::Unload(_) => unreachable!("handled by run"),
         }
@@ -222,6 +230,7 @@ impl ThreadActor {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
             active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            goal: self.state.goal.clone(),
             config: self.state.config.clone(),
         }
     }

@@ -6,6 +6,7 @@ mod commands;
 mod compaction;
 mod config;
 mod finish;
+mod goal;
 mod questions;
 mod request;
 mod review;
@@ -24,7 +25,8 @@ use codicil_config::EffectiveConfig;
 
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, Turn, TurnError, TurnId,
+    TurnStartParams, UserInput,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -34,7 +36,11 @@ use crate::{
     settings::Settings,
 };
 
-pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
+pub(crate) use {
+    actor::ThreadActor,
+    agent::Inheritance,
+    state::{Stored, ThreadState},
+};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -86,6 +92,7 @@ pub struct Snapshot {
     pub thread: Thread,
     pub settings: Settings,
     pub active_turn: Option<TurnId>,
+    pub goal: Option<ThreadGoal>,
     /// What holds for it, requirements and features included.
     pub config: Arc<EffectiveConfig>,
 }
@@ -127,6 +134,9 @@ pub(crate) enum Command {
     EndTerminal(String, Reply<bool>),
     /// What a turn may set, without one. The settings of the next turn are the answer.
     UpdateSettings(Box<TurnStartParams>, Reply<Settings>),
+    Goal(Reply<Option<ThreadGoal>>),
+    SetGoal(ThreadGoalSetParams, Reply<ThreadGoal>),
+    ClearGoal(Reply<bool>),
     CountElicitation(Elicitation, Reply<u64>),
     /// Ends the thread. A running turn ends as interrupted first.
     Unload(Reply<()>),
@@ -270,6 +280,23 @@ impl ThreadHandle {
         change: TurnStartParams,
     ) -> impl Future<Output = Result<Settings, ThreadError>> + use<> {
         self.ask(|reply| Command::UpdateSettings(Box::new(change), reply))
+    }
+
+    /// What the thread works towards.
+    pub(crate) fn goal(&self) -> impl Future<Output = Result<Option<ThreadGoal>, ThreadError>> + use<> {
+        self.ask(Command::Goal)
+    }
+
+    pub(crate) fn set_goal(
+        &self,
+        change: ThreadGoalSetParams,
+    ) -> impl Future<Output = Result<ThreadGoal, ThreadError>> + use<> {
+        self.ask(|reply| Command::SetGoal(change, reply))
+    }
+
+    /// False if there is none.
+    pub(crate) fn clear_goal(&self) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
+        self.ask(Command::ClearGoal)
     }
 
     /// How many such questions there are now.

@@ -6,8 +6,8 @@ use codicil_config::EffectiveConfig;
 use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
-    DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
+    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
+    ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
 };
 use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,7 @@ pub(crate) struct ThreadState {
     pub status: ThreadStatus,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
+    pub goal: Option<ThreadGoal>,
     pub preview: Option<String>,
     /// Where the thread began; turns may work elsewhere.
     pub cwd: String,
@@ -52,7 +53,7 @@ pub(crate) struct ThreadState {
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
     /// Tools that the client runs.
-    pub dynamic_tools: Vec<DynamicToolSpec>,
+    pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
     pub elicitations: u64,
 }
@@ -96,6 +97,7 @@ impl ThreadState {
             status: ThreadStatus::Idle,
             name: None,
             git: None,
+            goal: None,
             preview: None,
             cwd: meta.cwd.clone(),
             source: meta.source.clone(),
@@ -130,6 +132,7 @@ impl ThreadState {
         }
         self.name = thread.name;
         self.git = thread.git;
+        self.goal = thread.goal;
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;

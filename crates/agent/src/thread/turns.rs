@@ -26,6 +26,7 @@ use crate::{
     error::{ThreadError, TurnKind},
     git,
     kin::Kin,
+    profiles::Profile,
     settings::Settings,
     step::{Outcome, Step, Steps, WeakSteps},
     tools::{Kind, Offer, Role, Terms, TurnTools},
@@ -166,7 +167,10 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
-        let result = match check_input(&params.input) {
+        if self.active.is_none() {
+            self.refresh_config().await;
+        }
+        let result = match check_input(&params.input).and_then(|()| self.check_allowed(&params)) {
             Err(error) => Err(error),
             Ok(()) if self.active.is_none() => return self.begin_turn(params, origin, reply).await,
             Ok(()) => {
@@ -186,6 +190,7 @@ impl ThreadActor {
         &mut self,
         mut change: TurnStartParams,
     ) -> Result<Settings, ThreadError> {
+        self.check_allowed(&change)?;
         let mut settings = self.next_settings.take().unwrap_or_else(|| self.state.settings.clone());
         settings.apply(&mut change);
         if self.active.is_some() {
@@ -204,10 +209,6 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
-        self.refresh_config().await;
-        if let Err(error) = self.check_allowed(&params) {
-            return answer(reply, Err(error));
-        }
         self.refresh_servers().await;
         if let Some(settings) = self.next_settings.take() {
             self.state.settings = settings;
@@ -241,6 +242,10 @@ impl ThreadActor {
         }
         if let Some(policy) = &params.sandbox_policy {
             requirements.check_sandbox_policy(policy)?;
+        }
+        let is_given = params.sandbox_policy.is_some();
+        if let Some(profile) = Profile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)? {
+            requirements.check_sandbox_mode(&profile.mode())?;
         }
         Ok(())
     }
@@ -362,6 +367,7 @@ impl ThreadActor {
     }
 
     pub(super) fn announce_turn(&mut self, id: &TurnId) {
+        self.mark_turn();
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         let params =
             TurnStartedNotification { thread_id: self.state.id.clone(), turn: in_progress(id.clone()) };

@@ -211,7 +211,14 @@ fn answered(converter: &mut Converter<'_>, id: &str, output: &FunctionCallOutput
         "view_image" => Some(ThreadItem::ImageView { id, path: owned(&arguments, "path") }),
         name => match name.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
             Some((server, tool)) => Some(outputs::mcp(id, server, tool, arguments, &output)),
-            None if converter.head.meta.dynamic_tools.iter().any(|tool| tool.name == name) => {
+            None if converter
+                .head
+                .meta
+                .dynamic_tools
+                .iter()
+                .flat_map(|entry| entry.tools())
+                .any(|(_, tool)| tool.name == name) =>
+            {
                 Some(outputs::dynamic(id, name, arguments, output))
             }
             None => None,

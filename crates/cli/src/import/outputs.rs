@@ -231,6 +231,7 @@ pub fn dynamic_event(event: &Value) -> ThreadItem {
     let success: Option<bool> = member(event, "success");
     ThreadItem::DynamicToolCall {
         id: owned(event, "call_id").into(),
+        namespace: member(event, "namespace"),
         tool: owned(event, "tool"),
         arguments: event.get("arguments").cloned().unwrap_or_default(),
         status: match success {
@@ -246,6 +247,7 @@ pub fn dynamic_event(event: &Value) -> ThreadItem {
 pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> ThreadItem {
     ThreadItem::DynamicToolCall {
         id,
+        namespace: None,
         tool: tool.to_owned(),
         arguments,
         status: DynamicToolCallStatus::Completed,
