@@ -124,6 +124,7 @@ impl Threads {
             _ => Some(self.0.world.store.create(meta.clone()).await?),
         };
         let mut state = ThreadState::new(&meta, log, config, settings);
+        state.keep_chosen(given.profile).await?;
         state.overrides = given.config;
         state.raw_events = params.experimental_raw_events;
         self.open(state, Vec::new()).await
@@ -222,6 +223,7 @@ impl Threads {
         state.base_instructions = given.base_instructions.or(state.base_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
+        state.keep_chosen(given.profile).await?;
         let opened = self.open(state, turns).await?;
         self.say_status(&opened.thread.id, ThreadStatus::Idle);
         Ok(opened)
@@ -269,6 +271,7 @@ impl Threads {
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
+        state.keep_chosen(given.profile).await?;
         state.remember(aborted);
         (state.name, state.goal) = (None, None);
         (state.created_at, state.updated_at) = (created_at, created_at);

@@ -9,11 +9,11 @@ use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
     ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
 };
-use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
+use codicil_store::{LoadedThread, Meta, Record, StoreError, ThreadLog};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::Seat, settings::Settings};
+use crate::{clock::unix_now, kin::Seat, profiles::Profile, settings::Settings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -174,6 +174,15 @@ impl ThreadState {
         });
         self.stored = Some(now);
         Some(record)
+    }
+
+    /// Writes down a profile that was chosen for the thread, so that it holds even if no turn ever runs.
+    pub async fn keep_chosen(&mut self, profile: Option<Profile>) -> Result<(), StoreError> {
+        let record = profile.and_then(|_| self.settings_record());
+        if let (Some(record), Some(log)) = (record, &mut self.log) {
+            log.append(&[record]).await?;
+        }
+        Ok(())
     }
 
     /// Adds to what the model sees.

@@ -244,10 +244,16 @@ pub fn dynamic_event(event: &Value) -> ThreadItem {
     }
 }
 
-pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> ThreadItem {
+pub fn dynamic(
+    id: ItemId,
+    namespace: Option<String>,
+    tool: &str,
+    arguments: Value,
+    answer: String,
+) -> ThreadItem {
     ThreadItem::DynamicToolCall {
         id,
-        namespace: None,
+        namespace,
         tool: tool.to_owned(),
         arguments,
         status: DynamicToolCallStatus::Completed,
@@ -257,7 +263,7 @@ pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> Thre
     }
 }
 
-fn duration(event: &Value) -> Option<i64> {
+pub fn duration(event: &Value) -> Option<i64> {
     let duration = event.get("duration")?;
     let part = |name| duration.get(name).and_then(Value::as_i64).unwrap_or(0);
     Some(part("secs").saturating_mul(1000).saturating_add(part("nanos") / 1_000_000))

@@ -113,9 +113,9 @@ async fn a_tool_that_the_namespace_does_not_have_is_not_looked_for_elsewhere() {
 #[tokio::test]
 async fn providers_without_namespaces_call_tools_by_joined_names() {
     let script = Script::new().call("app__look", json!({})).call_id("c").then().say("Seen");
-    let provider = "wire_api = \"chat\"";
-    let mut app = App::builder().experimental().provider(provider).script(script).start().await;
-    let thread = thread(&mut app, json!({ "dynamicTools": [app_tools()] })).await;
+    let mut app = App::builder().experimental().script(script).start().await;
+    let chat = json!({ "model_providers.mock.wire_api": "chat" });
+    let thread = thread(&mut app, json!({ "dynamicTools": [app_tools()], "config": chat })).await;
     assert_eq!(answered(&mut app, &thread).await, (Some("app".to_owned()), "look".to_owned()));
     assert!(app.model().requests()[0].tools().contains(&"app__look"));
     app.rest().await;

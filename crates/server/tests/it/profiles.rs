@@ -143,3 +143,14 @@ async fn the_profiles_are_listed_page_by_page() {
     let odd = app.try_call::<PermissionProfileList>(page(json!({ "cursor": "x" }))).await;
     assert_eq!(odd.unwrap_err().message, "invalid cursor: x");
 }
+
+#[tokio::test]
+async fn a_profile_holds_although_no_turn_ever_ran() {
+    let mut app = app(Script::new()).await;
+    let thread = started(&mut app, json!({ "permissions": ":danger-full-access" })).await.thread;
+    app.restart().await;
+    let same = from_value(json!({ "threadId": thread.id })).unwrap();
+    let back = app.call::<ThreadResume>(same).await;
+    assert_eq!(profile(&back), (json!(":danger-full-access"), json!("dangerFullAccess")));
+    app.rest().await;
+}
