@@ -71,6 +71,22 @@ pub enum ThreadError {
     NoElicitation,
     #[error("{0}")]
     DynamicTools(String),
+    #[error("no such permission profile: {0}")]
+    NoProfile(String),
+    #[error("`permissions` cannot be combined with `{0}`")]
+    ProfileAnd(&'static str),
+    #[error("cannot update goal for thread {0}: no goal exists")]
+    NoGoal(ThreadId),
+    #[error("goal objective must not be empty")]
+    EmptyObjective,
+    #[error("goal objective must be at most {0} characters")]
+    LongObjective(usize),
+    #[error("goal budgets must be positive when provided")]
+    GoalBudget,
+    #[error("ephemeral thread does not support goals: {0}")]
+    EphemeralGoal(ThreadId),
+    #[error("thread is not persisted and cannot be deleted: {0}")]
+    EphemeralDelete(ThreadId),
     #[error(transparent)]
     ReviewTarget(#[from] ReviewTargetError),
     #[error("failed to load configuration: {0}")]

@@ -12,6 +12,8 @@ use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::{error::ThreadError, profiles::Profile, thread::Stored};
+
 /// The model when nobody names one and the catalogue has none for the provider. For the default provider it
 /// is the same as the catalogue's.
 const DEFAULT_MODEL: &str = "gpt-5.4";
@@ -31,6 +33,9 @@ pub struct Settings {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
+    /// Where the policy comes from, if it goes by a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     pub personality: Option<Personality>,
     pub collaboration_mode: Option<CollaborationMode>,
 }
@@ -45,6 +50,7 @@ pub struct Overrides {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<SandboxMode>,
+    pub profile: Option<Profile>,
     pub personality: Option<Personality>,
     pub config: Map<String, Value>,
     pub base_instructions: Option<String>,
@@ -54,7 +60,11 @@ pub struct Overrides {
 /// Takes what the three requests have in common out of one of them.
 macro_rules! take_overrides {
     ($params:expr, $personality:expr) => {
-        Overrides {
+        Ok(Overrides {
+            profile: {
+                let is_given = $params.sandbox.is_some();
+                Profile::asked($params.permissions.take().as_deref(), "sandbox", is_given)?
+            },
             model: $params.model.take(),
             provider: $params.model_provider.take(),
             service_tier: std::mem::take(&mut $params.service_tier),
@@ -66,24 +76,30 @@ macro_rules! take_overrides {
             config: $params.config.take().unwrap_or_default(),
             base_instructions: $params.base_instructions.take(),
             developer_instructions: $params.developer_instructions.take(),
-        }
+        })
     };
 }
 
-impl From<&mut ThreadStartParams> for Overrides {
-    fn from(params: &mut ThreadStartParams) -> Self {
+impl TryFrom<&mut ThreadStartParams> for Overrides {
+    type Error = ThreadError;
+
+    fn try_from(params: &mut ThreadStartParams) -> Result<Self, ThreadError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
-impl From<&mut ThreadResumeParams> for Overrides {
-    fn from(params: &mut ThreadResumeParams) -> Self {
+impl TryFrom<&mut ThreadResumeParams> for Overrides {
+    type Error = ThreadError;
+
+    fn try_from(params: &mut ThreadResumeParams) -> Result<Self, ThreadError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
-impl From<&mut ThreadForkParams> for Overrides {
-    fn from(params: &mut ThreadForkParams) -> Self {
+impl TryFrom<&mut ThreadForkParams> for Overrides {
+    type Error = ThreadError;
+
+    fn try_from(params: &mut ThreadForkParams) -> Result<Self, ThreadError> {
         take_overrides!(params, None)
     }
 }
@@ -96,14 +112,25 @@ impl Overrides {
             || self.config.contains_key("model")
             || self.config.contains_key("model_reasoning_effort")
     }
+
+    /// Whether they say what the sandbox is: then the profile of a stored thread does not count.
+    fn choose_sandbox(&self) -> bool {
+        let is_set = |key: &str| self.config.contains_key(key);
+        let is_configured = is_set("sandbox_mode") || is_set("default_permissions");
+        self.sandbox.is_some() || self.profile.is_some() || is_configured
+    }
 }
 
 impl Settings {
     /// What the configuration says, overridden by the request.
     pub fn resolve(config: &EffectiveConfig, home: &Home, cwd: PathBuf, given: &Overrides) -> Self {
         let set = &config.settings;
+        // Stronger than a mode of the configuration. One that cannot be used is refused before it gets here.
+        let profile = given.profile.or_else(|| Profile::configured(config).ok().flatten());
+        let profile = profile.filter(|_| given.sandbox.is_none());
         let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());
         let mode = mode.unwrap_or_else(|| usual_mode(config));
+        let sandbox = profile.map_or_else(|| sandbox_policy(&mode, config, home), Profile::policy);
         Self {
             model: given
                 .model
@@ -119,7 +146,8 @@ impl Settings {
                 .unwrap_or_else(|| usual_policy(config)),
             approvals_reviewer: (given.approvals_reviewer.clone().or_else(|| set.approvals_reviewer.clone()))
                 .unwrap_or(ApprovalsReviewer::User),
-            sandbox: sandbox_policy(&mode, config, home),
+            sandbox,
+            profile,
             personality: given.personality.or_else(|| set.personality()),
             collaboration_mode: None,
             cwd,
@@ -151,7 +179,11 @@ impl Settings {
             self.approvals_reviewer = reviewer;
         }
         if let Some(sandbox) = turn.sandbox_policy.take() {
-            self.sandbox = sandbox;
+            (self.sandbox, self.profile) = (sandbox, None);
+        }
+        // Others than the known ones have been refused.
+        if let Some(profile) = turn.permissions.take().and_then(|id| Profile::named(&id).ok()) {
+            (self.sandbox, self.profile) = (profile.policy(), Some(profile));
         }
         if let Some(personality) = turn.personality.take() {
             self.personality = Some(personality);
@@ -173,6 +205,21 @@ impl Settings {
         }
     }
 
+    /// A thread that was given a profile keeps it when it is opened again, unless the request or an administrator
+    /// says otherwise: what was chosen for it by name is not to become what happens to be configured.
+    pub(crate) fn keep_profile(
+        &mut self,
+        stored: Option<&codicil_store::Settings>,
+        given: &Overrides,
+        config: &EffectiveConfig,
+    ) {
+        let stored = stored.filter(|_| !given.choose_sandbox()).cloned().and_then(Stored::read);
+        let profile = stored.and_then(|stored| stored.settings.profile);
+        if let Some(profile) = profile.filter(|profile| profile.is_allowed(config)) {
+            (self.sandbox, self.profile) = (profile.policy(), Some(profile));
+        }
+    }
+
     /// As clients of later generations are told about them.
     pub fn into_wire(self) -> ThreadSettings {
         let collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
@@ -189,7 +236,7 @@ impl Settings {
             approval_policy: self.approval_policy,
             approvals_reviewer: self.approvals_reviewer,
             sandbox_policy: self.sandbox,
-            active_permission_profile: None,
+            active_permission_profile: self.profile.map(Profile::active),
             model: self.model,
             model_provider: self.provider,
             service_tier: self.service_tier,

@@ -1,7 +1,9 @@
 //! Every loaded thread of the process, and how threads come and go.
 
 mod agents;
+mod deleted;
 mod endings;
+mod goals;
 mod loaded;
 mod names;
 mod stored;
@@ -15,7 +17,7 @@ use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
     DeprecationNoticeNotification, McpServerStartupStatusUpdated, ResponseItem, Thread, ThreadForkParams,
-    ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
+    ThreadGoal, ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
@@ -25,6 +27,7 @@ use uuid::Uuid;
 use crate::{
     error::ThreadError,
     kin::{Kin, Seats},
+    profiles::Profile,
     settings::{Overrides, Settings, join},
     thread::{Announce, Announced, Joined, Snapshot, ThreadActor, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
@@ -56,6 +59,8 @@ pub struct Opened {
     pub settings: Settings,
     /// Stored turns, for requests that answer with them.
     pub turns: Vec<StoredTurn>,
+    /// What it works towards, for those who have just come.
+    pub goal: Option<ThreadGoal>,
     /// What in its configuration will go away.
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// Set for a thread that was loaded already: it goes on when this is dropped.
@@ -113,7 +118,7 @@ impl Threads {
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
-        let given = Overrides::from(&mut params);
+        let given = Overrides::try_from(&mut params)?;
         let (config, settings) = self.configure(&given, None).await?;
         let meta = Meta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
@@ -126,6 +131,7 @@ impl Threads {
             _ => Some(self.0.world.store.create(meta.clone()).await?),
         };
         let mut state = ThreadState::new(&meta, log, config, settings);
+        state.keep_chosen(given.profile).await?;
         state.overrides = given.config;
         state.raw_events = params.experimental_raw_events;
         self.open(state, Vec::new()).await
@@ -133,20 +139,24 @@ impl Threads {
 
     /// Joins a loaded thread, or loads a stored one.
     pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<Opened, ThreadError> {
-        let given = Overrides::from(&mut params);
+        let given = Overrides::try_from(&mut params)?;
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
+        let turns = match params.exclude_turns && params.initial_turns_page.is_none() {
+            true => Turns::LeftOut,
+            false => Turns::Included,
+        };
         // A loaded thread answers to its id; otherwise a file says which thread is meant.
         if let Ok(handle) = self.get(&params.thread_id) {
-            return self.join(&handle, params.path.as_deref()).await;
+            return self.join(&handle, params.path.as_deref(), turns).await;
         }
         let id = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         if let Ok(handle) = self.get(&id) {
-            return self.join(&handle, None).await;
+            return self.join(&handle, None, turns).await;
         }
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
@@ -178,9 +188,14 @@ impl Threads {
     }
 
     /// A loaded thread as it is; what the request would change does not count.
-    async fn join(&self, handle: &ThreadHandle, path: Option<&str>) -> Result<Opened, ThreadError> {
-        let Announced { answer: Joined { snapshot, turns }, announce } = handle.join().await?;
-        let Snapshot { thread, settings, .. } = snapshot;
+    async fn join(
+        &self,
+        handle: &ThreadHandle,
+        path: Option<&str>,
+        turns: Turns,
+    ) -> Result<Opened, ThreadError> {
+        let Announced { answer: Joined { snapshot, turns }, announce } = handle.join(turns).await?;
+        let Snapshot { thread, settings, goal, .. } = snapshot;
         if thread.ephemeral {
             return Err(ThreadError::NotStored(thread.id));
         }
@@ -190,7 +205,7 @@ impl Threads {
             let (requested, active) = (requested.to_owned(), active.clone());
             return Err(ThreadError::OtherPath { id: thread.id, requested, active });
         }
-        Ok(Opened { thread, settings, turns, deprecations: Vec::new(), announce: Some(announce) })
+        Ok(Opened { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
     }
 
     async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
@@ -199,6 +214,7 @@ impl Threads {
         if !given.choose_model() {
             settings.use_model_of(&stored.thread);
         }
+        settings.keep_profile(stored.thread.settings.as_ref(), &given, &config);
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
         }
@@ -209,6 +225,7 @@ impl Threads {
         state.base_instructions = given.base_instructions.or(state.base_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
+        state.keep_chosen(given.profile).await?;
         let opened = self.open(state, turns).await?;
         if opened.announce.is_none() {
             self.say_status(&opened.thread.id, ThreadStatus::Idle);
@@ -218,7 +235,7 @@ impl Threads {
 
     /// Copies a stored thread, up to now.
     pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
-        let given = Overrides::from(&mut params);
+        let given = Overrides::try_from(&mut params)?;
         let source = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
@@ -228,6 +245,7 @@ impl Threads {
         if !given.choose_model() {
             settings.use_model_of(&loaded.thread);
         }
+        settings.keep_profile(loaded.thread.settings.as_ref(), &given, &config);
         let meta = Meta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
@@ -254,8 +272,9 @@ impl Threads {
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
+        state.keep_chosen(given.profile).await?;
         state.remember(aborted);
-        state.name = None;
+        (state.name, state.goal) = (None, None);
         (state.created_at, state.updated_at) = (created_at, created_at);
         self.open(state, turns).await
     }
@@ -270,7 +289,7 @@ impl Threads {
     async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
-        let (thread, settings) = (state.view(), state.settings.clone());
+        let (thread, settings, goal) = (state.view(), state.settings.clone(), state.goal.clone());
         let deprecations = state.config.deprecations.clone();
         let other = {
             let mut loaded = self.lock();
@@ -281,8 +300,8 @@ impl Threads {
             other
         };
         match other {
-            Some(other) => self.join(&other, None).await,
-            None => Ok(Opened { thread, settings, turns, deprecations, announce: None }),
+            Some(other) => self.join(&other, None, Turns::Included).await,
+            None => Ok(Opened { thread, settings, turns, goal, deprecations, announce: None }),
         }
     }
 
@@ -333,6 +352,10 @@ impl Threads {
         }
         if let Some(mode) = &given.sandbox {
             config.requirements.check_sandbox_mode(mode)?;
+        }
+        let profile = given.profile.or(Profile::configured(&config)?);
+        if let Some(profile) = profile.filter(|_| given.sandbox.is_none()) {
+            config.requirements.check_sandbox_mode(&profile.mode())?;
         }
         let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);
         let provider = world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;

@@ -49,7 +49,7 @@ impl Client {
             && !options.tools.is_empty()
             && options.capabilities.experimental_api
         {
-            params.dynamic_tools = Some(options.tools.specs());
+            params.dynamic_tools = Some(options.tools.specs().into_iter().map(Into::into).collect());
         }
     }
 

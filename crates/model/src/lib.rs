@@ -61,5 +61,5 @@ pub use {
     retry::RetryPolicy,
     scripted::{Act, Script, ScriptError},
     stream::{EventStream, Flow},
-    tools::{Grammar, ToolSpec, Tools},
+    tools::{Grammar, ToolSpec, Tools, joined_name},
 };

@@ -18,6 +18,29 @@ pub enum ToolSpec {
     WebSearch { external_web_access: bool },
     /// Drawing, done by the provider. Only *responses* has it.
     ImageGeneration,
+    /// Functions that belong together. Dialects without namespaces offer each under its [`joined_name`], and
+    /// that is what calls name then.
+    Namespace { name: String, description: String, tools: Vec<ToolSpec> },
+}
+
+/// The longest name of a function that all providers take.
+const LONGEST_NAME: usize = 64;
+
+/// The name of a function together with that of its namespace. One that would be too long is cut, with a sign of
+/// what was cut off at its end.
+pub fn joined_name(namespace: Option<&str>, name: &str) -> String {
+    let Some(namespace) = namespace else { return name.to_owned() };
+    let joined = format!("{namespace}__{name}");
+    if joined.len() <= LONGEST_NAME {
+        return joined;
+    }
+    // Both are plain letters where they come from; elsewhere a letter must not be cut in two.
+    let kept: String = joined.chars().filter(char::is_ascii).take(LONGEST_NAME - 9).collect();
+    let mut sign = 0x811c_9dc5_u32;
+    for byte in joined.bytes() {
+        sign = (sign ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{kept}_{sign:08x}")
 }
 
 /// What the input of a custom tool must look like.
@@ -31,10 +54,18 @@ pub struct Grammar {
 impl ToolSpec {
     pub fn name(&self) -> &str {
         match self {
-            Self::Function { name, .. } | Self::Custom { name, .. } => name,
+            Self::Function { name, .. } | Self::Custom { name, .. } | Self::Namespace { name, .. } => name,
             Self::WebSearch { .. } => "web_search",
             Self::ImageGeneration => "image_generation",
         }
+    }
+
+    /// The same tool under its joined name.
+    fn within(mut self, namespace: &str) -> Self {
+        if let Self::Function { name, .. } | Self::Custom { name, .. } = &mut self {
+            *name = joined_name(Some(namespace), name);
+        }
+        self
     }
 }
 
@@ -70,11 +101,11 @@ impl Tools {
     }
 
     pub(crate) fn chat_json(&self) -> Bytes {
-        self.0.chat.get_or_init(|| array(&self.0.specs, crate::chat::tool)).clone()
+        self.0.chat.get_or_init(|| array(&flat(&self.0.specs), crate::chat::tool)).clone()
     }
 
     pub(crate) fn anthropic_json(&self) -> Bytes {
-        self.0.anthropic.get_or_init(|| array(&self.0.specs, crate::anthropic::tool)).clone()
+        self.0.anthropic.get_or_init(|| array(&flat(&self.0.specs), crate::anthropic::tool)).clone()
     }
 }
 
@@ -87,6 +118,20 @@ impl FromIterator<ToolSpec> for Tools {
 /// A JSON array of the tools that the dialect knows.
 fn array(specs: &[ToolSpec], render: fn(&ToolSpec) -> Option<Value>) -> Bytes {
     Value::Array(specs.iter().filter_map(render).collect()).to_string().into()
+}
+
+/// The tools for a dialect without namespaces.
+fn flat(specs: &[ToolSpec]) -> Vec<ToolSpec> {
+    let mut all = Vec::with_capacity(specs.len());
+    for spec in specs {
+        match spec {
+            ToolSpec::Namespace { name: namespace, tools, .. } => {
+                all.extend(flat(tools).into_iter().map(|tool| tool.within(namespace)));
+            }
+            spec => all.push(spec.clone()),
+        }
+    }
+    all
 }
 
 /// What a custom tool looks like as a function.
@@ -108,5 +153,42 @@ pub(crate) fn free_text_input(arguments: &str) -> String {
         },
         Ok(Value::String(input)) => input,
         _ => arguments.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_names_are_short_and_tell_apart() {
+        assert_eq!(joined_name(None, "look"), "look");
+        assert_eq!(joined_name(Some("app"), "look"), "app__look");
+        let (one, two) = ("a".repeat(70), "a".repeat(71));
+        let (one, two) = (joined_name(Some("app"), &one), joined_name(Some("app"), &two));
+        assert_eq!((one.len(), two.len()), (LONGEST_NAME, LONGEST_NAME));
+        assert_ne!(one, two);
+    }
+
+    #[test]
+    fn namespaces_are_one_tool_or_several_as_the_dialect_has_it() {
+        let look = ToolSpec::Function {
+            name: "look".to_owned(),
+            description: "d".to_owned(),
+            parameters: serde_json::json!({}),
+            strict: false,
+        };
+        let app = ToolSpec::Namespace {
+            name: "app".to_owned(),
+            description: "The app".to_owned(),
+            tools: vec![look],
+        };
+        let tools = Tools::new(vec![app]);
+        let read = |json: Bytes| serde_json::from_slice::<Value>(&json).unwrap();
+        let grouped = read(tools.responses_json());
+        assert_eq!((&grouped[0]["type"], &grouped[0]["name"]), (&"namespace".into(), &"app".into()));
+        assert_eq!(grouped[0]["tools"][0]["name"], "look");
+        assert_eq!(read(tools.chat_json())[0]["function"]["name"], "app__look");
+        assert_eq!(read(tools.anthropic_json())[0]["name"], "app__look");
     }
 }

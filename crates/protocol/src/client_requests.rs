@@ -154,7 +154,7 @@ requests! {
     /// What clients of later generations call beyond that. Not part of the published schema.
     LATER_REQUESTS;
 
-    /// Lists named permission profiles; there are none.
+    /// Lists the permission profiles.
     stable PermissionProfileList = "permissionProfile/list" (PermissionProfileListParams)
         -> PermissionProfileListResponse;
     /// Pages through the turns of a thread.
@@ -164,7 +164,11 @@ requests! {
     /// Changes what holds for the next turns.
     stable ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams)
         -> ThreadSettingsUpdateResponse;
-    /// Tells what a thread works towards by itself.
+    /// Takes a thread away for good.
+    stable ThreadDelete = "thread/delete" (ThreadDeleteParams) -> ThreadDeleteResponse;
+    /// Says what a thread works towards.
+    stable ThreadGoalSet = "thread/goal/set" (ThreadGoalSetParams) -> ThreadGoalSetResponse;
+    /// Tells what that is.
     stable ThreadGoalGet = "thread/goal/get" (ThreadGoalParams) -> ThreadGoalGetResponse;
     /// Takes that away.
     stable ThreadGoalClear = "thread/goal/clear" (ThreadGoalParams) -> ThreadGoalClearResponse;

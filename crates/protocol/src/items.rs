@@ -72,6 +72,9 @@ pub enum ThreadItem {
     /// A call of a tool that the client offered with `dynamicTools`.
     DynamicToolCall {
         id: ItemId,
+        /// Where the tool is, if it is in a namespace.
+        #[omit]
+        namespace: Option<String>,
         tool: String,
         arguments: Value,
         status: DynamicToolCallStatus,

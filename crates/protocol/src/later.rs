@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use crate::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, HookEventName, ItemId, Notice,
-    Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem,
-    Turn, TurnId, wire,
+    AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
+    HookEventName, ItemId, Notice, Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy,
+    ServiceTier, ThreadId, ThreadItem, Turn, TurnId, wire,
 };
 
 /// Which end of a history comes first.
@@ -38,6 +38,17 @@ pub struct ThreadTurnsListParams {
     /// The newest first when left out.
     pub sort_direction: Option<SortDirection>,
     /// Everything when left out.
+    pub items_view: Option<TurnItemsView>,
+}
+
+/// Which page of its turns a resumed thread is to come with.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct ThreadResumeInitialTurnsPageParams {
+    pub limit: Option<u32>,
+    /// The newest first when left out.
+    pub sort_direction: Option<SortDirection>,
+    /// A summary when left out.
     pub items_view: Option<TurnItemsView>,
 }
 
@@ -78,24 +89,6 @@ pub struct ThreadItemEntry {
     /// Not recorded; null.
     pub started_at_ms: Option<i64>,
     pub completed_at_ms: Option<i64>,
-}
-
-/// Names a thread whose goal is meant.
-#[wire]
-pub struct ThreadGoalParams {
-    pub thread_id: ThreadId,
-}
-
-/// What a thread works towards by itself. Threads have no goals here.
-#[wire]
-pub struct ThreadGoalGetResponse {
-    pub goal: Option<Value>,
-}
-
-/// Whether there was a goal to take away.
-#[wire]
-pub struct ThreadGoalClearResponse {
-    pub cleared: bool,
 }
 
 /// Which page of a thread's background commands. There are few: one page holds them all.
@@ -140,6 +133,31 @@ pub struct ThreadBackgroundTerminalsTerminateResponse {
     pub terminated: bool,
 }
 
+/// Takes a thread away for good, with what its agents did.
+#[wire]
+pub struct ThreadDeleteParams {
+    pub thread_id: ThreadId,
+}
+
+/// The thread is gone; `thread/deleted` follows.
+#[wire]
+pub struct ThreadDeleteResponse {}
+
+/// Tells that a thread is gone.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadDeleted;
+
+impl Notice for ThreadDeleted {
+    const NAME: &'static str = "thread/deleted";
+    type Params = ThreadDeletedNotification;
+}
+
+/// A thread is gone for good. Every connection is told.
+#[wire]
+pub struct ThreadDeletedNotification {
+    pub thread_id: ThreadId,
+}
+
 /// Changes what holds for the next turns, without starting one. What is left out stays as it is.
 #[wire(sparse)]
 pub struct ThreadSettingsUpdateParams {
@@ -148,7 +166,7 @@ pub struct ThreadSettingsUpdateParams {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox_policy: Option<SandboxPolicy>,
-    /// A named profile. There are none, so that naming one is refused.
+    /// A permission profile by its id, instead of a sandbox policy.
     pub permissions: Option<String>,
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
@@ -187,7 +205,7 @@ pub struct ThreadSettings {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox_policy: SandboxPolicy,
-    pub active_permission_profile: Option<Value>,
+    pub active_permission_profile: Option<ActivePermissionProfile>,
     pub model: String,
     pub model_provider: String,
     pub service_tier: Option<ServiceTier>,

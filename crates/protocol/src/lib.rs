@@ -35,6 +35,7 @@ mod exec;
 mod external_agents;
 mod feedback;
 mod fs;
+mod goals;
 mod guardian;
 mod hooks;
 mod initialize;
@@ -67,9 +68,9 @@ fn yes() -> bool {
 
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
-    exec::*, external_agents::*, feedback::*, frame::*, fs::*, guardian::*, hooks::*, ids::*, initialize::*,
-    input::*, inspect::*, item_updates::*, items::*, later::*, mcp::*, methods::*, models::*, notices::*,
-    notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*, realtime::*, response_items::*,
-    review::*, search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*, usage::*,
-    windows::*,
+    exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*, hooks::*, ids::*,
+    initialize::*, input::*, inspect::*, item_updates::*, items::*, later::*, mcp::*, methods::*, models::*,
+    notices::*, notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*, realtime::*,
+    response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*,
+    usage::*, windows::*,
 };

@@ -6,8 +6,9 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    ApprovalsReviewer, AskForApproval, DynamicToolSpec, Patch, Personality, ReasoningEffort, ResponseItem,
-    SandboxMode, SandboxPolicy, ServiceTier, Thread, ThreadId, wire,
+    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, Patch, Personality,
+    ReasoningEffort, ResponseItem, SandboxMode, SandboxPolicy, ServiceTier, Thread, ThreadId,
+    ThreadResumeInitialTurnsPageParams, ThreadTurnsListResponse, wire,
 };
 
 /// Opens a fresh thread and subscribes the caller to it. Whatever is left out comes from the configuration.
@@ -25,6 +26,9 @@ pub struct ThreadStartParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
+    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    #[experimental("thread/start.permissions")]
+    pub permissions: Option<String>,
     /// Any other settings, under their dotted keys.
     pub config: Option<Map<String, Value>>,
     /// A label for metrics.
@@ -38,7 +42,7 @@ pub struct ThreadStartParams {
     pub ephemeral: Option<bool>,
     /// Tools that the client runs itself, called by `item/tool/call`.
     #[experimental("thread/start.dynamicTools")]
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    pub dynamic_tools: Option<Vec<DynamicToolEntry>>,
     /// Does nothing; there to try the gate.
     #[experimental("thread/start.mockExperimentalField")]
     pub mock_experimental_field: Option<String>,
@@ -63,6 +67,9 @@ pub struct ThreadStartResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
+    /// Set when the policy comes from a profile.
+    #[omit]
+    pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null for the model's own default.
     pub reasoning_effort: Option<ReasoningEffort>,
 }
@@ -89,6 +96,9 @@ pub struct ThreadResumeParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
+    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    #[experimental("thread/resume.permissions")]
+    pub permissions: Option<String>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
@@ -96,6 +106,11 @@ pub struct ThreadResumeParams {
     #[experimental("thread/resume.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
+    /// Answer without the turns, for clients that read them page by page.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_turns: bool,
+    /// Answer with a page of turns besides.
+    pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
 impl ThreadResumeParams {
@@ -117,6 +132,9 @@ impl ThreadResumeParams {
             developer_instructions: None,
             personality: None,
             persist_extended_history: false,
+            permissions: None,
+            exclude_turns: false,
+            initial_turns_page: None,
         }
     }
 }
@@ -132,7 +150,13 @@ pub struct ThreadResumeResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
+    /// Set when the policy comes from a profile.
+    #[omit]
+    pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// Set when it was asked for.
+    #[omit]
+    pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
 /// Copies a thread's history into a new thread and subscribes the caller to that. A turn that is running
@@ -152,6 +176,9 @@ pub struct ThreadForkParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
+    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    #[experimental("thread/fork.permissions")]
+    pub permissions: Option<String>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
@@ -160,6 +187,9 @@ pub struct ThreadForkParams {
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
+    /// Answer without the turns, for clients that read them page by page.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_turns: bool,
 }
 
 impl ThreadForkParams {
@@ -180,6 +210,8 @@ impl ThreadForkParams {
             developer_instructions: None,
             ephemeral: None,
             persist_extended_history: false,
+            permissions: None,
+            exclude_turns: false,
         }
     }
 }
@@ -195,5 +227,8 @@ pub struct ThreadForkResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
+    /// Set when the policy comes from a profile.
+    #[omit]
+    pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
 }

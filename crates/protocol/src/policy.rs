@@ -147,12 +147,33 @@ pub enum NetworkAccess {
 #[derive(Default)]
 pub struct PermissionProfileListParams {
     pub cursor: Option<String>,
+    /// Null for all.
     pub limit: Option<u32>,
+    /// Whose rules say what is allowed; the server's own directory when left out.
+    pub cwd: Option<String>,
 }
 
 /// One page of permission profiles.
 #[wire]
 pub struct PermissionProfileListResponse {
-    pub data: Vec<Value>,
+    pub data: Vec<PermissionProfileSummary>,
     pub next_cursor: Option<String>,
+}
+
+/// A permission profile: a sandbox policy that goes by a name.
+#[wire]
+pub struct PermissionProfileSummary {
+    /// What `permissions` takes.
+    pub id: String,
+    pub description: Option<String>,
+    /// Whether an administrator lets it be chosen.
+    pub allowed: bool,
+}
+
+/// The profile that a thread's sandbox policy comes from.
+#[wire]
+pub struct ActivePermissionProfile {
+    pub id: String,
+    /// Null for the built-in ones.
+    pub extends: Option<String>,
 }

@@ -24,6 +24,9 @@ pub struct TurnStartParams {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox_policy: Option<SandboxPolicy>,
+    /// A permission profile by its id, instead of a sandbox policy.
+    #[experimental("turn/start.permissions")]
+    pub permissions: Option<String>,
     pub model: Option<String>,
     /// Null goes back to the provider's ordinary tier.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
@@ -48,6 +51,7 @@ impl TurnStartParams {
             approval_policy: None,
             approvals_reviewer: None,
             sandbox_policy: None,
+            permissions: None,
             model: None,
             service_tier: Patch::Missing,
             effort: None,

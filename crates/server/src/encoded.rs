@@ -1,15 +1,19 @@
 //! Answers that hold stored turns: their items are JSON already and go out as they are.
 
 use codicil_agent::{Opened, ThreadRead};
+use codicil_protocol::ThreadTurnsListResponse;
 use codicil_store::ThreadJson;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// Written as `ThreadResumeResponse` and `ThreadForkResponse` are.
-pub struct OpenedJson(pub Opened);
+pub struct OpenedJson {
+    pub opened: Opened,
+    pub initial_turns_page: Option<ThreadTurnsListResponse>,
+}
 
 impl Serialize for OpenedJson {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Opened { thread, settings, turns, .. } = &self.0;
+        let Opened { thread, settings, turns, .. } = &self.opened;
         let mut members = to.serialize_struct("ThreadResumeResponse", 9)?;
         members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
         members.serialize_field("model", &settings.model)?;
@@ -20,6 +24,12 @@ impl Serialize for OpenedJson {
         members.serialize_field("approvalsReviewer", &settings.approvals_reviewer)?;
         members.serialize_field("sandbox", &settings.sandbox)?;
         members.serialize_field("reasoningEffort", &settings.effort)?;
+        if let Some(profile) = settings.profile {
+            members.serialize_field("activePermissionProfile", &profile.active())?;
+        }
+        if let Some(page) = &self.initial_turns_page {
+            members.serialize_field("initialTurnsPage", page)?;
+        }
         members.end()
     }
 }

@@ -95,6 +95,14 @@ impl From<ThreadError> for RpcError {
             | ThreadError::NothingToInterrupt
             | ThreadError::NoElicitation
             | ThreadError::DynamicTools(_)
+            | ThreadError::NoProfile(_)
+            | ThreadError::ProfileAnd(_)
+            | ThreadError::NoGoal(_)
+            | ThreadError::EmptyObjective
+            | ThreadError::LongObjective(_)
+            | ThreadError::GoalBudget
+            | ThreadError::EphemeralGoal(_)
+            | ThreadError::EphemeralDelete(_)
             | ThreadError::NoRealtime(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Config(_)

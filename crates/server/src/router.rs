@@ -12,17 +12,18 @@ use codicil_protocol::{
     PermissionProfileList, PluginInstall, PluginList, PluginRead, PluginUninstall, ReviewStart,
     SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
     ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
-    ThreadDecrementElicitation, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadIncrementElicitation,
-    ThreadItemsList, ThreadList, ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet, ThreadRead,
-    ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop,
-    ThreadResume, ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList,
-    ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
+    ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
+    ThreadIncrementElicitation, ThreadItemsList, ThreadList, ThreadLoadedList, ThreadMetadataUpdate,
+    ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart,
+    ThreadRealtimeStop, ThreadResume, ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart,
+    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer,
+    WindowsSandboxSetupStart,
 };
 
 use crate::{
     handlers::{
-        account, apps, command_exec, config, connection, external_agents, feedback, files, history, hooks,
-        mcp, models, plugins, policy, realtime, search, skills, threads, turns, windows,
+        account, apps, command_exec, config, connection, external_agents, feedback, files, goals, history,
+        hooks, mcp, models, plugins, policy, realtime, search, skills, threads, turns, windows,
     },
     route::Router,
 };
@@ -50,8 +51,10 @@ pub fn router() -> Router {
         .on::<ThreadTurnsList>(history::turns_list)
         .on::<ThreadItemsList>(history::items_list)
         .on::<ThreadSettingsUpdate>(threads::settings_update)
-        .on::<ThreadGoalGet>(threads::goal_get)
-        .on::<ThreadGoalClear>(threads::goal_clear)
+        .on::<ThreadDelete>(threads::delete)
+        .on::<ThreadGoalSet>(goals::set)
+        .on::<ThreadGoalGet>(goals::get)
+        .on::<ThreadGoalClear>(goals::clear)
         .on::<ThreadBackgroundTerminalsList>(threads::background_terminals_list)
         .on::<ThreadBackgroundTerminalsTerminate>(threads::background_terminals_terminate)
         .on::<HooksList>(hooks::list)

@@ -4,9 +4,6 @@ use std::{env, fs, sync::LazyLock};
 
 use crate::clients::Session;
 
-/// Read once: every turn says it.
-static OPERATING_SYSTEM: LazyLock<String> = LazyLock::new(operating_system);
-
 /// `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`: clients parse its beginning.
 pub fn user_agent(session: &Session, announced_version: &str) -> String {
     let (name, client_version) = (&session.name, &session.version);

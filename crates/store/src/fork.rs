@@ -1,7 +1,7 @@
 //! A new thread that begins with what another one holds.
 //!
 //! Lines are copied as they are, with new ordinals: nothing is decoded, and large strings are shared. What
-//! was rolled back in the source stays behind, as do its name and its first line.
+//! was rolled back in the source stays behind, as do its name, its goal and its first line.
 
 use std::{fs, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{
     line::{self, Head, Kind},
     lines::Lines,
     log::LogFile,
-    record::{Meta, Record},
-    replay::{Places, Rollback, decode, turn_of},
+    record::{GOAL, Meta, Record},
+    replay::{Places, Rollback, decode, extra_kind, turn_of},
     store::Inner,
 };
 
@@ -94,6 +94,7 @@ fn survivors<'a>(lines: &'a Lines<'_>) -> (Vec<Survivor<'a>>, Places<'a>) {
     for (_, head) in lines.heads() {
         match head.kind {
             Kind::Meta | Kind::Name => {}
+            Kind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {}
             Kind::Rollback => {
                 let Some(Rollback { turns }) = decode(head) else { continue };
                 let left = places.len().saturating_sub(turns as usize);

@@ -13,6 +13,7 @@ mod record;
 mod store;
 
 mod decode;
+mod delete;
 mod fork;
 mod history;
 mod import;

@@ -4,8 +4,8 @@
 //! this version does not know is skipped when loading and stays in the file.
 
 use codicil_protocol::{
-    DynamicToolSpec, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadId, ThreadItem,
-    ThreadTokenUsage, TurnError, TurnId, TurnStatus,
+    DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal, ThreadId,
+    ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,12 +66,19 @@ pub enum Record {
 
 /// The kind of the extra record by which an item is taken back.
 pub(crate) const WITHDRAWN: &str = "withdrawn";
+/// The kind of the extra record that says what the thread works towards.
+pub(crate) const GOAL: &str = "goal";
 
 impl Record {
     /// Takes back an item that was written before anybody was told of it: from here on it was never said.
     pub fn withdrawn(turn: &TurnId, item: &ItemId) -> Self {
         let data = serde_json::json!({ "turnId": turn, "itemId": item });
         Self::Extra { kind: WITHDRAWN.to_owned(), data }
+    }
+
+    /// What the thread works towards from here on; `None` for nothing.
+    pub fn goal(goal: Option<&ThreadGoal>) -> Self {
+        Self::Extra { kind: GOAL.to_owned(), data: serde_json::json!({ "goal": goal }) }
     }
 }
 
@@ -93,7 +100,7 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dynamic_tools: Vec<DynamicToolSpec>,
+    pub dynamic_tools: Vec<DynamicToolEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

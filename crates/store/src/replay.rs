@@ -5,14 +5,14 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use codicil_protocol::{GitInfo, ThreadTokenUsage, TurnError, TurnId, TurnStatus};
+use codicil_protocol::{GitInfo, ThreadGoal, ThreadTokenUsage, TurnError, TurnId, TurnStatus};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
     line::{Head, Kind},
     lines::Lines,
-    record::{Meta, Settings, WITHDRAWN},
+    record::{GOAL, Meta, Settings, WITHDRAWN},
     summary,
     thread::{Problem, StoredTurn, Warnings},
 };
@@ -39,6 +39,7 @@ pub struct Replay<'a> {
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
+    pub goal: Option<ThreadGoal>,
     /// The first user message, whatever became of its turn.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
@@ -170,9 +171,16 @@ impl<'a> Replay<'a> {
 
     /// Those that later versions add mean nothing here.
     fn extra(&mut self, head: Head<'a>) {
-        let Some(Extra { kind, data: Withdrawn { turn_id, item_id } }) = decode(head) else { return };
-        let at = self.places.find(&turn_id).filter(|_| kind == WITHDRAWN);
-        let Some(at) = at else { return };
+        match extra_kind(head).as_deref() {
+            Some(WITHDRAWN) => self.withdraw(head),
+            Some(GOAL) => self.goal = decode::<Extra<Goal>>(head).and_then(|extra| extra.data.goal),
+            _ => {}
+        }
+    }
+
+    fn withdraw(&mut self, head: Head<'a>) {
+        let Some(Extra { data: Withdrawn { turn_id, item_id } }) = decode(head) else { return };
+        let Some(at) = self.places.find(&turn_id) else { return };
         let (Some(turn), Some(ids)) = (self.turns.get_mut(at), self.item_ids.get_mut(at)) else { return };
         if let Some(place) = ids.iter().rposition(|id| id.as_deref() == Some(item_id.as_str())) {
             ids.remove(place);
@@ -301,9 +309,18 @@ pub struct Rollback {
 }
 
 #[derive(Deserialize)]
-struct Extra {
+struct ExtraKind {
     kind: String,
-    data: Withdrawn,
+}
+
+#[derive(Deserialize)]
+struct Extra<T> {
+    data: T,
+}
+
+#[derive(Deserialize)]
+struct Goal {
+    goal: Option<ThreadGoal>,
 }
 
 #[derive(Deserialize)]
@@ -344,6 +361,11 @@ struct Identified {
 
 pub fn decode<T: for<'de> Deserialize<'de>>(head: Head<'_>) -> Option<T> {
     serde_json::from_str(&head.json()).ok()
+}
+
+/// What an extra record is about.
+pub fn extra_kind(head: Head<'_>) -> Option<String> {
+    decode::<ExtraKind>(head).map(|extra| extra.kind)
 }
 
 /// The turn a record belongs to, for the kinds that belong to one.

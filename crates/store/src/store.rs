@@ -326,6 +326,7 @@ fn stored(id: &ThreadId, place: Location, bytes: &[u8], replay: Replay<'_>) -> R
         usage: replay.usage,
         name: replay.name,
         git: replay.git,
+        goal: replay.goal,
         next_ordinal: replay.next_ordinal,
         warnings: replay.warnings,
     })

@@ -3,8 +3,8 @@
 use std::{num::NonZero, path::PathBuf, thread};
 
 use codicil_protocol::{
-    GitInfo, ResponseItem, Thread, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
-    TurnId, TurnStatus,
+    GitInfo, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn,
+    TurnError, TurnId, TurnStatus,
 };
 use serde::{
     Serialize, Serializer,
@@ -44,6 +44,7 @@ pub struct StoredThread {
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
+    pub goal: Option<ThreadGoal>,
     /// The number of records, and the ordinal of the next one.
     pub next_ordinal: u64,
     pub warnings: Warnings,

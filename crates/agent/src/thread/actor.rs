@@ -16,14 +16,14 @@ use tokio::{
 
 use super::{
     Announced, Command, Elicitation, Inbox, Joined, Reply, Snapshot, ThreadSetup, ThreadState,
-    active::ActiveTurn,
+    active::ActiveTurn, goal::Mark,
 };
 use crate::{
     error::ThreadError,
     ids::new_turn_id,
     settings::Settings,
     step::{Outcome, Step},
-    threads::{WeakThreads, stored_turns},
+    threads::{Turns, WeakThreads, stored_turns},
     tools::{Report, Toolkit},
     world::World,
 };
@@ -41,6 +41,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// What the next turn has, if that changed while one was running.
     pub(super) next_settings: Option<Settings>,
+    /// Where the turn that is running began.
+    pub(super) turn_mark: Option<Mark>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// How many of the configuration's reloads it has seen.
@@ -85,6 +87,7 @@ impl ThreadActor {
             reports,
             skills,
             next_settings: None,
+            turn_mark: None,
             progress,
             // A reload may have come while the thread was being made; then it looks once more than it has to.
             reloads_seen: 0,
@@ -181,7 +184,7 @@ impl ThreadActor {
                 answer(reply, Ok(ThreadSetup { config, settings }));
             }
             Command::Complain(error) => self.on_complaint(error),
-            Command::Join(reply) => self.on_join(reply).await,
+            Command::Join(turns, reply) => self.on_join(turns, reply).await,
             Command::Notice(item) => self.on_notice(item).await,
             Command::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
@@ -200,14 +203,17 @@ impl ThreadActor {
             Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
             Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
             Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
+            Command::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
+            Command::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
+            Command::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             Command::Unload(_) => unreachable!("handled by run"),
         }
     }
 
-    async fn on_join(&mut self, reply: Reply<Announced<Joined>>) {
+    async fn on_join(&mut self, turns: Turns, reply: Reply<Announced<Joined>>) {
         let snapshot = self.snapshot();
-        let turns = match self.state.log.is_some() {
+        let turns = match self.state.log.is_some() && turns == Turns::Included {
             true => stored_turns(&self.world, &self.state.id, snapshot.active_turn.as_deref()).await,
             false => Ok(Vec::new()),
         };
@@ -243,6 +249,7 @@ impl ThreadActor {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
             active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            goal: self.state.goal.clone(),
             config: self.state.config.clone(),
         }
     }

@@ -82,6 +82,7 @@ impl ThreadActor {
         if active.kind != TurnKind::Review {
             self.say_failure(&active.id, error.as_ref());
         }
+        self.charge_goal(&active.id).await;
         self.say_end(active.id, status, error);
         self.resolve_all(active.asked);
         self.sync_later();

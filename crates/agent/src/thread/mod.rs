@@ -7,6 +7,7 @@ mod commands;
 mod compaction;
 mod config;
 mod finish;
+mod goal;
 mod input;
 mod questions;
 mod request;
@@ -26,7 +27,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadId, Turn, TurnError, TurnId, TurnStartParams, UserInput,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, Turn, TurnError, TurnId,
+    TurnStartParams, UserInput,
 };
 use codicil_store::StoredTurn;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,11 +37,16 @@ use crate::{
     error::ThreadError,
     kin::{self, Kin},
     settings::Settings,
+    threads::Turns,
 };
 
 pub use {active::TurnKind, review::check_review_target};
 
-pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
+pub(crate) use {
+    actor::ThreadActor,
+    agent::Inheritance,
+    state::{Stored, ThreadState},
+};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -91,6 +98,7 @@ pub struct Snapshot {
     pub thread: Thread,
     pub settings: Settings,
     pub active_turn: Option<TurnId>,
+    pub goal: Option<ThreadGoal>,
     /// What holds for it, requirements and features included.
     pub config: Arc<EffectiveConfig>,
 }
@@ -129,7 +137,7 @@ pub(crate) enum Command {
     /// Something failed that is part of no turn.
     Complain(TurnError),
     /// Somebody begins to listen. Nothing is said until they do.
-    Join(Reply<Announced<Joined>>),
+    Join(Turns, Reply<Announced<Joined>>),
     /// Something that the model is to know, and that nobody said.
     Notice(ResponseItem),
     SetName(String, Reply<()>),
@@ -139,6 +147,9 @@ pub(crate) enum Command {
     EndTerminal(String, Reply<bool>),
     /// What a turn may set, without one. The settings of the next turn are the answer.
     UpdateSettings(Box<TurnStartParams>, Reply<Settings>),
+    Goal(Reply<Option<ThreadGoal>>),
+    SetGoal(ThreadGoalSetParams, Reply<ThreadGoal>),
+    ClearGoal(Reply<bool>),
     CountElicitation(Elicitation, Reply<u64>),
     /// Ends the thread. A running turn ends as interrupted first.
     Unload(Reply<()>),
@@ -242,8 +253,11 @@ impl ThreadHandle {
 
     /// The thread for somebody who begins to listen. It goes on when they do, so that what is in the answer and
     /// what is said afterwards make up the whole.
-    pub(crate) fn join(&self) -> impl Future<Output = Result<Announced<Joined>, ThreadError>> + use<> {
-        self.ask(Command::Join)
+    pub(crate) fn join(
+        &self,
+        turns: Turns,
+    ) -> impl Future<Output = Result<Announced<Joined>, ThreadError>> + use<> {
+        self.ask(move |reply| Command::Join(turns, reply))
     }
 
     /// Whether the thread's task is over, be it that it broke.
@@ -293,6 +307,23 @@ impl ThreadHandle {
         change: TurnStartParams,
     ) -> impl Future<Output = Result<Settings, ThreadError>> + use<> {
         self.ask(|reply| Command::UpdateSettings(Box::new(change), reply))
+    }
+
+    /// What the thread works towards.
+    pub(crate) fn goal(&self) -> impl Future<Output = Result<Option<ThreadGoal>, ThreadError>> + use<> {
+        self.ask(Command::Goal)
+    }
+
+    pub(crate) fn set_goal(
+        &self,
+        change: ThreadGoalSetParams,
+    ) -> impl Future<Output = Result<ThreadGoal, ThreadError>> + use<> {
+        self.ask(|reply| Command::SetGoal(change, reply))
+    }
+
+    /// False if there is none.
+    pub(crate) fn clear_goal(&self) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
+        self.ask(Command::ClearGoal)
     }
 
     /// How many such questions there are now.

@@ -21,6 +21,7 @@ impl ThreadActor {
     }
 
     pub(super) fn announce_turn(&mut self, id: &TurnId) {
+        self.mark_turn();
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         let params =
             TurnStartedNotification { thread_id: self.state.id.clone(), turn: in_progress(id.clone()) };

@@ -6,14 +6,14 @@ use codicil_config::EffectiveConfig;
 use codicil_context::Told;
 use codicil_model::History;
 use codicil_protocol::{
-    DynamicToolSpec, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadId, ThreadItem,
-    ThreadStatus, ThreadTokenUsage,
+    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
+    ThreadItem, ThreadStatus, ThreadTokenUsage,
 };
-use codicil_store::{LoadedThread, Meta, Record, ThreadLog};
+use codicil_store::{LoadedThread, Meta, Record, StoreError, ThreadLog};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::Seat, settings::Settings};
+use crate::{clock::unix_now, kin::Seat, profiles::Profile, settings::Settings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -36,6 +36,7 @@ pub(crate) struct ThreadState {
     pub status: ThreadStatus,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
+    pub goal: Option<ThreadGoal>,
     pub preview: Option<String>,
     /// Where the thread began; turns may work elsewhere.
     pub cwd: String,
@@ -52,7 +53,7 @@ pub(crate) struct ThreadState {
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
     /// Tools that the client runs.
-    pub dynamic_tools: Vec<DynamicToolSpec>,
+    pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
 }
 
@@ -103,6 +104,7 @@ impl ThreadState {
             status: ThreadStatus::Idle,
             name: None,
             git: None,
+            goal: None,
             preview: None,
             cwd: meta.cwd.clone(),
             source: meta.source.clone(),
@@ -136,6 +138,7 @@ impl ThreadState {
         }
         self.name = thread.name;
         self.git = thread.git;
+        self.goal = thread.goal;
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;
@@ -194,6 +197,15 @@ impl ThreadState {
         });
         self.stored = Some(now);
         Some(record)
+    }
+
+    /// Writes down a profile that was chosen for the thread, so that it holds even if no turn ever runs.
+    pub async fn keep_chosen(&mut self, profile: Option<Profile>) -> Result<(), StoreError> {
+        let record = profile.and_then(|_| self.settings_record());
+        if let (Some(record), Some(log)) = (record, &mut self.log) {
+            log.append(&[record]).await?;
+        }
+        Ok(())
     }
 
     /// Adds to what the model sees.

@@ -21,6 +21,7 @@ use crate::{
     git,
     ids::new_turn_id,
     kin::Kin,
+    profiles::Profile,
     settings::Settings,
     step::Steps,
     tools::{Offer, Role, Terms, TurnTools},
@@ -52,7 +53,10 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
-        let result = match check_input(&params.input) {
+        if self.active.is_none() {
+            self.refresh_config().await;
+        }
+        let result = match check_input(&params.input).and_then(|()| self.check_allowed(&params)) {
             Err(error) => Err(error),
             Ok(()) if self.active.is_none() => return self.begin_turn(params, origin, reply).await,
             Ok(()) => {
@@ -72,6 +76,7 @@ impl ThreadActor {
         &mut self,
         mut change: TurnStartParams,
     ) -> Result<Settings, ThreadError> {
+        self.check_allowed(&change)?;
         if self.active.is_some() {
             return Ok(self.set_later(&mut change).clone());
         }
@@ -94,10 +99,6 @@ impl ThreadActor {
         origin: Origin,
         reply: Reply<Announced<Turn>>,
     ) {
-        self.refresh_config().await;
-        if let Err(error) = self.check_allowed(&params) {
-            return answer(reply, Err(error));
-        }
         self.refresh_servers().await;
         let before = self.state.standing();
         self.state.settings.apply(&mut params);
@@ -130,6 +131,10 @@ impl ThreadActor {
         }
         if let Some(policy) = &params.sandbox_policy {
             requirements.check_sandbox_policy(policy)?;
+        }
+        let is_given = params.sandbox_policy.is_some();
+        if let Some(profile) = Profile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)? {
+            requirements.check_sandbox_mode(&profile.mode())?;
         }
         Ok(())
     }

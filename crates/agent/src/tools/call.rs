@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub id: String,
+    /// Where the model looked for the tool, if not among all.
+    pub namespace: Option<String>,
     pub name: String,
     pub input: Input,
 }
@@ -96,7 +98,7 @@ mod tests {
 
     fn call(arguments: &str) -> Call {
         let input = Input::Arguments(arguments.to_owned());
-        Call { id: "c".to_owned(), name: "t".to_owned(), input }
+        Call { id: "c".to_owned(), namespace: None, name: "t".to_owned(), input }
     }
 
     #[test]

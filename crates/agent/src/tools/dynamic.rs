@@ -1,13 +1,13 @@
 //! Tools that the client runs: the call goes to it, and its answer to the model.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::time::Instant;
 
+use codicil_model::joined_name;
 use codicil_protocol::{
     DynamicToolCall, DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse,
-    DynamicToolCallStatus, DynamicToolSpec, FunctionCallOutputBody, FunctionCallOutputContentItem,
+    DynamicToolCallStatus, DynamicToolEntry, FunctionCallOutputBody, FunctionCallOutputContentItem,
     ThreadItem,
 };
-use serde::de::Unexpected;
 use serde_json::Value;
 
 use super::{
@@ -16,8 +16,53 @@ use super::{
     call::{Call, Cancelled, Input, Output, say},
 };
 
+/// What a call means among the tools of the client.
+pub(super) enum Meant<'t> {
+    Tool(Named<'t>),
+    /// The namespace is the client's, and there is no such tool in it.
+    Nothing,
+    /// None of the client's.
+    Others,
+}
+
+/// A tool of the client.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'t> {
+    namespace: Option<&'t str>,
+    name: &'t str,
+}
+
+/// Finds the tool that a call means. Providers that know no namespaces call tools by their joined names.
+pub(super) fn meant<'t>(tools: &'t [DynamicToolEntry], call: &Call) -> Meant<'t> {
+    let namespaces = tools.iter().filter_map(|entry| match entry {
+        DynamicToolEntry::Namespace(namespace) => Some(namespace),
+        DynamicToolEntry::Tool(_) => None,
+    });
+    let mut is_theirs = false;
+    for namespace in namespaces {
+        let is_named = call.namespace.as_ref() == Some(&namespace.name);
+        is_theirs |= is_named;
+        let found = namespace.tools.iter().find(|tool| match is_named {
+            true => tool.name == call.name,
+            false => call.namespace.is_none() && joined_name(Some(&namespace.name), &tool.name) == call.name,
+        });
+        if let Some(tool) = found {
+            return Meant::Tool(Named { namespace: Some(&namespace.name), name: &tool.name });
+        }
+    }
+    let found = tools.iter().find_map(|entry| match entry {
+        DynamicToolEntry::Tool(tool) if tool.name == call.name => Some(tool),
+        _ => None,
+    });
+    match found {
+        _ if is_theirs => Meant::Nothing,
+        Some(tool) => Meant::Tool(Named { namespace: None, name: &tool.name }),
+        None => Meant::Others,
+    }
+}
+
 impl TurnTools {
-    pub(super) async fn call_dynamic(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn call_dynamic(&self, call: &Call, meant: Named<'_>) -> Result<Output, Cancelled> {
         let arguments = match &call.input {
             Input::Arguments(text) if text.trim().is_empty() => Value::Object(Default::default()),
             Input::Arguments(_) => match call.arguments::<Value>() {
@@ -29,7 +74,8 @@ impl TurnTools {
         let began = Instant::now();
         let item = |status, response: Option<&DynamicToolCallResponse>| ThreadItem::DynamicToolCall {
             id: call.item_id(),
-            tool: call.name.clone(),
+            namespace: meant.namespace.map(str::to_owned),
+            tool: meant.name.to_owned(),
             arguments: arguments.clone(),
             status,
             content_items: response.map(|response| response.content_items.clone()),
@@ -41,7 +87,8 @@ impl TurnTools {
             thread_id: self.kit.thread.clone(),
             turn_id: self.turn.clone(),
             call_id: call.id.clone(),
-            tool: call.name.clone(),
+            namespace: meant.namespace.map(str::to_owned),
+            tool: meant.name.to_owned(),
             arguments: arguments.clone(),
         };
         let limit = self.config.settings.codicil.deadlines.tool;
@@ -87,41 +134,4 @@ fn output(response: DynamicToolCallResponse) -> Output {
         [FunctionCallOutputContentItem::InputText { text }] => say(std::mem::take(text)),
         _ => FunctionCallOutputBody::Content(parts),
     }
-}
-
-/// Whether these tools can be offered; the reason if not, in the reference server's words.
-pub(crate) fn check_dynamic_tools(tools: &[DynamicToolSpec]) -> Result<(), String> {
-    let mut names = BTreeSet::new();
-    for tool in tools {
-        let name = tool.name.trim();
-        if name.is_empty() {
-            return Err("dynamic tool name must not be empty".to_owned());
-        }
-        if name != tool.name {
-            return Err(format!("dynamic tool name has leading/trailing whitespace: {}", tool.name));
-        }
-        if name == "mcp" || name.starts_with("mcp__") {
-            return Err(format!("dynamic tool name is reserved: {name}"));
-        }
-        if !names.insert(name) {
-            return Err(format!("duplicate dynamic tool name: {name}"));
-        }
-        if let Err(reason) = check_schema(&tool.input_schema) {
-            return Err(format!("dynamic tool input schema is not supported for {name}: {reason}"));
-        }
-    }
-    Ok(())
-}
-
-/// Any object is taken; what a schema means is between the client and the model.
-fn check_schema(schema: &Value) -> Result<(), String> {
-    let found = match schema {
-        Value::Object(_) => return Ok(()),
-        Value::Null => Unexpected::Unit,
-        Value::Bool(value) => Unexpected::Bool(*value),
-        Value::Number(_) => Unexpected::Other("number"),
-        Value::String(text) => Unexpected::Str(text),
-        Value::Array(_) => Unexpected::Seq,
-    };
-    Err(format!("invalid type: {found}, expected internally tagged enum JsonSchema"))
 }

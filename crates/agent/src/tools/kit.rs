@@ -9,7 +9,7 @@ use codicil_command::Grants;
 use codicil_exec::{Owner, SessionId};
 use codicil_mcp::ThreadServers;
 use codicil_model::Tools;
-use codicil_protocol::{DynamicToolSpec, ItemId, ThreadId, TurnId};
+use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub(crate) struct Toolkit {
     /// The thread's MCP servers.
     pub servers: ThreadServers,
     /// Tools that the client runs.
-    pub dynamic: Vec<DynamicToolSpec>,
+    pub dynamic: Vec<DynamicToolEntry>,
     pub reports: Reports,
     pub family: Family,
     /// What is being asked about hosts.

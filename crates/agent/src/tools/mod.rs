@@ -17,6 +17,7 @@ mod call;
 mod command;
 mod diff;
 mod dynamic;
+mod dynamic_check;
 mod guardian;
 mod hooks;
 mod image;
@@ -59,13 +60,14 @@ pub(crate) use {
     ask::{Asking, Kind},
     call::{Call, Cancelled, Input, Output},
     command::{CommandEnd, CommandItem, Screen, login},
-    dynamic::check_dynamic_tools,
+    dynamic_check::check_dynamic_tools,
     kit::{Report, Toolkit},
     offer::{Offer, Offers, Role},
 };
 
 use call::say;
 use diff::Diff;
+use dynamic::{Meant, meant};
 
 /// How long tools that were told to stop may take for it.
 const STOP_TIME: Duration = Duration::from_secs(2);
@@ -213,8 +215,10 @@ impl TurnTools {
         }
         let name = call.name.as_str();
         // First: a client that brings a tool of a built-in's name means its own.
-        if self.kit.dynamic.iter().any(|tool| tool.name == name) {
-            return self.call_dynamic(call).await;
+        match meant(&self.kit.dynamic, call) {
+            Meant::Tool(tool) => return self.call_dynamic(call, tool).await,
+            Meant::Nothing => return Ok(say(format!("unsupported call: {name}"))),
+            Meant::Others => {}
         }
         if let Some(tool) = self.offered().mcp.as_ref().and_then(|mcp| mcp.get(name)) {
             return self.call_mcp(call, &tool.clone()).await;
@@ -280,16 +284,16 @@ impl TurnTools {
 
 /// What a response leaves to do: its calls, as they entered the history.
 pub(crate) fn call_of(item: &ResponseItem) -> Option<Call> {
-    let (id, name, input) = match item {
-        ResponseItem::FunctionCall { call_id, name, arguments, .. } => {
-            (call_id, name, Input::Arguments(arguments.clone()))
+    let (id, namespace, name, input) = match item {
+        ResponseItem::FunctionCall { call_id, namespace, name, arguments, .. } => {
+            (call_id, namespace.clone(), name, Input::Arguments(arguments.clone()))
         }
         ResponseItem::CustomToolCall { call_id, name, input, .. } => {
-            (call_id, name, Input::Text(input.clone()))
+            (call_id, None, name, Input::Text(input.clone()))
         }
         _ => return None,
     };
-    Some(Call { id: id.clone(), name: name.clone(), input })
+    Some(Call { id: id.clone(), namespace, name: name.clone(), input })
 }
 
 fn runs_beside_others(tool: &str) -> bool {

@@ -7,8 +7,8 @@ use std::{
 
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
-use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools};
-use codicil_protocol::{DynamicToolSpec, WebSearchMode};
+use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools, joined_name};
+use codicil_protocol::{DynamicToolEntry, WebSearchMode};
 
 use super::{
     agents::{self, AgentOffer},
@@ -50,7 +50,7 @@ const MOST_OFFERS: usize = 8;
 
 impl Offers {
     /// The list of an offer with these tools of the client; they must be the same for all calls.
-    pub fn tools(&self, offer: Offer, dynamic: &[DynamicToolSpec]) -> Tools {
+    pub fn tools(&self, offer: Offer, dynamic: &[DynamicToolEntry]) -> Tools {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, tools)) = made.iter().find(|(known, _)| *known == offer) {
             return tools.clone();
@@ -144,28 +144,32 @@ impl Offer {
     }
 
     /// The list, with the tools that the client runs at its end.
-    fn tools(&self, dynamic: &[DynamicToolSpec]) -> Tools {
+    fn tools(&self, dynamic: &[DynamicToolEntry]) -> Tools {
         let mut tools = self.built_in();
         if self.role == Role::Main {
             if self.search && self.of_others(dynamic, Shown::OnceFound).next().is_some() {
                 tools.push(search::spec());
             }
             // A client that brings a tool of the same name means its own.
-            tools.retain(|spec| !dynamic.iter().any(|tool| tool.name == spec.name()));
+            let is_theirs = |name: &str| {
+                let is_same = |entry| matches!(entry, &DynamicToolEntry::Tool(ref tool) if tool.name == name);
+                dynamic.iter().any(is_same)
+            };
+            tools.retain(|spec| !is_theirs(spec.name()));
             tools.extend(self.of_others(dynamic, Shown::Now));
         }
-        Tools::new(tools)
+        Tools::new(grouped(tools))
     }
 
-    /// The tools that the model has to find first.
-    pub fn hidden(&self, dynamic: &[DynamicToolSpec]) -> Vec<ToolSpec> {
+    /// The tools that the model has to find first, one by one: a namespace here has one tool.
+    pub fn hidden(&self, dynamic: &[DynamicToolEntry]) -> Vec<ToolSpec> {
         self.of_others(dynamic, Shown::OnceFound).collect()
     }
 
     /// The tools of MCP servers and of the client, those that are shown or those that are not.
     fn of_others<'a>(
         &'a self,
-        dynamic: &'a [DynamicToolSpec],
+        dynamic: &'a [DynamicToolEntry],
         shown: Shown,
     ) -> impl Iterator<Item = ToolSpec> + 'a {
         let servers = self.mcp.as_ref().map(|mcp| &mcp.0);
@@ -176,9 +180,12 @@ impl Offer {
         };
         let servers = servers.into_iter().flat_map(|tools| tools.iter());
         let servers = servers.filter(move |tool| is_asked_for(&tool.qualified_name, many));
-        let is_deferred = |tool: &DynamicToolSpec| tool.defer_loading == Some(true);
-        let dynamic = dynamic.iter().filter(move |tool| is_asked_for(&tool.name, is_deferred(tool)));
-        servers.map(|tool| specs::mcp(tool)).chain(dynamic.map(specs::dynamic))
+        let dynamic = dynamic.iter().flat_map(DynamicToolEntry::tools).filter(move |(namespace, tool)| {
+            let namespace = namespace.map(|namespace| namespace.name.as_str());
+            is_asked_for(&joined_name(namespace, &tool.name), tool.defer_loading == Some(true))
+        });
+        let dynamic = dynamic.map(|(namespace, tool)| specs::dynamic(namespace, tool));
+        servers.map(|tool| specs::mcp(tool)).chain(dynamic)
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {
@@ -204,6 +211,26 @@ impl Offer {
         tools.extend(self.agents.iter().flat_map(agents::tools));
         tools
     }
+}
+
+/// The same tools, those of a namespace together where its first one is.
+fn grouped(tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
+    let mut all: Vec<ToolSpec> = Vec::with_capacity(tools.len());
+    for spec in tools {
+        let ToolSpec::Namespace { name: wanted, tools: more, .. } = &spec else {
+            all.push(spec);
+            continue;
+        };
+        let known = all.iter_mut().find_map(|known| match known {
+            ToolSpec::Namespace { name, tools, .. } if name == wanted => Some(tools),
+            _ => None,
+        });
+        match known {
+            Some(tools) => tools.extend_from_slice(more),
+            None => all.push(spec),
+        }
+    }
+    all
 }
 
 #[cfg(test)]

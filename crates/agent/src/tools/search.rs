@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use codicil_model::ToolSpec;
+use codicil_model::{ToolSpec, joined_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl TurnTools {
             return Ok(say("no tool was found; try other words"));
         }
         let told: Vec<_> = best.iter().map(|tool| summary(tool)).collect();
-        let found = self.kit.find(best.iter().map(|tool| tool.name().to_owned()));
+        let found = self.kit.find(best.iter().map(|tool| key(tool)));
         let tools = self.kit.tools(Offer { found, ..offer });
         self.steps.one(Step::Offered(tools)).await;
         Ok(say(json!({ "tools": told }).to_string()))
@@ -62,11 +62,27 @@ impl TurnTools {
 }
 
 fn summary(tool: &ToolSpec) -> Value {
-    let about = match tool {
-        ToolSpec::Function { description, .. } => description.as_str(),
-        _ => "",
-    };
-    json!({ "name": tool.name(), "description": about })
+    match tool {
+        ToolSpec::Function { name, description, .. } => json!({ "name": name, "description": description }),
+        ToolSpec::Namespace { name, tools, .. } => {
+            let mut summary = tools.first().map(summary).unwrap_or_default();
+            if let Some(members) = summary.as_object_mut() {
+                members.insert("namespace".to_owned(), json!(name));
+            }
+            summary
+        }
+        _ => json!({ "name": tool.name(), "description": "" }),
+    }
+}
+
+/// By which a tool is known as found.
+fn key(tool: &ToolSpec) -> String {
+    match tool {
+        ToolSpec::Namespace { name, tools, .. } => {
+            joined_name(Some(name), tools.first().map(ToolSpec::name).unwrap_or_default())
+        }
+        tool => tool.name().to_owned(),
+    }
 }
 
 /// The tools that fit best, best first. A word in a name counts more than one in a description, and that more
@@ -80,7 +96,16 @@ fn rank<'t>(query: &str, tools: &'t [ToolSpec], limit: usize) -> Vec<&'t ToolSpe
 }
 
 fn score(wanted: &BTreeSet<String>, tool: &ToolSpec) -> u32 {
-    let ToolSpec::Function { name, description, parameters, .. } = tool else { return 0 };
+    let (name, description, parameters) = match tool {
+        ToolSpec::Function { name, description, parameters, .. } => (name, description, parameters),
+        // What says what the whole is for counts like a description.
+        ToolSpec::Namespace { name, description, tools } => {
+            let about: BTreeSet<String> = words(name).chain(words(description)).collect();
+            let of_all = 4 * u32::try_from(wanted.intersection(&about).count()).unwrap_or(u32::MAX / 4);
+            return tools.iter().map(|tool| score(wanted, tool)).fold(of_all, u32::saturating_add);
+        }
+        _ => return 0,
+    };
     let properties = parameters.get("properties").and_then(Value::as_object);
     let arguments = properties.into_iter().flatten().flat_map(|(name, _)| words(name));
     let (name, about): (Vec<_>, Vec<_>) = (words(name).collect(), words(description).collect());

@@ -3,7 +3,7 @@
 
 use codicil_mcp::McpTool;
 use codicil_model::{Grammar, ToolSpec};
-use codicil_protocol::DynamicToolSpec;
+use codicil_protocol::{DynamicToolNamespace, DynamicToolSpec};
 use serde_json::{Value, json};
 
 pub(super) fn function(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
@@ -252,12 +252,20 @@ pub(super) fn mcp(tool: &McpTool) -> ToolSpec {
     }
 }
 
-/// A tool that the client runs.
-pub(super) fn dynamic(tool: &DynamicToolSpec) -> ToolSpec {
-    ToolSpec::Function {
+/// A tool that the client runs, in its namespace.
+pub(super) fn dynamic(namespace: Option<&DynamicToolNamespace>, tool: &DynamicToolSpec) -> ToolSpec {
+    let function = ToolSpec::Function {
         name: tool.name.clone(),
         description: tool.description.clone(),
         parameters: tool.input_schema.clone(),
         strict: false,
+    };
+    match namespace {
+        None => function,
+        Some(DynamicToolNamespace { name, description, .. }) => ToolSpec::Namespace {
+            name: name.clone(),
+            description: description.clone(),
+            tools: vec![function],
+        },
     }
 }

@@ -168,7 +168,7 @@ impl Job<'_> {
             sandbox: config.sandbox_mode.clone(),
             ephemeral: Some(config.ephemeral),
             config: config.overrides(),
-            dynamic_tools: (!tools.is_empty()).then_some(tools),
+            dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
             ..ThreadStartParams::default()
         };
         let thread_id = self.in_time(client.call::<ThreadStart>(params)).await?.thread.id;

@@ -103,7 +103,7 @@ impl Server {
             params.base_instructions = Some(instructions.to_owned());
         }
         if params.dynamic_tools.is_none() && !settings.tools.is_empty() {
-            params.dynamic_tools = Some(settings.tools.specs());
+            params.dynamic_tools = Some(settings.tools.specs().into_iter().map(Into::into).collect());
         }
         Ok(client.call::<ThreadStart>(params).await?.thread.id)
     }

@@ -23,6 +23,8 @@ pub struct Head {
     pub git: Option<GitInfo>,
     /// Whether the file is of the oldest kind, which has items for lines and no events.
     pub is_bare: bool,
+    /// Whether the file keeps items whole, as those of later versions do.
+    pub is_typed: bool,
 }
 
 impl Head {
@@ -39,6 +41,7 @@ impl Head {
             meta: self::meta(id.to_string(), &meta),
             began,
             git,
+            is_typed: text(&meta, "history_mode") == Some("paginated"),
             is_bare: !first.contains("\"payload\""),
         })
     }

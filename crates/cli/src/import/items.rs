@@ -15,10 +15,12 @@ use super::{
     convert::Converter,
     outputs::{self, Ran},
     rollout::{member, owned, text},
+    typed,
 };
 
 /// A tool that was called and has not answered.
 pub struct Call {
+    pub namespace: Option<String>,
     pub name: String,
     /// As the model wrote it.
     pub input: String,
@@ -52,10 +54,7 @@ pub fn of_event(converter: &mut Converter<'_>, event: &Value) -> Option<ThreadIt
             phase: member(event, "phase"),
             memory_citation: None,
         },
-        "item_completed" => {
-            let item = event.get("item").filter(|item| text(item, "type") == Some("Plan"))?;
-            ThreadItem::Plan { id: owned(item, "id").into(), text: owned(item, "text") }
-        }
+        "item_completed" => return typed::of_item(converter, event.get("item")?),
         "context_compacted" => ThreadItem::ContextCompaction { id: converter.next_id() },
         "entered_review_mode" => {
             let id = converter.next_id();
@@ -98,16 +97,25 @@ pub fn of_event(converter: &mut Converter<'_>, event: &Value) -> Option<ThreadIt
 /// The item that an entry of the history stands for, unless an event told of it.
 pub fn of_history(converter: &mut Converter<'_>, item: &ResponseItem) -> Option<ThreadItem> {
     match item {
+        ResponseItem::Message { .. }
+        | ResponseItem::Reasoning { .. }
+        | ResponseItem::WebSearchCall { .. }
+            if converter.head.is_typed =>
+        {
+            None
+        }
         ResponseItem::Message { role, .. } => of_message(converter, role, item),
         ResponseItem::Reasoning { summary, content, .. } => reasoning(converter, summary, content.as_deref()),
-        ResponseItem::FunctionCall { call_id, name, arguments, .. } => {
-            call(converter, call_id, name, arguments)
+        ResponseItem::FunctionCall { call_id, namespace, name, arguments, .. } => {
+            call(converter, call_id, namespace.as_deref(), name, arguments)
         }
-        ResponseItem::CustomToolCall { call_id, name, input, .. } => call(converter, call_id, name, input),
+        ResponseItem::CustomToolCall { call_id, name, input, .. } => {
+            call(converter, call_id, None, name, input)
+        }
         ResponseItem::LocalShellCall { call_id: Some(call_id), action, .. } => {
             let LocalShellAction::Exec { command, working_directory, .. } = action else { return None };
             let input = serde_json::json!({ "command": command, "workdir": working_directory });
-            call(converter, call_id, "shell", &input.to_string())
+            call(converter, call_id, None, "shell", &input.to_string())
         }
         ResponseItem::FunctionCallOutput { call_id, output }
         | ResponseItem::CustomToolCallOutput { call_id, output, .. } => answered(converter, call_id, output),
@@ -188,8 +196,21 @@ fn reasoning(
     })
 }
 
-fn call(converter: &mut Converter<'_>, id: &str, name: &str, input: &str) -> Option<ThreadItem> {
-    let call = Call { name: name.to_owned(), input: input.to_owned() };
+fn call(
+    converter: &mut Converter<'_>,
+    id: &str,
+    namespace: Option<&str>,
+    name: &str,
+    input: &str,
+) -> Option<ThreadItem> {
+    let (namespace, name) = match namespace {
+        // Servers have namespaces of their own in later files.
+        Some(server) if server.starts_with("mcp__") => {
+            (None, format!("{}__{name}", server.trim_end_matches('_')))
+        }
+        namespace => (namespace.map(str::to_owned), name.to_owned()),
+    };
+    let call = Call { namespace, name, input: input.to_owned() };
     converter.calls.insert(id.to_owned(), call);
     None
 }
@@ -211,12 +232,19 @@ fn answered(converter: &mut Converter<'_>, id: &str, output: &FunctionCallOutput
         "view_image" => Some(ThreadItem::ImageView { id, path: owned(&arguments, "path") }),
         name => match name.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
             Some((server, tool)) => Some(outputs::mcp(id, server, tool, arguments, &output)),
-            None if converter.head.meta.dynamic_tools.iter().any(|tool| tool.name == name) => {
-                Some(outputs::dynamic(id, name, arguments, output))
+            None if is_dynamic(converter, &call) => {
+                Some(outputs::dynamic(id, call.namespace.clone(), name, arguments, output))
             }
             None => None,
         },
     }
+}
+
+/// Whether the call is one of the client's tools.
+fn is_dynamic(converter: &Converter<'_>, call: &Call) -> bool {
+    let tools = converter.head.meta.dynamic_tools.iter().flat_map(|entry| entry.tools());
+    let mut names = tools.map(|(space, tool)| (space.map(|space| space.name.as_str()), tool.name.as_str()));
+    names.any(|name| name == (call.namespace.as_deref(), call.name.as_str()))
 }
 
 fn output_text(output: &FunctionCallOutputBody) -> String {
@@ -232,7 +260,7 @@ fn output_text(output: &FunctionCallOutputBody) -> String {
     }
 }
 
-fn searched(action: ResponsesApiWebSearchAction) -> WebSearchAction {
+pub fn searched(action: ResponsesApiWebSearchAction) -> WebSearchAction {
     match action {
         ResponsesApiWebSearchAction::Search { query, queries } => WebSearchAction::Search { query, queries },
         ResponsesApiWebSearchAction::OpenPage { url } => WebSearchAction::OpenPage { url },

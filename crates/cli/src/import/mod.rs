@@ -12,6 +12,7 @@ mod report;
 mod rollout;
 mod source;
 mod transfer;
+mod typed;
 
 use std::{
     env,

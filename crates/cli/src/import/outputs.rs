@@ -231,6 +231,7 @@ pub fn dynamic_event(event: &Value) -> ThreadItem {
     let success: Option<bool> = member(event, "success");
     ThreadItem::DynamicToolCall {
         id: owned(event, "call_id").into(),
+        namespace: member(event, "namespace"),
         tool: owned(event, "tool"),
         arguments: event.get("arguments").cloned().unwrap_or_default(),
         status: match success {
@@ -243,9 +244,16 @@ pub fn dynamic_event(event: &Value) -> ThreadItem {
     }
 }
 
-pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> ThreadItem {
+pub fn dynamic(
+    id: ItemId,
+    namespace: Option<String>,
+    tool: &str,
+    arguments: Value,
+    answer: String,
+) -> ThreadItem {
     ThreadItem::DynamicToolCall {
         id,
+        namespace,
         tool: tool.to_owned(),
         arguments,
         status: DynamicToolCallStatus::Completed,
@@ -255,7 +263,7 @@ pub fn dynamic(id: ItemId, tool: &str, arguments: Value, answer: String) -> Thre
     }
 }
 
-fn duration(event: &Value) -> Option<i64> {
+pub fn duration(event: &Value) -> Option<i64> {
     let duration = event.get("duration")?;
     let part = |name| duration.get(name).and_then(Value::as_i64).unwrap_or(0);
     Some(part("secs").saturating_mul(1000).saturating_add(part("nanos") / 1_000_000))

@@ -22,6 +22,7 @@ mod flood;
 mod full_disk;
 mod hosts;
 mod import;
+mod import_later;
 mod killed;
 mod killed_tools;
 #[cfg(target_os = "linux")]

@@ -16,6 +16,7 @@ use crate::{
     body::BodyBuilder,
     history::Dialect,
     http::Extent,
+    joined_name,
     pairs::{ABORTED, Exchange, Group, exchange, says_something},
 };
 
@@ -161,8 +162,9 @@ fn render(item: &ResponseItem) -> Vec<u8> {
         ResponseItem::Reasoning { summary, encrypted_content, .. } => {
             thinking_block(summary, encrypted_content.as_deref().unwrap_or_default()).into_iter().collect()
         }
-        ResponseItem::FunctionCall { name, arguments, call_id, .. } => {
-            vec![tool_use(call_id, name, arguments_object(arguments))]
+        ResponseItem::FunctionCall { name, namespace, arguments, call_id, .. } => {
+            let name = joined_name(namespace.as_deref(), name);
+            vec![tool_use(call_id, &name, arguments_object(arguments))]
         }
         ResponseItem::CustomToolCall { name, input, call_id, .. } => {
             vec![tool_use(call_id, name, json!({ "input": input }))]

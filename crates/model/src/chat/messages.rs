@@ -12,6 +12,7 @@ use crate::{
     HistoryItem, Request,
     body::BodyBuilder,
     history::Dialect,
+    joined_name,
     pairs::{ABORTED, Group, ToolResult, exchange, says_something},
 };
 
@@ -144,7 +145,9 @@ fn render(item: &ResponseItem) -> Vec<u8> {
             let texts: Vec<&str> = content.iter().filter_map(text).filter(|text| !text.is_empty()).collect();
             escaped(&texts.join("\n\n"))
         }
-        ResponseItem::FunctionCall { name, arguments, call_id, .. } => call(call_id, name, arguments),
+        ResponseItem::FunctionCall { name, namespace, arguments, call_id, .. } => {
+            call(call_id, &joined_name(namespace.as_deref(), name), arguments)
+        }
         ResponseItem::CustomToolCall { name, input, call_id, .. } => {
             call(call_id, name, &json!({ "input": input }).to_string())
         }

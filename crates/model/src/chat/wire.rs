@@ -45,7 +45,8 @@ pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
             "description": custom_description(spec),
             "parameters": free_text_parameters(),
         }),
-        ToolSpec::WebSearch { .. } | ToolSpec::ImageGeneration => return None,
+        // Namespaces have been taken apart by now.
+        ToolSpec::WebSearch { .. } | ToolSpec::ImageGeneration | ToolSpec::Namespace { .. } => return None,
     };
     Some(json!({ "type": "function", "function": function }))
 }

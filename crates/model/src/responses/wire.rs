@@ -100,5 +100,11 @@ pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
             json!({ "type": "web_search", "external_web_access": external_web_access })
         }
         ToolSpec::ImageGeneration => json!({ "type": "image_generation", "output_format": "png" }),
+        ToolSpec::Namespace { name, description, tools } => json!({
+            "type": "namespace",
+            "name": name,
+            "description": description,
+            "tools": tools.iter().filter_map(tool).collect::<Vec<_>>(),
+        }),
     })
 }

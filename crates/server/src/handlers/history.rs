@@ -8,7 +8,7 @@ use std::ops::Range;
 use codicil_agent::Turns;
 use codicil_protocol::{
     SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListParams, ThreadItemsListResponse,
-    ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
+    ThreadResumeInitialTurnsPageParams, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
 };
 use codicil_store::StoredTurn;
 
@@ -22,9 +22,17 @@ pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadT
     let read = cx.threads().read(&params.thread_id, Turns::Included).await?;
     let page = Page::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
     let view = params.items_view.unwrap_or(TurnItemsView::Full);
-    let turns = read.turns.get(page.range.clone()).unwrap_or_default();
-    let data = page.sorted(turns.iter().map(|turn| shown(turn, view)).collect());
-    Ok(ThreadTurnsListResponse { data, next_cursor: page.next(), backwards_cursor: page.backwards() })
+    Ok(page.of_turns(&read.turns, view))
+}
+
+/// The page that a resumed thread comes with. Its cursors are those of `thread/turns/list`.
+pub fn initial_page(
+    turns: &[StoredTurn],
+    asked: ThreadResumeInitialTurnsPageParams,
+) -> ThreadTurnsListResponse {
+    let direction = asked.sort_direction.unwrap_or(SortDirection::Desc);
+    let page = Page::at(turns.len(), None, asked.limit, direction);
+    page.of_turns(turns, asked.items_view.unwrap_or(TurnItemsView::Summary))
 }
 
 pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
@@ -57,6 +65,10 @@ impl Page {
             cursor.parse().map_err(|_| RpcError::invalid_request(format_args!("invalid cursor: {cursor}")))
         };
         let cursor: Option<usize> = cursor.map(place).transpose()?;
+        Ok(Self::at(total, cursor, limit, direction))
+    }
+
+    fn at(total: usize, cursor: Option<usize>, limit: Option<u32>, direction: SortDirection) -> Self {
         let limit = limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE) as usize;
         let range = match direction {
             SortDirection::Desc => {
@@ -68,7 +80,13 @@ impl Page {
                 start..start.saturating_add(limit).min(total)
             }
         };
-        Ok(Self { range, total, direction })
+        Self { range, total, direction }
+    }
+
+    fn of_turns(&self, turns: &[StoredTurn], view: TurnItemsView) -> ThreadTurnsListResponse {
+        let turns = turns.get(self.range.clone()).unwrap_or_default();
+        let data = self.sorted(turns.iter().map(|turn| shown(turn, view)).collect());
+        ThreadTurnsListResponse { data, next_cursor: self.next(), backwards_cursor: self.backwards() }
     }
 
     fn sorted<T>(&self, mut entries: Vec<T>) -> Vec<T> {

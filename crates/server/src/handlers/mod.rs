@@ -8,6 +8,7 @@ pub mod connection;
 pub mod external_agents;
 pub mod feedback;
 pub mod files;
+pub mod goals;
 pub mod history;
 pub mod hooks;
 pub mod mcp;

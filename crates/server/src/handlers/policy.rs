@@ -1,14 +1,31 @@
 //! `permissionProfile/*`.
 
+use codicil_agent::Profile;
+use codicil_config::Query;
 use codicil_protocol::{PermissionProfileListParams, PermissionProfileListResponse};
 
 use crate::{cx::Cx, error::RpcError};
 
-/// There are no named profiles: sandbox policies say the same, and clients of later generations ask
-/// before anything else.
+/// The built-in profiles, and whether the rules of a directory let them be chosen.
 pub async fn permission_profile_list(
-    _cx: Cx,
-    _params: PermissionProfileListParams,
+    cx: Cx,
+    params: PermissionProfileListParams,
 ) -> Result<PermissionProfileListResponse, RpcError> {
-    Ok(PermissionProfileListResponse { data: Vec::new(), next_cursor: None })
+    let start = match &params.cursor {
+        None => 0,
+        Some(cursor) => {
+            cursor.parse().map_err(|_| RpcError::invalid_request(format_args!("invalid cursor: {cursor}")))?
+        }
+    };
+    let world = cx.threads().world().clone();
+    let cwd = params.cwd.map_or_else(|| world.cwd.clone(), |cwd| world.cwd.join(cwd));
+    let query = Query { cwd: Some(cwd), ..Query::default() };
+    let loading = tokio::task::spawn_blocking(move || world.load_config(&query));
+    let config = loading.await.map_err(RpcError::internal)??;
+    let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
+    let page = Profile::ALL.iter().skip(start).take(limit);
+    let data: Vec<_> = page.map(|profile| profile.summary(&config)).collect();
+    let next = start.saturating_add(data.len());
+    let next_cursor = (next < Profile::ALL.len()).then(|| next.to_string());
+    Ok(PermissionProfileListResponse { data, next_cursor })
 }

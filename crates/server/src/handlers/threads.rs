@@ -1,29 +1,30 @@
 //! `thread/*`.
 
-use codicil_agent::{Opened, Settings, Turns};
+use codicil_agent::{Opened, Profile, Settings, Turns};
 use codicil_protocol::{
     DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
     ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
     ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
     ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
-    ThreadDecrementElicitationResponse, ThreadForkParams, ThreadGoalClearResponse, ThreadGoalGetResponse,
-    ThreadGoalParams, ThreadId, ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse,
-    ThreadListParams, ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse,
-    ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
-    ThreadNameUpdatedNotification, ThreadReadParams, ThreadResumeParams, ThreadRollbackParams,
-    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams,
-    ThreadSettingsUpdateResponse, ThreadSettingsUpdated, ThreadSettingsUpdatedNotification,
-    ThreadShellCommandParams, ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse,
-    ThreadStarted, ThreadStartedNotification, ThreadUnarchiveParams, ThreadUnarchiveResponse,
-    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
-    ThreadUnsubscribeStatus, TurnStartParams,
+    ThreadDecrementElicitationResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted,
+    ThreadDeletedNotification, ThreadForkParams, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
+    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadListParams,
+    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
+    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
+    ThreadResumeParams, ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams,
+    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
+    ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
+    ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification, ThreadUnarchiveParams,
+    ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams,
+    ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnStartParams,
 };
 
 use crate::{
     cx::Cx,
     encoded::{OpenedJson, ReadJson},
     error::RpcError,
+    handlers::history,
 };
 
 pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
@@ -39,22 +40,36 @@ pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartRespo
 
 /// The turns are in the answer as they are in the store.
 pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
+    let (exclude_turns, page) = (params.exclude_turns, params.initial_turns_page.clone());
     let mut opened = cx.threads().resume(params).await?;
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     let announce = opened.announce.take();
     cx.after_answer(move || drop(announce));
+    let page = page.map(|page| history::initial_page(&opened.turns, page));
     // Who listens to a thread listens to its agents: they may have questions too.
     for agent in cx.threads().agents_of(&opened.thread.id) {
         cx.clients().subscribe(&cx.client, &agent);
     }
-    Ok(OpenedJson(opened))
+    if let Some(goal) = opened.goal.take() {
+        let told = ThreadGoalUpdatedNotification { thread_id: goal.thread_id.clone(), turn_id: None, goal };
+        let (client, frame) = (cx.client.clone(), Frame::notification::<ThreadGoalUpdated>(&told));
+        cx.after_answer(move || client.notify(&frame));
+    }
+    if exclude_turns {
+        opened.turns.clear();
+    }
+    Ok(OpenedJson { opened, initial_turns_page: page })
 }
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
-    let opened = cx.threads().fork(params).await?;
+    let exclude_turns = params.exclude_turns;
+    let mut opened = cx.threads().fork(params).await?;
     cx.clients().subscribe(&cx.client, &opened.thread.id);
+    if exclude_turns {
+        opened.turns.clear();
+    }
     say_started(&cx, &opened);
-    Ok(OpenedJson(opened))
+    Ok(OpenedJson { opened, initial_turns_page: None })
 }
 
 pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
@@ -81,6 +96,14 @@ pub async fn archive(cx: Cx, params: ThreadArchiveParams) -> Result<ThreadArchiv
     cx.threads().archive(&params.thread_id).await?;
     broadcast_later::<ThreadArchived>(&cx, ThreadArchivedNotification { thread_id: params.thread_id });
     Ok(ThreadArchiveResponse {})
+}
+
+/// Also for threads that are put away. Agents go with the thread that started them, and each is told of.
+pub async fn delete(cx: Cx, params: ThreadDeleteParams) -> Result<ThreadDeleteResponse, RpcError> {
+    for thread_id in cx.threads().delete(&params.thread_id).await? {
+        broadcast_later::<ThreadDeleted>(&cx, ThreadDeletedNotification { thread_id });
+    }
+    Ok(ThreadDeleteResponse {})
 }
 
 pub async fn unarchive(cx: Cx, params: ThreadUnarchiveParams) -> Result<ThreadUnarchiveResponse, RpcError> {
@@ -191,10 +214,6 @@ pub async fn settings_update(
     cx: Cx,
     params: ThreadSettingsUpdateParams,
 ) -> Result<ThreadSettingsUpdateResponse, RpcError> {
-    // Ignoring it could leave a thread with more rights than somebody meant.
-    if let Some(profile) = params.permissions {
-        return Err(RpcError::invalid_request(format_args!("no such permission profile: {profile}")));
-    }
     let thread = cx.threads().get(&params.thread_id)?;
     let change = TurnStartParams {
         thread_id: params.thread_id.clone(),
@@ -203,6 +222,7 @@ pub async fn settings_update(
         approval_policy: params.approval_policy,
         approvals_reviewer: params.approvals_reviewer,
         sandbox_policy: params.sandbox_policy,
+        permissions: params.permissions,
         model: params.model,
         service_tier: params.service_tier,
         effort: params.effort,
@@ -222,17 +242,6 @@ pub async fn settings_update(
         audience.notify::<ThreadSettingsUpdated>(&told.thread_id, &told);
     });
     Ok(ThreadSettingsUpdateResponse {})
-}
-
-/// Threads have no goals; a client that asks goes on without.
-pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetResponse, RpcError> {
-    cx.threads().read(&params.thread_id, Turns::LeftOut).await?;
-    Ok(ThreadGoalGetResponse { goal: None })
-}
-
-pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
-    cx.threads().read(&params.thread_id, Turns::LeftOut).await?;
-    Ok(ThreadGoalClearResponse { cleared: false })
 }
 
 pub async fn increment_elicitation(
@@ -277,6 +286,7 @@ fn response(opened: Opened) -> ThreadStartResponse {
         approval_policy,
         approvals_reviewer,
         sandbox,
+        profile,
         ..
     } = opened.settings;
     ThreadStartResponse {
@@ -288,6 +298,7 @@ fn response(opened: Opened) -> ThreadStartResponse {
         approval_policy,
         approvals_reviewer,
         sandbox,
+        active_permission_profile: profile.map(Profile::active),
         reasoning_effort: effort,
     }
 }

@@ -117,6 +117,16 @@ impl Index {
         self.with(|open| open.db.transaction(|connection| self.keep(connection, row, None)))
     }
 
+    /// Forgets a thread whose file is gone.
+    pub fn forget(&self, id: &ThreadId) -> Result<()> {
+        self.with(|open| open.db.transaction(|connection| rows::remove(connection, id)))
+    }
+
+    /// The threads that name another one as their parent, in order.
+    pub fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
+        self.with(|open| rows::children(&open.db.connection, id).map_err(open.db.failed()))
+    }
+
     /// Writes what has been noted.
     pub fn flush(&self) -> Result<()> {
         self.with(|_| Ok(()))

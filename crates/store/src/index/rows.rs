@@ -127,6 +127,13 @@ pub fn git_json(git: Option<&GitInfo>) -> Option<String> {
     git.and_then(|git| serde_json::to_string(git).ok())
 }
 
+pub fn children(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Vec<ThreadId>> {
+    let mut select =
+        connection.prepare_cached("SELECT id FROM threads WHERE parent_thread_id = ?1 ORDER BY id")?;
+    let found = select.query_map([&**id], |row| self::id(row, 0))?;
+    found.collect()
+}
+
 pub fn remove(connection: &Connection, id: &ThreadId) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([&**id])?;
     Ok(())

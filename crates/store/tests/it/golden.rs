@@ -34,7 +34,7 @@ async fn version_1_loads() {
     assert_eq!(thread.meta.forked_from.as_deref(), Some("019a8914-0000-7000-8000-000000000009"));
     assert_eq!(thread.meta.parent_thread_id.as_deref(), Some("019a8914-0000-7000-8000-000000000008"));
     assert_eq!(thread.meta.agent_nickname.as_deref(), Some("Ada"));
-    assert_eq!(thread.meta.dynamic_tools[0].name, "lookup");
+    assert_eq!(thread.meta.dynamic_tools[0].tools().next().unwrap().1.name, "lookup");
     assert_eq!(thread.meta.developer_instructions.as_deref(), Some("dev"));
     let settings = thread.settings.as_ref().unwrap();
     assert_eq!((settings.model.as_str(), &settings.effort), ("m-1", &Some(ReasoningEffort::High)));

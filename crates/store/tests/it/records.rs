@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use codicil_protocol::{
-    CodexErrorInfo, CommandExecutionSource, CommandExecutionStatus, DynamicToolSpec, GitInfo, ItemId,
-    ReasoningEffort, ThreadId, ThreadItem, TurnError, TurnId, TurnStatus,
+    CodexErrorInfo, CommandExecutionSource, CommandExecutionStatus, DynamicToolEntry, DynamicToolNamespace,
+    DynamicToolSpec, GitInfo, ItemId, ReasoningEffort, ThreadId, ThreadItem, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::{Record, Settings, StoreError, ThreadJson, new_thread_id};
 use serde_json::{Value, json};
@@ -31,12 +31,15 @@ async fn a_thread_comes_back_as_it_was_written() {
     let mut home = Home::new();
     let mut start = meta(&new_thread_id());
     start.developer_instructions = Some("be brief".to_owned());
-    start.dynamic_tools = vec![DynamicToolSpec {
+    let lookup = DynamicToolSpec {
         name: "lookup".to_owned(),
         description: "Looks up".to_owned(),
         input_schema: json!({ "type": "object" }),
         defer_loading: None,
-    }];
+    };
+    let (name, description) = ("app".to_owned(), "The app".to_owned());
+    let app = DynamicToolNamespace { name, description, tools: vec![lookup.clone()] };
+    start.dynamic_tools = vec![lookup.into(), DynamicToolEntry::Namespace(app)];
     let settings = Settings {
         model: "m-2".to_owned(),
         effort: Some(ReasoningEffort::High),

@@ -1,0 +1,117 @@
+//! Permission profiles: sandbox policies that clients of later generations choose by name.
+//!
+//! The built-in ones are here. What approvals are needed is a setting of its own, which no profile changes.
+
+use codicil_config::EffectiveConfig;
+use codicil_protocol::{
+    ActivePermissionProfile, PermissionProfileSummary, ReadOnlyAccess, SandboxMode, SandboxPolicy,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ThreadError;
+
+/// A profile that is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Profile {
+    #[serde(rename = ":read-only")]
+    ReadOnly,
+    #[serde(rename = ":workspace")]
+    Workspace,
+    #[serde(rename = ":danger-full-access")]
+    DangerFullAccess,
+}
+
+impl Profile {
+    /// In the order of lists.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Workspace, Self::DangerFullAccess];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::ReadOnly => ":read-only",
+            Self::Workspace => ":workspace",
+            Self::DangerFullAccess => ":danger-full-access",
+        }
+    }
+
+    pub fn named(id: &str) -> Result<Self, ThreadError> {
+        let found = Self::ALL.into_iter().find(|profile| profile.id() == id);
+        found.ok_or_else(|| ThreadError::NoProfile(id.to_owned()))
+    }
+
+    /// What a request asks for. It says the same thing in one of two ways; `other` is the second.
+    pub(crate) fn asked(
+        id: Option<&str>,
+        other: &'static str,
+        is_given: bool,
+    ) -> Result<Option<Self>, ThreadError> {
+        match id {
+            Some(_) if is_given => Err(ThreadError::ProfileAnd(other)),
+            id => id.map(Self::named).transpose(),
+        }
+    }
+
+    /// What the configuration names. Profiles that it defines itself have other names and no sandbox.
+    pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, ThreadError> {
+        let named = config.settings.default_permissions.as_deref();
+        named.filter(|id| id.starts_with(':')).map(Self::named).transpose()
+    }
+
+    /// What an administrator allows or forbids.
+    pub fn mode(self) -> SandboxMode {
+        match self {
+            Self::ReadOnly => SandboxMode::ReadOnly,
+            Self::Workspace => SandboxMode::WorkspaceWrite,
+            Self::DangerFullAccess => SandboxMode::DangerFullAccess,
+        }
+    }
+
+    /// The policy that it stands for. The tables of sandbox modes in the configuration do not count.
+    pub fn policy(self) -> SandboxPolicy {
+        match self {
+            Self::ReadOnly => {
+                SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false }
+            }
+            Self::Workspace => SandboxPolicy::WorkspaceWrite {
+                writable_roots: Vec::new(),
+                read_only_access: ReadOnlyAccess::FullAccess,
+                network_access: false,
+                exclude_tmpdir_env_var: false,
+                exclude_slash_tmp: false,
+            },
+            Self::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        }
+    }
+
+    pub fn is_allowed(self, config: &EffectiveConfig) -> bool {
+        config.requirements.check_sandbox_mode(&self.mode()).is_ok()
+    }
+
+    pub fn summary(self, config: &EffectiveConfig) -> PermissionProfileSummary {
+        let allowed = self.is_allowed(config);
+        PermissionProfileSummary { id: self.id().to_owned(), description: None, allowed }
+    }
+
+    pub fn active(self) -> ActivePermissionProfile {
+        ActivePermissionProfile { id: self.id().to_owned(), extends: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_named_or_refused() {
+        for profile in Profile::ALL {
+            assert_eq!(Profile::named(profile.id()).unwrap(), profile);
+            assert_eq!(serde_json::to_value(profile).unwrap(), profile.id());
+        }
+        let check = |id: Option<&str>, is_given: bool, message: &str| {
+            let refused = Profile::asked(id, "sandbox", is_given).unwrap_err();
+            assert_eq!(refused.to_string(), message);
+        };
+        check(Some(":nope"), false, "no such permission profile: :nope");
+        check(Some(":workspace"), true, "`permissions` cannot be combined with `sandbox`");
+        assert_eq!(Profile::asked(None, "sandbox", true).unwrap(), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! Items of later files, which keep each item whole as it was complete, and no other events about it.
+
+use codicil_protocol::{
+    ItemId, McpToolCallError, McpToolCallResult, McpToolCallStatus, ResponsesApiWebSearchAction, ThreadItem,
+    UserInput,
+};
+use serde_json::Value;
+
+use super::{
+    convert::Converter,
+    items::searched,
+    outputs,
+    rollout::{member, owned, text},
+};
+
+/// The item that a file keeps. Older files have some of them too, and tell of them by other events as well: only
+/// plans have no other.
+pub fn of_item(converter: &mut Converter<'_>, item: &Value) -> Option<ThreadItem> {
+    let id = ItemId::from(text(item, "id")?);
+    let shown = match text(item, "type")? {
+        "Plan" => ThreadItem::Plan { id, text: owned(item, "text") },
+        _ if !converter.head.is_typed => return None,
+        "UserMessage" => ThreadItem::UserMessage { id, content: input(item) },
+        "AgentMessage" => {
+            let (text, phase) = (said(item), member(item, "phase"));
+            ThreadItem::AgentMessage { id, text, phase, memory_citation: None }
+        }
+        "Reasoning" => {
+            let list = |name| member::<Vec<String>>(item, name).unwrap_or_default();
+            ThreadItem::Reasoning { id, summary: list("summary_text"), content: list("raw_content") }
+        }
+        "CommandExecution" => outputs::command_event(&as_event(item)),
+        "FileChange" => outputs::patch_event(&as_event(item)),
+        "DynamicToolCall" => outputs::dynamic_event(&as_event(item)),
+        "McpToolCall" => mcp(id, item),
+        "WebSearch" => {
+            let action = member::<ResponsesApiWebSearchAction>(item, "action").map(searched);
+            ThreadItem::WebSearch { id, query: owned(item, "query"), action }
+        }
+        "ImageView" => ThreadItem::ImageView { id, path: local(text(item, "path")?) },
+        "ImageGeneration" => ThreadItem::ImageGeneration {
+            id,
+            status: owned(item, "status"),
+            revised_prompt: member(item, "revised_prompt"),
+            result: owned(item, "result"),
+            saved_path: member::<String>(item, "saved_path").map(|path| local(&path)),
+        },
+        "ContextCompaction" => ThreadItem::ContextCompaction { id },
+        _ => return None,
+    };
+    // Calls and their items share an id.
+    converter.told.insert(owned(item, "id"));
+    Some(shown)
+}
+
+/// The same, as events of older files tell it.
+fn as_event(item: &Value) -> Value {
+    let mut event = item.clone();
+    if let Some(members) = event.as_object_mut() {
+        members.insert("call_id".to_owned(), owned(item, "id").into());
+        if let Some(cwd) = text(item, "cwd") {
+            members.insert("cwd".to_owned(), local(cwd).into());
+        }
+    }
+    event
+}
+
+fn input(item: &Value) -> Vec<UserInput> {
+    let parts = item.get("content").and_then(Value::as_array);
+    parts.into_iter().flatten().filter_map(part).collect()
+}
+
+fn part(part: &Value) -> Option<UserInput> {
+    let (name, path) = (|| owned(part, "name"), || owned(part, "path"));
+    Some(match text(part, "type")? {
+        "text" => UserInput::Text {
+            text: owned(part, "text"),
+            text_elements: member(part, "text_elements").unwrap_or_default(),
+        },
+        "image" => UserInput::Image { url: owned(part, "image_url") },
+        "local_image" => UserInput::LocalImage { path: local(&path()) },
+        "skill" => UserInput::Skill { name: name(), path: local(&path()) },
+        "mention" => UserInput::Mention { name: name(), path: path() },
+        _ => return None,
+    })
+}
+
+fn said(item: &Value) -> String {
+    let parts = item.get("content").and_then(Value::as_array);
+    parts.into_iter().flatten().filter_map(|part| text(part, "text")).collect()
+}
+
+fn mcp(id: ItemId, item: &Value) -> ThreadItem {
+    let result = item.get("result").filter(|result| !result.is_null());
+    let error = item.get("error").filter(|error| !error.is_null());
+    let message = |error: &Value| error.as_str().or(text(error, "message")).unwrap_or_default().to_owned();
+    ThreadItem::McpToolCall {
+        id,
+        server: owned(item, "server"),
+        tool: owned(item, "tool"),
+        status: match text(item, "status") {
+            Some("completed") => McpToolCallStatus::Completed,
+            _ => McpToolCallStatus::Failed,
+        },
+        arguments: item.get("arguments").cloned().unwrap_or_default(),
+        result: result.map(|result| McpToolCallResult {
+            content: member(result, "content").unwrap_or_default(),
+            structured_content: member(result, "structuredContent")
+                .or_else(|| member(result, "structured_content")),
+        }),
+        error: error.map(|error| McpToolCallError { message: message(error) }),
+        duration_ms: outputs::duration(item),
+    }
+}
+
+/// A path on this machine, which these files write as an address.
+fn local(address: &str) -> String {
+    let Some(path) = address.strip_prefix("file://") else { return address.to_owned() };
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%');
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_paths() {
+        let check = |address: &str, path: &str| assert_eq!(local(address), path);
+        check("file:///a/b%20c/%C3%A9", "/a/b c/é");
+        check("file:///100%", "/100%");
+        check("/plain%20path", "/plain%20path");
+    }
+}

@@ -1,0 +1,158 @@
+//! Goals, deletion, and histories that are left out.
+
+use codicil_protocol::{
+    Thread, ThreadDelete, ThreadDeleted, ThreadFork, ThreadGoalClear, ThreadGoalCleared, ThreadGoalGet,
+    ThreadGoalSet, ThreadGoalStatus, ThreadGoalUpdated, ThreadList, ThreadRead, ThreadResume, ThreadStarted,
+    TurnCompleted, TurnStatus,
+};
+use codicil_testkit::{App, Script};
+use serde_json::{Value, from_value, json};
+
+use super::tools::thread;
+
+fn of<T: serde::de::DeserializeOwned>(thread: &Thread, mut params: Value) -> T {
+    params["threadId"] = json!(thread.id);
+    from_value(params).unwrap()
+}
+
+#[tokio::test]
+async fn a_goal_is_set_told_charged_and_there_after_a_restart() {
+    let script = Script::new().say("1").usage(100, 40, 10, 0).then().say("2").usage(100, 40, 10, 0);
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    let goal = json!({ "objective": " reach it ", "tokenBudget": 120 });
+    let set = app.call::<ThreadGoalSet>(of(&thread, goal)).await.goal;
+    assert_eq!((set.objective.as_str(), set.status), ("reach it", ThreadGoalStatus::Active));
+    let told = app.until::<ThreadGoalUpdated>().await;
+    assert_eq!((told.goal, told.turn_id), (set, None));
+
+    let turn = app.start_turn(&thread, "one").await;
+    let told = app.until::<ThreadGoalUpdated>().await;
+    assert_eq!((told.goal.tokens_used, told.turn_id), (70, Some(turn.id)));
+    app.until::<TurnCompleted>().await;
+    app.start_turn(&thread, "two").await;
+    let limited = app.until::<ThreadGoalUpdated>().await.goal;
+    assert_eq!((limited.tokens_used, limited.status), (140, ThreadGoalStatus::BudgetLimited));
+
+    app.rest().await;
+    app.restart().await;
+    let get = || of(&thread, json!({}));
+    assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, Some(limited.clone()));
+    app.call::<ThreadResume>(of(&thread, json!({ "excludeTurns": true }))).await;
+    assert_eq!(app.until::<ThreadGoalUpdated>().await.goal, limited);
+    assert!(app.call::<ThreadGoalClear>(get()).await.cleared);
+    app.until::<ThreadGoalCleared>().await;
+    assert!(!app.call::<ThreadGoalClear>(get()).await.cleared);
+    app.rest().await;
+    app.restart().await;
+    assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, None);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_loaded_has_its_goal_too_and_a_fork_has_none() {
+    let mut app = App::start(Script::new().say("1")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.rest().await;
+    app.restart().await;
+    let goal = json!({ "objective": "a", "status": "paused" });
+    app.call::<ThreadGoalSet>(of(&thread, goal)).await;
+    let set = app.call::<ThreadGoalSet>(of(&thread, json!({ "status": "blocked" }))).await.goal;
+    assert_eq!((set.objective.as_str(), set.status), ("a", ThreadGoalStatus::Blocked));
+    app.rest().await;
+    let forked = app.call::<ThreadFork>(of(&thread, json!({}))).await.thread;
+    assert_eq!(app.call::<ThreadGoalGet>(of(&forked, json!({}))).await.goal, None);
+    app.rest().await;
+    app.restart().await;
+    assert_eq!(app.call::<ThreadGoalGet>(of(&forked, json!({}))).await.goal, None);
+    assert!(app.call::<ThreadGoalClear>(of(&thread, json!({}))).await.cleared);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn what_cannot_have_a_goal_says_so() {
+    let mut app = App::start(Script::new()).await;
+    let kept = app.start_thread().await;
+    let unkept = thread(&mut app, json!({ "ephemeral": true })).await;
+    app.rest().await;
+    let none = app.try_call::<ThreadGoalSet>(of(&kept, json!({ "status": "paused" }))).await.unwrap_err();
+    assert_eq!(none.message, format!("cannot update goal for thread {}: no goal exists", kept.id));
+    let refused = app.try_call::<ThreadGoalGet>(of(&unkept, json!({}))).await.unwrap_err();
+    assert_eq!(refused.message, format!("ephemeral thread does not support goals: {}", unkept.id));
+    let unknown = json!({ "threadId": "01a1e2fc-62af-7df2-8f62-961e76c889bb" });
+    let refused = app.try_call::<ThreadGoalGet>(from_value(unknown).unwrap()).await.unwrap_err();
+    assert_eq!(refused.message, "thread not found: 01a1e2fc-62af-7df2-8f62-961e76c889bb");
+}
+
+#[tokio::test]
+async fn a_deleted_thread_is_gone_for_good_and_its_turn_ends() {
+    let mut app = App::start(Script::new().say("1").then().say("2").gate("never")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.start_turn(&thread, "two").await;
+    app.model().reached("never").await;
+
+    app.call::<ThreadDelete>(of(&thread, json!({}))).await;
+    let end = app.until::<TurnCompleted>().await.turn;
+    assert_eq!(end.status, TurnStatus::Interrupted);
+    assert_eq!(app.until::<ThreadDeleted>().await.thread_id, thread.id);
+    app.rest().await;
+    assert!(!std::path::Path::new(thread.path.as_ref().unwrap()).exists());
+    assert_eq!(app.call::<ThreadList>(from_value(json!({})).unwrap()).await.data, []);
+    let again = app.try_call::<ThreadDelete>(of(&thread, json!({}))).await.unwrap_err();
+    assert_eq!(again.message, format!("no rollout found for thread id {}", thread.id));
+    app.try_call::<ThreadRead>(of(&thread, json!({}))).await.unwrap_err();
+    app.restart().await;
+    app.try_call::<ThreadResume>(of(&thread, json!({}))).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_fork_outlives_its_source_and_archived_threads_can_be_deleted() {
+    let mut app = App::start(Script::new().say("1")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    let forked = app.call::<ThreadFork>(of(&thread, json!({}))).await.thread;
+    app.rest().await;
+    app.call::<codicil_protocol::ThreadArchive>(of(&thread, json!({}))).await;
+    app.rest().await;
+    app.call::<ThreadDelete>(of(&thread, json!({}))).await;
+    app.until::<ThreadDeleted>().await;
+    assert_eq!(app.read(&forked).await.turns.len(), 1);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_thread_in_memory_cannot_be_deleted() {
+    let mut app = App::start(Script::new()).await;
+    let unkept = thread(&mut app, json!({ "ephemeral": true })).await;
+    app.rest().await;
+    let refused = app.try_call::<ThreadDelete>(of(&unkept, json!({}))).await.unwrap_err();
+    assert_eq!(refused.message, format!("thread is not persisted and cannot be deleted: {}", unkept.id));
+}
+
+#[tokio::test]
+async fn turns_can_be_left_out_or_come_as_a_page() {
+    let mut app = App::start(Script::new().say("1").then().say("2")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.run_turn(&thread, "two").await;
+    app.rest().await;
+    let lean = json!({ "excludeTurns": true });
+    let forked = app.call::<ThreadFork>(of(&thread, lean.clone())).await;
+    assert_eq!(forked.thread.turns, []);
+    assert_eq!(app.until::<ThreadStarted>().await.thread.turns, []);
+    assert_eq!(app.read(&forked.thread).await.turns.len(), 2);
+    for _ in 0..2 {
+        let resumed = app.call::<ThreadResume>(of(&thread, lean.clone())).await;
+        assert_eq!((resumed.thread.turns.len(), resumed.initial_turns_page), (0, None));
+        let page = json!({ "excludeTurns": true, "initialTurnsPage": { "limit": 1 } });
+        let resumed = app.call::<ThreadResume>(of(&thread, page)).await;
+        let page = resumed.initial_turns_page.unwrap();
+        assert_eq!((resumed.thread.turns.len(), page.data.len()), (0, 1));
+        assert_eq!(page.data[0].items.len(), 2);
+        assert!(page.next_cursor.is_some());
+        // The first time it is loaded, the second time it is not.
+        app.rest().await;
+        app.restart().await;
+    }
+}
