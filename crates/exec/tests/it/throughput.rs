@@ -1,6 +1,6 @@
-//! Large outputs are fast, and slow readers hold the process back instead of filling memory.
+//! Large outputs come in large pieces, and slow readers hold the process back instead of filling memory.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codicil_exec::{Cap, Spec};
 
@@ -9,21 +9,7 @@ use crate::support::{environment, start, within};
 const SIZE: usize = 64_000_000;
 
 #[tokio::test]
-async fn large_output_comes_at_150_megabytes_per_second_at_least() {
-    let mut best: f64 = 0.0;
-    // The machine may be busy with other things; now and then it is not.
-    for _ in 0..20 {
-        best = best.max(read_large_output().await);
-        if best >= 150.0 {
-            return;
-        }
-    }
-    panic!("{best:.0} MB/s");
-}
-
-/// Reads everything and returns the megabytes per second.
-async fn read_large_output() -> f64 {
-    let began = Instant::now();
+async fn large_output_comes_whole_and_in_large_pieces() {
     let mut process =
         start(Spec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
     let (mut bytes, mut chunks) = (0, 0);
@@ -33,7 +19,6 @@ async fn read_large_output() -> f64 {
     }
     assert_eq!(bytes, SIZE);
     assert!(chunks <= SIZE / 16_384, "{chunks} chunks");
-    SIZE as f64 / 1e6 / began.elapsed().as_secs_f64()
 }
 
 #[tokio::test]
