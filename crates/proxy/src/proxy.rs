@@ -3,7 +3,7 @@
 use std::{io, net, sync::Arc, time::Duration};
 
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet},
     time::timeout,
@@ -16,6 +16,9 @@ const MOST: usize = 128;
 
 /// How long a client may take to say what it wants.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// How long a client may go on talking after its answer.
+const LINGER_TIME: Duration = Duration::from_secs(5);
 
 /// After a failure to accept, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,4 +79,6 @@ async fn serve(mut stream: TcpStream, gate: Arc<dyn Gate>, methods: Methods) {
         tracing::debug!(%error, "a connection through the proxy broke");
     }
     let _ = stream.shutdown().await;
+    // To close while something is unread resets the connection, and the answer may be lost with it.
+    let _ = timeout(LINGER_TIME, copy(&mut stream, &mut sink())).await;
 }

@@ -39,6 +39,15 @@ async fn what_is_refused_is_told_why() {
 }
 
 #[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_talking() {
+    let stage = Stage::new(Pass::Shut("not here".to_owned()), Methods::All);
+    let body = "x".repeat(4 << 20);
+    let head = format!("POST http://example.com/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
+    let answer = stage.ask(&(head + &body)).await;
+    assert!(answer.ends_with("not here\n"), "{answer}");
+}
+
+#[tokio::test]
 async fn names_that_lead_to_this_machine_lead_nowhere() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
     let stage = Stage::new(Pass::Open(Reach::Public), Methods::All);

@@ -246,17 +246,17 @@ async fn a_client_that_joins_in_the_middle_of_a_turn_misses_nothing() {
     let thread = app.start_thread().await;
     app.start_turn(&thread, "go").await;
     app.model().reached("middle").await;
-    let is_before =
-        |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { text, .. } if text == "before");
-    app.until_where::<ItemCompleted>(|completed| is_before(&completed.item)).await;
+    let is_agents =
+        |item: &ThreadItem, said: &str| matches!(item, ThreadItem::AgentMessage { text, .. } if text == said);
+    app.until_where::<ItemCompleted>(|completed| is_agents(&completed.item, "before")).await;
 
     let joined = other.resume(&thread).await;
     app.model().release("middle");
 
-    assert!(joined.turns[0].items.iter().any(is_before), "{joined:?}");
-    let seen = other.rest().await;
-    assert!(seen.contains("← item/completed agentMessage <after>"), "{seen}");
-    assert!(seen.ends_with("← turn/completed completed"), "{seen}");
+    assert!(joined.turns[0].items.iter().any(|item| is_agents(item, "before")), "{joined:?}");
+    other.until_where::<ItemCompleted>(|completed| is_agents(&completed.item, "after")).await;
+    assert_eq!(other.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    other.rest().await;
     app.rest().await;
 }
 
