@@ -147,7 +147,7 @@ async fn a_server_that_is_killed_comes_back() {
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conversation_goes_on() {
     let script = Script::new().say("Half").hang().say("Whole");
-    let Some((_model, home, pool)) = restarting(script).await else { return };
+    let Some((model, home, pool)) = restarting(script).await else { return };
     let agent = pool.agent().await.unwrap();
     let mut reply = agent.ask("Go");
     while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
