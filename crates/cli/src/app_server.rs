@@ -10,7 +10,7 @@ use codicil_store::Store;
 
 use crate::{
     args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
-    ending::{self, Signals},
+    ending::{Parent, Signals},
     export, logging, version,
 };
 
@@ -21,6 +21,7 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
     if let Some(export) = args.export {
         return export::run(export);
     }
+    let parent = Parent::now();
     logging::init();
     log_confinement();
     let auth = ws_auth(&args.auth)?;
@@ -33,19 +34,19 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(Server::new(setup), args.listen, auth));
+    let result = runtime.block_on(serve(Server::new(setup), args.listen, auth, parent));
     // A thread may still be blocked in a read of standard input; it ends with the process.
     runtime.shutdown_background();
     result
 }
 
-async fn serve(server: Server, listen: Listen, auth: WsAuth) -> anyhow::Result<()> {
+async fn serve(server: Server, listen: Listen, auth: WsAuth, parent: Parent) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let over_stdio = listen == Listen::Stdio;
     let stop = async {
         tokio::select! {
             _ = signals.received() => {}
-            () = ending::orphaned(), if over_stdio => {}
+            () = parent.gone(), if over_stdio => {}
         }
     };
     let serving = server.serve(listen, auth);

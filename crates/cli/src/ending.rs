@@ -34,36 +34,49 @@ impl Signals {
     }
 }
 
-/// Returns when the parent process dies. Standard input may stay open then, held by a sibling.
+/// Whoever started this process. Standard input may stay open when it dies, held by a sibling.
 ///
-/// Not the kernel's parent-death signal: that fires when the *thread* that spawned us ends. The watching
-/// thread ends with the process.
-#[cfg(target_os = "linux")]
-pub async fn orphaned() {
-    use rustix::{
-        event::{PollFd, PollFlags, poll},
-        process::{PidfdFlags, getppid, pidfd_open},
-    };
+/// Not the kernel's parent-death signal: that fires when the *thread* that spawned us ends.
+pub struct Parent {
+    #[cfg(target_os = "linux")]
+    process: Option<std::os::fd::OwnedFd>,
+}
 
-    let (dead, gone) = tokio::sync::oneshot::channel::<()>();
-    // At once: a thread may start late, and find another parent.
-    let parent = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
-    let watch = std::thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(move || {
-        let parent = parent?;
-        // Readable means dead; an interrupted wait is simply repeated.
-        while !matches!(poll(&mut [PollFd::new(&parent, PollFlags::IN)], None), Ok(1..)) {}
-        dead.send(()).ok()
-    });
-    if watch.is_ok() && gone.await.is_ok() {
-        tracing::info!("ending: the parent process is gone");
-    } else {
-        // Without a parent that can be watched, the end of standard input has to do.
-        std::future::pending().await
+#[cfg(target_os = "linux")]
+impl Parent {
+    /// Comes before anything that others can see: who has seen it may end, and then we have another parent.
+    pub fn now() -> Self {
+        use rustix::process::{PidfdFlags, getppid, pidfd_open};
+        Self { process: getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok()) }
+    }
+
+    /// Returns when it dies. The thread that watches ends with this process.
+    pub async fn gone(self) {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let (dead, gone) = tokio::sync::oneshot::channel::<()>();
+        let watch = std::thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(move || {
+            let parent = self.process?;
+            // Readable means dead; an interrupted wait is simply repeated.
+            while !matches!(poll(&mut [PollFd::new(&parent, PollFlags::IN)], None), Ok(1..)) {}
+            dead.send(()).ok()
+        });
+        if watch.is_ok() && gone.await.is_ok() {
+            tracing::info!("ending: the parent process is gone");
+        } else {
+            // Without a parent that can be watched, the end of standard input has to do.
+            std::future::pending().await
+        }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub async fn orphaned() {
-    // The end of standard input has to do.
-    std::future::pending().await
+impl Parent {
+    pub fn now() -> Self {
+        Self {}
+    }
+
+    /// The end of standard input has to do.
+    pub async fn gone(self) {
+        std::future::pending().await
+    }
 }

@@ -17,7 +17,7 @@ use codicil_model::Script;
 use codicil_testkit::{ModelServer, Recorded, follow};
 use serde_json::json;
 
-use crate::ending::{Signals, orphaned};
+use crate::ending::{Parent, Signals};
 
 /// How the mock is started.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub fn run(args: &MockModel) -> anyhow::Result<()> {
 }
 
 async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> anyhow::Result<()> {
-    let mut signals = Signals::listen()?;
+    let (parent, mut signals) = (Parent::now(), Signals::listen()?);
     let answer = follow(script);
     let script = codicil_testkit::Script::new().respond_with(move |request| {
         // Before the answer begins, so that whoever has the answer finds the line.
@@ -63,7 +63,7 @@ async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> any
     std::io::stdout().flush()?;
     tokio::select! {
         _ = signals.received() => {}
-        () = orphaned() => {}
+        () = parent.gone() => {}
     }
     Ok(())
 }
