@@ -343,8 +343,8 @@ impl Threads {
         if let Some(mode) = &given.sandbox {
             config.requirements.check_sandbox_mode(mode)?;
         }
-        let profile = given.profile.or(Profile::configured(&config)?);
-        if let Some(profile) = profile.filter(|_| given.sandbox.is_none()) {
+        Profile::configured(&config)?;
+        if let Some(profile) = &given.profile {
             config.requirements.check_sandbox_mode(&profile.mode())?;
         }
         let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);

@@ -87,6 +87,7 @@ pub struct ThreadResumeParams {
     pub history: Option<Vec<ResponseItem>>,
     /// Opens the thread in this file instead of looking it up by id.
     #[experimental("thread/resume.path")]
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
@@ -167,6 +168,7 @@ pub struct ThreadForkParams {
     pub thread_id: ThreadId,
     /// Copies the thread in this file instead of looking it up by id.
     #[experimental("thread/fork.path")]
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
