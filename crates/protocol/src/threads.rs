@@ -170,6 +170,11 @@ pub struct ThreadForkParams {
     #[experimental("thread/fork.path")]
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
+    /// Copies up to this turn and including it, instead of everything.
+    pub last_turn_id: Option<TurnId>,
+    /// Copies up to this turn, without it.
+    #[experimental("thread/fork.beforeTurnId")]
+    pub before_turn_id: Option<TurnId>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
@@ -201,6 +206,8 @@ impl ThreadForkParams {
         Self {
             thread_id,
             path: None,
+            last_turn_id: None,
+            before_turn_id: None,
             model: None,
             model_provider: None,
             service_tier: Patch::Missing,
