@@ -70,6 +70,7 @@ pub struct ThreadStartResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null for the model's own default.
     pub reasoning_effort: Option<ReasoningEffort>,
@@ -112,6 +113,7 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
     /// Answer with a page of turns besides.
+    #[schemars(skip)]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
@@ -154,10 +156,12 @@ pub struct ThreadResumeResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Set when it was asked for.
     #[omit]
+    #[schemars(skip)]
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
@@ -239,6 +243,7 @@ pub struct ThreadForkResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
 }
