@@ -71,6 +71,14 @@ pub enum ThreadError {
     NoElicitation,
     #[error("{0}")]
     DynamicTools(String),
+    #[error("turn not found: {0}")]
+    NoTurn(TurnId),
+    #[error("`beforeTurnId` cannot be combined with `lastTurnId`")]
+    TwoForkPoints,
+    #[error("lastTurnId '{0}' identifies an in-progress turn")]
+    ForkPointRunning(TurnId),
+    #[error("a fork in memory copies everything: it cannot have `lastTurnId` or `beforeTurnId`")]
+    EphemeralForkPoint,
     #[error("no such permission profile: {0}")]
     NoProfile(String),
     #[error("`permissions` cannot be combined with `{0}`")]

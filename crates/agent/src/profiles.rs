@@ -50,10 +50,12 @@ impl Profile {
         }
     }
 
-    /// What the configuration names. Profiles that it defines itself have other names and no sandbox.
+    /// What the configuration names. Profiles that it defines itself have other names and no sandbox. Like a mode
+    /// there, one that an administrator forbids does not count.
     pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, ThreadError> {
         let named = config.settings.default_permissions.as_deref();
-        named.filter(|id| id.starts_with(':')).map(Self::named).transpose()
+        let named = named.filter(|id| id.starts_with(':')).map(Self::named).transpose()?;
+        Ok(named.filter(|profile| profile.is_allowed(config)))
     }
 
     /// What an administrator allows or forbids.

@@ -125,7 +125,8 @@ impl Settings {
     /// What the configuration says, overridden by the request.
     pub fn resolve(config: &EffectiveConfig, home: &Home, cwd: PathBuf, given: &Overrides) -> Self {
         let set = &config.settings;
-        // Stronger than a mode of the configuration. One that cannot be used is refused before it gets here.
+        // Stronger than a mode of the configuration. A name that means nothing is refused where threads are
+        // opened, and counts as none elsewhere.
         let profile = given.profile.or_else(|| Profile::configured(config).ok().flatten());
         let profile = profile.filter(|_| given.sandbox.is_none());
         let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());

@@ -3,6 +3,7 @@
 mod agents;
 mod deleted;
 mod endings;
+mod fork_point;
 mod goals;
 mod loaded;
 mod names;
@@ -233,14 +234,18 @@ impl Threads {
         Ok(opened)
     }
 
-    /// Copies a stored thread, up to now.
+    /// Copies a stored thread, up to now or up to one of its turns.
     pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
+        let point = fork_point::asked(&mut params)?;
         let given = Overrides::try_from(&mut params)?;
         let source = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         let loaded = self.load(&source).await?;
+        let unended = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| &turn.id);
+        let running = unended.filter(|_| self.get(&source).is_ok());
+        fork_point::check(&point, &loaded.thread.turns, running)?;
         let (config, mut settings) = self.configure(&given, Some(&loaded.thread.meta.cwd)).await?;
         if !given.choose_model() {
             settings.use_model_of(&loaded.thread);
@@ -257,7 +262,12 @@ impl Threads {
         };
         let mut log = match params.ephemeral {
             Some(true) => None,
-            _ => Some(self.0.world.store.fork(&source, ForkPoint::End, meta.clone()).await?),
+            _ => Some(self.0.world.store.fork(&source, point.clone(), meta.clone()).await?),
+        };
+        let loaded = match point {
+            ForkPoint::End => loaded,
+            // What is left of it is known to the store.
+            ForkPoint::After(_) | ForkPoint::Before(_) => self.0.world.store.load(&meta.id).await?,
         };
         // What still runs there is cut off here, and the model is told.
         let cut_off = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| turn.id.clone());
@@ -353,8 +363,8 @@ impl Threads {
         if let Some(mode) = &given.sandbox {
             config.requirements.check_sandbox_mode(mode)?;
         }
-        let profile = given.profile.or(Profile::configured(&config)?);
-        if let Some(profile) = profile.filter(|_| given.sandbox.is_none()) {
+        Profile::configured(&config)?;
+        if let Some(profile) = &given.profile {
             config.requirements.check_sandbox_mode(&profile.mode())?;
         }
         let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);

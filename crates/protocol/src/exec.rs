@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::{SandboxPolicy, wire};
 
 /// A command to run in the server's sandbox.
@@ -23,6 +25,7 @@ pub struct CommandExecParams {
     /// Sends output as it comes, and then not again in the answer.
     pub stream_stdout_stderr: Option<bool>,
     /// The server's own when left out.
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub cwd: Option<String>,
     /// Changes to the environment the server would give it; null takes a variable away.
     pub env: Option<BTreeMap<String, Option<String>>>,
@@ -33,9 +36,15 @@ pub struct CommandExecParams {
     /// Not together with `timeout_ms`.
     pub disable_timeout: Option<bool>,
     /// For each of the two streams by itself; 1 MiB when left out. The rest is dropped.
+    #[serde(default, deserialize_with = "size")]
     pub output_bytes_cap: Option<u64>,
     /// Not together with `output_bytes_cap`.
     pub disable_output_cap: Option<bool>,
+}
+
+/// A count of bytes. Of a value that is none, clients of the reference are told in its words.
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<usize>::deserialize(from)?.map(|size| size as u64))
 }
 
 /// How the process ended. A code other than 0 is a result, not an error.

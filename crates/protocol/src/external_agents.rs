@@ -10,6 +10,7 @@ use crate::wire;
 pub struct ExternalAgentConfigDetectParams {
     /// Look in the person's home directory too.
     pub include_home: Option<bool>,
+    #[serde(default, deserialize_with = "crate::path::text::list")]
     pub cwds: Option<Vec<String>>,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, Patch, Personality,
     ReasoningEffort, ResponseItem, SandboxMode, SandboxPolicy, ServiceTier, Thread, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadTurnsListResponse, wire,
+    ThreadResumeInitialTurnsPageParams, ThreadTurnsListResponse, TurnId, wire,
 };
 
 /// Opens a fresh thread and subscribes the caller to it. Whatever is left out comes from the configuration.
@@ -69,6 +69,7 @@ pub struct ThreadStartResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null for the model's own default.
     pub reasoning_effort: Option<ReasoningEffort>,
@@ -86,6 +87,7 @@ pub struct ThreadResumeParams {
     pub history: Option<Vec<ResponseItem>>,
     /// Opens the thread in this file instead of looking it up by id.
     #[experimental("thread/resume.path")]
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
@@ -110,6 +112,7 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
     /// Answer with a page of turns besides.
+    #[schemars(skip)]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
@@ -152,10 +155,12 @@ pub struct ThreadResumeResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Set when it was asked for.
     #[omit]
+    #[schemars(skip)]
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
@@ -166,7 +171,13 @@ pub struct ThreadForkParams {
     pub thread_id: ThreadId,
     /// Copies the thread in this file instead of looking it up by id.
     #[experimental("thread/fork.path")]
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
+    /// Copies up to this turn and including it, instead of everything.
+    pub last_turn_id: Option<TurnId>,
+    /// Copies up to this turn, without it.
+    #[experimental("thread/fork.beforeTurnId")]
+    pub before_turn_id: Option<TurnId>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
@@ -198,6 +209,8 @@ impl ThreadForkParams {
         Self {
             thread_id,
             path: None,
+            last_turn_id: None,
+            before_turn_id: None,
             model: None,
             model_provider: None,
             service_tier: Patch::Missing,
@@ -229,6 +242,7 @@ pub struct ThreadForkResponse {
     pub sandbox: SandboxPolicy,
     /// Set when the policy comes from a profile.
     #[omit]
+    #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
 }

@@ -54,3 +54,26 @@ pub fn normal_path(path: &Path) -> PathBuf {
     }
     normal
 }
+
+/// Paths that are kept as text. Of a value that is none, clients of the reference are told in its words.
+pub(crate) mod text {
+    use super::{Deserialize, Deserializer, Error, PathBuf};
+
+    pub fn one<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+        text(PathBuf::deserialize(from)?)
+    }
+
+    pub fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+        Option::<PathBuf>::deserialize(from)?.map(text).transpose()
+    }
+
+    pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+        let paths = Option::<Vec<PathBuf>>::deserialize(from)?;
+        paths.map(|paths| paths.into_iter().map(text).collect()).transpose()
+    }
+
+    /// JSON has no other paths than texts.
+    fn text<E: Error>(path: PathBuf) -> Result<String, E> {
+        path.into_os_string().into_string().map_err(|_| E::custom("a path that is no text"))
+    }
+}

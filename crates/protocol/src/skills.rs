@@ -11,6 +11,7 @@ use crate::{AbsolutePathBuf, wire};
 #[derive(Default)]
 pub struct SkillsListParams {
     /// The server's own when left out or empty.
+    #[serde(default, deserialize_with = "crate::path::text::list")]
     pub cwds: Option<Vec<String>>,
     /// Read the disk instead of remembering.
     pub force_reload: Option<bool>,
@@ -42,6 +43,7 @@ pub struct SkillsConfigWriteResponse {
 #[wire]
 pub struct SkillsListExtraRootsForCwd {
     /// One of the request's `cwds`; otherwise the entry is ignored.
+    #[serde(deserialize_with = "crate::path::text::one")]
     pub cwd: String,
     /// Must be absolute.
     pub extra_user_roots: Vec<String>,

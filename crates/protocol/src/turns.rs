@@ -20,6 +20,7 @@ pub struct TurnStartParams {
     pub thread_id: ThreadId,
     /// Not empty; all its texts together have at most 1,048,576 characters.
     pub input: Vec<UserInput>,
+    #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,

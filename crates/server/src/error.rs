@@ -95,6 +95,10 @@ impl From<ThreadError> for RpcError {
             | ThreadError::NothingToInterrupt
             | ThreadError::NoElicitation
             | ThreadError::DynamicTools(_)
+            | ThreadError::NoTurn(_)
+            | ThreadError::TwoForkPoints
+            | ThreadError::ForkPointRunning(_)
+            | ThreadError::EphemeralForkPoint
             | ThreadError::NoProfile(_)
             | ThreadError::ProfileAnd(_)
             | ThreadError::NoGoal(_)

@@ -152,7 +152,7 @@ impl Offer {
             }
             // A client that brings a tool of the same name means its own.
             let is_theirs = |name: &str| {
-                let is_same = |entry| matches!(entry, &DynamicToolEntry::Tool(ref tool) if tool.name == name);
+                let is_same = |entry: &DynamicToolEntry| matches!(entry, DynamicToolEntry::Tool(tool) if tool.name == name);
                 dynamic.iter().any(is_same)
             };
             tools.retain(|spec| !is_theirs(spec.name()));

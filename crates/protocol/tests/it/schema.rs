@@ -58,7 +58,13 @@ fn a_stable_export_knows_nothing_of_experimental_fields() {
     let gated: Vec<_> = all.difference(&stable).map(String::as_str).collect();
     assert_eq!(
         gated,
-        ["dynamicTools", "experimentalRawEvents", "mockExperimentalField", "persistExtendedHistory"]
+        [
+            "dynamicTools",
+            "experimentalRawEvents",
+            "mockExperimentalField",
+            "permissions",
+            "persistExtendedHistory"
+        ]
     );
 }
 

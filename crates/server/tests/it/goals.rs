@@ -1,4 +1,4 @@
-//! Goals, deletion, and histories that are left out.
+//! Goals, deletion, and histories that are left out or cut short.
 
 use codicil_protocol::{
     Thread, ThreadDelete, ThreadDeleted, ThreadFork, ThreadGoalClear, ThreadGoalCleared, ThreadGoalGet,
@@ -155,4 +155,42 @@ async fn turns_can_be_left_out_or_come_as_a_page() {
         app.rest().await;
         app.restart().await;
     }
+}
+
+#[tokio::test]
+async fn a_fork_may_end_after_or_before_a_turn() {
+    let script = Script::new().say("1").then().say("2").then().say("3").then().say("4").gate("never");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let thread = app.start_thread().await;
+    for text in ["one", "two"] {
+        app.run_turn(&thread, text).await;
+    }
+    app.rest().await;
+    let turns = app.read(&thread).await.turns;
+    let after = app.call::<ThreadFork>(of(&thread, json!({ "lastTurnId": turns[0].id }))).await.thread;
+    assert_eq!(after.turns, turns[..1]);
+    let before = app.call::<ThreadFork>(of(&thread, json!({ "beforeTurnId": turns[0].id }))).await.thread;
+    assert_eq!(before.turns, []);
+    app.rest().await;
+    app.run_turn(&after, "three").await;
+    let input = Value::from(app.model().requests()[2].input().to_vec()).to_string();
+    assert!(input.contains("one") && !input.contains("two") && input.contains("three"), "{input}");
+    assert_eq!(app.read(&after).await.turns.len(), 2);
+
+    let running = app.start_turn(&thread, "four").await;
+    app.model().reached("never").await;
+    let nowhere = json!({ "lastTurnId": "nope" });
+    let running = json!({ "lastTurnId": running.id });
+    let both = json!({ "lastTurnId": turns[0].id, "beforeTurnId": turns[1].id });
+    let unkept = json!({ "lastTurnId": turns[0].id, "ephemeral": true });
+    for (params, message) in [
+        (nowhere, "turn not found: nope"),
+        (running, "identifies an in-progress turn"),
+        (both, "`beforeTurnId` cannot be combined with `lastTurnId`"),
+        (unkept, "a fork in memory copies everything: it cannot have `lastTurnId` or `beforeTurnId`"),
+    ] {
+        let refused = app.try_call::<ThreadFork>(of(&thread, params)).await.unwrap_err();
+        assert!(refused.code == -32600 && refused.message.ends_with(message), "{refused:?}");
+    }
+    app.ignore_rest();
 }

@@ -66,6 +66,17 @@ async fn wrong_params_are_refused_with_the_reason() {
             json!({ "sortKey": "name" }),
             "unknown variant `name`, expected `created_at` or `updated_at`",
         ),
+        (
+            "turn/start",
+            json!({ "threadId": t, "input": [], "cwd": 5 }),
+            "invalid type: integer `5`, expected path string",
+        ),
+        ("skills/list", json!({ "cwds": [5] }), "invalid type: integer `5`, expected path string"),
+        (
+            "command/exec",
+            json!({ "command": ["true"], "outputBytesCap": -1 }),
+            "invalid value: integer `-1`, expected usize",
+        ),
         ("turn/start", json!({ "threadId": t }), "missing field `input`"),
         (
             "turn/start",

@@ -6,6 +6,7 @@ mod support;
 mod archive;
 mod blobs;
 mod damage;
+mod deleted;
 mod failures;
 mod fork;
 mod golden;
