@@ -3,7 +3,7 @@
 //! Start with [`Accounts`]. It is the [`Auth`](codicil_model::Auth) of the model's providers and answers
 //! `account/*`. Credentials come from one of three places, in this order: tokens that a client supplies
 //! (kept in memory only, renewed by asking that client), the variable `CODEX_API_KEY`, and what is
-//! [stored](storage) of an earlier sign-in: a key, or tokens that the [issuer] renews.
+//! stored (`storage`) of an earlier sign-in: a key, or tokens that the issuer (`issuer`) renews.
 //!
 //! Secrets are in types that do not show them, and no error repeats what was sent or stored.
 

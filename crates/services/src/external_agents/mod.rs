@@ -4,7 +4,7 @@
 //! chosen. Nothing that is there is overwritten, and what has been taken over is not found again. The other
 //! agent's files stay as they are.
 //!
-//! A [`Place`] knows where things are, in the person's home or in a project; each of the other modules
+//! A `Place` knows where things are, in the person's home or in a project; each of the other modules
 //! knows one kind of thing.
 
 mod commands;
