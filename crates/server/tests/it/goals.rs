@@ -162,7 +162,7 @@ async fn a_fork_may_end_after_or_before_a_turn() {
     let script = Script::new().say("1").then().say("2").then().say("3").then().say("4").gate("never");
     let mut app = App::builder().experimental().script(script).start().await;
     let thread = app.start_thread().await;
-    for text in ["one", "two"] {
+    for text in ["Oslo", "Turin"] {
         app.run_turn(&thread, text).await;
     }
     app.rest().await;
@@ -172,9 +172,9 @@ async fn a_fork_may_end_after_or_before_a_turn() {
     let before = app.call::<ThreadFork>(of(&thread, json!({ "beforeTurnId": turns[0].id }))).await.thread;
     assert_eq!(before.turns, []);
     app.rest().await;
-    app.run_turn(&after, "three").await;
+    app.run_turn(&after, "Quito").await;
     let input = Value::from(app.model().requests()[2].input().to_vec()).to_string();
-    assert!(input.contains("one") && !input.contains("two") && input.contains("three"), "{input}");
+    assert!(input.contains("Oslo") && !input.contains("Turin") && input.contains("Quito"), "{input}");
     assert_eq!(app.read(&after).await.turns.len(), 2);
 
     let running = app.start_turn(&thread, "four").await;
