@@ -11,7 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{FileError, path::normal, read::check_regular};
+use codicil_protocol::normal_path;
+
+use crate::{FileError, read::check_regular};
 
 /// The longest file that is copied through memory.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -154,7 +156,7 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
         match existing.canonicalize() {
             Ok(place) => {
                 let place = missing.iter().rev().fold(place, |place, name| place.join(name));
-                return Ok(normal(&place));
+                return Ok(normal_path(&place));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

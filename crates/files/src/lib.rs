@@ -7,7 +7,6 @@
 
 mod copy;
 mod error;
-mod path;
 mod read;
 mod write;
 
@@ -17,7 +16,6 @@ mod watch;
 pub use {
     copy::{Depth, copy},
     error::FileError,
-    path::normal,
     read::{directory, metadata, open_regular, read_base64},
     search::{MAX_RESULTS, Roots, Searches, Session, SessionNews},
     watch::{Watch, WatchError, Watcher},

@@ -5,18 +5,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use codicil_protocol::normal_path;
+
 /// The absolute path that a patch means, `.` and `..` taken out by their names alone.
 pub(crate) fn absolute(cwd: &Path, given: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for component in cwd.join(given).components() {
-        match component {
-            Component::CurDir => {}
-            // Above the root there is only the root.
-            Component::ParentDir => drop(path.pop()),
-            component => path.push(component),
-        }
-    }
-    path
+    normal_path(&cwd.join(given))
 }
 
 /// The path as seen from `root`, with `..` where it is outside, and with `/` everywhere.

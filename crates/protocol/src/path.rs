@@ -41,7 +41,8 @@ impl<'de> Deserialize<'de> for AbsolutePathBuf {
 
 impl Inspect for AbsolutePathBuf {}
 
-/// A path without `.` and `..`, by its text alone: it need not exist, and links in it stay.
+/// A path without `.`, `..`, doubled and trailing slashes, by its text alone, as the reference server does it:
+/// `a/link/..` is `a` wherever the link leads. It need not exist.
 pub fn normal_path(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -75,5 +76,21 @@ pub(crate) mod text {
     /// JSON has no other paths than texts.
     fn text<E: Error>(path: PathBuf) -> Result<String, E> {
         path.into_os_string().into_string().map_err(|_| E::custom("a path that is no text"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_made_normal_by_its_text() {
+        let check =
+            |path: &str, expected: &str| assert_eq!(normal_path(Path::new(path)), Path::new(expected));
+        check("/", "/");
+        check("/..", "/");
+        check("/a/./b//c/", "/a/b/c");
+        check("/a/missing/../b", "/a/b");
+        check("/a/../../b", "/b");
     }
 }

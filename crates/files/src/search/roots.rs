@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::normal;
+use codicil_protocol::normal_path;
 
 /// The directories of a search, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Roots {
     pub fn new(shown: &[String], cwd: &Path) -> Self {
         let mut roots: Vec<Root> = Vec::new();
         for shown in shown {
-            let path = normal(&cwd.join(shown));
+            let path = normal_path(&cwd.join(shown));
             if roots.iter().all(|root| root.path != path) {
                 roots.push(Root { shown: shown.clone(), path, inner: Vec::new() });
             }

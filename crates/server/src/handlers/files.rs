@@ -2,13 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_files::{Depth, FileError, Parents, Removal, WatchError, normal};
+use codicil_files::{Depth, FileError, Parents, Removal, WatchError};
 use codicil_protocol::{
     AbsolutePathBuf, Frame, FsChanged, FsChangedNotification, FsCopyParams, FsCopyResponse,
     FsCreateDirectoryParams, FsCreateDirectoryResponse, FsGetMetadataParams, FsGetMetadataResponse,
     FsReadDirectoryParams, FsReadDirectoryResponse, FsReadFileParams, FsRemoveParams, FsRemoveResponse,
     FsUnwatchParams, FsUnwatchResponse, FsWatchParams, FsWatchResponse, FsWriteFileParams,
-    FsWriteFileResponse,
+    FsWriteFileResponse, normal_path,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use crate::{
 /// A large file waits until there is room for its answer: a client that reads slowly must not be taken for
 /// one that has stopped reading.
 pub async fn read_file(cx: Cx, params: FsReadFileParams) -> Result<Box<RawValue>, RpcError> {
-    let path = normal(&params.path);
+    let path = normal_path(&params.path);
     let _turn = cx.client.files.looking().await;
     match read(path.clone(), LARGE_ANSWER_BYTES).await {
         Err(FileError::TooLarge { .. }) => {}
@@ -60,7 +60,7 @@ pub async fn write_file(cx: Cx, params: FsWriteFileParams) -> Result<FsWriteFile
         let FsWriteFileParams { path, data_base64 } = params;
         let data = codicil_files::decode(&data_base64)?;
         drop(data_base64);
-        codicil_files::write(&normal(&path), &data)?;
+        codicil_files::write(&normal_path(&path), &data)?;
         Ok(FsWriteFileResponse {})
     })
     .await
@@ -74,7 +74,7 @@ pub async fn create_directory(
     blocking(move || {
         let _turn = turn;
         let parents = if params.recursive.unwrap_or(true) { Parents::Made } else { Parents::Required };
-        codicil_files::create_directory(&normal(&params.path), parents)?;
+        codicil_files::create_directory(&normal_path(&params.path), parents)?;
         Ok(FsCreateDirectoryResponse {})
     })
     .await
@@ -84,7 +84,7 @@ pub async fn get_metadata(cx: Cx, params: FsGetMetadataParams) -> Result<FsGetMe
     let turn = cx.client.files.looking().await;
     blocking(move || {
         let _turn = turn;
-        Ok(codicil_files::metadata(&normal(&params.path))?)
+        Ok(codicil_files::metadata(&normal_path(&params.path))?)
     })
     .await
 }
@@ -95,7 +95,8 @@ pub async fn read_directory(
 ) -> Result<FsReadDirectoryResponse, RpcError> {
     let _turn = cx.client.files.looking().await;
     let entries =
-        blocking(move || Ok(codicil_files::directory(&normal(&params.path), MAX_LISTING_BYTES)?)).await?;
+        blocking(move || Ok(codicil_files::directory(&normal_path(&params.path), MAX_LISTING_BYTES)?))
+            .await?;
     if entries.iter().map(|entry| entry.file_name.len()).sum::<usize>() as u64 > LARGE_ANSWER_BYTES {
         wait_for_room(&cx).await;
     }
@@ -108,7 +109,7 @@ pub async fn remove(cx: Cx, params: FsRemoveParams) -> Result<FsRemoveResponse, 
         let _turn = turn;
         let how =
             Removal { recursive: params.recursive.unwrap_or(true), force: params.force.unwrap_or(true) };
-        codicil_files::remove(&normal(&params.path), how)?;
+        codicil_files::remove(&normal_path(&params.path), how)?;
         Ok(FsRemoveResponse {})
     })
     .await
@@ -119,7 +120,11 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
     blocking(move || {
         let _turn = turn;
         let depth = if params.recursive.unwrap_or(false) { Depth::Tree } else { Depth::Single };
-        codicil_files::copy(&normal(&params.source_path), &normal(&params.destination_path), depth)?;
+        codicil_files::copy(
+            &normal_path(&params.source_path),
+            &normal_path(&params.destination_path),
+            depth,
+        )?;
         Ok(FsCopyResponse {})
     })
     .await
@@ -127,7 +132,8 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
 
 /// Changes are told from the answer on, and until `fs/unwatch` or the end of the connection.
 pub async fn watch(cx: Cx, params: FsWatchParams) -> Result<FsWatchResponse, RpcError> {
-    let path = AbsolutePathBuf::new(normal(&params.path)).ok_or_else(|| RpcError::internal("no path"))?;
+    let path =
+        AbsolutePathBuf::new(normal_path(&params.path)).ok_or_else(|| RpcError::internal("no path"))?;
     let watch_id = Uuid::now_v7().to_string();
     // The client owns the watch, so the watch must not own the client.
     let (client, id) = (Arc::downgrade(&cx.client), watch_id.clone());
