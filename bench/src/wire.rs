@@ -10,12 +10,15 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
     process::{ChildStdin, ChildStdout},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long an overloaded server is left alone.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Either way to reach a server.
 pub enum Wire {
@@ -106,11 +109,20 @@ impl Wire {
         Ok(id)
     }
 
-    /// Sends a request and waits for its answer; what comes in between is dropped.
+    /// Sends a request and waits for its answer; what comes in between is dropped. A server that is overloaded is
+    /// asked again.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
-        let id = self.post(method, params).await?;
-        let answer = self.until(|message| (message.answers() == Some(id)).then(|| message.result()));
-        answer.await?.with_context(|| method.to_owned())
+        loop {
+            let id = self.post(method, params.clone()).await?;
+            let answer = self.until(|message| {
+                let ours = message.answers() == Some(id);
+                ours.then(|| if message.is_overload() { Ok(None) } else { message.result().map(Some) })
+            });
+            if let Some(result) = answer.await?.with_context(|| method.to_owned())? {
+                return Ok(result);
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     pub async fn start_thread(&mut self, cwd: &str) -> Result<Value> {

@@ -1,10 +1,10 @@
 //! One server for many: each client connects, starts a thread and runs a turn.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
-use serde_json::{Value, json};
-use tokio::{task::JoinSet, time::sleep};
+use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::{
     model,
@@ -32,27 +32,12 @@ pub async fn clients(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
 async fn client(port: u16, work: String) -> Result<()> {
     let mut wire = Wire::connect(port).await?;
     wire.initialize().await?;
-    let started = patiently(&mut wire, "thread/start", json!({ "cwd": work })).await?;
+    let started = wire.call("thread/start", json!({ "cwd": work })).await?;
     let thread = text(&started["thread"], "id");
-    patiently(&mut wire, "turn/start", turn(&thread, model::HELLO)).await?;
+    wire.call("turn/start", turn(&thread, model::HELLO)).await?;
     let end = wire.until(|message| {
         let ended = message.is("turn/completed").then(|| message.params());
         ended.filter(|params| params["threadId"] == thread).map(|params| completed(&params))
     });
     end.await?
-}
-
-/// A call that is made again while the server is overloaded.
-async fn patiently(wire: &mut Wire, method: &str, params: Value) -> Result<Value> {
-    loop {
-        let id = wire.post(method, params.clone()).await?;
-        let answer = wire.until(|message| {
-            let ours = message.answers() == Some(id);
-            ours.then(|| if message.is_overload() { Ok(None) } else { message.result().map(Some) })
-        });
-        if let Some(result) = answer.await?? {
-            return Ok(result);
-        }
-        sleep(Duration::from_millis(200)).await;
-    }
 }
