@@ -303,7 +303,8 @@ impl Threads {
         let deprecations = state.config.deprecations.clone();
         let other = {
             let mut loaded = self.lock();
-            let other = loaded.get(&state.id).cloned();
+            // One that broke meanwhile gives its place to this one.
+            let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
             if other.is_none() {
                 loaded.insert(self.run(state, servers));
             }
