@@ -1,7 +1,5 @@
 //! How a process ended, and the number that is told about it.
 
-use rustix::process::WaitIdStatus;
-
 /// How a process ended. A command that fails is a result, not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -31,11 +29,11 @@ impl Exit {
         self == Exit::Code(0)
     }
 
-    pub(crate) fn from_status(status: &WaitIdStatus) -> Exit {
-        match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, Some(signal)) => Exit::Signal(signal),
-            (None, None) => Exit::Unknown,
+    /// From what `waitpid` says.
+    pub(crate) fn from_wait_status(status: i32) -> Exit {
+        match libc::WIFSIGNALED(status) {
+            true => Exit::Signal(libc::WTERMSIG(status)),
+            false => Exit::Code(libc::WEXITSTATUS(status)),
         }
     }
 }

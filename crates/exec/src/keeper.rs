@@ -1,29 +1,39 @@
-//! Who watches over each child from its spawn until it has been reaped.
+//! What the server does for each child from its spawn until its minder has been reaped.
 //!
 //! One thread with a small runtime of its own runs a task per child. It belongs to no runtime of the
 //! server's: a child must be ended and reaped also when the runtime that asked for it is already gone. The
 //! thread lives as long as the process; a task ends with its child.
+//!
+//! A signal is sent only to a minder (`minder.rs`) that has not been reaped, so its number cannot meanwhile belong to
+//! another process. The minder kills the rest.
 
 use std::{
     future::pending,
     io,
-    sync::{Arc, atomic::Ordering},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     thread,
     time::Duration,
 };
 
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
+};
 use tokio::{
+    io::{Interest, unix::AsyncFd},
     runtime::{Builder, Handle},
     signal::unix::{SignalKind, signal},
     sync::watch,
     time::sleep,
 };
 
-use crate::{exit::Exit, group::Group, guard::Guard, spawner::LIVE};
+use crate::{exit::Exit, minder::END, output::register, spawner::LIVE};
 
-/// A child as everybody sees it who has to do with it.
+/// A child as the server knows it: its minder, and how the command ended.
 pub(crate) struct Child {
-    group: Group,
+    minder: Pid,
+    is_reaped: Mutex<bool>,
     exit: watch::Sender<Option<Exit>>,
     order: watch::Sender<Order>,
 }
@@ -37,27 +47,31 @@ enum Order {
 }
 
 impl Child {
-    pub(crate) fn new(group: Group) -> Child {
-        Child { group, exit: watch::Sender::new(None), order: watch::Sender::new(Order::Live) }
+    pub(crate) fn new(minder: Pid) -> Child {
+        Child {
+            minder,
+            is_reaped: Mutex::new(false),
+            exit: watch::Sender::new(None),
+            order: watch::Sender::new(Order::Live),
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.group.leader().as_raw_pid().unsigned_abs()
+        self.minder.as_raw_pid().unsigned_abs()
     }
 
-    /// Kills the group now. Repeating it does no harm.
+    /// Kills the command and everything it started. Repeating it does no harm.
     pub(crate) fn terminate(&self) {
         self.order(Order::Terminate);
     }
 
-    /// Becomes `Some` when the leader has ended.
+    /// Becomes `Some` when the command has ended.
     pub(crate) fn exit(&self) -> watch::Receiver<Option<Exit>> {
         self.exit.subscribe()
     }
 
     fn order(&self, new: Order) {
-        // At once from here; the keeper follows up with what takes longer.
-        self.group.kill();
+        self.end();
         self.order.send_if_modified(|order| {
             let later = new > *order;
             *order = new.max(*order);
@@ -65,13 +79,33 @@ impl Child {
         });
     }
 
+    /// Tells the minder to kill everything. Does nothing once the minder has been reaped.
+    fn end(&self) {
+        let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_reaped && let Some(end) = Signal::from_named_raw(END) {
+            // It may have ended by itself.
+            let _ = kill_process(self.minder, end);
+        }
+    }
+
     async fn ordered(&self, least: Order) {
         // The sender is in `self`, so the wait cannot fail.
         let _ = self.order.subscribe().wait_for(|order| *order >= least).await;
     }
+
+    /// Reaps the minder if it has ended.
+    fn reap(&self) -> bool {
+        let mut is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_reaped {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            // An error means that another part of the program waited for every child: the number is not ours any more.
+            *is_reaped = !matches!(waitid(WaitId::Pid(self.minder), options), Ok(None) | Err(Errno::INTR));
+        }
+        *is_reaped
+    }
 }
 
-/// Owning a child. Dropped, the group is killed and everything about it given back.
+/// Owning a child. Dropped, everything that the child started is killed and what the server holds is given back.
 pub(crate) struct Lease {
     pub(crate) child: Arc<Child>,
 }
@@ -90,27 +124,19 @@ pub(crate) fn start() -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// Keeps one child until it has ended and its owner has let go of it.
-pub(crate) async fn keep(child: Arc<Child>, timeout: Option<Duration>, guard: Arc<Guard>) {
-    let exit = until_exit(&child, timeout).await;
+/// Keeps one child until it has ended and its owner has let go of it. `report` is where the minder writes how the
+/// command ended.
+pub(crate) async fn keep(child: Arc<Child>, timeout: Option<Duration>, report: OwnedFd) {
+    let exit = until_exit(&child, timeout, report).await;
     child.exit.send_replace(Some(exit));
-    // What the leader left running may be ended before the owner lets go.
-    tokio::select! {
-        biased;
-        () = child.ordered(Order::Release) => {}
-        () = child.ordered(Order::Terminate) => {
-            child.group.kill_all();
-            child.ordered(Order::Release).await;
-        }
-    }
-    child.group.kill_all();
-    guard.gone(child.group.leader());
-    child.group.reap();
+    // What the command left running lives until the owner lets go, or asks for its end.
+    child.ordered(Order::Release).await;
+    until_reaped(&child).await;
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn until_exit(child: &Child, timeout: Option<Duration>) -> Exit {
-    let group = &child.group;
+async fn until_exit(child: &Child, timeout: Option<Duration>, report: OwnedFd) -> Exit {
+    let mut reported = std::pin::pin!(reported(child, report));
     let over = async {
         match timeout {
             Some(time) => sleep(time).await,
@@ -119,50 +145,58 @@ async fn until_exit(child: &Child, timeout: Option<Duration>) -> Exit {
     };
     tokio::select! {
         biased;
-        exit = exited(group) => exit,
-        () = child.ordered(Order::Terminate) => {
-            group.kill_all();
-            exited(group).await
-        }
+        exit = &mut reported => exit,
         () = over => {
-            // It may have ended by itself in the last moment.
-            if let Some(exit) = group.peek() {
-                return exit;
-            }
-            group.kill_all();
-            exited(group).await;
+            child.end();
+            reported.await;
             Exit::TimedOut
         }
     }
 }
 
-/// Waits for the leader's end, by its process descriptor where there is one.
-async fn exited(group: &Group) -> Exit {
+/// Waits for the minder's report. A minder that was told to end leaves without one: everything was killed.
+async fn reported(child: &Child, report: OwnedFd) -> Exit {
+    let read = |end: &OwnedFd| {
+        let mut status = [0; size_of::<i32>()];
+        let length = rustix::io::read(end, &mut status)?;
+        Ok((length == status.len()).then(|| Exit::from_wait_status(i32::from_ne_bytes(status))))
+    };
+    let read = match register(report, Interest::READABLE) {
+        Ok(report) => AsyncFd::async_io(&report, Interest::READABLE, read).await,
+        Err(error) => Err(error),
+    };
+    match read {
+        Ok(exit) => exit.unwrap_or(Exit::Signal(libc::SIGKILL)),
+        Err(error) => {
+            tracing::error!(%error, "cannot read how a command ended, ending it");
+            child.end();
+            Exit::Unknown
+        }
+    }
+}
+
+/// Waits for the end of the minder, by its process descriptor where there is one.
+async fn until_reaped(child: &Child) {
     #[cfg(target_os = "linux")]
     {
-        use crate::output::register;
         use rustix::process::{PidfdFlags, pidfd_open};
-        use tokio::io::Interest;
 
-        if let Ok(descriptor) = pidfd_open(group.leader(), PidfdFlags::NONBLOCK)
+        if let Ok(descriptor) = pidfd_open(child.minder, PidfdFlags::NONBLOCK)
             && let Ok(descriptor) = register(descriptor, Interest::READABLE)
         {
             let _ = descriptor.readable().await;
         }
     }
-    exited_by_signal(group).await
+    reaped_by_signal(child).await
 }
 
 /// The same by `SIGCHLD`: for other systems, old kernels, and when descriptors have run out.
-async fn exited_by_signal(group: &Group) -> Exit {
-    if let Some(exit) = group.peek() {
-        return exit;
+async fn reaped_by_signal(child: &Child) {
+    if child.reap() {
+        return;
     }
     let mut signals = signal(SignalKind::child());
-    loop {
-        if let Some(exit) = group.peek() {
-            return exit;
-        }
+    while !child.reap() {
         match &mut signals {
             Ok(signals) => _ = signals.recv().await,
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -174,24 +208,21 @@ async fn exited_by_signal(group: &Group) -> Exit {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use rustix::process::Pid;
-
     use super::*;
-    use crate::spec::Reach;
 
     #[tokio::test]
     async fn the_end_is_seen_without_a_process_descriptor() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let group = Group::of_child(Pid::from_child(&process), Reach::Group);
-        let waiting = exited_by_signal(&group);
+        let child = Child::new(Pid::from_child(&process));
+        let waiting = reaped_by_signal(&child);
         tokio::pin!(waiting);
         tokio::select! {
             biased;
-            _ = &mut waiting => panic!("it still runs"),
+            () = &mut waiting => panic!("it still runs"),
             () = tokio::task::yield_now() => drop(process.stdin.take()),
         }
 
-        assert_eq!(waiting.await, Exit::Code(0));
-        assert!(process.wait().unwrap().success(), "the status was left for others");
+        waiting.await;
+        assert!(process.wait().is_err(), "it was reaped");
     }
 }

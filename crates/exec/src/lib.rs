@@ -7,20 +7,18 @@
 //! | collect its output within a ceiling | [`Process::capture`], [`HeadTail`] |
 //! | let it outlive the call that started it | [`Sessions`] |
 //!
-//! How a process is owned, from the inside out:
+//! How a process is owned:
 //!
-//! 1. Each process leads a session and a process group of its own. The group is killed when the [`Process`] is
-//!    dropped. The leader is reaped only after that, so its id cannot meanwhile belong to somebody else.
-//! 2. When the server is killed, the kernel kills the leader: the parent-death signal. It is tied to the thread
+//! 1. Between the server and each command stands a small process, the minder (`minder.rs`). Whatever the command
+//!    starts stays within the minder's reach: process groups, sessions and daemons of its own do not lead out of it.
+//! 2. When the [`Process`] is dropped or terminated, the server tells the minder to end, and the minder kills
+//!    everything. The minder is reaped only after that, so its id cannot meanwhile belong to another process.
+//! 3. When the server is killed, the kernel tells the minder: the parent-death signal. It is tied to the thread
 //!    that spawned, so one thread that lives as long as the process spawns everything (`spawner.rs`).
-//! 3. That signal reaches the leader alone. A small process beside the server, the guard, kills the rest of each
-//!    group when it sees the server's end of a pipe close (`guard.rs`).
 //!
-//! Signals go only to process groups that this crate created, and never to an id of 1 or less; `group.rs`
-//! sends them for the server, `guard.rs` when there is none any more. A caller may extend this to the groups
-//! that programs make inside a session of this crate ([`Reach::Session`]). What makes a session of its own (a
-//! daemon) leaves its group and is not reached; a process namespace, which is the sandbox's business, holds
-//! these too.
+//! The server sends signals to minders only, and a minder only to its own children. An unconfined command can kill
+//! its minder, as it can kill anything of its user; then only the command itself ends with it. A sandbox keeps
+//! commands from that.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod exit;
@@ -33,9 +31,8 @@ mod input;
 mod output;
 
 mod child;
-mod group;
-mod guard;
 mod keeper;
+mod minder;
 mod spawner;
 mod terminal;
 
@@ -53,10 +50,11 @@ pub use {
     head_tail::HeadTail,
     input::Stdin,
     memory::return_large_blocks,
+    minder::{attach_minder, become_init},
     output::{Chunk, Output, Source},
     process::{Captured, Process, ProcessHandle, ResizeError},
     sessions::{Ending, Limits, Owner, Report, SessionError, SessionEvent, SessionId, Sessions},
     shell::{Shell, Start, display},
     spawner::SpawnError,
-    spec::{Cap, Environment, Input, Prepare, Reach, Size, Spec},
+    spec::{Cap, Environment, Input, Preparation, Size, Spec},
 };

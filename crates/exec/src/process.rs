@@ -20,7 +20,7 @@ use crate::{
     terminal,
 };
 
-/// A process and its ownership: dropping this kills the process with its whole group.
+/// A process and its ownership: dropping this kills the process and everything it started.
 ///
 /// The streams are fields so that a task can read and write at the same time. They may be taken out; they do
 /// not keep the process alive.
@@ -60,7 +60,7 @@ pub enum ResizeError {
 }
 
 impl Process {
-    /// Starts a process in a session and group of its own. Its streams belong to the runtime of the caller.
+    /// Starts a process in a session of its own. Its streams belong to the runtime of the caller.
     pub async fn spawn(spec: Spec) -> Result<Process, SpawnError> {
         let Started { lease, stdio } = spawner::spawn(spec).await?;
         let exit = lease.child.exit();
@@ -84,7 +84,7 @@ impl Process {
         self.handle.clone()
     }
 
-    /// The process id, which is also that of its group and session.
+    /// The id of the process that minds this one: see the crate's documentation.
     pub fn id(&self) -> u32 {
         self.handle.id()
     }
@@ -118,12 +118,12 @@ impl Process {
 }
 
 impl ProcessHandle {
-    /// The process id, which is also that of its group and session.
+    /// The id of the process that minds this one: see the crate's documentation.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills the process with its whole group, at once. May be called at any time and repeatedly; does
+    /// Kills the process and everything it started, at once. May be called at any time and repeatedly; does
     /// nothing once the process has been let go of.
     pub fn terminate(&self) {
         self.child.terminate();

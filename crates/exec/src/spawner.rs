@@ -5,11 +5,11 @@
 //! this thread does nothing but spawn, one process after the other, and lives as long as the process.
 
 use std::{
-    any::Any,
-    ffi::OsString,
     io,
-    os::fd::OwnedFd,
-    panic::{AssertUnwindSafe, catch_unwind},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     process::{Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -27,20 +27,19 @@ use tokio::{
 
 use crate::{
     child::Setup,
-    group::Group,
-    guard::Guard,
     keeper::{self, Child, Lease},
-    spec::{Environment, Input, Prepare, Spec},
+    minder::Minding,
+    spec::{Input, Preparation, Spec},
     terminal::{self, Terminal},
 };
 
-/// How many processes may exist at a time. The guard has room for as many.
-pub(crate) const MAX_LIVE: usize = 4096;
+/// How many commands may exist at a time.
+const MAX_LIVE: usize = 4096;
 
 /// How many spawns may wait for their turn; further callers wait before they are in line.
 const MAX_WAITING: usize = 64;
 
-/// How many processes exist, from before the spawn until the leader is reaped.
+/// How many processes exist, from before the spawn until the minder is reaped.
 pub(crate) static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Why a process could not be started.
@@ -52,9 +51,6 @@ pub enum SpawnError {
     TooMany,
     #[error("failed to spawn command: {0}")]
     Io(#[from] io::Error),
-    /// The [`Prepare`] step panicked.
-    #[error("failed to spawn command: its preparation panicked: {0}")]
-    Prepare(String),
 }
 
 /// A process that runs, with the server's ends of its streams.
@@ -114,95 +110,69 @@ fn heed_children() {
 }
 
 fn run(mut jobs: mpsc::Receiver<Job>, keeper: &Handle) {
-    let mut guard = None;
     while let Some(job) = jobs.blocking_recv() {
-        let started = guarded(&mut guard).and_then(|guard| start(job.spec, guard, keeper));
-        // Nobody waits any more: dropping what was started ends it.
+        let started = start(job.spec, keeper);
+        // A caller that has stopped waiting gets nothing: dropping what was started ends it.
         let _ = job.reply.send(started);
     }
 }
 
-fn guarded(guard: &mut Option<Arc<Guard>>) -> Result<&Arc<Guard>, SpawnError> {
-    match guard {
-        Some(guard) => Ok(guard),
-        None => Ok(guard.insert(Arc::new(Guard::start()?))),
-    }
-}
-
-fn start(spec: Spec, guard: &Arc<Guard>, keeper: &Handle) -> Result<Started, SpawnError> {
+fn start(spec: Spec, keeper: &Handle) -> Result<Started, SpawnError> {
     if LIVE.fetch_add(1, Ordering::Relaxed) >= MAX_LIVE {
         LIVE.fetch_sub(1, Ordering::Relaxed);
         return Err(SpawnError::TooMany);
     }
-    let (timeout, reach) = (spec.timeout, spec.reach);
-    let spawned = exec(spec, guard.descriptor()).inspect_err(|_| {
-        guard.failed();
-        LIVE.fetch_sub(1, Ordering::Relaxed);
-    })?;
-    let (leader, stdio) = spawned;
-    guard.kept(leader, reach);
-    let child = Arc::new(Child::new(Group::of_child(leader, reach)));
-    keeper.spawn(keeper::keep(child.clone(), timeout, guard.clone()));
-    Ok(Started { lease: Lease { child }, stdio })
+    let timeout = spec.timeout;
+    let spawned = exec(spec).inspect_err(|_| _ = LIVE.fetch_sub(1, Ordering::Relaxed))?;
+    let child = Arc::new(Child::new(spawned.minder));
+    keeper.spawn(keeper::keep(child.clone(), timeout, spawned.report));
+    Ok(Started { lease: Lease { child }, stdio: spawned.stdio })
+}
+
+/// A minder and its command, and the server's ends of what leads to them.
+struct Spawned {
+    minder: Pid,
+    report: OwnedFd,
+    stdio: ServerEnds,
 }
 
 /// Forks and executes. On an error no process is left; the standard library has waited for it.
-fn exec(mut spec: Spec, guard: i32) -> Result<(Pid, ServerEnds), SpawnError> {
+fn exec(mut spec: Spec) -> Result<Spawned, SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
-    let prepare = spec.prepare.take();
+    let (report, reporting) = io::pipe()?;
+    let preparation = spec.preparation.take();
     let setup = Setup {
-        server: getpid(),
-        guard,
-        reach: spec.reach,
+        minding: Minding {
+            namespaces: preparation.as_ref().map_or(0, |preparation| preparation.namespaces),
+            report: Some(reporting.as_raw_fd()),
+            owner: Some(getpid()),
+        },
         terminal: terminal.is_some(),
-        attached: Arc::new(()),
     };
-    let mut command = command(&spec, &setup)?;
-    if let Some(prepare) = prepare {
-        apply(prepare, &mut command, &setup)?;
-    }
-    settle(&mut command, spec.env, &spec.cwd);
-    match terminal {
-        Some(terminal) => spawn_in(command, terminal),
-        None => spawn_with_pipes(command, spec.stdin),
-    }
+    let command = command(&spec, setup, preparation)?;
+    let (minder, stdio) = match terminal {
+        Some(terminal) => spawn_in(command, terminal)?,
+        None => spawn_with_pipes(command, spec.stdin)?,
+    };
+    Ok(Spawned { minder, report: report.into(), stdio })
 }
 
-fn command(spec: &Spec, setup: &Setup) -> Result<Command, SpawnError> {
-    let (program, arguments) = spec.argv.split_first().ok_or(SpawnError::NoCommand)?;
+fn command(spec: &Spec, setup: Setup, preparation: Option<Preparation>) -> Result<Command, SpawnError> {
+    if spec.argv.is_empty() {
+        return Err(SpawnError::NoCommand);
+    }
+    let launcher = preparation.as_ref().map_or(&[][..], |preparation| &preparation.launcher);
+    let mut words = launcher.iter().chain(&spec.argv);
+    let program = words.next().ok_or(SpawnError::NoCommand)?;
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(&spec.cwd).envs(&spec.env);
+    command.args(words).current_dir(&spec.cwd).env_clear().envs(&spec.env);
     setup.attach(&mut command);
+    if let Some(preparation) = preparation {
+        command.envs(preparation.env);
+        // SAFETY: a preparation promises to make only async-signal-safe calls.
+        unsafe { command.pre_exec(preparation.steps) };
+    }
     Ok(command)
-}
-
-fn apply(prepare: Prepare, command: &mut Command, setup: &Setup) -> Result<(), SpawnError> {
-    catch_unwind(AssertUnwindSafe(|| prepare(command)))
-        .map_err(|panic| SpawnError::Prepare(panic_text(panic.as_ref())))?;
-    if !setup.is_attached() {
-        setup.attach(command);
-    }
-    Ok(())
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
-}
-
-/// Makes sure that nothing is inherited, whatever a preparation left: the spec's environment with the changes
-/// that the command shows, and the spec's directory unless the command has one.
-fn settle(command: &mut Command, mut env: Environment, cwd: &std::path::Path) {
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => env.insert(name.to_owned(), value.to_owned()),
-            None => env.remove(name),
-        };
-    }
-    command.env_clear().envs::<_, OsString, OsString>(env);
-    if command.get_current_dir().is_none() {
-        command.current_dir(cwd);
-    }
 }
 
 fn spawn_with_pipes(mut command: Command, stdin: Input) -> Result<(Pid, ServerEnds), SpawnError> {

@@ -3,27 +3,26 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fmt,
+    fmt, io,
     path::PathBuf,
-    process::Command,
     time::Duration,
 };
 
 /// All variables of a process, name to value.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// A step by which another crate (the sandbox) changes the command before it is spawned.
-///
-/// It gets the command with arguments, directory and environment in place, and may
-/// - add `pre_exec` steps: they run after this crate's own, in a process that already leads its session;
-/// - set or remove variables, and change the directory;
-/// - replace the command as a whole (`*command = Command::new("bwrap")`). Directory and environment are carried
-///   over unless set anew; nothing is ever inherited from the server. `pre_exec` steps of the new command run
-///   *before* this crate's own.
-///
-/// What it sets for standard input, output and error is overwritten. It runs on the thread that spawns: while
-/// it works, nothing else is spawned. A panic in it fails this spawn only.
-pub type Prepare = Box<dyn FnOnce(&mut Command) + Send>;
+/// What another crate (the sandbox) does to a command.
+pub struct Preparation {
+    /// A program with arguments that runs the command, which is appended to it; empty for none.
+    pub launcher: Vec<OsString>,
+    /// Variables that are set on top of the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Namespaces that the command starts in, as flags of `clone`. With a process namespace, `steps` must call
+    /// [`become_init`](crate::become_init).
+    pub namespaces: i32,
+    /// Runs between `fork` and `exec`, in a process that leads its session: it may not allocate, lock or panic.
+    pub steps: Box<dyn FnMut() -> io::Result<()> + Send + Sync>,
+}
 
 /// One process to spawn.
 pub struct Spec {
@@ -38,12 +37,10 @@ pub struct Spec {
     /// The size of a terminal of its own; without one, output comes by two pipes. With one, input is always
     /// offered, and standard output and error arrive as one stream.
     pub tty: Option<Size>,
-    /// After this time the group is killed and the exit is [`crate::Exit::TimedOut`].
+    /// After this time everything is killed and the exit is [`crate::Exit::TimedOut`].
     pub timeout: Option<Duration>,
-    /// Which processes end together with this one.
-    pub reach: Reach,
     /// What the sandbox does to the command.
-    pub prepare: Option<Prepare>,
+    pub preparation: Option<Preparation>,
 }
 
 /// Where standard input comes from.
@@ -54,17 +51,6 @@ pub enum Input {
     Null,
     /// From [`crate::Process::stdin`].
     Piped,
-}
-
-/// Which processes are killed with their owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// The process group that was created with the process.
-    #[default]
-    Group,
-    /// Also the groups that programs made inside the session that was created with the process: the jobs of
-    /// an interactive shell, what `timeout` or `set -m` started. Linux only; elsewhere the same as `Group`.
-    Session,
 }
 
 /// The size of a terminal in character cells.
@@ -105,8 +91,7 @@ impl Spec {
             stdin: Input::Null,
             tty: None,
             timeout: None,
-            reach: Reach::Group,
-            prepare: None,
+            preparation: None,
         }
     }
 }
@@ -122,8 +107,7 @@ impl fmt::Debug for Spec {
             .field("stdin", &self.stdin)
             .field("tty", &self.tty)
             .field("timeout", &self.timeout)
-            .field("reach", &self.reach)
-            .field("prepare", &self.prepare.is_some())
+            .field("preparation", &self.preparation.is_some())
             .finish()
     }
 }

@@ -33,18 +33,6 @@ impl Holder {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
-
-    /// The guard: the child of the holder that has its name, once it has got so far.
-    async fn guard(&self) -> u32 {
-        let named = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default() == "codicil-guard\n"
-        };
-        let found = || match children(self.process.id()).into_iter().filter(named).collect::<Vec<u32>>() {
-            guards if guards.len() == 1 => Ok(guards[0]),
-            others => Err(others),
-        };
-        eventually("there is one guard", found).await
-    }
 }
 
 fn children(parent: u32) -> Vec<u32> {
@@ -73,35 +61,37 @@ async fn killing_the_server_ends_every_process_it_started() {
     let mark = mark("hold");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
-    let guard = holder.guard().await;
-    let all = || Some(marked(&mark)).filter(|marked| marked.len() >= 20).ok_or_else(|| marked(&mark));
+    let all = || Some(marked(&mark)).filter(|marked| marked.len() >= 23).ok_or_else(|| marked(&mark));
     eventually("everything is up", all).await;
+
+    let minders = children(holder.process.id());
+    assert_eq!(minders.len(), 5);
 
     holder.kill();
     until_no_mark(&mark).await;
-    until_dead(&[guard]).await;
+    until_dead(&minders).await;
 }
 
 #[tokio::test]
-async fn the_leaders_end_also_without_the_guard() {
-    let mark = mark("unguarded");
+async fn commands_end_also_when_their_minders_are_killed() {
+    let mark = mark("unminded");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
-    let guard = holder.guard().await;
-    let leaders: Vec<u32> = children(holder.process.id()).into_iter().filter(|pid| *pid != guard).collect();
-    assert_eq!(leaders.len(), 4);
-    kill(guard);
-    until_dead(&[guard]).await;
+    let minders = children(holder.process.id());
+    let commands: Vec<u32> = minders.iter().flat_map(|minder| children(*minder)).collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    minders.iter().for_each(|minder| kill(*minder));
+    let leaders: Vec<u32> = commands.into_iter().filter(|pid| parent_of(*pid).is_some()).collect();
 
     holder.kill();
-    until_dead(&leaders).await;
-    // What the leaders had started has nobody left to end it but this test.
+    // What the commands had started has only this test left to end it.
     let none_left = || {
         let left = marked(&mark);
         left.iter().for_each(|pid| kill(*pid));
         if left.is_empty() { Ok(()) } else { Err(left) }
     };
     eventually("marked processes still run", none_left).await;
+    until_dead(&leaders).await;
 }
 
 fn kill(pid: u32) {
@@ -147,9 +137,7 @@ fn a_server_that_was_started_with_children_ignored_still_learns_exit_codes() {
 async fn a_crowd_of_commands_leaves_neither_zombies_nor_descriptors() {
     let mut holder = Holder::start(&["crowd"]);
     assert_eq!(holder.line(), "right 200 descriptors 0");
-    let (parent, guard) = (holder.process.id(), holder.guard().await);
-
-    let only_guard =
-        || Some(children(parent)).filter(|left| *left == [guard]).ok_or_else(|| children(parent));
-    eventually("only the guard is left", only_guard).await;
+    let parent = holder.process.id();
+    let none = || Some(children(parent)).filter(Vec::is_empty).map(drop).ok_or_else(|| children(parent));
+    eventually("minders are left", none).await;
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, thread};
 
-use codicil_exec::{Exit, Process, Reach, Size, Spec};
+use codicil_exec::{Exit, Process, Size, Spec};
 use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::support::{
@@ -42,19 +42,54 @@ async fn taking_the_streams_out_does_not_keep_it_alive() {
 
 #[tokio::test]
 async fn each_process_leads_its_own_session_and_group() {
-    let process = start(sh("sleep 1000")).await;
-    let leader = rustix::process::Pid::from_raw(process.id() as i32);
+    let mut process = start(sh("echo $$ up; sleep 1000")).await;
+    let leader = pids(&read_until(&mut process.output, "up").await)[0];
+    let leader = rustix::process::Pid::from_raw(leader as i32);
 
     assert_eq!(rustix::process::getsid(leader).ok(), leader);
     assert_eq!(rustix::process::getpgid(leader).ok(), leader);
 }
 
+/// Daemons: without a parent, in sessions of their own, one of them started by another one.
+const DAEMONS: &str =
+    "setsid -f sh -c 'echo $$; sleep 1000'; setsid -f sh -c \"echo \\$\\$; setsid -f sh -c 'echo \\$\\$ up; cat'; sleep 1000\"; wait";
+
 #[tokio::test]
-async fn jobs_with_groups_of_their_own_end_when_the_session_is_meant() {
+async fn daemons_end_with_their_owner_and_on_terminate() {
+    for ends_by_drop in [true, false] {
+        let line = format!("{DAEMONS}; cat");
+        let mut process = start(with_stdin(sh(&line))).await;
+        let seen = pids(&read_until(&mut process.output, "up").await);
+        assert_eq!(seen.len(), 3);
+        assert!(seen.iter().all(|pid| alive(*pid)), "{seen:?}");
+
+        if ends_by_drop {
+            drop(process);
+        } else {
+            process.terminate();
+            assert_eq!(within(process.exit()).await, Exit::Signal(9));
+        }
+        until_dead(&seen).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_lives_until_its_owner_lets_go() {
+    let mut process = start(sh("setsid -f sh -c 'echo $$ up; sleep 1000'; exit 3")).await;
+    let seen = pids(&read_until(&mut process.output, "up").await);
+    assert_eq!(within(process.exit()).await, Exit::Code(3));
+    assert!(alive(seen[0]));
+
+    drop(process);
+    until_dead(&seen).await;
+}
+
+#[tokio::test]
+async fn jobs_with_groups_of_their_own_end_with_their_owner() {
     // Both make groups: `timeout` always, the shell for its jobs where it has a terminal.
     let jobs = "set -m; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; echo $$ up; wait";
     for tty in [None, Some(Size::default())] {
-        let mut process = start(Spec { reach: Reach::Session, tty, ..sh(jobs) }).await;
+        let mut process = start(Spec { tty, ..sh(jobs) }).await;
         let seen = pids(&read_until(&mut process.output, "up").await);
         assert_eq!(seen.len(), 3);
 
@@ -64,29 +99,11 @@ async fn jobs_with_groups_of_their_own_end_when_the_session_is_meant() {
 }
 
 #[tokio::test]
-async fn jobs_end_with_their_session_on_terminate_too() {
-    let mut process =
-        start(Spec { reach: Reach::Session, ..sh("timeout 1000 sh -c 'echo $$ up; cat' & wait") }).await;
+async fn jobs_with_groups_of_their_own_end_on_terminate() {
+    let mut process = start(sh("timeout 1000 sh -c 'echo $$ up; cat' & wait")).await;
     let seen = pids(&read_until(&mut process.output, "up").await);
 
     process.terminate();
-    until_dead(&seen).await;
-}
-
-#[tokio::test]
-async fn only_the_own_group_is_signalled_unless_the_session_is_meant() {
-    // The job has a group of its own; it ends by its own will, when the fifo is opened.
-    let folder = tempfile::tempdir().unwrap();
-    let fifo = folder.path().join("fifo");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let line = format!("timeout 1000 sh -c 'echo $$ up; cat {}' & wait", fifo.display());
-    let mut process = start(sh(&line)).await;
-    let (seen, leader) = (pids(&read_until(&mut process.output, "up").await), process.id());
-
-    drop(process);
-    until_reaped(&[leader]).await;
-    assert!(alive(seen[0]));
-    tokio::task::spawn_blocking(move || fs::write(fifo, "")).await.unwrap().unwrap();
     until_dead(&seen).await;
 }
 

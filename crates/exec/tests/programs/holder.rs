@@ -6,7 +6,7 @@
 
 use std::{env, error::Error, fs, io::Write};
 
-use codicil_exec::{Cap, Environment, Input, Process, Reach, Size, Spec};
+use codicil_exec::{Cap, Environment, Input, Process, Size, Spec};
 use tokio::task::JoinSet;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -16,6 +16,9 @@ const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000 | cat & 
 
 /// Groups of their own inside the session.
 const JOBS: &str = "timeout 1000 sleep 1000 & timeout 1000 sh -c 'sleep 1000 | cat' & echo up; wait";
+
+/// Sessions of their own, without a parent.
+const DAEMONS: &str = "setsid -f sleep 1000; setsid sh -c 'setsid sleep 1000 & setsid -f sleep 1000'; echo up; wait";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
@@ -44,9 +47,10 @@ fn say(line: &str) -> Outcome {
 async fn hold(mark: &str) -> Outcome {
     let piped = Spec { stdin: Input::Piped, ..spec(TREE, mark) };
     let in_terminal = Spec { tty: Some(Size::default()), ..spec(TREE, mark) };
-    let jobs = Spec { reach: Reach::Session, ..spec(JOBS, mark) };
+    let jobs = spec(JOBS, mark);
+    let daemons = spec(DAEMONS, mark);
     let mut held = Vec::new();
-    for spec in [spec(TREE, mark), piped, in_terminal, jobs] {
+    for spec in [spec(TREE, mark), piped, in_terminal, jobs, daemons] {
         let mut process = Process::spawn(spec).await?;
         process.output.next().await.ok_or("it did not come up")?;
         held.push(process);
