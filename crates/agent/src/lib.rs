@@ -10,6 +10,7 @@
 mod abilities;
 mod audience;
 mod clock;
+mod confine;
 mod error;
 mod git;
 mod goals;
@@ -28,6 +29,7 @@ mod turn;
 mod world;
 
 pub use audience::{Answer, Audience, Question, Withdraw};
+pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
 pub use error::ThreadError;
 pub use hooks::declared_hooks;
 pub use profiles::Profile;

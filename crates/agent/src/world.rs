@@ -15,6 +15,7 @@ use codicil_exec::{Sessions, Shell};
 use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
+use codicil_sandbox::ServerPlaces;
 use codicil_skills::{AccountOf, Extensions};
 use codicil_store::Store;
 use tokio::sync::OnceCell;
@@ -35,6 +36,8 @@ pub struct World {
     pub version: String,
     /// Where new threads say they come from.
     pub source: SessionSource,
+    /// What confined commands must not reach. Listeners are added as they are opened.
+    pub server_places: ServerPlaces,
     /// Connections to MCP servers, shared by threads.
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
@@ -67,7 +70,9 @@ impl World {
         let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
             told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
         });
+        let server_places = ServerPlaces::new(config.home().path());
         Self {
+            server_places,
             mcp,
             config,
             store,

@@ -10,10 +10,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codicil_agent::{Overrides as ThreadOverrides, Settings};
+use codicil_agent::{Overrides as ThreadOverrides, Settings, confinement};
 use codicil_config::{EffectiveConfig, Home, Query};
 use codicil_protocol::{AbsolutePathBuf, SandboxMode, SandboxPolicy};
-use codicil_sandbox::{Confinement, Grants, Limits, Probe, SandboxError};
+use codicil_sandbox::{AccessRequest, Grants, Lifetime, Probe, RootCache, SandboxError, ServerPlaces};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
@@ -61,9 +61,14 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
     let store = app_server::config(overrides)?;
     let config = store.load(&Query::at(&cwd))?;
     let policy = policy(args, &config, store.home(), &here, &cwd)?;
-    let confinement = Confinement::new(&policy, &cwd, &Grants::default(), Probe::cached())?
-        .with_limits(Limits::from(&config.settings.sandbox_limits))
-        .dying_with_parent();
+    let request = AccessRequest {
+        policy: &policy,
+        workspace: &cwd,
+        grants: &Grants::default(),
+        roots: &RootCache::default(),
+        server: &ServerPlaces::new(store.home().path()),
+    };
+    let confinement = confinement(&request, &config)?;
     tracing::info!("{}", confinement.kind());
     if config.network_proxy().is_some() {
         eprintln!("codicil: {}", about_proxy());
@@ -71,8 +76,8 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
     let (program, arguments) = args.command.split_first().context("there is no command")?;
     let mut command = std::process::Command::new(program);
     command.args(arguments).current_dir(&cwd);
-    confinement.apply(&mut command)?;
     // One thread: the command is to end with the thread that starts it.
+    confinement.apply(&mut command, Lifetime::OfCaller)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(follow(command.into(), program, &cwd))
 }

@@ -76,8 +76,8 @@ pub use {
     decide::{
         Access, CommandRequest, Decision, Destination, Grants, NetworkDecision, NetworkOutcome,
         NetworkPolicies, NetworkQuestion, Outcome, PatchDecision, PermissionsDecision, Policies, Question,
-        Reach, SandboxPermissions, Topic, WritableRoots, decide_command, decide_network, decide_patch,
-        decide_permissions, decide_retry, settle_command, settle_network, settle_patch, why_not_ask,
+        Reach, SandboxPermissions, Topic, decide_command, decide_network, decide_patch, decide_permissions,
+        decide_retry, settle_command, settle_network, settle_patch, why_not_ask,
     },
     line::{CommandLine, Connector, PlainCommand},
     network::{DomainPattern, Domains, Host, is_public},

@@ -31,8 +31,8 @@ pub enum ImageError {
 }
 
 /// Reads an image file of at most [`MAX_IMAGE_BYTES`] and gives it as a `data:` URL.
-pub fn load_image(path: &Path) -> Result<String, ImageError> {
-    load_image_within(path, MAX_IMAGE_BYTES).map(|(url, _)| url)
+pub fn read_image(file: File) -> Result<String, ImageError> {
+    read_image_within(file, MAX_IMAGE_BYTES).map(|(url, _)| url)
 }
 
 /// The URL, and how large the file is.
@@ -41,7 +41,13 @@ pub(crate) fn load_image_within(path: &Path, limit: u64) -> Result<(String, u64)
     if !std::fs::metadata(path)?.is_file() {
         return Err(ImageError::NotAFile);
     }
-    let mut file = File::open(path)?;
+    read_image_within(File::open(path)?, limit)
+}
+
+fn read_image_within(mut file: File, limit: u64) -> Result<(String, u64), ImageError> {
+    if !file.metadata()?.is_file() {
+        return Err(ImageError::NotAFile);
+    }
     let mut head = Vec::new();
     file.by_ref().take(SIGNATURE).read_to_end(&mut head)?;
     let kind = media_type(&head).ok_or(ImageError::NotAnImage)?;
@@ -93,10 +99,13 @@ mod tests {
         let path = folder.path().join("a.txt");
         std::fs::write(&path, b"GIF89a and more").unwrap();
         assert_eq!(
-            load_image(&path).unwrap(),
+            read_image(File::open(&path).unwrap()).unwrap(),
             format!("data:image/gif;base64,{}", STANDARD.encode("GIF89a and more"))
         );
-        assert_eq!(load_image_within(&path, 15).unwrap(), (load_image(&path).unwrap(), 15));
+        assert_eq!(
+            load_image_within(&path, 15).unwrap(),
+            (read_image(File::open(&path).unwrap()).unwrap(), 15)
+        );
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use {
     compaction::{compacted_history, summary_message, user_messages},
     cut::kept_within,
     extensions::{PluginOffer, plugin_message, plugins_text, skills_text},
-    image::{ImageError, MAX_IMAGE_BYTES, load_image},
+    image::{ImageError, MAX_IMAGE_BYTES, read_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},
     instructions::{
         COMPACTION_PROMPT, DEFAULT_PERSONALITY, REVIEW_INSTRUCTIONS, base_instructions, effective_personality,

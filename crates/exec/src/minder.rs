@@ -186,7 +186,8 @@ fn write_status(report: RawFd, status: i32) {
     let bytes = status.to_ne_bytes();
     // SAFETY: the bytes are valid for their length. SIGPIPE is blocked: a server that does not listen is no reason
     // to end before the rest of the tree.
-    while unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) } == -1 && errno() == libc::EINTR {}
+    while unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) } == -1 && errno() == libc::EINTR {
+    }
 }
 
 /// Signals one process, never a group: 0 and negative numbers stand for many.
@@ -362,7 +363,8 @@ mod linux {
 
         #[test]
         fn children_are_found_in_both_ways() {
-            let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let mut child =
+                std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
             let (mut listed, mut searched) = (Vec::new(), Vec::new());
             if listed_children(&mut |pid| listed.push(pid)) {
                 assert!(listed.contains(&(child.id() as i32)), "{listed:?}");

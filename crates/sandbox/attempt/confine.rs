@@ -6,16 +6,18 @@ use std::{
     net::TcpListener,
     os::{
         fd::{AsRawFd, IntoRawFd},
-        unix::process::{CommandExt, ExitStatusExt},
+        unix::process::ExitStatusExt,
     },
     path::PathBuf,
     process::{Command, ExitCode},
 };
 
 use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{Confinement, Grants, Kind, Limits, Probe, SandboxError};
+use codicil_sandbox::{
+    AccessRequest, Confinement, Grants, Kind, Lifetime, Limits, Probe, RootCache, SandboxError, ServerPlaces,
+};
 
-use crate::scene::{check, path};
+use crate::scene::path;
 
 /// The exit code if this confinement is not to be had here.
 const UNAVAILABLE: u8 = 201;
@@ -37,7 +39,8 @@ struct Options {
     grants: Grants,
     limits: Limits,
     dying: bool,
-    death_before: bool,
+    home: Option<PathBuf>,
+    own_port: Option<u16>,
 }
 
 pub fn run(arguments: &[String]) -> ExitCode {
@@ -51,13 +54,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
     };
     leave_something_open();
     let mut command = Command::new(&program[0]);
-    if options.death_before {
-        // SAFETY: one system call with plain numbers.
-        unsafe { command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)).map(drop)) };
-    }
     let mut prepared = confinement.prepare().unwrap();
     let door = prepared.take_door();
-    prepared.apply(&mut command);
+    prepared.apply(&mut command, if options.dying { Lifetime::OfCaller } else { Lifetime::Own });
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
     let spawned = command.spawn();
     drop(command);
@@ -99,7 +98,8 @@ fn parse(words: &[String]) -> Options {
             "--exclude-tmp" => options.exclude_tmp = true,
             "--exclude-tmpdir" => options.exclude_tmpdir = true,
             "--dying" => options.dying = true,
-            "--death-before" => options.death_before = true,
+            "--home" => options.home = Some(value().into()),
+            "--own-port" => options.own_port = value().parse().ok(),
             "--cwd" => options.cwd = value().into(),
             "--root" => options.roots.push(value().into()),
             "--readable" => options.readable.get_or_insert_default().push(value().into()),
@@ -121,7 +121,7 @@ fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
     let probe = Probe::run();
     let (probe, wanted) = match options.with.as_str() {
         "none" => (probe, Kind::Unconfined),
-        "bubblewrap" => (probe, Kind::Bubblewrap),
+        "bubblewrap" => (probe.preferring_bubblewrap(), Kind::Bubblewrap),
         "bubblewrap-alone" => (probe.without_namespaces("test"), Kind::Bubblewrap),
         "view" => (probe.without_bubblewrap("test"), Kind::LandlockView),
         "landlock" => (probe.without_bubblewrap("test").without_namespaces("test"), Kind::Landlock),
@@ -131,11 +131,19 @@ fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
         eprintln!("{}", probe.report());
         return Ok(None);
     }
-    let confinement = Confinement::new(&policy(options), &options.cwd, &options.grants, &probe)?;
+    let server = options.home.as_deref().map_or_else(ServerPlaces::default, ServerPlaces::new);
+    options.own_port.into_iter().for_each(|port| server.add_open_port(port));
+    let request = AccessRequest {
+        policy: &policy(options),
+        workspace: &options.cwd,
+        grants: &options.grants,
+        roots: &RootCache::default(),
+        server: &server,
+    };
+    let confinement = Confinement::new(&request, &probe)?;
     assert_eq!(confinement.kind(), wanted);
     let confinement = if options.proxy { confinement.behind_proxy()? } else { confinement };
-    let confinement = confinement.with_limits(options.limits);
-    Ok(Some(if options.dying { confinement.dying_with_parent() } else { confinement }))
+    Ok(Some(confinement.with_limits(options.limits)))
 }
 
 fn policy(options: &Options) -> SandboxPolicy {

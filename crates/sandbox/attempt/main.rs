@@ -39,9 +39,8 @@ fn main() -> std::process::ExitCode {
         Some((word, _)) if word == "list" => table::list(),
         Some((word, names)) if word == "try" => table::try_all(names),
         Some((word, names)) if word == "apart" => apart::run(names),
-        Some((word, _)) if word == "death" => processes::death(),
         Some((word, names)) if word == "one" => table::one(&names[0]),
-        _ => panic!("confine, list, try, apart, death or one"),
+        _ => panic!("confine, list, try, apart or one"),
     }
 }
 

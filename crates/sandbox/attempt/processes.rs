@@ -109,11 +109,3 @@ pub const ATTEMPTS: &[Attempt] = &[
         }
     }),
 ];
-
-pub fn death() -> ExitCode {
-    let mut signal = 0;
-    // SAFETY: a pointer to an int.
-    check(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) }).unwrap();
-    println!("{signal}");
-    ExitCode::SUCCESS
-}

@@ -11,7 +11,7 @@ use std::{
 };
 
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{Confinement, Grants, Probe};
+use codicil_sandbox::{AccessRequest, Confinement, Grants, Probe, RootCache, ServerPlaces};
 
 const ROUNDS: usize = 300;
 
@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::env::args_os().nth(1).map_or_else(std::env::current_dir, |path| Ok(PathBuf::from(path)))?;
     let probe = Probe::run();
     println!("{}\n", probe.report());
-    measure(&cwd, &ways(probe))
+    let home = tempfile::tempdir()?;
+    measure(&cwd, home.path(), &ways(probe))
 }
 
 /// The best confinement, and those that would be used without it.
@@ -42,7 +43,7 @@ fn ways(best: Probe) -> Vec<Probe> {
     vec![best]
 }
 
-fn measure(cwd: &Path, probes: &[Probe]) -> Result<(), Box<dyn Error>> {
+fn measure(cwd: &Path, home: &Path, probes: &[Probe]) -> Result<(), Box<dyn Error>> {
     let mut plain = Vec::new();
     let mut prepared = vec![Vec::new(); probes.len()];
     let mut run = vec![Vec::new(); probes.len()];
@@ -50,7 +51,14 @@ fn measure(cwd: &Path, probes: &[Probe]) -> Result<(), Box<dyn Error>> {
         plain.push(time(|| Ok(Command::new("true").status()?.success()))?);
         for ((probe, prepared), run) in probes.iter().zip(&mut prepared).zip(&mut run) {
             let begun = Instant::now();
-            let mut command = Confinement::new(&policy(), cwd, &Grants::default(), probe)?.command("true")?;
+            let request = AccessRequest {
+                policy: &policy(),
+                workspace: cwd,
+                grants: &Grants::default(),
+                roots: &RootCache::default(),
+                server: &ServerPlaces::new(home),
+            };
+            let mut command = Confinement::new(&request, probe)?.command("true")?;
             prepared.push(begun.elapsed());
             run.push(time(|| Ok(command.status()?.success()))?);
         }

@@ -7,7 +7,21 @@ use std::path::{Path, PathBuf};
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{Grants, SandboxError, links};
+use crate::{Grants, RootCache, SandboxError, ServerPlaces, server_places::HiddenPlaces};
+
+/// Everything that decides what a command, or a patch, may read and write.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessRequest<'a> {
+    pub policy: &'a SandboxPolicy,
+    /// The working directory of the thread or of the server, from its settings. Never one that a model names.
+    pub workspace: &'a Path,
+    /// What was granted beyond the policy.
+    pub grants: &'a Grants,
+    /// Where the paths of earlier requests of the same thread led.
+    pub roots: &'a RootCache,
+    /// What belongs to the server.
+    pub server: &'a ServerPlaces,
+}
 
 /// What a policy comes down to.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +38,8 @@ pub(crate) struct Access {
     /// Shortest path first, none twice.
     pub roots: Vec<Root>,
     pub network: bool,
+    /// What of the server is out of reach.
+    pub hidden: HiddenPlaces,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +71,14 @@ pub(crate) enum Role {
 }
 
 /// Reads a policy, with what was granted on top.
-pub(crate) fn scope(policy: &SandboxPolicy, cwd: &Path, grants: &Grants) -> Result<Scope, SandboxError> {
-    match policy {
+pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<Scope, SandboxError> {
+    match request.policy {
         SandboxPolicy::DangerFullAccess => Ok(Scope::Unconfined),
-        SandboxPolicy::ExternalSandbox { network_access } => {
-            Ok(Scope::External { network: *network_access == NetworkAccess::Enabled || grants.network })
-        }
+        SandboxPolicy::ExternalSandbox { network_access } => Ok(Scope::External {
+            network: *network_access == NetworkAccess::Enabled || request.grants.network,
+        }),
         SandboxPolicy::ReadOnly { access, network_access } => {
-            confined(access, *network_access, Vec::new(), cwd, grants)
+            confined(request, access, *network_access, Vec::new())
         }
         SandboxPolicy::WorkspaceWrite {
             writable_roots,
@@ -71,29 +87,31 @@ pub(crate) fn scope(policy: &SandboxPolicy, cwd: &Path, grants: &Grants) -> Resu
             exclude_tmpdir_env_var,
             exclude_slash_tmp,
         } => {
-            let mut asked = vec![(cwd.to_path_buf(), Role::Workspace)];
+            let mut asked = vec![(request.workspace.to_path_buf(), Role::Workspace)];
             asked.extend(writable_roots.iter().map(|root| (root.to_path_buf(), Role::Named)));
             asked.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), Role::Scratch)));
             asked.extend(temporary_directory(*exclude_tmpdir_env_var).map(|path| (path, Role::Scratch)));
-            confined(read_only_access, *network_access, asked, cwd, grants)
+            confined(request, read_only_access, *network_access, asked)
         }
         SandboxPolicy::Unrecognized(policy) => Err(SandboxError::UnknownPolicy(policy.to_string())),
     }
 }
 
 fn confined(
+    request: &AccessRequest<'_>,
     access: &ReadOnlyAccess,
     network: bool,
     mut asked: Vec<(PathBuf, Role)>,
-    cwd: &Path,
-    grants: &Grants,
 ) -> Result<Scope, SandboxError> {
-    asked.extend(grants.writable.iter().map(|path| (path.clone(), Role::Named)));
-    let roots = roots(&asked)?;
+    asked.extend(request.grants.writable.iter().map(|path| (path.clone(), Role::Named)));
+    let hidden = request.server.resolve();
+    let mut roots = roots(&asked, request.roots)?;
+    roots.retain(|root| hidden.home.as_ref() != Some(&root.path));
     Ok(Scope::Confined(Access {
-        reads: reads(access, cwd, grants, &roots)?,
+        reads: reads(access, request, &roots)?,
         roots,
-        network: network || grants.network,
+        network: network || request.grants.network,
+        hidden,
     }))
 }
 
@@ -102,22 +120,22 @@ fn temporary_directory(excluded: bool) -> Option<PathBuf> {
     (!excluded && path.is_absolute()).then_some(path)
 }
 
-/// The working directory can always be read: a command that cannot look around is of no use. As with writing,
-/// a link that a command may have made opens nothing.
+/// The workspace can always be read: a command that cannot look around is of no use. As with writing, a link that a
+/// command may have made opens nothing.
 fn reads(
     access: &ReadOnlyAccess,
-    cwd: &Path,
-    grants: &Grants,
+    request: &AccessRequest<'_>,
     writable: &[Root],
 ) -> Result<Reads, SandboxError> {
     match access {
         ReadOnlyAccess::FullAccess => Ok(Reads::Everywhere),
         ReadOnlyAccess::Restricted { include_platform_defaults, readable_roots } => {
             let named = readable_roots.iter().map(|root| root.to_path_buf());
-            let asked = named.chain(grants.readable.iter().cloned()).chain([cwd.to_path_buf()]);
+            let granted = request.grants.readable.iter().cloned();
+            let asked = named.chain(granted).chain([request.workspace.to_path_buf()]);
             let planted = |home: &PathBuf| writable.iter().any(|root| home.starts_with(&root.path));
             let mut roots: Vec<_> = asked
-                .filter_map(|path| links::resolve(&path).ok())
+                .filter_map(|path| request.roots.resolve(&path))
                 .filter(|place| !place.link_homes.iter().any(planted))
                 .map(|place| place.path)
                 .collect();
@@ -130,10 +148,10 @@ fn reads(
 }
 
 /// Resolves what was asked for. Left out: what is missing, what only a link in another root makes one,
-/// and a working directory inside a repository's metadata.
-fn roots(asked: &[(PathBuf, Role)]) -> Result<Vec<Root>, SandboxError> {
+/// and a workspace inside a repository's metadata.
+fn roots(asked: &[(PathBuf, Role)], cache: &RootCache) -> Result<Vec<Root>, SandboxError> {
     let resolved: Vec<_> =
-        asked.iter().filter_map(|(path, role)| Some((links::resolve(path).ok()?, *role))).collect();
+        asked.iter().filter_map(|(path, role)| Some((cache.resolve(path)?, *role))).collect();
     let mut roots = Vec::new();
     for (index, (place, role)) in resolved.iter().enumerate() {
         let others = resolved.iter().enumerate().filter(|(other, _)| *other != index);
@@ -185,8 +203,15 @@ mod tests {
         }
     }
 
-    fn paths(policy: &SandboxPolicy, cwd: &Path, grants: &Grants) -> Vec<PathBuf> {
-        let Scope::Confined(access) = scope(policy, cwd, grants).unwrap() else { panic!("confined") };
+    fn scope_of(policy: &SandboxPolicy, workspace: &Path, grants: &Grants) -> Result<Scope, SandboxError> {
+        let (roots, server) = (&RootCache::default(), &ServerPlaces::default());
+        scope(&AccessRequest { policy, workspace, grants, roots, server })
+    }
+
+    fn paths(policy: &SandboxPolicy, workspace: &Path, grants: &Grants) -> Vec<PathBuf> {
+        let Scope::Confined(access) = scope_of(policy, workspace, grants).unwrap() else {
+            panic!("confined")
+        };
         access.roots.into_iter().map(|root| root.path).collect()
     }
 
@@ -233,7 +258,8 @@ mod tests {
     #[test]
     fn the_kernels_file_systems_are_no_roots() {
         for path in ["/proc", "/sys", "/dev", "/proc/self"] {
-            let refused = scope(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &Grants::default());
+            let refused =
+                scope_of(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &Grants::default());
             assert!(matches!(refused, Err(SandboxError::WritableRoot(_))), "{path}: {refused:?}");
         }
         let everything = paths(&workspace_write(&[]), Path::new("/"), &Grants::default());

@@ -1,31 +1,31 @@
 //! From a policy to a confined command.
 
 use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
+    ffi::{OsStr, OsString},
+    os::unix::process::CommandExt,
     process::Command,
 };
 
-use codicil_protocol::SandboxPolicy;
+use codicil_exec::{Preparation, attach_minder};
 
 use crate::{
-    Door, Gap, Grants, Kind, Limits, Probe, SandboxError,
+    AccessRequest, Door, Gap, Kind, Limits, Probe, SandboxError,
     access::{self, Scope},
     platform::{Enforcement, Steps},
+    wrap::wrap,
 };
 
 /// Tells a command that it has no network. The name is the reference server's; scripts look for it.
 const NETWORK_DISABLED: &str = "CODEX_SANDBOX_NETWORK_DISABLED";
 
-/// A policy made ready for one machine and one working directory, as they are now. Cheap enough to be
-/// made for each command, which is best: what is protected and covered is looked up when it is made.
+/// A policy made ready for one machine and one workspace, as they are now. Cheap enough to be made for each command,
+/// which is best: what is protected and covered is looked up when it is made.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     means: Means,
     network: bool,
     proxied: bool,
     limits: Limits,
-    dies_with_parent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -36,15 +36,9 @@ enum Means {
 }
 
 impl Confinement {
-    /// Finds out how `policy` can be enforced for commands that work in `cwd`. It is an error, not a weaker
-    /// confinement, if it cannot.
-    pub fn new(
-        policy: &SandboxPolicy,
-        cwd: &Path,
-        grants: &Grants,
-        probe: &Probe,
-    ) -> Result<Self, SandboxError> {
-        let (means, network) = match access::scope(policy, cwd, grants)? {
+    /// Finds out how the policy can be enforced. It is an error, not a weaker confinement, if it cannot.
+    pub fn new(request: &AccessRequest<'_>, probe: &Probe) -> Result<Self, SandboxError> {
+        let (means, network) = match access::scope(request)? {
             Scope::Unconfined => (Means::Unconfined, true),
             Scope::External { network } => (Means::External, network),
             Scope::Confined(access) => {
@@ -53,13 +47,12 @@ impl Confinement {
                 (Means::Enforced(Box::new(enforcement)), network)
             }
         };
-        Ok(Self { means, network, proxied: false, limits: Limits::default(), dies_with_parent: false })
+        Ok(Self { means, network, proxied: false, limits: Limits::default() })
     }
 
     /// No confinement, for a command that was let out of it: what is left is [`Self::with_limits`].
     pub fn none() -> Self {
-        let limits = Limits::default();
-        Self { means: Means::Unconfined, network: true, proxied: false, limits, dies_with_parent: false }
+        Self { means: Means::Unconfined, network: true, proxied: false, limits: Limits::default() }
     }
 
     /// Leaves of the network only a proxy, whatever the policy says of it: the command reaches
@@ -80,35 +73,29 @@ impl Confinement {
         self
     }
 
-    /// Kills the command when the *thread* that spawns it ends; the kernel knows no other parent. So spawn from
-    /// a thread that lives long enough, and not from one of a pool. Linux only.
-    #[must_use]
-    pub fn dying_with_parent(mut self) -> Self {
-        self.dies_with_parent = true;
-        self
-    }
-
     /// Does all that can fail, for one command.
     pub fn prepare(&self) -> Result<Prepared, SandboxError> {
         let (steps, door) = match &self.means {
-            Means::Unconfined | Means::External => {
-                (Steps::unconfined(&self.limits, self.dies_with_parent), None)
-            }
-            Means::Enforced(enforcement) => enforcement.steps(&self.limits, self.dies_with_parent)?,
+            Means::Unconfined | Means::External => (Steps::unconfined(&self.limits), None),
+            Means::Enforced(enforcement) => enforcement.steps(&self.limits)?,
         };
         Ok(Prepared { steps, door, env: self.env().collect() })
     }
 
-    /// Confines `command`: see [`Prepared::apply`] for what it may already hold.
-    pub fn apply(&self, command: &mut Command) -> Result<(), SandboxError> {
-        self.prepare()?.apply(command);
+    /// Confines `command`, which should hold no more than program, arguments, directory and single environment
+    /// variables: where another program does the confining, a new command takes its place, and streams, `env_clear`,
+    /// process groups and `pre_exec` steps set before are lost. Set them afterwards. What the command starts ends
+    /// with it; `lifetime` says whether it also ends with the caller. For a command that is not run by
+    /// [`codicil_exec::Process`].
+    pub fn apply(&self, command: &mut Command, lifetime: Lifetime) -> Result<(), SandboxError> {
+        self.prepare()?.apply(command, lifetime);
         Ok(())
     }
 
     /// A command that will run confined. Add arguments, environment, streams and the rest as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, SandboxError> {
         let mut command = Command::new(program);
-        self.apply(&mut command)?;
+        self.apply(&mut command, Lifetime::Own)?;
         Ok(command)
     }
 
@@ -138,15 +125,16 @@ impl Confinement {
             Means::Enforced(enforcement) => enforcement.gaps(),
         }
     }
+}
 
-    /// Protected names that did not exist when this was made and exist now. Whoever made them, git and agents
-    /// will obey what is in them; the user should be told. Searches the writable roots again.
-    pub fn appeared(&self) -> Vec<PathBuf> {
-        match &self.means {
-            Means::Unconfined | Means::External => Vec::new(),
-            Means::Enforced(enforcement) => enforcement.appeared(),
-        }
-    }
+/// When a command that is run with [`Confinement::apply`] ends, at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// By itself.
+    Own,
+    /// With the thread that spawns it; the kernel knows no other parent. So spawn from a thread that lives long
+    /// enough, and not from one of a pool.
+    OfCaller,
 }
 
 /// A confinement with everything made ready that can fail: open files, rules, a compiled filter.
@@ -157,16 +145,23 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The way from the command to a proxy, if it is behind one. Take it before [`Prepared::apply`].
+    /// The way from the command to a proxy, if it is behind one. Take it before [`Prepared::into_preparation`].
     pub fn take_door(&mut self) -> Option<Door> {
         self.door.take()
     }
 
-    /// Confines `command`, which should hold no more than program, arguments, directory and single
-    /// environment variables: where another program does the confining, a new command takes its place, and
-    /// streams, `env_clear`, process groups and `pre_exec` steps set before are lost. Set them afterwards.
-    pub fn apply(self, command: &mut Command) {
-        self.steps.apply(command);
-        command.envs(self.env);
+    /// What a spawn has to do for the confinement.
+    pub fn into_preparation(self) -> Preparation {
+        let env = self.env.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        Preparation { env: env.collect(), ..self.steps.into_preparation() }
+    }
+    /// Confines `command`: see [`Confinement::apply`].
+    pub fn apply(self, command: &mut Command, lifetime: Lifetime) {
+        let Preparation { launcher, env, namespaces, steps } = self.into_preparation();
+        wrap(command, launcher);
+        command.envs(env);
+        attach_minder(command, namespaces, lifetime == Lifetime::OfCaller);
+        // SAFETY: the steps make only async-signal-safe calls.
+        unsafe { command.pre_exec(steps) };
     }
 }

@@ -43,6 +43,7 @@ pub enum Step {
     View,
     WritableRoot,
     Metadata,
+    Home,
     Sockets,
     Devices,
     WorkingDirectory,
@@ -52,7 +53,6 @@ pub enum Step {
     Limits,
     Landlock,
     Seccomp,
-    Parent,
 }
 
 impl Step {
@@ -61,6 +61,7 @@ impl Step {
         Self::View,
         Self::WritableRoot,
         Self::Metadata,
+        Self::Home,
         Self::Sockets,
         Self::Devices,
         Self::WorkingDirectory,
@@ -70,7 +71,6 @@ impl Step {
         Self::Limits,
         Self::Landlock,
         Self::Seccomp,
-        Self::Parent,
     ];
 
     /// Error numbers end below 4096; the step goes above them.
@@ -93,6 +93,7 @@ impl fmt::Display for Step {
             Self::View => "making the file system read-only",
             Self::WritableRoot => "opening a writable root",
             Self::Metadata => "protecting repository metadata",
+            Self::Home => "hiding the server's home",
             Self::Sockets => "covering sockets",
             Self::Devices => "mounting private devices",
             Self::WorkingDirectory => "returning to the working directory",
@@ -101,7 +102,6 @@ impl fmt::Display for Step {
             Self::Limits => "setting resource limits",
             Self::Landlock => "entering the Landlock domain",
             Self::Seccomp => "installing the seccomp filter",
-            Self::Parent => "tying it to its parent",
         })
     }
 }

@@ -17,8 +17,6 @@ pub enum Gap {
     Ipc,
     /// Signals to the user's other processes.
     Signals,
-    /// On which processors, and how urgently, the user's other processes run.
-    Scheduling,
     /// Reading from the user's other terminals.
     Terminals,
     /// Protected names that are not there yet.
@@ -38,7 +36,6 @@ impl fmt::Display for Gap {
             Self::Pipes => "named pipes of other programs can be written to",
             Self::Ipc => "System V memory, queues and semaphores of the same user can be used",
             Self::Signals => "other processes of the same user can be signalled",
-            Self::Scheduling => "processors of other processes of the same user can be chosen",
             Self::Terminals => "other terminals of the same user can be read",
             Self::NewMetadata => "protected names can be created where there are none",
             Self::LinkedMetadata => "a protected name that is a symbolic link can be replaced",

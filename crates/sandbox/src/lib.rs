@@ -2,9 +2,16 @@
 //!
 //! ```no_run
 //! # use codicil_protocol::SandboxPolicy;
-//! # use codicil_sandbox::{Confinement, Grants, Probe};
+//! # use codicil_sandbox::{AccessRequest, Confinement, Grants, Probe, RootCache, ServerPlaces};
 //! # fn run(policy: &SandboxPolicy) -> Result<(), Box<dyn std::error::Error>> {
-//! let confinement = Confinement::new(policy, "/work/project".as_ref(), &Grants::default(), Probe::cached())?;
+//! let request = AccessRequest {
+//!     policy,
+//!     workspace: "/work/project".as_ref(),
+//!     grants: &Grants::default(),
+//!     roots: &RootCache::default(),
+//!     server: &ServerPlaces::new("/home/user/.codicil".as_ref()),
+//! };
+//! let confinement = Confinement::new(&request, Probe::cached())?;
 //! let status = confinement.command("cargo")?.arg("test").current_dir("/work/project").status()?;
 //! # Ok(()) }
 //! ```
@@ -17,7 +24,7 @@
 //! | | files | network off | processes | own namespaces |
 //! |---|---|---|---|---|
 //! | [`Kind::Bubblewrap`] | mounts | network namespace, seccomp | pid namespace | mount, pid, ipc, uts, network |
-//! | [`Kind::LandlockView`] | mounts and Landlock | seccomp, Landlock | Landlock | mount, ipc |
+//! | [`Kind::LandlockView`] | mounts and Landlock | seccomp, Landlock | pid namespace, Landlock | mount, pid, ipc |
 //! | [`Kind::Landlock`] | Landlock | seccomp, Landlock | Landlock | none |
 //!
 //! All three drop every capability, set `no_new_privs`, close what the server has open, and refuse with
@@ -29,7 +36,8 @@
 //! depth and number of folders (`metadata.rs`); where `.git` is a file, also what it points to. Nothing is ever
 //! created to get there, so some things are not covered, and [`Confinement::gaps`] says so:
 //!
-//! - Names that do not exist yet can be created. [`Confinement::appeared`] tells afterwards.
+//! - Names that do not exist yet can be created. The configuration in such a folder is not obeyed until a person
+//!   agrees to it, which is for the caller to see to.
 //! - A symbolic link of that name can be replaced; what it leads to is protected.
 //! - Repositories deeper down than the search goes are not protected.
 //!
@@ -42,12 +50,17 @@
 //! listener of the server (`door.rs`). What is asked of it there is the server's to decide; there is no other
 //! way out. Without namespaces it is refused.
 //!
+//! # What belongs to the server
+//!
+//! [`ServerPlaces`] names the server's home and its listeners. Of the home, commands see only what is meant for
+//! agents; the listeners cannot be connected to.
+//!
 //! # Sockets of other programs
 //!
 //! A daemon that obeys whoever connects (a container engine, a session bus, a terminal multiplexer) is a way out
-//! of any sandbox. With a mount namespace of our own such sockets are covered, unless they lie in the working
-//! directory or in a root that the policy names. Without one, and without a network, `connect` is refused
-//! altogether.
+//! of any sandbox. Without a network, `connect` is refused altogether; pairs of sockets can be made. With a network,
+//! such sockets are covered where there are mounts of our own, unless they lie in the workspace or in a root that the
+//! policy names; elsewhere there are no sockets of the file system.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod door;
@@ -58,8 +71,11 @@ mod kind;
 mod limits;
 
 mod access;
+mod file_access;
 mod links;
 mod metadata;
+mod root_cache;
+mod server_places;
 
 mod confinement;
 mod denied;
@@ -82,13 +98,17 @@ use macos as platform;
 compile_error!("commands can be confined on Linux and macOS only");
 
 pub use {
-    confinement::{Confinement, Prepared},
+    access::AccessRequest,
+    confinement::{Confinement, Lifetime, Prepared},
     denied::looks_denied,
     door::{Door, PROXY},
     error::{SandboxError, Step},
+    file_access::FileAccess,
     gap::Gap,
     grants::Grants,
     kind::Kind,
     limits::Limits,
     probe::Probe,
+    root_cache::RootCache,
+    server_places::ServerPlaces,
 };

@@ -14,7 +14,7 @@ use std::{
 const MOST_LINKS: usize = 40;
 
 /// A path without links, and the directories in which the links on the way to it lie.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub path: PathBuf,
     pub link_homes: Vec<PathBuf>,

@@ -1,24 +1,14 @@
 //! Confinement on macOS, by `sandbox-exec`.
 
-use std::{
-    io,
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{ffi::OsString, io, path::Path};
 
+use codicil_exec::Preparation;
 use rustix::process::{Resource, Rlimit};
 
-use crate::{
-    Door, Gap, Kind, Limits, SandboxError,
-    access::{Access, Root},
-    limits,
-    metadata::{self, Metadata},
-    seatbelt::Profile,
-    wrap::wrap,
-};
+pub(crate) use crate::seatbelt::is_platform_path;
+use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access, limits, metadata, seatbelt::Profile};
 
-/// Named in full: one from `PATH` could be anybody's.
+/// Named in full: one from `PATH` could be anything.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// Whether the program is there.
@@ -45,15 +35,12 @@ impl Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct Enforcement {
     profile: Profile,
-    roots: Vec<Root>,
-    metadata: Metadata,
 }
 
 impl Enforcement {
     pub(crate) fn new(access: Access, machine: &Machine) -> Result<Self, SandboxError> {
         machine.kind().map_err(SandboxError::Unavailable)?;
-        let metadata = metadata::find(&access.roots);
-        Ok(Self { profile: Profile::new(&access, &metadata), roots: access.roots, metadata })
+        Ok(Self { profile: Profile::new(&access, &metadata::find(&access.roots)) })
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -65,23 +52,14 @@ impl Enforcement {
         Vec::new()
     }
 
-    pub(crate) fn appeared(&self) -> Vec<PathBuf> {
-        self.metadata.appeared(&self.roots)
-    }
-
     /// There are no network namespaces here.
     pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
         let why = "a network behind a proxy is not supported on this system";
         Err(SandboxError::Unavailable(why.to_owned()))
     }
 
-    pub(crate) fn steps(
-        &self,
-        limits: &Limits,
-        dies_with_parent: bool,
-    ) -> Result<(Steps, Option<Door>), SandboxError> {
-        let steps = Steps::unconfined(limits, dies_with_parent);
-        Ok((Steps { profile: Some(self.profile.clone()), ..steps }, None))
+    pub(crate) fn steps(&self, limits: &Limits) -> Result<(Steps, Option<Door>), SandboxError> {
+        Ok((Steps { profile: Some(self.profile.clone()), ..Steps::unconfined(limits) }, None))
     }
 }
 
@@ -92,19 +70,16 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// This system has no way to tie a process to its parent.
-    pub(crate) fn unconfined(limits: &Limits, _dies_with_parent: bool) -> Self {
+    pub(crate) fn unconfined(limits: &Limits) -> Self {
         Self { profile: None, limits: limits.prepare() }
     }
 
-    pub(crate) fn apply(self, command: &mut Command) {
-        if let Some(profile) = self.profile {
-            wrap(command, Path::new(PROGRAM), profile.arguments());
-        }
-        if !self.limits.is_empty() {
-            let set = move || limits::set(&self.limits).map_err(io::Error::from);
-            // SAFETY: only system calls.
-            unsafe { command.pre_exec(set) };
-        }
+    pub(crate) fn into_preparation(self) -> Preparation {
+        let launcher = self.profile.map_or_else(Vec::new, |profile| {
+            [OsString::from(PROGRAM)].into_iter().chain(profile.arguments()).collect()
+        });
+        let limits = self.limits;
+        let steps = Box::new(move || limits::set(&limits).map_err(io::Error::from));
+        Preparation { launcher, env: Vec::new(), namespaces: 0, steps }
     }
 }

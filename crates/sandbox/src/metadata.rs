@@ -49,15 +49,6 @@ pub(crate) fn find(roots: &[Root]) -> Metadata {
     search.finish()
 }
 
-impl Metadata {
-    /// What is there now and was not when this was found.
-    pub(crate) fn appeared(&self, roots: &[Root]) -> Vec<PathBuf> {
-        let now = find(roots);
-        let before = |path: &PathBuf| self.paths.contains(path) || self.links.contains(path);
-        now.paths.into_iter().chain(now.links).filter(|path| !before(path)).collect()
-    }
-}
-
 struct Search<'a> {
     roots: &'a [Root],
     found: Metadata,
@@ -225,17 +216,6 @@ mod tests {
         symlink("real", tree.path("w/.git")).unwrap();
         tree.check(&[("w", Role::Workspace)], &["w/real"]);
         assert_eq!(tree.find(&[("w", Role::Workspace)]).links, [tree.path("w/.git")]);
-    }
-
-    #[test]
-    fn what_appears_later_is_told() {
-        let tree = Tree::new(&["w/.git", "w/sub"]);
-        let roots = [Root { path: tree.path("w"), role: Role::Workspace }];
-        let before = find(&roots);
-        assert!(before.appeared(&roots).is_empty());
-        fs::create_dir(tree.path("w/sub/.git")).unwrap();
-        fs::write(tree.path("w/.codex"), "").unwrap();
-        assert_eq!(before.appeared(&roots), [tree.path("w/.codex"), tree.path("w/sub/.git")]);
     }
 
     #[test]

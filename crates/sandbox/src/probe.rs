@@ -9,7 +9,10 @@ use std::{
 
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
 
-use crate::{Confinement, Grants, Kind, SandboxError, platform::Machine};
+use crate::{
+    AccessRequest, Confinement, Grants, Kind, Lifetime, RootCache, SandboxError, ServerPlaces,
+    platform::Machine,
+};
 
 /// A program that is not there. A child that gets as far as looking for it has confined itself.
 pub(crate) const NOWHERE: &str = "/proc/self/no-such-program";
@@ -40,12 +43,17 @@ impl Probe {
     /// Tries whether commands can be put [behind a proxy](Confinement::behind_proxy). Starts a process and blocks
     /// until it has ended.
     pub fn proxy(&self) -> Result<(), SandboxError> {
-        let policy = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
-        let confinement = Confinement::new(&policy, Path::new("/"), &Grants::default(), self)?;
-        let mut prepared = confinement.behind_proxy()?.prepare()?;
+        let request = AccessRequest {
+            policy: &SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false },
+            workspace: Path::new("/"),
+            grants: &Grants::default(),
+            roots: &RootCache::default(),
+            server: &ServerPlaces::default(),
+        };
+        let mut prepared = Confinement::new(&request, self)?.behind_proxy()?.prepare()?;
         let door = prepared.take_door();
         let mut command = Command::new(NOWHERE);
-        prepared.apply(&mut command);
+        prepared.apply(&mut command, Lifetime::Own);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let failed = |error| SandboxError::prepare("the way to the proxy", error);
         match command.spawn() {
@@ -83,7 +91,14 @@ impl Probe {
 
 #[cfg(target_os = "linux")]
 impl Probe {
-    /// Without bubblewrap, even if it works: the built-in confinement starts faster, with fewer namespaces.
+    /// With bubblewrap, if it works, also where the built-in confinement is better.
+    #[must_use]
+    pub fn preferring_bubblewrap(mut self) -> Self {
+        self.machine.prefers_bubblewrap = true;
+        self
+    }
+
+    /// Without bubblewrap, even if it works.
     #[must_use]
     pub fn without_bubblewrap(mut self, reason: &str) -> Self {
         self.machine.bubblewrap = Err(reason.to_owned());

@@ -65,6 +65,12 @@ const PLATFORM: [&str; 9] = [
     "/Applications/Xcode.app",
 ];
 
+/// Whether programs need a path to run at all.
+#[cfg_attr(not(target_os = "macos"), allow(dead_code))]
+pub(crate) fn is_platform_path(path: &std::path::Path) -> bool {
+    PLATFORM.iter().any(|platform| path.starts_with(platform))
+}
+
 /// A profile and the paths it speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Profile {
@@ -79,9 +85,8 @@ impl Profile {
         profile.writes(access, metadata);
         if access.network {
             profile.text.push_str(NETWORK);
-        } else {
-            profile.local_sockets(access);
         }
+        profile.hide(access);
         profile
     }
 
@@ -128,12 +133,27 @@ impl Profile {
         }
     }
 
-    /// Without a network, sockets in the working directory and the named roots still work.
-    fn local_sockets(&mut self, access: &Access) {
-        for root in access.roots.iter().filter(|root| root.role != Role::Scratch) {
-            let name = self.parameter("SOCKETS", root.path.clone());
-            self.line(&format!("(allow network-bind (local unix-socket (subpath (param \"{name}\"))))"));
-            self.line(&format!("(allow network-outbound (remote unix-socket (subpath (param \"{name}\"))))"));
+    /// What belongs to the server. The last rule that matches counts, so this comes last.
+    fn hide(&mut self, access: &Access) {
+        let hidden = &access.hidden;
+        if let Some(home) = &hidden.home {
+            let name = self.parameter("HOME", home.clone());
+            self.line(&format!("(deny file-read* file-write* (subpath (param \"{name}\")))"));
+            for path in hidden.readable() {
+                let name = self.parameter("HOME", path);
+                self.line(&format!("(allow file-read* (subpath (param \"{name}\")))"));
+            }
+            for root in access.roots.iter().filter(|root| hidden.contains(&root.path)) {
+                let name = self.parameter("HOME", root.path.clone());
+                self.line(&format!("(allow file-read* file-write* (subpath (param \"{name}\")))"));
+            }
+        }
+        for socket in &hidden.sockets {
+            let name = self.parameter("SOCKET", socket.clone());
+            self.line(&format!("(deny network-outbound (remote unix-socket (literal (param \"{name}\"))))"));
+        }
+        for port in &hidden.ports {
+            self.line(&format!("(deny network-outbound (remote tcp \"*:{port}\"))"));
         }
     }
 
@@ -178,10 +198,11 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::server_places::HiddenPlaces;
 
     fn access(reads: Reads, roots: &[(&str, Role)], network: bool) -> Access {
         let roots = roots.iter().map(|(path, role)| Root { path: path.into(), role: *role }).collect();
-        Access { reads, roots, network }
+        Access { reads, roots, network, hidden: HiddenPlaces::default() }
     }
 
     fn profile(access: &Access) -> Profile {
@@ -207,13 +228,11 @@ mod tests {
             format!(
                 "(allow file-read*)\n\
                  (allow file-write* (require-all (subpath (param \"WRITE_0\")) \
-                 (require-not (regex #\"^/no/w[.]x/(.*/)?{names}(/.*)?$\"))))\n\
-                 (allow network-bind (local unix-socket (subpath (param \"SOCKETS_1\"))))\n\
-                 (allow network-outbound (remote unix-socket (subpath (param \"SOCKETS_1\"))))\n"
+                 (require-not (regex #\"^/no/w[.]x/(.*/)?{names}(/.*)?$\"))))\n"
             )
         );
         let scratch = added(&access(Reads::Everywhere, &[("/no/tmp", Role::Scratch)], false));
-        assert!(scratch.contains(&format!("^/no/tmp/{names}(/.*)?$")) && !scratch.contains("unix-socket"));
+        assert!(scratch.contains(&format!("^/no/tmp/{names}(/.*)?$")));
     }
 
     #[test]
@@ -231,6 +250,22 @@ mod tests {
                 .any(|(name, path)| name.starts_with("KEEP") && *path == base.join("store"))
         );
         assert!(profile.text.contains("(require-not (subpath (param \"KEEP_"));
+    }
+
+    #[test]
+    fn what_belongs_to_the_server_is_closed_last() {
+        let mut access = access(
+            Reads::Everywhere,
+            &[("/h", Role::Workspace), ("/h/.codicil/memories", Role::Named)],
+            true,
+        );
+        access.hidden.home = Some("/h/.codicil".into());
+        access.hidden.ports = vec![4500];
+        let profile = profile(&access);
+        let end = "(deny file-read* file-write* (subpath (param \"HOME_2\")))\n\
+                   (allow file-read* file-write* (subpath (param \"HOME_3\")))\n\
+                   (deny network-outbound (remote tcp \"*:4500\"))\n";
+        assert!(profile.text.ends_with(end), "{}", profile.text);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Where another program does the confining: a command becomes its argument.
 
-use std::{ffi::OsString, path::Path, process::Command};
+use std::{ffi::OsString, process::Command};
 
-/// Replaces `command` by one that runs it through `program`. What a command does not show of itself is lost.
-pub(crate) fn wrap(command: &mut Command, program: &Path, arguments: Vec<OsString>) {
+/// Replaces `command` by one that `launcher` runs, unless that is empty. What a command does not show of itself is
+/// lost.
+pub(crate) fn wrap(command: &mut Command, launcher: Vec<OsString>) {
+    let Some((program, arguments)) = launcher.split_first() else { return };
     let mut outer = Command::new(program);
     outer.args(arguments).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -20,13 +22,15 @@ pub(crate) fn wrap(command: &mut Command, program: &Path, arguments: Vec<OsStrin
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn what_a_command_shows_of_itself_is_kept() {
         let mut command = Command::new("sh");
         command.args(["-c", "true"]).current_dir("/usr").env("A", "1").env_remove("B");
-        wrap(&mut command, Path::new("/bin/outer"), vec!["--".into()]);
+        wrap(&mut command, vec!["/bin/outer".into(), "--".into()]);
         command.arg("last");
         assert_eq!(command.get_program(), "/bin/outer");
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["--", "sh", "-c", "true", "last"]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use codicil_agent::ThreadError;
+use codicil_agent::{ConfineError, ThreadError};
 use codicil_exec::SpawnError;
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;
@@ -144,10 +144,10 @@ impl From<CommandError> for RpcError {
             | CommandError::StdinClosed
             | CommandError::Resize(_)
             | CommandError::Config(_)
-            | CommandError::Network(_)
-            | CommandError::Sandbox(SandboxError::UnknownPolicy(_) | SandboxError::WritableRoot(_)) => {
-                Self::invalid_request(error)
-            }
+            | CommandError::Confine(
+                ConfineError::Network(_)
+                | ConfineError::Sandbox(SandboxError::UnknownPolicy(_) | SandboxError::WritableRoot(_)),
+            ) => Self::invalid_request(error),
             CommandError::SizeWithoutTerminal
             | CommandError::NoSize
             | CommandError::CapAndNone
@@ -156,10 +156,10 @@ impl From<CommandError> for RpcError {
             | CommandError::NothingToWrite
             | CommandError::Base64(_) => Self::invalid_params(error),
             CommandError::TooMany | CommandError::Spawn(SpawnError::TooMany) => Self::overloaded(),
-            CommandError::Sandbox(
+            CommandError::Confine(ConfineError::Sandbox(
                 SandboxError::Unavailable(_) | SandboxError::Prepare { .. } | SandboxError::Step { .. },
-            )
-            | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_) | SpawnError::Prepare(_))
+            ))
+            | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_))
             | CommandError::Proxy(_)
             | CommandError::Ending => Self::internal(error),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use codicil_exec::{Cap, Exit, Input, Process, Reach, Spec};
+use codicil_exec::{Cap, Exit, Input, Process, Spec};
 use codicil_protocol::{
     Frame, HookCompleted, HookCompletedNotification, HookExecutionMode, HookHandlerType, HookRunStatus,
     HookRunSummary, HookStarted, HookStartedNotification, ThreadId, TurnId,
@@ -74,7 +74,6 @@ async fn execute(hook: &Hook, event: &Event, occasion: &Occasion) -> Ended {
     let mut spec = Spec::new(["/bin/sh", "-c", &hook.command], &occasion.cwd, env);
     spec.timeout = Some(hook.timeout);
     spec.stdin = Input::Piped;
-    spec.reach = Reach::Session;
     let mut process = match Process::spawn(spec).await {
         Ok(process) => process,
         Err(error) => return Ended::Broke(format!("hook could not be started: {error}")),

@@ -10,6 +10,7 @@ use codicil_exec::{Owner, SessionId};
 use codicil_mcp::ThreadServers;
 use codicil_model::Tools;
 use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
+use codicil_sandbox::RootCache;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ pub(crate) struct Toolkit {
     pub network_questions: Questions,
     /// How many questions a client says that it asks the person by itself.
     pub elicitations: watch::Sender<u64>,
+    /// Where the writable and readable roots of the thread lead.
+    pub roots: RootCache,
     /// What people have agreed to for the rest of the thread.
     grants: Mutex<Grants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
@@ -99,6 +102,7 @@ impl Toolkit {
             family: Family::of(threads, state),
             network_questions: Questions::default(),
             elicitations: watch::Sender::new(0),
+            roots: RootCache::default(),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
             begun_by: Mutex::new(Some(begun_by)),

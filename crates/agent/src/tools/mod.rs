@@ -18,6 +18,7 @@ mod command;
 mod diff;
 mod dynamic;
 mod dynamic_check;
+mod file_access;
 mod guardian;
 mod hooks;
 mod image;

@@ -6,8 +6,8 @@ use std::{
     time::Instant,
 };
 
-use codicil_command::{Outcome, PatchDecision, Policies, Rules, WritableRoots, decide_patch, settle_patch};
-use codicil_patch::{Disk, Durability, Files, Follow, Invocation, Patch, Plan};
+use codicil_command::{Outcome, PatchDecision, Policies, Rules, decide_patch, settle_patch};
+use codicil_patch::{Disk, Durability, Invocation, Patch, Plan};
 use codicil_protocol::{
     FileChangeApproval, FileChangeOutputDelta, FileChangeOutputDeltaNotification,
     FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId, PatchApplyStatus, ThreadItem,
@@ -106,17 +106,15 @@ impl TurnTools {
     async fn plan_patch(&self, patch: String, cwd: PathBuf) -> Result<Result<Planned, String>, Cancelled> {
         let grants = self.kit.grants().clone();
         let (approval, sandbox) = (self.settings.approval_policy.clone(), self.settings.sandbox.clone());
-        let home = self.settings.cwd.clone();
+        let sources = self.access_sources(grants.access());
         let plan = move || {
             let patch = Patch::parse(&patch).map_err(|error| error.to_string())?;
             let plan = Plan::new(&patch, &cwd, &Disk).map_err(|error| error.to_string())?;
-            let tmpdir = std::env::var_os("TMPDIR").map(PathBuf::from);
-            let roots = WritableRoots::new(&sandbox, &home, tmpdir.as_deref(), &grants.access())
-                .resolved(|path| Disk.resolve(path, Follow::Links).unwrap_or_else(|_| path.to_owned()));
+            let files = sources.files().map_err(|error| error.to_string())?;
             // Rules are about commands; they have nothing to say here.
             let (rules, grants) = (&Rules::default(), &grants);
             let policies = Policies { approval: &approval, sandbox: &sandbox, rules, grants };
-            let decision = decide_patch(plan.places(), &roots, &policies);
+            let decision = decide_patch(plan.places(), |place| files.can_write(place), &policies);
             Ok(Planned { changes: plan.file_changes(), plan: Arc::new(plan), decision })
         };
         tokio::task::spawn_blocking(plan).await.map_err(|_| Cancelled)

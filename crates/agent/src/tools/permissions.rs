@@ -29,7 +29,7 @@ impl TurnTools {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
-        let wanted = arguments.permissions.access(self);
+        let wanted = arguments.permissions.access(self).await;
         if wanted == Access::default() {
             return Ok(say("request_permissions requires at least one permission"));
         }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use codicil_context::user_shell_command_message;
-use codicil_exec::{Process, Reach, Shell, Spec, Start, display};
+use codicil_exec::{Process, Shell, Spec, Start, display};
 use codicil_protocol::{CommandAction, CommandExecutionSource, ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 
@@ -36,8 +36,7 @@ impl ShellTask {
         self.steps.one(Step::Started(item.started())).await;
         let began = Instant::now();
         let mut screen = Screen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
-        let mut spec = Spec::new(&argv, &self.cwd, std::env::vars_os().collect());
-        spec.reach = Reach::Session;
+        let spec = Spec::new(&argv, &self.cwd, std::env::vars_os().collect());
         let exit_code = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,

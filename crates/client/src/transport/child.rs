@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, io};
 
 use bytes::{Buf, Bytes};
-use codicil_exec::{HeadTail, Input, Process, Reach, Source as Stream, SpawnError, Spec};
+use codicil_exec::{HeadTail, Input, Process, Source as Stream, SpawnError, Spec};
 use tokio::io::{AsyncWriteExt, Stderr};
 
 use super::{Link, Sink, Source, lines::Lines};
@@ -29,7 +29,6 @@ pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError>
     let directory = launch.directory()?;
     let mut spec = Spec::new(&launch.argv, directory, launch.environment());
     spec.stdin = Input::Piped;
-    spec.reach = Reach::Session;
     let mut process = Process::spawn(spec).await?;
     let stdin = process.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
     let child = Child {

@@ -9,7 +9,6 @@ mod network;
 mod patch;
 mod permissions;
 mod policy;
-mod roots;
 
 pub use {
     access::Access,
@@ -23,5 +22,4 @@ pub use {
     patch::{PatchDecision, decide_patch},
     permissions::{PermissionsDecision, decide_permissions},
     policy::{Policies, Topic, why_not_ask},
-    roots::WritableRoots,
 };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::decide::{Policies, WritableRoots, policy::Topic};
+use crate::decide::{Policies, policy::Topic};
 
 /// What is to happen to a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub enum PatchDecision {
     },
 }
 
-/// May these places be written? They are free of links, as are the roots.
+/// May these places be written? They are free of links. `can_write` says what the sandbox lets commands write.
 pub fn decide_patch<'a>(
     places: impl IntoIterator<Item = &'a Path>,
-    roots: &WritableRoots,
+    can_write: impl Fn(&Path) -> bool,
     policies: &Policies<'_>,
 ) -> PatchDecision {
-    let is_free = |place: &Path| roots.allows(place) && !policies.trusts_nothing();
+    let is_free = |place: &Path| can_write(place) && !policies.trusts_nothing();
     let is_open = |place: &&Path| !is_free(place) && !policies.grants.covers_file(place);
     let Some(place) = places.into_iter().find(is_open) else { return PatchDecision::Run };
     match policies.why_not_ask(Topic::Sandbox) {

@@ -1,22 +1,20 @@
 //! Which patches need a question.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use codicil_command::{Access, Grants, PatchDecision, Policies, Rules, WritableRoots, decide_patch};
-use codicil_protocol::{AbsolutePathBuf, AskForApproval, ReadOnlyAccess, SandboxPolicy};
+use codicil_command::{Grants, PatchDecision, Policies, Rules, decide_patch};
+use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 
 const READ_ONLY: SandboxPolicy =
     SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
 
-fn workspace_write(exclude_tmp: bool) -> SandboxPolicy {
-    SandboxPolicy::WorkspaceWrite {
-        writable_roots: vec![AbsolutePathBuf::new("/extra").unwrap()],
-        read_only_access: ReadOnlyAccess::FullAccess,
-        network_access: false,
-        exclude_tmpdir_env_var: exclude_tmp,
-        exclude_slash_tmp: exclude_tmp,
-    }
-}
+const WORKSPACE_WRITE: SandboxPolicy = SandboxPolicy::WorkspaceWrite {
+    writable_roots: Vec::new(),
+    read_only_access: ReadOnlyAccess::FullAccess,
+    network_access: false,
+    exclude_tmpdir_env_var: false,
+    exclude_slash_tmp: false,
+};
 
 fn granular(sandbox_approval: bool) -> AskForApproval {
     AskForApproval::Granular {
@@ -28,8 +26,13 @@ fn granular(sandbox_approval: bool) -> AskForApproval {
     }
 }
 
-fn roots(sandbox: &SandboxPolicy) -> WritableRoots {
-    WritableRoots::new(sandbox, Path::new("/ws"), Some(Path::new("/var/tmp/me")), &Access::default())
+/// What the sandbox lets commands write: under workspace-write, all of `/ws`.
+fn can_write(sandbox: &SandboxPolicy, place: &Path) -> bool {
+    match sandbox {
+        SandboxPolicy::DangerFullAccess => true,
+        SandboxPolicy::WorkspaceWrite { .. } => place.starts_with("/ws"),
+        _ => false,
+    }
 }
 
 /// The first letter of each decision: run, ask, refuse; under untrusted, on-failure, on-request, granular
@@ -46,7 +49,8 @@ fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &Grants) -> Strin
     ];
     let decide = |approval: &AskForApproval| {
         let policies = Policies { approval, sandbox, rules: &rules, grants };
-        match decide_patch(places.iter().map(Path::new), &roots(sandbox), &policies) {
+        let places = places.iter().map(Path::new);
+        match decide_patch(places, |place| can_write(sandbox, place), &policies) {
             PatchDecision::Run => 'r',
             PatchDecision::Ask => 'a',
             PatchDecision::Refuse { .. } => 'x',
@@ -59,8 +63,8 @@ fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &Grants) -> Strin
 fn every_policy() {
     let none = Grants::default();
     assert_eq!(decisions(&READ_ONLY, &["/ws/a"], &none), "aaaaxx");
-    assert_eq!(decisions(&workspace_write(false), &["/ws/a"], &none), "arrrrr");
-    assert_eq!(decisions(&workspace_write(false), &["/ws/a", "/out/b"], &none), "aaaaxx");
+    assert_eq!(decisions(&WORKSPACE_WRITE, &["/ws/a"], &none), "arrrrr");
+    assert_eq!(decisions(&WORKSPACE_WRITE, &["/ws/a", "/out/b"], &none), "aaaaxx");
     assert_eq!(decisions(&SandboxPolicy::DangerFullAccess, &["/out/b"], &none), "arrrrr");
 }
 
@@ -71,43 +75,5 @@ fn files_that_were_accepted_for_the_session() {
     assert_eq!(decisions(&READ_ONLY, &["/ws/n.txt"], &grants), "rrrrrr");
     assert_eq!(decisions(&READ_ONLY, &["/ws/m.txt"], &grants), "aaaaxx");
     assert_eq!(decisions(&READ_ONLY, &["/ws/n.txt", "/ws/m.txt"], &grants), "aaaaxx");
-    assert_eq!(decisions(&workspace_write(false), &["/ws/n.txt", "/ws/m.txt"], &grants), "arrrrr");
-}
-
-#[test]
-fn where_writing_is_allowed() {
-    let open = roots(&workspace_write(false));
-    let check = |place: &str, expected: bool| assert_eq!(open.allows(Path::new(place)), expected, "{place}");
-    check("/ws/a", true);
-    check("/ws/deep/er/a", true);
-    check("/extra/a", true);
-    check("/tmp/a", true);
-    check("/var/tmp/me/a", true);
-    check("/wsx/a", false);
-    check("/etc/passwd", false);
-    check("/ws/../etc/passwd", false);
-    check("ws/a", false);
-    check("/ws/.git/config", false);
-    check("/ws/sub/.git", false);
-    check("/ws/sub/.GIT/hooks/x", false);
-    check("/ws/.codex/config.toml", false);
-    check("/ws/.codicil/config.toml", false);
-    check("/ws/.agents/x", false);
-    check("/ws/.github/x", true);
-    check("/ws/git", true);
-    let closed = roots(&workspace_write(true));
-    assert!(!closed.allows(Path::new("/tmp/a")) && !closed.allows(Path::new("/var/tmp/me/a")));
-    assert!(!roots(&READ_ONLY).allows(Path::new("/ws/a")));
-}
-
-#[test]
-fn granted_roots_protected_places_and_links() {
-    let granted = Access { write: vec![PathBuf::from("/granted")], ..Access::default() };
-    let roots = WritableRoots::new(&READ_ONLY, Path::new("/ws"), None, &granted)
-        .protect([PathBuf::from("/granted/gitdir")]);
-    assert!(roots.allows(Path::new("/granted/a")));
-    assert!(!roots.allows(Path::new("/granted/gitdir/config")));
-    let resolved = roots.resolved(|path| Path::new("/private").join(path.strip_prefix("/").unwrap()));
-    assert!(resolved.allows(Path::new("/private/granted/a")));
-    assert!(!resolved.allows(Path::new("/private/granted/gitdir/a")));
+    assert_eq!(decisions(&WORKSPACE_WRITE, &["/ws/n.txt", "/ws/m.txt"], &grants), "arrrrr");
 }

@@ -51,8 +51,7 @@ async fn each_process_leads_its_own_session_and_group() {
 }
 
 /// Daemons: without a parent, in sessions of their own, one of them started by another one.
-const DAEMONS: &str =
-    "setsid -f sh -c 'echo $$; sleep 1000'; setsid -f sh -c \"echo \\$\\$; setsid -f sh -c 'echo \\$\\$ up; cat'; sleep 1000\"; wait";
+const DAEMONS: &str = "setsid -f sh -c 'echo $$; sleep 1000'; setsid -f sh -c \"echo \\$\\$; setsid -f sh -c 'echo \\$\\$ up; cat'; sleep 1000\"; wait";
 
 #[tokio::test]
 async fn daemons_end_with_their_owner_and_on_terminate() {

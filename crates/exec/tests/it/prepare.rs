@@ -79,7 +79,8 @@ async fn a_process_namespace_keeps_exit_codes_signals_and_ownership() {
     assert_eq!(run(inside("kill -TERM $$")).await.exit, Exit::Signal(15));
     assert_eq!(run(inside("echo $$")).await.stdout.into_bytes(), b"2\n");
 
-    let mut process = start(inside("setsid -f sh -c 'exec sleep 1000 2>&1'; echo up; wait; cat /dev/zero")).await;
+    let mut process =
+        start(inside("setsid -f sh -c 'exec sleep 1000 2>&1'; echo up; wait; cat /dev/zero")).await;
     assert_eq!(read_until(&mut process.output, "\n").await, "up\n");
     process.terminate();
     assert_eq!(crate::support::rest(&mut process.output).await.iter().filter(|byte| **byte != 0).count(), 0);

@@ -18,7 +18,8 @@ const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000 | cat & 
 const JOBS: &str = "timeout 1000 sleep 1000 & timeout 1000 sh -c 'sleep 1000 | cat' & echo up; wait";
 
 /// Sessions of their own, without a parent.
-const DAEMONS: &str = "setsid -f sleep 1000; setsid sh -c 'setsid sleep 1000 & setsid -f sleep 1000'; echo up; wait";
+const DAEMONS: &str =
+    "setsid -f sleep 1000; setsid sh -c 'setsid sleep 1000 & setsid -f sleep 1000'; echo up; wait";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, future::Future, path::PathBuf, sync::Arc};
 
-use codicil_exec::{Environment, Exit, Input, Process, Reach, Source, SpawnError, Spec, Stdin};
+use codicil_exec::{Environment, Exit, Input, Process, Source, SpawnError, Spec, Stdin};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -64,7 +64,6 @@ impl StdioTransport {
         let cwd = config.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let mut spec = Spec::new(argv, cwd, environment::of(config, own_environment));
         spec.stdin = Input::Piped;
-        spec.reach = Reach::Session;
         let mut process = Process::spawn(spec).await?;
         let (input, messages) = mpsc::channel(QUEUED_MESSAGES);
         let stdin = process.stdin.take();

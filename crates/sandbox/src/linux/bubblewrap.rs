@@ -29,7 +29,6 @@ pub(crate) struct Bubblewrap {
 pub(crate) struct Options {
     /// Whether the command stays in the network namespace that `bwrap` is started in.
     pub network: bool,
-    pub dies_with_parent: bool,
     /// The number of the open file that holds the seccomp filter.
     pub filter: i32,
 }
@@ -42,17 +41,22 @@ impl Bubblewrap {
         line.words(&["--cap-drop", "ALL"]);
         line.word_if(self.user_namespace, "--unshare-user");
         line.word_if(!options.network, "--unshare-net");
-        line.word_if(options.dies_with_parent, "--die-with-parent");
+        line.words(&["--die-with-parent"]);
         line.words(&["--add-seccomp-fd", &options.filter.to_string()]);
         line.readable(&plan.access.reads);
         // The kernel's settings belong to root by name, whatever its capabilities.
         line.words(&["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]);
-        for (path, mount) in plan.mounts() {
+        let mounts = plan.mounts();
+        for (path, mount) in &mounts {
             match mount {
                 Mount::Writable => line.bind("--bind-try", path, path),
-                Mount::ReadOnly => line.bind("--ro-bind-try", path, path),
+                Mount::ReadOnly | Mount::Readable => line.bind("--ro-bind-try", path, path),
                 Mount::Covered => {}
+                Mount::Hidden => line.hide(path, &plan.access.hidden.readable()),
             }
+        }
+        for (path, _) in mounts.iter().filter(|(_, mount)| **mount == Mount::Hidden) {
+            line.0.extend([OsStr::new("--remount-ro"), path.as_os_str()].map(OsStr::to_owned));
         }
         // Where only a part can be read, the rest is an empty file system in memory.
         if plan.access.reads != Reads::Everywhere {
@@ -81,6 +85,16 @@ impl Line {
         self.0.extend([OsStr::new(option), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
     }
 
+    /// An empty folder in the place of another one, with links that may be read. Mounts in it follow.
+    fn hide(&mut self, path: &Path, readable: &[PathBuf]) {
+        self.0.extend([OsStr::new("--tmpfs"), path.as_os_str()].map(OsStr::to_owned));
+        for link in readable.iter().filter(|path| path.is_symlink()) {
+            if let Ok(target) = link.canonicalize() {
+                self.bind("--symlink", &target, link);
+            }
+        }
+    }
+
     fn readable(&mut self, reads: &Reads) {
         let Reads::Only { platform, roots } = reads else {
             return self.bind("--ro-bind", Path::new("/"), Path::new("/"));
@@ -104,18 +118,19 @@ mod tests {
     use crate::{
         access::{Access, Role, Root},
         metadata::Metadata,
+        server_places::HiddenPlaces,
     };
 
     fn line(reads: Reads, network: bool) -> String {
         let root = Root { path: "/w".into(), role: Role::Workspace };
         let plan = Plan {
-            access: Access { reads, roots: vec![root], network },
+            access: Access { reads, roots: vec![root], network, hidden: HiddenPlaces::default() },
             metadata: Metadata { paths: vec!["/w/.git".into()], ..Metadata::default() },
             sockets: vec!["/usr".into()],
             proxied: false,
             gaps: vec![],
         };
-        let options = Options { network, dies_with_parent: false, filter: 9 };
+        let options = Options { network, filter: 9 };
         let program = Bubblewrap { path: "/usr/bin/bwrap".into(), user_namespace: false, covers: None };
         let words = program.arguments(&plan, &options);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
@@ -126,7 +141,7 @@ mod tests {
         assert_eq!(
             line(Reads::Everywhere, false),
             "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL --unshare-net \
-             --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --remount-ro /proc \
+             --die-with-parent --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --remount-ro /proc \
              --bind-try /w /w --ro-bind-try /w/.git /w/.git --"
         );
         assert!(!line(Reads::Everywhere, true).contains("--unshare-net"));

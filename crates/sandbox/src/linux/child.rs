@@ -6,17 +6,15 @@
 
 use std::{
     io::{self, Write as _},
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::process::CommandExt,
-    },
-    process::Command,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::Arc,
 };
 
+use codicil_exec::become_init;
 use rustix::{
     fs::{MemfdFlags, SeekFrom, memfd_create, seek},
     io::{Errno, FdFlags, fcntl_setfd},
-    process::{Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal},
+    process::{Resource, Rlimit},
     thread::{
         CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
     },
@@ -27,9 +25,9 @@ use super::{
     doorstep::Doorstep,
     landlock,
     plan::{Files, Plan},
-    seccomp::{self, Sockets},
+    seccomp::{self, Processes, Sockets},
     sys,
-    view::{Privilege, View, at},
+    view::{OwnNamespaces, PROCESSES, Privilege, View, at},
 };
 use crate::{Limits, SandboxError, Step, limits};
 
@@ -37,58 +35,92 @@ use crate::{Limits, SandboxError, Step, limits};
 pub(crate) struct Child {
     view: Option<View>,
     doorstep: Option<Doorstep>,
+    /// Whether it is the first process of a process namespace.
+    is_init: bool,
+    network_rules: Option<Arc<OwnedFd>>,
     ruleset: OwnedFd,
     device_rights: u64,
+    process_rights: u64,
     filter: BpfProgram,
     common: Common,
 }
 
+/// What the machine lets a process do to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespaces {
+    pub privilege: Privilege,
+    /// Whether there can be a process namespace with a view of its processes.
+    pub processes: bool,
+}
+
 impl Child {
-    /// Makes everything ready. `privilege` is that for mounts; without one Landlock works alone.
+    /// Makes everything ready. Without namespaces Landlock works alone.
     pub(crate) fn new(
         plan: &Plan,
         landlock_version: i32,
-        privilege: Option<Privilege>,
+        namespaces: Option<Namespaces>,
         doorstep: Option<Doorstep>,
-        common: Common,
+        limits: &Limits,
     ) -> Result<Self, SandboxError> {
-        let files = if privilege.is_some() { Files::Mounted } else { Files::LandlockOnly };
+        let files = if namespaces.is_some() { Files::Mounted } else { Files::LandlockOnly };
         let network = plan.access.network;
-        let own_network = plan.proxied || (!network && landlock_version < landlock::SCOPES);
-        let view = privilege.map(|privilege| View::new(plan, privilege, own_network)).transpose()?;
+        let own = OwnNamespaces {
+            network: plan.proxied || (!network && landlock_version < landlock::SCOPES),
+            processes: namespaces.is_some_and(|namespaces| namespaces.processes),
+        };
+        let view = namespaces.map(|namespaces| View::new(plan, namespaces.privilege, own)).transpose()?;
         let sockets = match files {
             _ if plan.proxied => Sockets::Proxied,
-            _ if network => Sockets::Network,
-            Files::LandlockOnly if landlock_version < landlock::UNIX_SOCKETS => Sockets::Pairs,
-            Files::LandlockOnly | Files::Mounted => Sockets::Local,
+            Files::Mounted if network => Sockets::Network,
+            Files::LandlockOnly if network => Sockets::NetworkOnly,
+            Files::Mounted | Files::LandlockOnly => Sockets::Pairs,
         };
+        let processes = if own.processes { Processes::Own } else { Processes::Shared };
         Ok(Self {
             view,
             doorstep,
+            is_init: own.processes,
+            network_rules: network_rules(plan, Some(landlock_version))?,
             ruleset: landlock::ruleset(plan, files)?,
             device_rights: landlock::device_rights(landlock_version),
-            filter: compile(sockets)?,
-            common,
+            process_rights: landlock::process_rights(&plan.access.reads, landlock_version),
+            filter: compile(sockets, processes)?,
+            common: Common::new(limits),
         })
     }
 
-    /// From here on whatever `command` starts is confined.
-    pub(crate) fn attach(mut self, command: &mut Command) {
-        // SAFETY: `confine` makes system calls on what was prepared, and does not allocate.
-        unsafe { command.pre_exec(move || self.confine()) };
+    /// Namespaces that the process must be born in, as flags of `clone`.
+    pub(crate) fn birth_namespaces(&self) -> libc::c_int {
+        self.view.as_ref().map_or(0, View::birth_namespaces)
     }
 
-    fn confine(&mut self) -> io::Result<()> {
+    /// From here on the process, and whatever it starts, is confined. Makes system calls on what was prepared, and
+    /// does not allocate.
+    pub(crate) fn confine(&mut self) -> io::Result<()> {
         if let Some(view) = &mut self.view {
-            let (ruleset, rights) = (self.ruleset.as_fd(), self.device_rights);
-            view.enter(|new| at(Step::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)))?;
+            let (ruleset, device_rights, process_rights) =
+                (self.ruleset.as_fd(), self.device_rights, self.process_rights);
+            view.enter(|device, new| {
+                let rights = if device == PROCESSES { process_rights } else { device_rights };
+                match rights {
+                    0 => Ok(()),
+                    rights => at(Step::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)),
+                }
+            })?;
         }
         if let Some(doorstep) = &self.doorstep {
             doorstep.open()?;
         }
         at(Step::Capabilities, drop_capabilities())?;
         at(Step::Capabilities, set_no_new_privs(true))?;
+        if self.is_init {
+            become_init()
+                .map_err(|error| Step::Namespaces.pack(error.raw_os_error().unwrap_or(libc::EINVAL)))?;
+        }
         self.common.apply()?;
+        if let Some(rules) = &self.network_rules {
+            at(Step::Landlock, sys::landlock_enter(rules.as_fd()))?;
+        }
         at(Step::Landlock, sys::landlock_enter(self.ruleset.as_fd()))?;
         seccompiler::apply_filter(&self.filter).map_err(|error| match error {
             seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => {
@@ -103,46 +135,45 @@ impl Child {
 pub(crate) struct Launcher {
     covers: Option<View>,
     doorstep: Option<Doorstep>,
+    network_rules: Option<Arc<OwnedFd>>,
     filter: OwnedFd,
     common: Common,
 }
 
 impl Launcher {
     /// `bwrap` reads the filter from a file that it inherits. With a privilege for mounts, sockets are covered
-    /// before it starts; without one, and without a network, the filter keeps the command away from them.
+    /// before it starts; without one the filter keeps the command away from them.
     pub(crate) fn new(
         plan: &Plan,
         privilege: Option<Privilege>,
+        landlock_version: Option<i32>,
         doorstep: Option<Doorstep>,
-        common: Common,
+        limits: &Limits,
     ) -> Result<Self, SandboxError> {
         let covers = privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
         let sockets = match covers {
             _ if plan.proxied => Sockets::Proxied,
-            _ if plan.access.network => Sockets::Network,
-            Some(_) => Sockets::Local,
-            None => Sockets::Pairs,
+            Some(_) if plan.access.network => Sockets::Network,
+            None if plan.access.network => Sockets::NetworkOnly,
+            Some(_) | None => Sockets::Pairs,
         };
         let failed = |error: io::Error| SandboxError::prepare("the seccomp filter", error);
         let file = memfd_create(c"seccomp", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut file = std::fs::File::from(file);
-        file.write_all(&bytes(&compile(sockets)?)).map_err(failed)?;
-        Ok(Self { covers, doorstep, filter: file.into(), common })
+        file.write_all(&bytes(&compile(sockets, Processes::Own)?)).map_err(failed)?;
+        let network_rules = network_rules(plan, landlock_version)?;
+        Ok(Self { covers, doorstep, network_rules, filter: file.into(), common: Common::new(limits) })
     }
 
     pub(crate) fn filter_number(&self) -> i32 {
         self.filter.as_raw_fd()
     }
 
-    /// The filter's file stays open as long as the command can start processes.
-    pub(crate) fn attach(mut self, command: &mut Command) {
-        // SAFETY: `prepare` makes system calls on what was prepared, and does not allocate.
-        unsafe { command.pre_exec(move || self.prepare()) };
-    }
-
-    fn prepare(&mut self) -> io::Result<()> {
+    /// What the process does before it becomes `bwrap`. Makes system calls on what was prepared, and does not
+    /// allocate. The filter's file stays open as long as the command can start processes.
+    pub(crate) fn prepare(&mut self) -> io::Result<()> {
         if let Some(covers) = &mut self.covers {
-            covers.enter(|_| Ok(()))?;
+            covers.enter(|_, _| Ok(()))?;
             if let Some(doorstep) = &self.doorstep {
                 doorstep.open()?;
             }
@@ -152,44 +183,54 @@ impl Launcher {
             }
         }
         self.common.apply()?;
+        if let Some(rules) = &self.network_rules {
+            at(Step::Capabilities, set_no_new_privs(true))?;
+            at(Step::Landlock, sys::landlock_enter(rules.as_fd()))?;
+        }
         // The position is shared with the last process that read the file.
         at(Step::Seccomp, seek(&self.filter, SeekFrom::Start(0)))?;
         at(Step::Seccomp, fcntl_setfd(&self.filter, FdFlags::empty()))
     }
 }
 
-/// What both have in common.
+/// The rules that keep a command with a network away from the server's own ports, and from abstract sockets.
+fn network_rules(plan: &Plan, landlock_version: Option<i32>) -> Result<Option<Arc<OwnedFd>>, SandboxError> {
+    let ports = &plan.access.hidden.ports;
+    if !plan.access.network {
+        return Ok(None);
+    }
+    match landlock_version {
+        Some(version) if version >= landlock::SCOPES => landlock::network_rules(ports).map(Some),
+        Some(version) if version >= landlock::PORTS && !ports.is_empty() => {
+            landlock::network_rules(ports).map(Some)
+        }
+        _ if ports.is_empty() => Ok(None),
+        _ => {
+            let why = "a command with a network could reach the server's own port, which this kernel cannot prevent; \
+                       start the server with a token for its clients, or commands without a network";
+            Err(SandboxError::Unavailable(why.to_owned()))
+        }
+    }
+}
+
+/// What both have in common, and a command that is not confined.
 pub(crate) struct Common {
     limits: Vec<(Resource, Rlimit)>,
-    /// The process to die with.
-    parent: Option<Pid>,
 }
 
 impl Common {
-    pub(crate) fn new(limits: &Limits, dies_with_parent: bool) -> Self {
-        Self { limits: limits.prepare(), parent: dies_with_parent.then(getpid) }
-    }
-
-    /// For a command that is not confined.
-    pub(crate) fn attach(self, command: &mut Command) {
-        if self.limits.is_empty() && self.parent.is_none() {
-            return;
-        }
-        // SAFETY: only system calls.
-        unsafe { command.pre_exec(move || self.bind()) };
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { limits: limits.prepare() }
     }
 
     fn apply(&self) -> io::Result<()> {
         at(Step::Files, sys::close_on_exec())?;
-        self.bind()
+        self.limit()
     }
 
-    fn bind(&self) -> io::Result<()> {
-        at(Step::Limits, limits::set(&self.limits))?;
-        let Some(parent) = self.parent else { return Ok(()) };
-        at(Step::Parent, set_parent_process_death_signal(Some(Signal::KILL)))?;
-        // It may have died before it was listened for.
-        if getppid() == Some(parent) { Ok(()) } else { Err(Step::Parent.pack(libc::ESRCH)) }
+    /// For a command that is not confined.
+    pub(crate) fn limit(&self) -> io::Result<()> {
+        at(Step::Limits, limits::set(&self.limits))
     }
 }
 
@@ -205,8 +246,8 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-fn compile(sockets: Sockets) -> Result<BpfProgram, SandboxError> {
-    seccomp::compile(sockets)
+fn compile(sockets: Sockets, processes: Processes) -> Result<BpfProgram, SandboxError> {
+    seccomp::compile(sockets, processes)
         .map_err(|error| SandboxError::Unavailable(format!("no seccomp filter: {error}")))
 }
 

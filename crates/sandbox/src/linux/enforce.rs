@@ -1,6 +1,8 @@
 //! A plan together with the means to carry it out.
 
-use std::{ffi::OsString, path::PathBuf, process::Command};
+use std::ffi::OsString;
+
+use codicil_exec::Preparation;
 
 use super::{
     bubblewrap::Options,
@@ -9,7 +11,7 @@ use super::{
     plan::Plan,
     probe::{Machine, Means},
 };
-use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access, wrap::wrap};
+use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access};
 
 /// How one policy is enforced on this machine.
 #[derive(Clone, Debug)]
@@ -28,8 +30,8 @@ impl Enforcement {
     /// Puts the command into a network of its own, with a way to a proxy and no other.
     pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
         let namespaces = match &self.means {
-            Means::Bubblewrap(program) => program.covers.is_some(),
-            Means::Landlock { privilege, .. } => privilege.is_some(),
+            Means::Bubblewrap { program, .. } => program.covers.is_some(),
+            Means::Landlock { namespaces, .. } => namespaces.is_some(),
         };
         if !namespaces {
             let why = "a network behind a proxy needs network namespaces, which the server cannot make";
@@ -49,32 +51,24 @@ impl Enforcement {
         always.into_iter().chain(self.plan.gaps.iter().copied()).collect()
     }
 
-    pub(crate) fn appeared(&self) -> Vec<PathBuf> {
-        self.plan.metadata.appeared(&self.plan.access.roots)
-    }
-
     /// What to do to one command, and where its listener will come from if it is behind a proxy.
-    pub(crate) fn steps(
-        &self,
-        limits: &Limits,
-        dies_with_parent: bool,
-    ) -> Result<(Steps, Option<Door>), SandboxError> {
-        let common = Common::new(limits, dies_with_parent);
+    pub(crate) fn steps(&self, limits: &Limits) -> Result<(Steps, Option<Door>), SandboxError> {
         let (door, doorstep) = match self.plan.proxied {
             true => doorstep::pair().map(|(door, step)| (Some(door), Some(step)))?,
             false => (None, None),
         };
         let steps = match &self.means {
-            Means::Bubblewrap(program) => {
-                let launcher = Launcher::new(&self.plan, program.covers, doorstep, common)?;
+            Means::Bubblewrap { program, landlock } => {
+                let launcher = Launcher::new(&self.plan, program.covers, *landlock, doorstep, limits)?;
                 // The namespace behind a proxy is made before `bwrap` starts.
                 let network = self.plan.access.network || self.plan.proxied;
-                let options = Options { network, dies_with_parent, filter: launcher.filter_number() };
-                let arguments = program.arguments(&self.plan, &options);
-                Steps::Launch { program: program.path.clone(), arguments, launcher }
+                let options = Options { network, filter: launcher.filter_number() };
+                let mut arguments = vec![program.path.clone().into_os_string()];
+                arguments.extend(program.arguments(&self.plan, &options));
+                Steps::Launch { arguments, launcher: Box::new(launcher) }
             }
-            Means::Landlock { version, privilege } => {
-                let child = Child::new(&self.plan, *version, *privilege, doorstep, common)?;
+            Means::Landlock { version, namespaces } => {
+                let child = Child::new(&self.plan, *version, *namespaces, doorstep, limits)?;
                 Steps::Confine(Box::new(child))
             }
         };
@@ -84,24 +78,27 @@ impl Enforcement {
 
 /// What happens to one command.
 pub(crate) enum Steps {
-    Bind(Common),
-    Launch { program: PathBuf, arguments: Vec<OsString>, launcher: Launcher },
+    Limit(Common),
+    Launch { arguments: Vec<OsString>, launcher: Box<Launcher> },
     Confine(Box<Child>),
 }
 
 impl Steps {
-    pub(crate) fn unconfined(limits: &Limits, dies_with_parent: bool) -> Self {
-        Self::Bind(Common::new(limits, dies_with_parent))
+    pub(crate) fn unconfined(limits: &Limits) -> Self {
+        Self::Limit(Common::new(limits))
     }
 
-    pub(crate) fn apply(self, command: &mut Command) {
+    pub(crate) fn into_preparation(self) -> Preparation {
+        let plain = |steps| Preparation { launcher: Vec::new(), env: Vec::new(), namespaces: 0, steps };
         match self {
-            Self::Bind(common) => common.attach(command),
-            Self::Launch { program, arguments, launcher } => {
-                wrap(command, &program, arguments);
-                launcher.attach(command);
+            Self::Limit(common) => plain(Box::new(move || common.limit())),
+            Self::Launch { arguments, mut launcher } => {
+                Preparation { launcher: arguments, ..plain(Box::new(move || launcher.prepare())) }
             }
-            Self::Confine(child) => child.attach(command),
+            Self::Confine(mut child) => {
+                let namespaces = child.birth_namespaces();
+                Preparation { namespaces, ..plain(Box::new(move || child.confine())) }
+            }
         }
     }
 }

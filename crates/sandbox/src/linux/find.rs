@@ -4,7 +4,7 @@ use std::{
     env,
     fs::Metadata,
     io::Read as _,
-    os::unix::fs::MetadataExt,
+    os::unix::{fs::MetadataExt, process::CommandExt},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 
 use super::{
     bubblewrap::{Bubblewrap, Options},
-    child::{Common, Launcher},
+    child::Launcher,
     probe::{smallest_plan, spawn_reason},
     view::Privilege,
 };
@@ -41,14 +41,14 @@ pub(super) fn find_bubblewrap(privilege: Option<Privilege>) -> Result<Bubblewrap
 
 /// Runs it with the options that every command gets, on itself: that is a program which must be there.
 fn try_bubblewrap(program: Bubblewrap) -> Result<Bubblewrap, String> {
-    let common = Common::new(&Limits::default(), false);
-    let launcher =
-        Launcher::new(&smallest_plan(), program.covers, None, common).map_err(|error| error.to_string())?;
-    let options = Options { network: false, dies_with_parent: false, filter: launcher.filter_number() };
+    let launcher = Launcher::new(&smallest_plan(), program.covers, None, None, &Limits::default());
+    let mut launcher = launcher.map_err(|error| error.to_string())?;
+    let options = Options { network: false, filter: launcher.filter_number() };
     let mut command = Command::new(&program.path);
     command.args(program.arguments(&smallest_plan(), &options)).arg(&program.path).arg("--version");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    launcher.attach(&mut command);
+    // SAFETY: `prepare` makes only async-signal-safe calls.
+    unsafe { command.pre_exec(move || launcher.prepare()) };
     let mut process = command.spawn().map_err(spawn_reason)?;
     match wait(&mut process) {
         Some(status) if status.success() => Ok(program),

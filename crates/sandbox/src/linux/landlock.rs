@@ -7,11 +7,12 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, Scope,
 };
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
@@ -33,8 +34,8 @@ const NEWEST: ABI = ABI::V9;
 /// From here on signals and abstract sockets stay within.
 pub(super) const SCOPES: i32 = 6;
 
-/// From here on sockets in the file system are a right of their own.
-pub(super) const UNIX_SOCKETS: i32 = 9;
+/// From here on TCP ports have rules.
+pub(super) const PORTS: i32 = 4;
 
 /// Something that can be read, written or both.
 type Rule = (PathBuf, BitFlags<AccessFs>);
@@ -50,11 +51,9 @@ pub(super) fn version() -> Result<i32, String> {
 
 /// What a kernel with this interface lets through.
 pub(super) fn gaps(version: i32, files: Files, network: bool) -> Vec<Gap> {
-    // A thread names itself by number when it chooses its processors, so the filter cannot tell it from others.
-    let mut gaps = vec![Gap::Scheduling];
+    let mut gaps = Vec::new();
     if files == Files::LandlockOnly {
         gaps.extend([Gap::FileAttributes, Gap::Terminals, Gap::Ipc]);
-        gaps.extend((network && version < UNIX_SOCKETS).then_some(Gap::Sockets));
     }
     if version < SCOPES {
         gaps.push(Gap::Signals);
@@ -83,13 +82,47 @@ pub(super) fn ruleset(plan: &Plan, files: Files) -> Result<OwnedFd, SandboxError
         .ok_or_else(|| SandboxError::Unavailable("this kernel has no Landlock".to_owned()))
 }
 
+/// Rules about the network alone, for a process that goes on to make mounts: every port can be connected to but these,
+/// and abstract sockets stay within. Rules about ports need [`PORTS`]; they are many, so they are made once and kept.
+pub(super) fn network_rules(closed_ports: &[u16]) -> Result<Arc<OwnedFd>, SandboxError> {
+    static KEPT: Mutex<Option<(Vec<u16>, Arc<OwnedFd>)>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, rules)) = kept.as_ref().filter(|(ports, _)| ports == closed_ports) {
+        return Ok(rules.clone());
+    }
+    let failed =
+        |error: landlock::RulesetError| SandboxError::prepare("Landlock rules", io::Error::other(error));
+    let mut ruleset = Ruleset::default().scope(Scope::AbstractUnixSocket).map_err(failed)?;
+    if !closed_ports.is_empty() {
+        ruleset = ruleset.handle_access(AccessNet::ConnectTcp).map_err(failed)?;
+    }
+    let mut ruleset = ruleset.create().map_err(failed)?;
+    if !closed_ports.is_empty() {
+        let open = (0..=u16::MAX).filter(|port| !closed_ports.contains(port));
+        let rules =
+            open.map(|port| Ok::<_, landlock::RulesetError>(NetPort::new(port, AccessNet::ConnectTcp)));
+        ruleset = ruleset.add_rules(rules).map_err(failed)?;
+    }
+    let rules = Option::<OwnedFd>::from(ruleset)
+        .ok_or_else(|| SandboxError::Unavailable("this kernel has no Landlock".to_owned()))?;
+    Ok(kept.insert((closed_ports.to_vec(), Arc::new(rules))).1.clone())
+}
+
 /// What the private directories for devices allow, as far as a kernel knows these rights.
 pub(super) fn device_rights(version: i32) -> u64 {
     (write_rights(Role::Workspace) & AccessFs::from_all(ABI::from(version))).bits()
 }
 
+/// What a private view of processes allows: reading, where the policy lets it.
+pub(super) fn process_rights(reads: &Reads, version: i32) -> u64 {
+    match reads {
+        Reads::Only { platform: false, .. } => 0,
+        Reads::Everywhere | Reads::Only { .. } => AccessFs::from_read(ABI::from(version)).bits(),
+    }
+}
+
 fn rules(plan: &Plan, files: Files) -> Vec<Rule> {
-    let mut rules = readable(plan);
+    let mut rules = readable(plan, files);
     match files {
         Files::Mounted => {
             let roots = plan.access.roots.iter();
@@ -105,18 +138,26 @@ fn rules(plan: &Plan, files: Files) -> Vec<Rule> {
     rules
 }
 
-fn readable(plan: &Plan) -> Vec<Rule> {
+fn readable(plan: &Plan, files: Files) -> Vec<Rule> {
     let read = AccessFs::from_read(NEWEST);
-    match &plan.access.reads {
-        Reads::Everywhere => vec![(PathBuf::from("/"), read)],
+    let whole = match &plan.access.reads {
+        Reads::Everywhere => vec![PathBuf::from("/")],
         Reads::Only { platform, roots } => {
             let platform = platform.then(|| PLATFORM.iter().chain(["/proc"].iter()));
-            let mut rules: Vec<_> = platform.into_iter().flatten().map(|path| (real(path), read)).collect();
-            rules.extend(roots.iter().map(|path| (path.clone(), read)));
-            rules.extend(plan.access.roots.iter().map(|root| (root.path.clone(), read)));
-            rules
+            let mut whole: Vec<_> = platform.into_iter().flatten().map(|path| real(path)).collect();
+            whole.extend(roots.iter().cloned());
+            whole.extend(plan.access.roots.iter().map(|root| root.path.clone()));
+            whole
         }
+    };
+    if files == Files::Mounted || plan.access.hidden.home.is_none() {
+        return whole.into_iter().map(|path| (path, read)).collect();
     }
+    // Names can be listed everywhere; what is in the home's files cannot be read.
+    let mut rules: Vec<_> = whole.iter().map(|path| (path.clone(), AccessFs::ReadDir.into())).collect();
+    let parts = whole.iter().flat_map(|path| plan.readable_parts(path));
+    rules.extend(parts.chain(plan.access.hidden.readable()).map(|path| (path, read)));
+    rules
 }
 
 /// Without links: `/bin` and `/dev/ptmx` often are one.
@@ -150,14 +191,14 @@ mod tests {
         let check = |version, files, network, expected: &[Gap]| {
             assert_eq!(gaps(version, files, network), expected, "{version} {files:?} {network}");
         };
-        check(7, Files::Mounted, false, &[Scheduling]);
-        check(7, Files::Mounted, true, &[Scheduling]);
-        check(5, Files::Mounted, false, &[Scheduling, Signals]);
-        check(5, Files::Mounted, true, &[Scheduling, Signals, AbstractSockets]);
-        check(7, Files::LandlockOnly, false, &[Scheduling, FileAttributes, Terminals, Ipc]);
-        check(7, Files::LandlockOnly, true, &[Scheduling, FileAttributes, Terminals, Ipc, Sockets]);
-        check(3, Files::LandlockOnly, false, &[Scheduling, FileAttributes, Terminals, Ipc, Signals]);
-        check(9, Files::LandlockOnly, true, &[Scheduling, FileAttributes, Terminals, Ipc]);
+        check(7, Files::Mounted, false, &[]);
+        check(7, Files::Mounted, true, &[]);
+        check(5, Files::Mounted, false, &[Signals]);
+        check(5, Files::Mounted, true, &[Signals, AbstractSockets]);
+        check(7, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc]);
+        check(7, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
+        check(3, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc, Signals]);
+        check(9, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
     }
 
     #[test]

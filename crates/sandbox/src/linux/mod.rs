@@ -30,5 +30,6 @@ mod view;
 
 pub(crate) use {
     enforce::{Enforcement, Steps},
+    plan::is_platform_path,
     probe::Machine,
 };

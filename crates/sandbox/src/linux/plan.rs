@@ -1,11 +1,14 @@
 //! What must be mounted where, and with Landlock allowed, for a policy: one plan for both ways of doing it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use super::sockets;
 use crate::{
     Gap,
-    access::{Access, Role, Root},
+    access::{Access, Role},
     metadata::{self, Metadata},
 };
 
@@ -49,23 +52,29 @@ pub(crate) enum Files {
     LandlockOnly,
 }
 
-/// One mount on top of a file system that is read-only.
+/// One mount on top of a file system that is read-only. Where two kinds meet at one path, the greater one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mount {
+    /// An entry of the server's home that commands may read.
+    Readable,
+    /// A writable root, or a folder in one that leads to something protected: what is mounted can be neither renamed
+    /// nor removed.
+    Writable,
     /// Protected metadata.
     ReadOnly,
-    /// A writable root.
-    Writable,
-    /// A socket, hidden by a file that is none.
+    /// A socket, replaced by a file that is none.
     Covered,
+    /// The server's home, replaced by an empty folder.
+    Hidden,
 }
 
 impl Plan {
     pub(crate) fn new(access: Access, files: Files) -> Self {
         let metadata = metadata::find(&access.roots);
+        // Without a network nothing can be connected to.
         let (sockets, all_sockets) = match files {
-            Files::Mounted => sockets::find(&access.roots),
-            Files::LandlockOnly => (Vec::new(), true),
+            Files::Mounted if access.network => sockets::find(&access.roots, &access.hidden.sockets),
+            Files::Mounted | Files::LandlockOnly => (Vec::new(), true),
         };
         let mut gaps = Vec::new();
         gaps.extend((!all_sockets).then_some(Gap::Sockets));
@@ -76,52 +85,82 @@ impl Plan {
     }
 
     /// The mounts in an order in which none hides another: what is above comes first.
-    pub(super) fn mounts(&self) -> Vec<(&Path, Mount)> {
-        let roots = self.access.roots.iter().filter(|root| !self.is_part_of_another(root));
-        let mut mounts: Vec<_> = roots.map(|root| (root.path.as_path(), Mount::Writable)).collect();
-        mounts.extend(self.metadata.paths.iter().map(|path| (path.as_path(), Mount::ReadOnly)));
-        mounts.extend(self.sockets.iter().map(|path| (path.as_path(), Mount::Covered)));
-        mounts.sort();
+    pub(super) fn mounts(&self) -> BTreeMap<PathBuf, Mount> {
+        let mut mounts = BTreeMap::new();
+        let mut add = |path: PathBuf, mount: Mount| {
+            let place = mounts.entry(path).or_insert(mount);
+            *place = mount.max(*place);
+        };
+        let readable = self.access.hidden.readable().into_iter().filter(|path| !path.is_symlink());
+        readable.for_each(|path| add(path, Mount::Readable));
+        self.access.roots.iter().for_each(|root| add(root.path.clone(), Mount::Writable));
+        self.metadata.paths.iter().for_each(|path| add(path.clone(), Mount::ReadOnly));
+        self.sockets.iter().for_each(|path| add(path.clone(), Mount::Covered));
+        self.access.hidden.home.iter().for_each(|path| add(path.clone(), Mount::Hidden));
+        let ways: Vec<_> = mounts.keys().flat_map(|path| self.way_to(path)).collect();
+        for folder in ways {
+            mounts.entry(folder).or_insert(Mount::Writable);
+        }
         mounts
     }
 
-    /// A mount of its own would only make renames between the two fail.
-    fn is_part_of_another(&self, root: &Root) -> bool {
-        self.access.roots.iter().any(|other| {
-            let protected = |path: &PathBuf| path.starts_with(&other.path) && root.path.starts_with(path);
-            other.path != root.path
-                && root.path.starts_with(&other.path)
-                && !self.metadata.paths.iter().any(protected)
-        })
+    /// The folders between a writable root and something in it. If one of them could be moved away, a command could
+    /// put something else in its place.
+    fn way_to(&self, path: &Path) -> Vec<PathBuf> {
+        let is_writable = |folder: &&Path| {
+            self.access.roots.iter().any(|root| folder.starts_with(&root.path) && *folder != root.path)
+                && !self.metadata.paths.iter().any(|protected| folder.starts_with(protected))
+                && !self.access.hidden.contains(folder)
+        };
+        path.ancestors().skip(1).filter(is_writable).map(Path::to_path_buf).collect()
+    }
+
+    /// What Landlock must not open, though it lies in what is opened.
+    fn closed(&self) -> impl Iterator<Item = &PathBuf> {
+        self.metadata.paths.iter().chain(&self.access.hidden.home)
     }
 
     /// Entries to allow one by one where a whole root cannot be, because it holds something protected.
     pub(super) fn writable_parts(&self) -> Vec<(PathBuf, Role)> {
         let mut parts = Vec::new();
         for root in &self.access.roots {
-            self.split(&root.path, root.role, &mut parts);
+            let is_around = |path: &&PathBuf| !root.path.starts_with(path);
+            let closed: Vec<_> = self.closed().filter(is_around).collect();
+            let mut entries = Vec::new();
+            split(&root.path, &closed, &mut entries);
+            parts.extend(entries.into_iter().map(|path| (path, root.role)));
         }
         parts
     }
 
-    fn split(&self, path: &Path, role: Role, parts: &mut Vec<(PathBuf, Role)>) {
-        // A bound on the rules; what is beyond it stays read-only.
-        const MOST: usize = 4_096;
-        if parts.len() == MOST {
-            return;
-        }
-        let inside = |protected: &&PathBuf| protected.starts_with(path);
-        match self.metadata.paths.iter().find(inside) {
-            None => parts.push((path.to_path_buf(), role)),
-            Some(protected) if protected == path => {}
-            Some(_) => {
-                let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-                for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink())) {
-                    self.split(&entry.path(), role, parts);
-                }
-            }
-        }
+    /// The parts of a tree that can be read, where the server's home may lie in it.
+    pub(super) fn readable_parts(&self, path: &Path) -> Vec<PathBuf> {
+        let closed: Vec<_> = self.access.hidden.home.iter().collect();
+        let mut parts = Vec::new();
+        split(path, &closed, &mut parts);
+        parts
     }
+}
+
+/// The largest parts of a tree that hold nothing of what is closed.
+fn split(path: &Path, closed: &[&PathBuf], parts: &mut Vec<PathBuf>) {
+    // A bound on the rules; what is beyond it stays closed.
+    const MOST: usize = 4_096;
+    if parts.len() == MOST || closed.iter().any(|closed| path.starts_with(closed)) {
+        return;
+    }
+    if !closed.iter().any(|closed| closed.starts_with(path)) {
+        return parts.push(path.to_path_buf());
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink())) {
+        split(&entry.path(), closed, parts);
+    }
+}
+
+/// Whether programs need a path to run at all.
+pub(crate) fn is_platform_path(path: &Path) -> bool {
+    PLATFORM.iter().any(|platform| path.starts_with(platform))
 }
 
 #[cfg(test)]
@@ -129,12 +168,20 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::access::Reads;
+    use crate::{
+        access::{Reads, Root},
+        server_places::HiddenPlaces,
+    };
 
     fn plan(roots: &[(&str, Role)], protected: &[&str]) -> Plan {
         let roots = roots.iter().map(|(path, role)| Root { path: path.into(), role: *role }).collect();
         Plan {
-            access: Access { reads: Reads::Everywhere, roots, network: false },
+            access: Access {
+                reads: Reads::Everywhere,
+                roots,
+                network: false,
+                hidden: HiddenPlaces::default(),
+            },
             metadata: Metadata {
                 paths: protected.iter().map(PathBuf::from).collect(),
                 ..Metadata::default()
@@ -160,10 +207,32 @@ mod tests {
             ("/h/.codex", ReadOnly),
             ("/h/.codex/memories", Writable),
             ("/h/.git", ReadOnly),
+            ("/h/sub", Writable),
             ("/tmp", Writable),
+            ("/tmp/tmux", Writable),
             ("/tmp/tmux/default", Covered),
         ];
-        assert_eq!(plan.mounts(), expected.map(|(path, mount)| (Path::new(path), mount)));
+        assert_eq!(plan.mounts(), expected.map(|(path, mount)| (PathBuf::from(path), mount)).into());
+    }
+
+    #[test]
+    fn folders_on_the_way_to_what_is_protected_are_held_in_place() {
+        use Mount::*;
+        let roots = [("/tmp", Role::Scratch), ("/tmp/a/w", Role::Workspace)];
+        let mut plan = plan(&roots, &["/tmp/a/w/x/y/.git"]);
+        plan.sockets.clear();
+        plan.access.hidden.home = Some("/tmp/b/home".into());
+        let expected = [
+            ("/tmp", Writable),
+            ("/tmp/a", Writable),
+            ("/tmp/a/w", Writable),
+            ("/tmp/a/w/x", Writable),
+            ("/tmp/a/w/x/y", Writable),
+            ("/tmp/a/w/x/y/.git", ReadOnly),
+            ("/tmp/b", Writable),
+            ("/tmp/b/home", Hidden),
+        ];
+        assert_eq!(plan.mounts(), expected.map(|(path, mount)| (PathBuf::from(path), mount)).into());
     }
 
     #[test]

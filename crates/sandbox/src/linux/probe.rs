@@ -1,13 +1,14 @@
 //! What this machine offers, found out by trying: a kernel may have a feature, and an administrator may have
 //! switched it off.
 
-use std::{io, path::PathBuf, process::Command};
+use std::{io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
+use codicil_exec::attach_minder;
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::{
     bubblewrap::Bubblewrap,
-    child::{Child, Common},
+    child::{Child, Namespaces},
     find::find_bubblewrap,
     landlock,
     plan::{Files, Plan},
@@ -19,6 +20,7 @@ use crate::{
     access::{Access, Reads, Root},
     metadata::Metadata,
     probe::NOWHERE,
+    server_places::HiddenPlaces,
 };
 
 /// Linux 6.2 and newer: before, files could be cut short that could not be written.
@@ -32,15 +34,17 @@ const LANDLOCK_WITH_MOUNTS: i32 = 2;
 pub(crate) struct Machine {
     pub bubblewrap: Result<Bubblewrap, String>,
     pub landlock: Result<i32, String>,
-    pub namespaces: Result<Privilege, String>,
+    pub namespaces: Result<Namespaces, String>,
     pub seccomp: Result<(), String>,
+    /// Whether `bwrap` is used also where the built-in confinement is as good. For tests.
+    pub prefers_bubblewrap: bool,
 }
 
 /// The parts that make up the best confinement.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
-    Bubblewrap(Bubblewrap),
-    Landlock { version: i32, privilege: Option<Privilege> },
+    Bubblewrap { program: Bubblewrap, landlock: Option<i32> },
+    Landlock { version: i32, namespaces: Option<Namespaces> },
 }
 
 impl Machine {
@@ -52,27 +56,40 @@ impl Machine {
             Ok(version) => namespaces(*version),
             Err(_) => Err("of no use without Landlock".to_owned()),
         };
-        Self { bubblewrap: find_bubblewrap(namespaces.clone().ok()), landlock, namespaces, seccomp }
+        let privilege = namespaces.as_ref().ok().map(|namespaces| namespaces.privilege);
+        Self {
+            bubblewrap: find_bubblewrap(privilege),
+            landlock,
+            namespaces,
+            seccomp,
+            prefers_bubblewrap: false,
+        }
     }
 
     /// The best there is, or everything that is missing.
     pub(crate) fn means(&self, roots: &[Root]) -> Result<Means, String> {
         self.seccomp.clone()?;
+        if let (Ok(version), Ok(namespaces)) = (&self.landlock, &self.namespaces)
+            && (*version >= landlock::SCOPES && namespaces.processes && !self.prefers_bubblewrap)
+        {
+            return Ok(Means::Landlock { version: *version, namespaces: Some(*namespaces) });
+        }
         let no_bubblewrap = match self.bubblewrap.clone().and_then(|found| trusted(found, roots)) {
             Ok(found) => {
                 let covers = found.covers.filter(|_| self.namespaces.is_ok());
-                return Ok(Means::Bubblewrap(Bubblewrap { covers, ..found }));
+                let program = Bubblewrap { covers, ..found };
+                return Ok(Means::Bubblewrap { program, landlock: self.landlock.as_ref().ok().copied() });
             }
             Err(reason) => reason,
         };
         let missing = |landlock: &str| format!("{landlock}, and bubblewrap cannot be used: {no_bubblewrap}");
         let version = *self.landlock.as_ref().map_err(|reason| missing(reason))?;
-        let privilege = self.namespaces.clone().ok();
-        let least = if privilege.is_some() { LANDLOCK_WITH_MOUNTS } else { LANDLOCK_ALONE };
+        let namespaces = self.namespaces.clone().ok();
+        let least = if namespaces.is_some() { LANDLOCK_WITH_MOUNTS } else { LANDLOCK_ALONE };
         if version < least {
             return Err(missing(&format!("Landlock is too old (version {version}, wanted {least})")));
         }
-        Ok(Means::Landlock { version, privilege })
+        Ok(Means::Landlock { version, namespaces })
     }
 
     pub(crate) fn kind(&self) -> Result<Kind, String> {
@@ -86,14 +103,18 @@ impl Machine {
             Err(reason) => format!("{name}: not used: {reason}"),
         };
         let bubblewrap = self.bubblewrap.as_ref().map(|found| found.path.display().to_string());
-        let namespaces = self.namespaces.as_ref().map(|privilege| match privilege {
-            Privilege::Own => "with the server's own privilege".to_owned(),
-            Privilege::UserNamespace => "through a user namespace".to_owned(),
+        let namespaces = self.namespaces.as_ref().map(|namespaces| {
+            let privilege = match namespaces.privilege {
+                Privilege::Own => "with the server's own privilege",
+                Privilege::UserNamespace => "through a user namespace",
+            };
+            let processes = if namespaces.processes { ", with processes" } else { ", without processes" };
+            format!("{privilege}{processes}")
         });
         let gaps = self.means(&[]).map(|means| means.gaps(false)).unwrap_or_default();
         let parts = [
             line("bubblewrap", bubblewrap),
-            line("mount namespace", namespaces),
+            line("namespaces", namespaces),
             line("Landlock", self.landlock.as_ref().map(|version| format!("version {version}"))),
             line("seccomp", self.seccomp.as_ref().map(|()| "available".to_owned())),
         ];
@@ -104,26 +125,28 @@ impl Machine {
 impl Means {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Bubblewrap(_) => Kind::Bubblewrap,
-            Self::Landlock { privilege: Some(_), .. } => Kind::LandlockView,
-            Self::Landlock { privilege: None, .. } => Kind::Landlock,
+            Self::Bubblewrap { .. } => Kind::Bubblewrap,
+            Self::Landlock { namespaces: Some(_), .. } => Kind::LandlockView,
+            Self::Landlock { namespaces: None, .. } => Kind::Landlock,
         }
     }
 
     pub(crate) fn files(&self) -> Files {
         match self {
-            Self::Landlock { privilege: None, .. } => Files::LandlockOnly,
-            Self::Bubblewrap(_) | Self::Landlock { .. } => Files::Mounted,
+            Self::Landlock { namespaces: None, .. } => Files::LandlockOnly,
+            Self::Bubblewrap { .. } | Self::Landlock { .. } => Files::Mounted,
         }
     }
 
     /// What it does not stop, whatever the plan.
     pub(crate) fn gaps(&self, network: bool) -> Vec<Gap> {
         match self {
-            Self::Bubblewrap(program) => {
+            Self::Bubblewrap { program, landlock } => {
                 let mut gaps = vec![Gap::Pipes];
-                gaps.extend(network.then_some(Gap::AbstractSockets));
-                gaps.extend((network && program.covers.is_none()).then_some(Gap::Sockets));
+                let is_scoped = landlock.is_some_and(|version| version >= landlock::SCOPES);
+                gaps.extend(
+                    (network && program.covers.is_some() && !is_scoped).then_some(Gap::AbstractSockets),
+                );
                 gaps
             }
             Self::Landlock { version, .. } => landlock::gaps(*version, self.files(), network),
@@ -139,22 +162,30 @@ fn trusted(found: Bubblewrap, roots: &[Root]) -> Result<Bubblewrap, String> {
     }
 }
 
-/// Tries the whole of it, in a process of its own. The server's own privilege needs no user namespace, in
-/// which every file of somebody else appears to be nobody's.
-fn namespaces(version: i32) -> Result<Privilege, String> {
+/// Tries the whole of it, in a process of its own, the best first. The server's own privilege needs no user
+/// namespace, in which every file of another user appears to belong to the user nobody.
+fn namespaces(version: i32) -> Result<Namespaces, String> {
     let admin = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    if admin && attempt(version, Privilege::Own).is_ok() {
-        return Ok(Privilege::Own);
+    let privileges = admin.then_some(Privilege::Own).into_iter().chain([Privilege::UserNamespace]);
+    let ways =
+        privileges.flat_map(|privilege| [true, false].map(|processes| Namespaces { privilege, processes }));
+    let mut last = Err(String::new());
+    for namespaces in ways {
+        last = attempt(version, namespaces).map(|()| namespaces);
+        if last.is_ok() {
+            break;
+        }
     }
-    attempt(version, Privilege::UserNamespace).map(|()| Privilege::UserNamespace)
+    last
 }
 
-fn attempt(version: i32, privilege: Privilege) -> Result<(), String> {
-    let common = Common::new(&Limits::default(), false);
-    let child = Child::new(&smallest_plan(), version, Some(privilege), None, common)
-        .map_err(|error| error.to_string())?;
+fn attempt(version: i32, namespaces: Namespaces) -> Result<(), String> {
+    let child = Child::new(&smallest_plan(), version, Some(namespaces), None, &Limits::default());
+    let mut child = child.map_err(|error| error.to_string())?;
     let mut command = Command::new(NOWHERE);
-    child.attach(&mut command);
+    attach_minder(&mut command, child.birth_namespaces(), false);
+    // SAFETY: `confine` makes only async-signal-safe calls.
+    unsafe { command.pre_exec(move || child.confine()) };
     match command.spawn() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(spawn_reason(error)),
@@ -173,7 +204,12 @@ pub(super) fn spawn_reason(error: io::Error) -> String {
 pub(super) fn smallest_plan() -> Plan {
     Plan {
         proxied: false,
-        access: Access { reads: Reads::Everywhere, roots: Vec::new(), network: false },
+        access: Access {
+            reads: Reads::Everywhere,
+            roots: Vec::new(),
+            network: false,
+            hidden: HiddenPlaces::default(),
+        },
         metadata: Metadata::default(),
         sockets: vec![PathBuf::from("/dev/null")],
         gaps: Vec::new(),
@@ -191,8 +227,12 @@ mod tests {
         Machine {
             bubblewrap: if bubblewrap { Ok(program) } else { no() },
             landlock: landlock.ok_or_else(|| "no".to_owned()),
-            namespaces: if namespaces { Ok(Privilege::Own) } else { Err("no".to_owned()) },
+            namespaces: match namespaces {
+                true => Ok(Namespaces { privilege: Privilege::Own, processes: true }),
+                false => Err("no".to_owned()),
+            },
             seccomp: Ok(()),
+            prefers_bubblewrap: false,
         }
     }
 
@@ -202,7 +242,9 @@ mod tests {
 
     #[test]
     fn the_best_means_are_taken_and_nothing_is_refused_silently() {
-        check(&machine(true, Some(7), true), Some(Kind::Bubblewrap));
+        check(&machine(true, Some(7), true), Some(Kind::LandlockView));
+        check(&machine(true, Some(5), true), Some(Kind::Bubblewrap));
+        check(&machine(true, Some(7), false), Some(Kind::Bubblewrap));
         check(&machine(true, None, false), Some(Kind::Bubblewrap));
         check(&machine(false, Some(7), true), Some(Kind::LandlockView));
         check(&machine(false, Some(2), true), Some(Kind::LandlockView));
@@ -219,15 +261,15 @@ mod tests {
     #[test]
     fn a_bwrap_that_a_command_could_replace_is_not_used() {
         let roots = [Root { path: "/usr".into(), role: Role::Named }];
-        let means = machine(true, Some(7), true).means(&roots).unwrap();
-        assert_eq!(means.kind(), Kind::LandlockView);
+        let means = machine(true, Some(7), false).means(&roots).unwrap();
+        assert_eq!(means.kind(), Kind::Landlock);
     }
 
     /// There a network namespace does what newer versions do by themselves.
     #[test]
     fn an_older_landlock_works_with_mounts_too() {
         match landlock::version().and_then(namespaces) {
-            Ok(privilege) => assert_eq!(attempt(LANDLOCK_WITH_MOUNTS, privilege), Ok(())),
+            Ok(namespaces) => assert_eq!(attempt(LANDLOCK_WITH_MOUNTS, namespaces), Ok(())),
             Err(reason) => eprintln!("skipped: namespaces, which this machine does not have: {reason}"),
         }
     }

@@ -19,12 +19,21 @@ use seccompiler::{
 pub(super) enum Sockets {
     /// The network, and sockets in the file system.
     Network,
-    /// The same without the kernel's own protocols, for a network of one's own.
+    /// The network alone, where sockets of other programs cannot be covered.
+    NetworkOnly,
+    /// The internet protocols, in a network of its own.
     Proxied,
-    /// Sockets in the file system.
-    Local,
-    /// Pairs of its own: it cannot reach a socket of somebody else.
+    /// Pairs of its own: it cannot connect to any other socket.
     Pairs,
+}
+
+/// Which processes a command can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processes {
+    /// Those of its own process namespace.
+    Own,
+    /// All of the machine.
+    Shared,
 }
 
 /// Refused whatever their arguments.
@@ -100,6 +109,18 @@ const KEXEC_FILE_LOAD: c_long = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: c_long = 294;
 
+/// How urgently and where a process runs. A process chooses for itself with the number 0; a thread that names itself
+/// by its number cannot be told from another process, and is refused where it could name one.
+const SCHEDULING: [c_long; 4] = [
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setaffinity,
+];
+
+/// Not in the `libc` crate.
+const IOPRIO_WHO_USER: u64 = 3;
+
 /// Every namespace that `clone` can make.
 const CLONE_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNS,
@@ -126,10 +147,10 @@ const X32: Option<u32> = None;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Compiles the filter. Fails on architectures that the compiler does not know.
-pub(super) fn compile(sockets: Sockets) -> Result<BpfProgram, String> {
+pub(super) fn compile(sockets: Sockets, processes: Processes) -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = rules(sockets)
+    let filter = rules(sockets, processes)
         .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch))
         .and_then(BpfProgram::try_from);
     let mut program = prelude();
@@ -137,7 +158,7 @@ pub(super) fn compile(sockets: Sockets) -> Result<BpfProgram, String> {
     Ok(program)
 }
 
-fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
+fn rules(sockets: Sockets, processes: Processes) -> Result<Rules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(REFUSED_HERE);
     let mut rules: Rules = always.map(|number| (*number, Vec::new())).collect();
     let mut refuse = |number: c_long, conditions: Vec<SeccompCondition>| {
@@ -155,17 +176,36 @@ fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     let another = SeccompCondition::new(0, Dword, Ne, 0)?;
     refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
     // Priorities of others: by their number, or with all processes of the user. One's own are the number 0.
-    refuse(libc::SYS_setpriority, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
-    refuse(libc::SYS_setpriority, vec![SeccompCondition::new(0, Dword, Eq, libc::PRIO_USER as u64)?])?;
-    refuse(libc::SYS_socket, other_families(sockets)?)?;
-    refuse(libc::SYS_socketpair, other_families(Sockets::Local)?)?;
-    if sockets == Sockets::Pairs {
-        for number in [libc::SYS_socket, libc::SYS_socketpair] {
-            // These two send to any address without a `connect`; the second becomes the first.
-            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
-                refuse(number, vec![SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64)?])?;
-            }
+    for (number, user) in
+        [(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
+    {
+        refuse(number, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
+        refuse(number, vec![SeccompCondition::new(0, Dword, Eq, user)?])?;
+    }
+    if processes == Processes::Shared {
+        for number in SCHEDULING {
+            refuse(number, vec![SeccompCondition::new(0, Dword, Ne, 0)?])?;
         }
+    }
+    refuse(libc::SYS_socket, other_families(sockets)?)?;
+    refuse(libc::SYS_socketpair, other_families(Sockets::Pairs)?)?;
+    // Both connect without the check that keeps commands away from the server's own port.
+    refuse(libc::SYS_socket, vec![SeccompCondition::new(2, Dword, Eq, libc::IPPROTO_MPTCP as u64)?])?;
+    for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+        let fast_open = libc::MSG_FASTOPEN as u64;
+        refuse(number, vec![SeccompCondition::new(flags, Dword, MaskedEq(fast_open), fast_open)?])?;
+    }
+    // Both kinds send to any address without a `connect`; a pair is no exception.
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        let condition = || SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64);
+        if sockets == Sockets::Pairs {
+            refuse(libc::SYS_socket, vec![condition()?])?;
+        }
+        if sockets != Sockets::Network {
+            refuse(libc::SYS_socketpair, vec![condition()?])?;
+        }
+    }
+    if sockets == Sockets::Pairs {
         rules.insert(libc::SYS_connect, Vec::new());
     }
     Ok(rules)
@@ -175,8 +215,9 @@ fn rules(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
 fn other_families(sockets: Sockets) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
     let wanted: &[libc::c_int] = match sockets {
         Sockets::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-        Sockets::Proxied => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
-        Sockets::Local | Sockets::Pairs => &[libc::AF_UNIX],
+        Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::Proxied => &[libc::AF_INET, libc::AF_INET6],
+        Sockets::Pairs => &[libc::AF_UNIX],
     };
     wanted.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
 }
@@ -208,9 +249,11 @@ mod tests {
 
     #[test]
     fn a_filter_fits_into_the_kernel() {
-        for sockets in [Sockets::Network, Sockets::Proxied, Sockets::Local, Sockets::Pairs] {
-            let length = compile(sockets).unwrap().len();
-            assert!((100..4096).contains(&length), "{sockets:?}: {length}");
+        for sockets in [Sockets::Network, Sockets::NetworkOnly, Sockets::Proxied, Sockets::Pairs] {
+            for processes in [Processes::Own, Processes::Shared] {
+                let length = compile(sockets, processes).unwrap().len();
+                assert!((100..4096).contains(&length), "{sockets:?} {processes:?}: {length}");
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Sockets in the file system behind which other programs listen.
 //!
-//! Neither read-only mounts nor Landlock (before Linux 7.1) keep a command from connecting to them, and many a
-//! daemon does as it is told. The kernel lists those of our network namespace. Those of others, as containers
+//! Without a network a command cannot connect at all. With one, neither read-only mounts nor Landlock (before Linux
+//! 7.1) keep it from connecting to them, and many a daemon does as it is told. The kernel lists those of our network
+//! namespace. Those of others, as containers
 //! have them, are known by name only; those that were bound by a relative path, or are bound later, are not
 //! found.
 
@@ -14,8 +15,8 @@ use std::{
 
 use crate::access::{Role, Root};
 
-/// More than a busy desktop has. It bounds the time to start a command.
-const MOST: usize = 512;
+/// More than a busy machine has. It bounds the time to start a command.
+const MOST: usize = 4_096;
 
 /// Daemons that give away the machine. They may listen in another network namespace, or on a named pipe.
 const KNOWN: [&str; 10] = [
@@ -34,8 +35,8 @@ const KNOWN: [&str; 10] = [
 /// What the environment says about the user's agents and daemons.
 const VARIABLES: [&str; 4] = ["SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "DBUS_SESSION_BUS_ADDRESS"];
 
-/// The sockets to cover, and whether that is all of them.
-pub(super) fn find(roots: &[Root]) -> (Vec<PathBuf>, bool) {
+/// The sockets to cover, and whether that is all of them. The server's own are covered wherever they lie.
+pub(super) fn find(roots: &[Root], own: &[PathBuf]) -> (Vec<PathBuf>, bool) {
     let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let candidates = bound(&listed).chain(KNOWN.iter().map(PathBuf::from)).chain(
         VARIABLES.iter().filter_map(std::env::var_os).filter_map(|value| in_variable(value.to_str()?)),
@@ -47,7 +48,7 @@ pub(super) fn find(roots: &[Root]) -> (Vec<PathBuf>, bool) {
         .filter(|path| !is_ours(roots, path))
         .collect();
     let complete = sockets.len() <= MOST;
-    (sockets.into_iter().take(MOST).collect(), complete)
+    (own.iter().cloned().chain(sockets).take(MOST).collect(), complete)
 }
 
 fn is_ear(kind: fs::FileType) -> bool {
@@ -107,8 +108,9 @@ mod tests {
         let socket = path.join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
         let root = |role| [Root { path: path.clone(), role }];
-        assert!(find(&[]).0.contains(&socket));
-        assert!(find(&root(Role::Scratch)).0.contains(&socket));
-        assert!(!find(&root(Role::Workspace)).0.contains(&socket));
+        assert!(find(&[], &[]).0.contains(&socket));
+        assert!(find(&root(Role::Scratch), &[]).0.contains(&socket));
+        assert!(!find(&root(Role::Workspace), &[]).0.contains(&socket));
+        assert!(find(&root(Role::Workspace), std::slice::from_ref(&socket)).0.contains(&socket));
     }
 }

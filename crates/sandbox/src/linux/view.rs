@@ -1,8 +1,8 @@
 //! A private view of the file system: a mount namespace in which all but the writable roots is read-only.
 //!
 //! Landlock decides about opening, creating and removing. Mounts do what it cannot: they subtract (metadata
-//! inside a root), they hold against changes of modes, owners and times, and they cover sockets. Shared memory
-//! and pseudo-terminals are private ones.
+//! inside a root, the server's home), they hold against changes of modes, owners and times, they keep folders in their
+//! place, and they cover sockets. Shared memory, pseudo-terminals and the view of processes are private ones.
 //!
 //! Everything is made ready by [`View::new`]; [`View::enter`] runs between `fork` and `exec`, where memory
 //! must not be allocated, and so makes system calls only. No path is followed through a link: a command that
@@ -12,18 +12,19 @@ use std::{
     ffi::{CStr, CString},
     io,
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
+    fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat},
     io::Errno,
     mount::{
-        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
-        open_tree,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+        OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
+        move_mount, open_tree,
     },
     process::{chdir, getegid, geteuid},
 };
@@ -34,9 +35,20 @@ use super::{
 };
 use crate::{SandboxError, Step};
 
-/// Private memory file systems. The size keeps a command from filling the machine's memory through one.
-const SHARED_MEMORY: (&CStr, &CStr, &CStr) = (c"/dev/shm", c"tmpfs", c"mode=1777,size=1g");
-const TERMINALS: (&CStr, &CStr, &CStr) = (c"/dev/pts", c"devpts", c"newinstance,ptmxmode=0666,mode=0620");
+/// A private file system of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Device {
+    path: &'static CStr,
+    kind: &'static CStr,
+    options: &'static CStr,
+}
+
+/// The size keeps a command from filling the machine's memory through it.
+const SHARED_MEMORY: Device = Device { path: c"/dev/shm", kind: c"tmpfs", options: c"mode=1777,size=1g" };
+const TERMINALS: Device =
+    Device { path: c"/dev/pts", kind: c"devpts", options: c"newinstance,ptmxmode=0666,mode=0620" };
+/// Read-only: the kernel's settings belong to root by name, whatever its capabilities.
+pub(super) const PROCESSES: Device = Device { path: c"/proc", kind: c"proc", options: c"" };
 
 /// Longer paths cannot be made by ordinary means.
 const LONGEST_PATH: usize = 4096;
@@ -50,28 +62,53 @@ pub(crate) enum Privilege {
     UserNamespace,
 }
 
+/// What a command does not share with the rest of the machine, besides its mounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnNamespaces {
+    pub network: bool,
+    pub processes: bool,
+}
+
 /// The mounts of one command, ready to be made.
 pub(super) struct View {
     flags: libc::c_int,
+    /// Namespaces that the process must be born in.
+    birth: libc::c_int,
     /// The lines that map the user and the group to themselves.
     identity: Option<(CString, CString)>,
     /// Whether everything else becomes read-only.
     read_only: bool,
-    mounts: Vec<(CString, Mount)>,
-    /// The roots as they are before everything becomes read-only; one place for each mount.
-    clones: Vec<Option<OwnedFd>>,
+    mounts: Vec<Prepared>,
     /// Which private file systems have a place to go.
-    devices: Vec<(&'static CStr, &'static CStr, &'static CStr)>,
+    devices: Vec<Device>,
+}
+
+/// One mount with what it needs.
+struct Prepared {
+    path: CString,
+    mount: Mount,
+    /// The tree as it is before everything becomes read-only and the home disappears.
+    tree: Option<OwnedFd>,
+    /// What is put into an empty folder: places for other mounts, and links.
+    entries: Vec<Entry>,
+}
+
+enum Entry {
+    Folder(CString),
+    File(CString),
+    Link { path: CString, target: CString },
 }
 
 impl View {
     /// All of the plan.
-    pub(super) fn new(plan: &Plan, privilege: Privilege, own_network: bool) -> Result<Self, SandboxError> {
-        let network = if own_network { libc::CLONE_NEWNET } else { 0 };
-        let devices =
-            [SHARED_MEMORY, TERMINALS].into_iter().filter(|(path, ..)| is_free(path, plan)).collect();
-        let view = Self::with_mounts(plan.mounts(), privilege)?;
-        Ok(Self { flags: view.flags | libc::CLONE_NEWIPC | network, read_only: true, devices, ..view })
+    pub(super) fn new(plan: &Plan, privilege: Privilege, own: OwnNamespaces) -> Result<Self, SandboxError> {
+        let mut view = Self::with_mounts(plan, |_| true, privilege, own)?;
+        let processes = own.processes.then_some(PROCESSES);
+        let devices = [SHARED_MEMORY, TERMINALS].into_iter().chain(processes);
+        view.devices = devices.filter(|device| is_free(device.path, plan)).collect();
+        view.flags |= libc::CLONE_NEWIPC;
+        view.read_only = true;
+        Ok(view)
     }
 
     /// Only the covers over sockets, for a program that does the rest.
@@ -80,47 +117,65 @@ impl View {
         privilege: Privilege,
         own_network: bool,
     ) -> Result<Self, SandboxError> {
-        let network = if own_network { libc::CLONE_NEWNET } else { 0 };
-        let mounts = plan.mounts().into_iter().filter(|(_, mount)| *mount == Mount::Covered);
-        let view = Self::with_mounts(mounts.collect(), privilege)?;
-        Ok(Self { flags: view.flags | network, ..view })
+        let own = OwnNamespaces { network: own_network, processes: false };
+        Self::with_mounts(plan, |mount| mount == Mount::Covered, privilege, own)
     }
 
-    fn with_mounts(mounts: Vec<(&Path, Mount)>, privilege: Privilege) -> Result<Self, SandboxError> {
-        let mounts = mounts.into_iter().map(|(path, mount)| Ok((c_path(path)?, mount)));
-        let mounts = mounts.collect::<Result<Vec<_>, SandboxError>>()?;
-        let clones = mounts.iter().map(|_| None).collect();
+    fn with_mounts(
+        plan: &Plan,
+        wanted: impl Fn(Mount) -> bool,
+        privilege: Privilege,
+        own: OwnNamespaces,
+    ) -> Result<Self, SandboxError> {
+        let all = plan.mounts();
+        let mut mounts = Vec::new();
+        for (path, mount) in all.iter().filter(|(_, mount)| wanted(**mount)) {
+            let entries = if *mount == Mount::Hidden { entries(path, plan)? } else { Vec::new() };
+            mounts.push(Prepared { path: c_path(path)?, mount: *mount, tree: None, entries });
+        }
+        let network = if own.network { libc::CLONE_NEWNET } else { 0 };
         let mut view = Self {
-            flags: libc::CLONE_NEWNS,
+            flags: libc::CLONE_NEWNS | network,
+            birth: if own.processes { libc::CLONE_NEWPID } else { 0 },
             identity: None,
             read_only: false,
             mounts,
-            clones,
             devices: Vec::new(),
         };
         if privilege == Privilege::UserNamespace {
-            view.flags |= libc::CLONE_NEWUSER;
+            // The namespace of processes must belong to the namespace of users.
+            let flags = if own.processes { &mut view.birth } else { &mut view.flags };
+            *flags |= libc::CLONE_NEWUSER;
             let line = |id: u32| CString::new(format!("{id} {id} 1")).map_err(invalid);
             view.identity = Some((line(geteuid().as_raw())?, line(getegid().as_raw())?));
         }
         Ok(view)
     }
 
-    /// Moves this process into the view, and calls `allow` for each directory that is new in it.
-    pub(super) fn enter(&mut self, mut allow: impl FnMut(&OwnedFd) -> io::Result<()>) -> io::Result<()> {
+    /// Namespaces that the process must be born in, as flags of `clone`.
+    pub(super) fn birth_namespaces(&self) -> libc::c_int {
+        self.birth
+    }
+
+    /// Moves this process into the view, and calls `allow` for each file system that is new in it.
+    pub(super) fn enter(
+        &mut self,
+        mut allow: impl FnMut(Device, &OwnedFd) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut buffer = [0; LONGEST_PATH];
         let cwd = at(Step::WorkingDirectory, sys::current_directory(&mut buffer))?;
         at(Step::Namespaces, sys::unshare(self.flags))?;
         at(Step::Namespaces, self.keep_identity())?;
         at(Step::View, mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))?;
-        at(Step::WritableRoot, self.clone_roots())?;
+        at(Step::WritableRoot, self.clone_trees())?;
         if self.read_only {
             at(Step::View, sys::make_read_only(CWD.as_raw_fd(), c"/"))?;
         }
-        for (path, kind, options) in &self.devices {
-            let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-            at(Step::Devices, mount(*kind, *path, *kind, flags, Some(*options)))?;
-            allow(&at(Step::Devices, open(path))?)?;
+        for device in &self.devices {
+            let read_only = if *device == PROCESSES { MountFlags::RDONLY } else { MountFlags::empty() };
+            let flags = MountFlags::NOSUID | MountFlags::NOEXEC | read_only;
+            at(Step::Devices, mount(device.kind, device.path, device.kind, flags, Some(device.options)))?;
+            allow(*device, &at(Step::Devices, open(device.path))?)?;
         }
         self.mount_all()?;
         // The directory that the process stands in is still the one of the old view.
@@ -140,25 +195,85 @@ impl View {
         write(c"/proc/self/gid_map", group)
     }
 
-    fn clone_roots(&mut self) -> rustix::io::Result<()> {
-        for ((path, mount), place) in self.mounts.iter().zip(&mut self.clones) {
-            if *mount == Mount::Writable {
-                *place = clone_tree(path)?;
+    fn clone_trees(&mut self) -> rustix::io::Result<()> {
+        for prepared in &mut self.mounts {
+            prepared.tree = match prepared.mount {
+                Mount::Writable => clone_tree(&prepared.path)?,
+                Mount::Readable => read_only_tree(&prepared.path)?,
+                Mount::ReadOnly | Mount::Covered | Mount::Hidden => None,
             }
         }
         Ok(())
     }
 
     fn mount_all(&mut self) -> io::Result<()> {
-        for ((path, mount), place) in self.mounts.iter().zip(&mut self.clones) {
+        for Prepared { path, mount, tree, entries } in &mut self.mounts {
             match mount {
-                Mount::Writable => at(Step::WritableRoot, attach(place.take(), path))?,
-                Mount::ReadOnly => at(Step::Metadata, protect(path))?,
+                Mount::Writable => at(Step::WritableRoot, attach(tree.take(), path))?,
+                Mount::Readable => at(Step::Home, attach(tree.take(), path))?,
+                Mount::ReadOnly => {
+                    at(Step::Metadata, read_only_tree(path).and_then(|tree| attach(tree, path)))?;
+                }
                 Mount::Covered => at(Step::Sockets, cover(path))?,
+                Mount::Hidden => {
+                    at(Step::Home, empty_folder(entries).and_then(|tree| attach(Some(tree), path)))?;
+                }
             }
         }
         Ok(())
     }
+}
+
+/// What the empty folder in the place of the home holds: the places of mounts in it, and links that may be read.
+fn entries(home: &Path, plan: &Plan) -> Result<Vec<Entry>, SandboxError> {
+    let mut entries = Vec::new();
+    let mounts = plan.mounts();
+    let inside = mounts.keys().filter_map(|path| Some((path, path.strip_prefix(home).ok()?)));
+    for (path, below) in inside.filter(|(_, below)| *below != Path::new("")) {
+        for folder in below
+            .ancestors()
+            .skip(1)
+            .filter(|folder| *folder != Path::new(""))
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            entries.push(Entry::Folder(c_path(folder)?));
+        }
+        let entry = c_path(below)?;
+        entries.push(if path.is_dir() { Entry::Folder(entry) } else { Entry::File(entry) });
+    }
+    for link in plan.access.hidden.readable().iter().filter(|path| path.is_symlink()) {
+        let (Ok(below), Ok(target)) = (link.strip_prefix(home), link.canonicalize()) else { continue };
+        entries.push(Entry::Link { path: c_path(below)?, target: c_path(&target)? });
+    }
+    Ok(entries)
+}
+
+/// A new file system that holds nothing but places for other mounts, and is read-only.
+fn empty_folder(entries: &[Entry]) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(context.as_fd(), c"mode", c"0555")?;
+    fsconfig_set_string(context.as_fd(), c"size", c"64k")?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let folder = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    for entry in entries {
+        let made = match entry {
+            Entry::Folder(path) => mkdirat(&folder, path, Mode::from_raw_mode(0o755)),
+            Entry::File(path) => {
+                let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+                openat(&folder, path, flags, Mode::from_raw_mode(0o444)).map(drop)
+            }
+            Entry::Link { path, target } => symlinkat(target, &folder, path),
+        };
+        match made {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    sys::make_read_only(folder.as_raw_fd(), c"")?;
+    Ok(folder)
 }
 
 /// Whether a private file system can go there: there is a directory, and no root in it.
@@ -168,10 +283,10 @@ fn is_free(path: &CStr, plan: &Plan) -> bool {
     is_directory && !plan.access.roots.iter().any(|root| root.path.starts_with(path))
 }
 
-fn protect(path: &CStr) -> rustix::io::Result<()> {
-    let Some(tree) = clone_tree(path)? else { return Ok(()) };
+fn read_only_tree(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
+    let Some(tree) = clone_tree(path)? else { return Ok(None) };
     sys::make_read_only(tree.as_raw_fd(), c"")?;
-    attach(Some(tree), path)
+    Ok(Some(tree))
 }
 
 /// A file that is no socket takes its place: connecting is refused, as if nobody listened.

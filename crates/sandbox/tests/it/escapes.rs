@@ -25,15 +25,11 @@ const ATTRIBUTES: [&str; 6] = [
 /// The same for what only a namespace keeps apart: `Gap::Ipc`, `Gap::Terminals`.
 const SHARED: [&str; 2] = ["memory-segment-of-another", "read-terminal-of-another"];
 
-/// Only a process namespace keeps these apart: `Gap::Scheduling`.
-const SCHEDULING: [&str; 1] = ["processors-of-another"];
-
 /// What Landlock alone must refuse more than was asked for; the crate's documentation says why.
-const TOO_STRICT: [&str; 5] =
-    ["create-at-the-top", "socket-inside", "datagram-inside", "shared-memory", "terminal"];
+const TOO_STRICT: [&str; 3] = ["create-at-the-top", "shared-memory", "terminal"];
 
-/// Where sockets cannot be covered, none can be connected to.
-const WITHOUT_COVERS: [&str; 2] = ["socket-inside", "datagram-inside"];
+/// Without a network nothing can be connected to, not even what the command itself listens on.
+const CONNECTING: [&str; 2] = ["socket-inside", "datagram-inside"];
 
 /// What remains under a policy that writes nothing.
 const READING: [&str; 10] = [
@@ -86,8 +82,8 @@ fn names(attempts: &[(String, String)]) -> Vec<String> {
 }
 
 /// What should come of an attempt under the policy workspace-write.
-fn is_right((with, user): (With, User), name: &str, class: &str, code: i32) -> bool {
-    if is_reported(with, user, name) {
+fn is_right(with: With, name: &str, class: &str, code: i32) -> bool {
+    if is_reported(with, name) {
         return code == 0;
     }
     if is_too_strict(with, name) {
@@ -107,12 +103,10 @@ fn is_right((with, user): (With, User), name: &str, class: &str, code: i32) -> b
 }
 
 /// What is not stopped, and said so: a gap of the confinement.
-fn is_reported(with: With, user: User, name: &str) -> bool {
+fn is_reported(with: With, name: &str) -> bool {
     match with {
         With::Nothing => false,
         With::Bubblewrap | With::BubblewrapAlone => name == "pipe-outside",
-        // Root's other processes have capabilities, which protect them from those without.
-        With::View | With::Landlock if SCHEDULING.contains(&name) => !user.is_root(),
         With::View => false,
         With::Landlock => ATTRIBUTES.contains(&name) || SHARED.contains(&name),
     }
@@ -120,9 +114,9 @@ fn is_reported(with: With, user: User, name: &str) -> bool {
 
 fn is_too_strict(with: With, name: &str) -> bool {
     match with {
-        With::Landlock => TOO_STRICT.contains(&name),
-        With::BubblewrapAlone => WITHOUT_COVERS.contains(&name),
-        With::Nothing | With::Bubblewrap | With::View => false,
+        With::Nothing => false,
+        With::Landlock => TOO_STRICT.contains(&name) || CONNECTING.contains(&name),
+        With::BubblewrapAlone | With::Bubblewrap | With::View => CONNECTING.contains(&name),
     }
 }
 
@@ -139,8 +133,7 @@ fn nothing_escapes_and_work_goes_on() {
         let neighbours = Neighbours::new(&place);
         let before = place.untouchable(with != With::Landlock);
         let results = make((&place, &neighbours), with, &[], &names(&attempts));
-        let wrong =
-            attempts.iter().filter(|(name, class)| !is_right((with, user), name, class, results[name]));
+        let wrong = attempts.iter().filter(|(name, class)| !is_right(with, name, class, results[name]));
         let wrong = wrong.map(|(name, class)| format!("{name} ({class}) gave {}", results[name]));
         check(&format!("{with:?} as {user:?}"), wrong.collect());
         // Whatever the attempts said: nothing has changed.
@@ -159,7 +152,7 @@ fn a_read_only_policy_leaves_only_reading() {
         let results = make((&place, &Neighbours::new(&place)), with, &["--read-only"], &names(&attempts));
         let expected = |name: &str| match with {
             With::Landlock if name == "mode-inside" => true,
-            _ if is_reported(with, user, name) => true,
+            _ if is_reported(with, name) => true,
             _ if is_too_strict(with, name) => false,
             _ => READING.contains(&name) || name == "socket-pair",
         };
@@ -252,10 +245,8 @@ fn with_a_network_only_the_network_is_open() {
         let chosen: Vec<String> = open.iter().chain(&closed).map(|name| (*name).to_owned()).collect();
         let results = make((&place, &Neighbours::new(&place)), with, &["--network"], &chosen);
         let is_open = |name: &str| match with {
-            // The gaps that are reported for these.
-            _ if with.is_bubblewrap() && name.starts_with("abstract") => true,
-            With::Landlock if name.starts_with("abstract") => has_gap(Gap::Signals),
-            With::Landlock | With::BubblewrapAlone if name.contains("-another") => true,
+            // A gap that is reported.
+            With::Bubblewrap if name.starts_with("abstract") => has_gap(Gap::Signals),
             _ => open.contains(&name),
         };
         let wrong = results.iter().filter(|(name, code)| (**code == 0) != is_open(name));

@@ -8,11 +8,11 @@ use std::{
 };
 
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{Confinement, Grants};
+use codicil_sandbox::Grants;
 
 use crate::{
     place::Place,
-    with::{confined, everywhere, probe, succeeds},
+    with::{confined, confinement, everywhere, probe, succeeds},
 };
 
 fn entries(path: PathBuf) -> Vec<String> {
@@ -54,7 +54,7 @@ fn protected_folders_are_left_as_they_were() {
 }
 
 #[test]
-fn metadata_that_a_command_creates_is_told() {
+fn metadata_that_a_command_creates_is_protected_from_the_next_one() {
     let Some(probe) = probe() else { return };
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let policy = SandboxPolicy::WorkspaceWrite {
@@ -64,15 +64,12 @@ fn metadata_that_a_command_creates_is_told() {
         exclude_tmpdir_env_var: true,
         exclude_slash_tmp: true,
     };
-    let new = || Confinement::new(&policy, directory.path(), &Grants::default(), probe).unwrap();
-    let confinement = new();
-    assert!(confinement.appeared().is_empty());
-    let mut command = confinement.command("mkdir").unwrap();
-    command.arg(".codex").current_dir(directory.path());
-    assert!(command.status().unwrap().success());
-    assert_eq!(confinement.appeared(), [directory.path().canonicalize().unwrap().join(".codex")]);
-    // From now on it is protected.
-    let mut command = new().command("touch").unwrap();
-    command.arg(".codex/file").current_dir(directory.path()).stderr(Stdio::null());
-    assert!(!command.status().unwrap().success());
+    let command = |program| {
+        let mut command =
+            confinement(&policy, directory.path(), &Grants::default(), probe).command(program).unwrap();
+        command.current_dir(directory.path()).stderr(Stdio::null());
+        command
+    };
+    assert!(command("mkdir").arg(".codex").status().unwrap().success());
+    assert!(!command("touch").arg(".codex/file").status().unwrap().success());
 }

@@ -1,17 +1,18 @@
 //! What a policy and its grants open and close.
 
 use std::{
+    io::Read,
     os::unix::{fs::symlink, net::UnixListener},
     path::Path,
     process::{Command, Stdio},
 };
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{Confinement, Gap, Grants, Kind, Probe, SandboxError};
+use codicil_sandbox::{Gap, Grants, Kind, Lifetime, Probe, SandboxError};
 
 use crate::{
     place::Place,
-    with::{With, everywhere, probe, run, skipped, succeeds},
+    with::{With, confined, confinement, everywhere, probe, run, skipped, succeeds},
 };
 
 fn text(path: &Path) -> &str {
@@ -139,7 +140,7 @@ fn metadata_that_the_policy_names_is_writable() {
 fn a_socket_can_be_granted() {
     everywhere(|with, user| {
         if with == With::Landlock || with == With::BubblewrapAlone {
-            // It refuses every connect.
+            // There are no sockets of the file system.
             return;
         }
         let place = Place::new(user, &[]);
@@ -149,7 +150,10 @@ fn a_socket_can_be_granted() {
         let helper = place.helper();
         let attempt = format!("SCENE_SOCKET={} {} one socket-of-another", text(&socket), text(&helper));
         assert!(!succeeds(&place, with, &[], &attempt));
-        assert!(succeeds(&place, with, &["--grant-write", text(&socket)], &attempt), "{with:?}");
+        assert!(!succeeds(&place, with, &["--grant-write", text(&socket)], &attempt), "{with:?}");
+        assert!(!succeeds(&place, with, &["--network"], &attempt));
+        let options = ["--network", "--grant-write", text(&socket)];
+        assert!(succeeds(&place, with, &options, &attempt), "{with:?}");
     });
 }
 
@@ -157,25 +161,23 @@ fn a_socket_can_be_granted() {
 fn a_command_can_be_tied_to_its_parent() {
     everywhere(|with, user| {
         let place = Place::new(user, &[]);
-        let helper = place.helper();
-        let signal = |options: &[&str]| run(&place, with, options, &[text(&helper), "death"]).stdout;
-        if !with.is_bubblewrap() {
-            assert_eq!(signal(&["--dying"]), b"9\n", "{with:?}");
-            // One that somebody else asked for is kept.
-            assert_eq!(signal(&["--death-before"]), b"9\n", "{with:?}");
-        } else {
-            // The command's parent there is bwrap, which has its own way to the same end.
-            assert!(succeeds(&place, with, &["--dying"], "true"));
-        }
-        assert_eq!(signal(&[]), b"0\n", "{with:?}");
+        let script = "setsid -f sleep 1000; echo up; sleep 1000";
+        let mut command = confined(&place, with, &["--dying"], &["sh", "-c", script]);
+        let mut parent = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = parent.stdout.take().unwrap();
+        output.read_exact(&mut [0; 3]).unwrap();
+
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        // Whatever holds the pipe open is still running.
+        assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "{with:?}");
     });
 }
 
 #[test]
 fn what_is_not_confined_says_so() {
     let cwd = Path::new("/");
-    let new =
-        |policy: &SandboxPolicy| Confinement::new(policy, cwd, &Grants::default(), Probe::cached()).unwrap();
+    let new = |policy: &SandboxPolicy| confinement(policy, cwd, &Grants::default(), Probe::cached());
     let full = new(&SandboxPolicy::DangerFullAccess);
     assert_eq!((full.kind(), full.network(), full.gaps()), (Kind::Unconfined, true, vec![]));
     let external = new(&SandboxPolicy::ExternalSandbox { network_access: NetworkAccess::Restricted });
@@ -190,7 +192,7 @@ fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
     if let Err(reason) = probe.kind() {
         return skipped(format!("there is no built-in confinement: {reason}"));
     }
-    let confinement = Confinement::new(&read_only(), Path::new("/"), &Grants::default(), &probe).unwrap();
+    let confinement = confinement(&read_only(), Path::new("/"), &Grants::default(), &probe);
     let error = confinement.command("/no/such/program").unwrap().status().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(SandboxError::from_spawn(&error).is_none());
@@ -201,7 +203,7 @@ fn one_confinement_serves_many_commands_at_once() {
     let Some(probe) = probe() else { return };
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let grants = Grants { writable: vec![directory.path().to_path_buf()], ..Grants::default() };
-    let confinement = Confinement::new(&read_only(), directory.path(), &grants, probe).unwrap();
+    let confinement = confinement(&read_only(), directory.path(), &grants, probe);
     std::thread::scope(|scope| {
         for name in 0..8 {
             let file = directory.path().join(name.to_string());
@@ -223,17 +225,17 @@ fn the_report_says_what_is_used_and_what_is_not() {
     let Some(probe) = probe() else { return };
     let report = probe.report();
     assert!(report.starts_with(&format!("confinement: {}\n", probe.kind().unwrap())), "{report}");
-    for part in ["bubblewrap: ", "mount namespace: ", "Landlock: ", "seccomp: "] {
+    for part in ["bubblewrap: ", "namespaces: ", "Landlock: ", "seccomp: "] {
         assert!(report.contains(part), "{report}");
     }
     assert!(!probe.summary().contains('\n'), "{}", probe.summary());
     let less = probe.clone().without_bubblewrap("not wanted").without_namespaces("not allowed");
     if less.kind() == Ok(Kind::Landlock) {
         let report = less.report();
-        assert!(report.contains("bubblewrap: not used: not wanted\nmount namespace: not used: not allowed"));
+        assert!(report.contains("bubblewrap: not used: not wanted\nnamespaces: not used: not allowed"));
         assert!(report.contains(&format!("not stopped: {}", Gap::FileAttributes)), "{report}");
         let summary =
-            "Landlock and seccomp; bubblewrap: not used: not wanted; mount namespace: not used: not allowed";
+            "Landlock and seccomp; bubblewrap: not used: not wanted; namespaces: not used: not allowed";
         assert_eq!(less.summary(), summary);
     }
 }
@@ -252,10 +254,10 @@ fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
 #[test]
 fn a_command_that_is_applied_to_keeps_its_arguments_and_variables() {
     let Some(probe) = probe() else { return };
-    let confinement = Confinement::new(&read_only(), Path::new("/"), &Grants::default(), probe).unwrap();
+    let confinement = confinement(&read_only(), Path::new("/"), &Grants::default(), probe);
     let mut command = Command::new("sh");
     command.args(["-c", "echo $GIVEN $TAKEN $(pwd) $1", "sh", "last"]).current_dir("/usr");
     command.env("GIVEN", "given").env_remove("TAKEN");
-    confinement.apply(&mut command).unwrap();
+    confinement.apply(&mut command, Lifetime::Own).unwrap();
     assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), "given /usr last\n");
 }

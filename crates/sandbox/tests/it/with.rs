@@ -4,12 +4,14 @@ use std::{
     fmt::Display,
     io::{Write, stderr},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Command, Output},
     sync::Mutex,
     thread,
 };
 
-use codicil_sandbox::{Gap, Kind, Probe};
+use codicil_protocol::SandboxPolicy;
+use codicil_sandbox::{AccessRequest, Confinement, Gap, Grants, Kind, Probe, RootCache, ServerPlaces};
 
 use crate::place::Place;
 
@@ -70,11 +72,6 @@ impl User {
             users.push(Self(Some(NOBODY)));
         }
         users
-    }
-
-    pub fn is_root(self) -> bool {
-        // SAFETY: takes nothing.
-        self.0.is_none() && unsafe { libc::geteuid() } == 0
     }
 
     pub fn id(self) -> Option<u32> {
@@ -159,4 +156,10 @@ pub fn succeeds(place: &Place, with: With, options: &[&str], script: &str) -> bo
 /// Whether the machine's kernel is too old to stop something.
 pub fn has_gap(gap: Gap) -> bool {
     Probe::cached().clone().without_bubblewrap("test").report().contains(&gap.to_string())
+}
+
+/// A policy ready to be enforced in a workspace, for a server without a home.
+pub fn confinement(policy: &SandboxPolicy, workspace: &Path, grants: &Grants, probe: &Probe) -> Confinement {
+    let (roots, server) = (&RootCache::default(), &ServerPlaces::default());
+    Confinement::new(&AccessRequest { policy, workspace, grants, roots, server }, probe).unwrap()
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use codicil_agent::ConfineError;
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_exec::{ResizeError, SpawnError};
-use codicil_proxy::NoPattern;
 use codicil_sandbox::SandboxError;
 
 /// Why a command was not run, or not reached. A command that fails is none of these.
@@ -50,9 +50,7 @@ pub enum CommandError {
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),
     #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    #[error(transparent)]
-    Network(#[from] NoPattern),
+    Confine(#[from] ConfineError),
     #[error("the proxy of the command could not be opened: {0}")]
     Proxy(io::Error),
     #[error(transparent)]
@@ -76,9 +74,9 @@ impl From<SpawnError> for CommandError {
     fn from(error: SpawnError) -> Self {
         let refused = match &error {
             SpawnError::Io(error) => SandboxError::from_spawn(error),
-            SpawnError::NoCommand | SpawnError::TooMany | SpawnError::Prepare(_) => None,
+            SpawnError::NoCommand | SpawnError::TooMany => None,
         };
-        refused.map_or(Self::Spawn(error), Self::Sandbox)
+        refused.map_or(Self::Spawn(error), |refused| Self::Confine(refused.into()))
     }
 }
 

@@ -3,33 +3,32 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use codicil_agent::ProxiedNetwork;
 use codicil_command::{
     Destination, Domains, Grants, NetworkDecision, NetworkPolicies, Rules, decide_network,
 };
 use codicil_protocol::AskForApproval;
 use codicil_proxy::{Gate, Pass, Passing, Proxy, Terms};
-use codicil_sandbox::Door;
 
 use super::CommandError;
 
 /// What a command finds behind its door.
 pub struct Behind {
-    door: Door,
-    terms: Terms,
+    network: ProxiedNetwork,
     rules: PathBuf,
 }
 
 impl Behind {
     /// `rules` is the directory of the user's rules.
-    pub fn new(door: Door, terms: Terms, rules: PathBuf) -> Self {
-        Self { door, terms, rules }
+    pub fn new(network: ProxiedNetwork, rules: PathBuf) -> Self {
+        Self { network, rules }
     }
 
     /// Opens it, once the command has been spawned.
     pub fn open(self) -> Result<Proxy, CommandError> {
-        let Terms { domains, methods } = self.terms;
+        let Terms { domains, methods } = self.network.terms;
         let gate = Listed { domains, rules: self.rules };
-        let listener = self.door.open().map_err(CommandError::Proxy)?;
+        let listener = self.network.door.open().map_err(CommandError::Proxy)?;
         Proxy::start(listener, Arc::new(gate), methods).map_err(CommandError::Proxy)
     }
 }

@@ -20,8 +20,10 @@ pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecRespon
     let request = Request::try_from(params)?;
     let place = cx.client.commands.enter(&request)?;
     let sink = Sink::new(&request, &cx.client);
-    let (config, cwd) = (cx.config().clone(), cx.cwd().to_owned());
-    let ready = blocking(move || Ok(commands::ready(request, &config, &cwd)?)).await?;
+    let world = cx.threads().world().clone();
+    let ready =
+        blocking(move || Ok(commands::ready(request, &world.config, &world.server_places, &world.cwd)?))
+            .await?;
     Ok(place.run(ready, sink).await?)
 }
 

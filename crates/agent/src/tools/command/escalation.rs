@@ -1,6 +1,9 @@
 //! What a model may ask for beyond the sandbox, as it writes it.
 
+use std::path::Path;
+
 use codicil_command::{Access, SandboxPermissions};
+use codicil_patch::{Disk, Files, Follow};
 use serde::Deserialize;
 
 use super::TurnTools;
@@ -43,7 +46,16 @@ struct FileSystem {
 }
 
 impl Additional {
-    pub(in crate::tools) fn access(&self, tools: &TurnTools) -> Access {
+    /// What is asked for, free of links: people see and grant the folder itself, so a link that is put in its place
+    /// later opens nothing.
+    pub(in crate::tools) async fn access(&self, tools: &TurnTools) -> Access {
+        let access = self.written(tools);
+        let real = |path: &Path| Disk.resolve(path, Follow::Links).unwrap_or_else(|_| path.to_owned());
+        // Only a panic ends up in the error; then nothing is asked for.
+        tokio::task::spawn_blocking(move || access.resolved(real)).await.unwrap_or_default()
+    }
+
+    fn written(&self, tools: &TurnTools) -> Access {
         let files = self.file_system.as_ref();
         let paths = |paths: Option<&Vec<String>>| {
             paths.into_iter().flatten().map(|path| tools.path(path)).collect::<Vec<_>>()
@@ -57,11 +69,11 @@ impl Additional {
 }
 
 impl Escalation {
-    pub fn permissions(&self, tools: &TurnTools) -> SandboxPermissions {
+    pub async fn permissions(&self, tools: &TurnTools) -> SandboxPermissions {
         match (self.sandbox_permissions, &self.additional_permissions) {
             (Some(Sandboxing::RequireEscalated), _) => SandboxPermissions::RequireEscalated,
             (Some(Sandboxing::WithAdditionalPermissions), Some(more)) => {
-                SandboxPermissions::WithAdditional(more.access(tools))
+                SandboxPermissions::WithAdditional(more.access(tools).await)
             }
             _ => SandboxPermissions::UseDefault,
         }

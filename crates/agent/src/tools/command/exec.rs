@@ -80,7 +80,7 @@ impl TurnTools {
             tool: "exec_command",
             argv,
             cwd,
-            permissions: arguments.escalation.permissions(self),
+            permissions: arguments.escalation.permissions(self).await,
             justification: arguments.escalation.justification,
             prefix_rule: arguments.escalation.prefix_rule,
             source: CommandExecutionSource::UnifiedExecStartup,

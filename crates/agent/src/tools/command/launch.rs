@@ -3,15 +3,16 @@
 use codicil_command::{Access, SandboxPermissions};
 use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
-    Environment, EnvironmentPolicy, Inherit, Input, Reach, SessionId, Size, Spec, add_tool_defaults,
+    Environment, EnvironmentPolicy, Inherit, Input, SessionId, Size, Spec, add_tool_defaults,
 };
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
-use codicil_proxy::Terms;
-use codicil_sandbox::{Confinement, Door, Grants, Limits, PROXY, Prepared, Probe, SandboxError};
 use tokio::sync::mpsc;
 
 use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
-use crate::tools::network::{CommandGate, Network};
+use crate::{
+    confine::{self, ConfinedProcess, ProxiedNetwork},
+    tools::network::{CommandGate, Network},
+};
 
 /// Events of a command that may wait for whoever follows it; a command that is further ahead waits.
 const EVENTS: usize = 16;
@@ -30,15 +31,15 @@ impl TurnTools {
         let terminals = &self.kit.world.terminals;
         let session = item.process.unwrap_or_else(|| terminals.reserve());
         let opened = match self.spec(wanted, sandboxed).await {
-            Ok((spec, behind)) => {
+            Ok((spec, network)) => {
                 let opened = terminals.open_as(session, &self.kit.owner, spec, Some(sender)).await;
-                opened.map(|()| behind).map_err(|error| error.to_string())
+                opened.map(|()| network).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         };
         let opened = match opened {
             Ok(None) => Ok(None),
-            Ok(Some((door, terms))) => self.open_network(wanted, item, session, door, terms).await.map(Some),
+            Ok(Some(network)) => self.open_network(wanted, item, session, network).await.map(Some),
             Err(why) => Err(why),
         };
         if !is_started {
@@ -55,15 +56,13 @@ impl TurnTools {
         }
     }
 
-    /// Puts the proxy behind the door of a command that runs. Without it the command would wait for nobody, so it
-    /// is ended.
+    /// Starts the proxy of a command that runs. Without a proxy the command would wait for ever, so it is ended.
     async fn open_network(
         &self,
         wanted: &Wanted,
         item: &CommandItem,
         session: SessionId,
-        door: Door,
-        terms: Terms,
+        ProxiedNetwork { door, terms }: ProxiedNetwork,
     ) -> Result<Network, String> {
         let is_open = self.access(wanted).network;
         let gate = CommandGate::new(self, item.id.clone(), terms.domains, is_open);
@@ -86,27 +85,16 @@ impl TurnTools {
         self.typed_into(wanted, self.kit.world.terminals.reserve())
     }
 
-    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<(Door, Terms)>), String> {
+    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<ProxiedNetwork>), String> {
+        let ConfinedProcess { preparation, network } = match sandboxed {
+            true => self.confine(wanted).await?,
+            false => confine::unconfined(&self.config).map_err(|error| error.to_string())?,
+        };
         let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
         spec.tty = wanted.tty.then(Size::default);
         spec.stdin = Input::Null;
-        spec.reach = Reach::Session;
-        let mut behind = None;
-        if sandboxed {
-            let proxy = self.config.network_proxy();
-            let terms = proxy.as_ref().map(Terms::new).transpose().map_err(|error| error.to_string())?;
-            let prepared = self.confine(wanted, terms.is_some()).await;
-            let mut prepared = prepared.map_err(|error| error.to_string())?;
-            if let (Some(door), Some(terms)) = (prepared.take_door(), terms) {
-                let variables = terms.environment(PROXY).into_iter();
-                spec.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
-                behind = Some((door, terms));
-            }
-            spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
-        } else if let Some(prepared) = self.limit().map_err(|error| error.to_string())? {
-            spec.prepare = Some(Box::new(move |command| prepared.apply(command)));
-        }
-        Ok((spec, behind))
+        spec.preparation = Some(preparation);
+        Ok((spec, network))
     }
 
     /// What the command has beyond its policy.
@@ -118,27 +106,13 @@ impl TurnTools {
         access
     }
 
-    /// The ceilings of the configuration hold without a sandbox, too.
-    fn limit(&self) -> Result<Option<Prepared>, SandboxError> {
-        let limits = Limits::from(&self.config.settings.sandbox_limits);
-        if limits == Limits::default() {
-            return Ok(None);
-        }
-        Confinement::none().with_limits(limits).prepare().map(Some)
-    }
-
-    /// Looks at the disk to find out what must stay as it is.
-    async fn confine(&self, wanted: &Wanted, proxied: bool) -> Result<Prepared, SandboxError> {
-        let access = self.access(wanted);
-        let (policy, cwd) = (self.settings.sandbox.clone(), wanted.cwd.clone());
-        let limits = Limits::from(&self.config.settings.sandbox_limits);
-        let prepare = move || {
-            let confinement = Confinement::new(&policy, &cwd, &sandbox_grants(access), Probe::cached())?;
-            let confinement = if proxied { confinement.behind_proxy()? } else { confinement };
-            confinement.with_limits(limits).prepare()
-        };
-        match tokio::task::spawn_blocking(prepare).await {
-            Ok(prepared) => prepared,
+    /// Confines a command by the thread's settings. The directory that the model names for it has no part in this.
+    async fn confine(&self, wanted: &Wanted) -> Result<ConfinedProcess, String> {
+        let sources = self.access_sources(self.access(wanted));
+        let config = self.config.clone();
+        let confine = move || confine::confine(&sources.request(), &config);
+        match tokio::task::spawn_blocking(confine).await {
+            Ok(confined) => confined.map_err(|error| error.to_string()),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
@@ -153,10 +127,6 @@ impl TurnTools {
         env.insert("CODEX_THREAD_ID".into(), self.kit.thread.to_string().into());
         env
     }
-}
-
-fn sandbox_grants(access: Access) -> Grants {
-    Grants { readable: access.read, writable: access.write, network: access.network }
 }
 
 /// What the configuration makes of the environment of commands. `keeps_credentials`: whether names that look

@@ -43,7 +43,7 @@ impl TurnTools {
             tool: "shell_command",
             argv,
             cwd,
-            permissions: arguments.escalation.permissions(self),
+            permissions: arguments.escalation.permissions(self).await,
             justification: arguments.escalation.justification,
             prefix_rule: arguments.escalation.prefix_rule,
             source: CommandExecutionSource::Agent,

@@ -1,0 +1,64 @@
+//! The one place where a confined process is put together: policy, limits, network proxy and what belongs to the server.
+//!
+//! The commands of models (`tools/command/launch.rs`), the commands of clients (`command/exec`) and `codicil sandbox`
+//! all come here, so none of them can leave a part out.
+
+use codicil_config::EffectiveConfig;
+use codicil_exec::Preparation;
+use codicil_proxy::{NoPattern, Terms};
+use codicil_sandbox::{AccessRequest, Confinement, Door, Limits, PROXY, Probe, SandboxError};
+use thiserror::Error;
+
+/// Why a process could not be confined.
+#[derive(Debug, Error)]
+pub enum ConfineError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Network(#[from] NoPattern),
+}
+
+/// A process that is ready to be spawned.
+pub struct ConfinedProcess {
+    pub preparation: Preparation,
+    /// Where the process reaches the network proxy, if it is behind one.
+    pub network: Option<ProxiedNetwork>,
+}
+
+/// The server's end of a command's only way to the network, and what is allowed there.
+pub struct ProxiedNetwork {
+    pub door: Door,
+    pub terms: Terms,
+}
+
+/// The confinement that a policy asks for, with the limits of the configuration. Blocks on the disk.
+pub fn confinement(
+    request: &AccessRequest<'_>,
+    config: &EffectiveConfig,
+) -> Result<Confinement, SandboxError> {
+    Ok(Confinement::new(request, Probe::cached())?.with_limits(Limits::from(&config.settings.sandbox_limits)))
+}
+
+/// Confines a process, behind the network proxy where the configuration has one. Blocks on the disk.
+pub fn confine(
+    request: &AccessRequest<'_>,
+    config: &EffectiveConfig,
+) -> Result<ConfinedProcess, ConfineError> {
+    let terms = config.network_proxy().as_ref().map(Terms::new).transpose()?;
+    let confinement = confinement(request, config)?;
+    let confinement = if terms.is_some() { confinement.behind_proxy()? } else { confinement };
+    let mut prepared = confinement.prepare()?;
+    let network = prepared.take_door().zip(terms).map(|(door, terms)| ProxiedNetwork { door, terms });
+    let mut preparation = prepared.into_preparation();
+    if let Some(network) = &network {
+        let variables = network.terms.environment(PROXY).into_iter();
+        preparation.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
+    }
+    Ok(ConfinedProcess { preparation, network })
+}
+
+/// A process that may leave the sandbox. The limits of the configuration still hold.
+pub fn unconfined(config: &EffectiveConfig) -> Result<ConfinedProcess, SandboxError> {
+    let confinement = Confinement::none().with_limits(Limits::from(&config.settings.sandbox_limits));
+    Ok(ConfinedProcess { preparation: confinement.prepare()?.into_preparation(), network: None })
+}
