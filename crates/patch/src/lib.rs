@@ -24,6 +24,7 @@ mod plan;
 mod planner;
 mod rewrite;
 mod seek;
+mod work;
 
 mod apply;
 mod disk;
@@ -45,4 +46,5 @@ pub use {
     plan::{Change, Plan, Side},
     shell::{Invocation, find_in_command},
     turn_diff::TurnDiff,
+    work::{LARGEST_PATCH, LARGEST_PLAN, MOST_LINES, MOST_OPERATIONS},
 };

@@ -3,6 +3,7 @@
 
 mod applying;
 mod failures;
+mod limits;
 mod parsing;
 mod planning;
 mod properties;
