@@ -72,6 +72,10 @@ pub enum PlanError {
         "finding the section at patch line {line} in `{path}` takes too long; give the sections in the order of the file, or split the patch"
     )]
     TooMuchWork { path: String, line: usize },
+    #[error(
+        "a directory on the path of `{0}` is a symbolic link that leads nowhere or was just created; the file is not read"
+    )]
+    LinkOnPath(String),
     #[error("cannot move `{from}` to `{to}`: there is a file already; delete it in the same patch first")]
     Occupied { from: String, to: String },
     #[error(

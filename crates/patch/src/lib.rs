@@ -27,6 +27,7 @@ mod seek;
 mod work;
 
 mod apply;
+mod directory;
 mod disk;
 mod transaction;
 
@@ -38,9 +39,10 @@ mod turn_diff;
 
 pub use {
     apply::{ApplyError, Durability, apply},
+    directory::OpenDirectory,
     disk::Disk,
     error::{ParseError, ParseProblem, PlanError},
-    files::{Entry, FileMode, Files, Follow, LARGEST_FILE, WriteFiles},
+    files::{Entry, FileIdentity, FileMode, FilePlace, Files, Follow, LARGEST_FILE, WriteFiles},
     operation::{Line, Operation, Patch, Section},
     paths::git_root,
     plan::{Change, Plan, Side},

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     error::PlanError,
-    files::{Entry, FileMode, Files, Follow},
+    files::{Entry, FileMode, Files, Follow, is_link_error},
     operation::{Operation, Patch, Section},
     paths::absolute,
     plan::{Change, Side},
@@ -171,7 +171,7 @@ impl<F: Files> Planner<'_, F> {
     }
 
     fn look(&self, side: &Side) -> Result<Option<Entry>, PlanError> {
-        let found = self.files.look(&side.place).map_err(|error| refuse(error, side))?;
+        let found = self.files.look(&side.place).map_err(|error| refuse_place(error, side))?;
         let content = found.as_ref().map_or(&[][..], |entry| &entry.content);
         if content.len() > MOST_LINES && content.iter().filter(|&&byte| byte == b'\n').count() > MOST_LINES {
             return Err(PlanError::TooLarge(side.given.clone()));
@@ -194,7 +194,7 @@ impl<F: Files> Planner<'_, F> {
     }
 
     fn exists(&self, side: &Side) -> Result<bool, PlanError> {
-        self.files.exists(&side.place).map_err(|error| refuse(error, side))
+        self.files.exists(&side.place).map_err(|error| refuse_place(error, side))
     }
 
     /// Where writing to a path ends up: in the file a link points to, unless the patch took the link away.
@@ -209,6 +209,11 @@ impl<F: Files> Planner<'_, F> {
         let place = self.files.resolve(&side.path, follow).map_err(|error| refuse(error, &side))?;
         Ok(Side { place, ..side })
     }
+}
+
+/// A place had no links when it was resolved.
+fn refuse_place(source: io::Error, side: &Side) -> PlanError {
+    if is_link_error(&source) { PlanError::LinkOnPath(side.given.clone()) } else { refuse(source, side) }
 }
 
 fn refuse(source: io::Error, side: &Side) -> PlanError {

@@ -96,3 +96,12 @@ fn what_is_too_large_is_refused_with_its_limit() {
     let body: String = (0..5).map(|number| format!("*** Delete File: sparse{number}\n")).collect();
     check(workspace.plan(&body).unwrap_err(), "have more than 268435456 bytes; split it");
 }
+
+#[test]
+fn a_patch_in_too_many_directories_changes_nothing() {
+    let workspace = Workspace::new(&[]);
+    let body: String = (0..300).map(|number| format!("*** Add File: {number}/f\n+x\n")).collect();
+    let error = workspace.apply(&body).unwrap_err();
+    assert!(error.contains("files in at most 256 directories; split it"), "{error}");
+    assert!(workspace.tree().is_empty());
+}

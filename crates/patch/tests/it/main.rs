@@ -8,5 +8,6 @@ mod parsing;
 mod planning;
 mod properties;
 mod protocol;
+mod races;
 mod support;
 mod turn_diffs;
