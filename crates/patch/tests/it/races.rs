@@ -1,15 +1,19 @@
 //! Another process swaps a directory for a link: nothing outside of the agreed places changes.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs, io,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 
-use codicil_patch::{ApplyError, Disk, Durability, Files, Follow, Plan, apply};
+use codicil_patch::{
+    ApplyError, Disk, Durability, Entry, FileIdentity, FilePlace, Files, Follow, OpenDirectory, Plan,
+    WriteFiles, apply,
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::support::Workspace;
@@ -98,6 +102,121 @@ fn a_resolved_place_is_not_read_through_a_link() {
     let is_loop = |error: io::Error| error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     assert!(Disk.look(&place).is_err_and(is_loop));
     assert!(Disk.exists(&place).is_err_and(is_loop));
+}
+
+/// The real disk, with a swap of `in/d` and `in/l` right before the chosen call.
+struct Swapping<'a> {
+    workspace: &'a Workspace,
+    calls_left: Cell<usize>,
+}
+
+impl Swapping<'_> {
+    fn call<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.calls_left.get() == 1 {
+            exchange(self.workspace);
+        }
+        self.calls_left.set(self.calls_left.get().saturating_sub(1));
+        work()
+    }
+}
+
+impl Files for Swapping<'_> {
+    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
+        self.call(|| Disk.look(path))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.call(|| Disk.exists(path))
+    }
+
+    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
+        self.call(|| Disk.resolve(path, follow))
+    }
+}
+
+type Place = FilePlace<OpenDirectory>;
+
+impl WriteFiles for Swapping<'_> {
+    type Directory = OpenDirectory;
+
+    fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
+        self.call(|| Disk.open_directory(path))
+    }
+
+    fn create_directory(&self, place: &Place) -> io::Result<OpenDirectory> {
+        self.call(|| Disk.create_directory(place))
+    }
+
+    fn look_at(&self, place: &Place) -> io::Result<Option<Entry>> {
+        self.call(|| Disk.look_at(place))
+    }
+
+    fn identity(&self, place: &Place) -> io::Result<Option<FileIdentity>> {
+        self.call(|| Disk.identity(place))
+    }
+
+    fn create(&self, place: &Place, content: &[u8], like: Option<&Place>) -> io::Result<FileIdentity> {
+        self.call(|| Disk.create(place, content, like))
+    }
+
+    fn duplicate(&self, place: &Place, copy: &Place) -> io::Result<()> {
+        self.call(|| Disk.duplicate(place, copy))
+    }
+
+    fn rename(&self, from: &Place, to: &Place) -> io::Result<()> {
+        self.call(|| Disk.rename(from, to))
+    }
+
+    fn remove(&self, place: &Place) -> io::Result<()> {
+        self.call(|| Disk.remove(place))
+    }
+
+    fn remove_directory(&self, place: &Place) -> io::Result<()> {
+        self.call(|| Disk.remove_directory(place))
+    }
+
+    fn sync(&self, place: &Place) -> io::Result<()> {
+        self.call(|| Disk.sync(place))
+    }
+
+    fn sync_directory(&self, directory: &OpenDirectory) -> io::Result<()> {
+        self.call(|| Disk.sync_directory(directory))
+    }
+}
+
+#[test]
+fn a_swap_before_any_call_redirects_nothing() {
+    let body = "*** Add File: in/d/new\n+x\n*** Add File: in/d/deep/er/new\n+x\n*** Update File: in/d/a\n-a\n+A\n\
+                *** Update File: in/d/sub/b\n*** Move to: in/d/moved\n*** Delete File: in/d/c";
+    let files = [("a".to_owned(), "a\n"), ("sub/b".to_owned(), "b\n"), ("c".to_owned(), "c\n")];
+    let (mut applied, mut refused) = (0, 0);
+    for call in 1.. {
+        let workspace = two_trees(&files);
+        let plan = workspace.plan(body).unwrap();
+        symlink(workspace.path().join("out"), workspace.path().join("in/l")).unwrap();
+        let (inside, outside) = (below(&workspace, "in/d"), below(&workspace, "out"));
+        let disk = Swapping { workspace: &workspace, calls_left: Cell::new(call) };
+        let result = apply(&plan, &disk, Durability::Synced);
+        if disk.calls_left.get() > 0 {
+            assert!(result.is_ok());
+            break;
+        }
+        exchange(&workspace);
+        assert_eq!(below(&workspace, "out"), outside, "call {call}");
+        match result {
+            Ok(()) => applied += 1,
+            Err(error) => {
+                refused += 1;
+                assert_eq!(below(&workspace, "in/d"), inside, "call {call}: {error}");
+            }
+        }
+    }
+    assert!(applied > 0 && refused > 0, "{applied} applied, {refused} refused");
+}
+
+fn exchange(workspace: &Workspace) {
+    let path = |name: &str| workspace.path().join(name);
+    renameat_with(CWD, path("in/d"), CWD, path("in/l"), RenameFlags::EXCHANGE).unwrap();
 }
 
 /// Whether a policy that allows writing below `in` would agree.
