@@ -55,7 +55,7 @@ fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
             let kind = entry.file_type()?;
             let target = to.join(entry.file_name());
             if kind.is_dir() {
-                make_directory(&target)?;
+                make_directory(&target, source)?;
                 waiting.push((entry.path(), target));
             } else {
                 copy_entry(kind, &entry.path(), &target, Special::Skipped)?;
@@ -65,11 +65,17 @@ fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// One that is there already will do.
-fn make_directory(path: &Path) -> io::Result<()> {
+/// One that is there already will do, unless it is a link back into the tree that is being copied: then each
+/// copied directory would be found again below the source.
+fn make_directory(path: &Path, source: &Path) -> Result<(), FileError> {
     match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+            if path.is_symlink() && is_within(path, source)? {
+                return Err(FileError::IntoItself);
+            }
+            Ok(())
+        }
+        result => Ok(result?),
     }
 }
 

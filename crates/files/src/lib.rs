@@ -17,7 +17,10 @@ pub use {
     copy::{Depth, copy},
     error::FileError,
     read::{directory, metadata, open_regular, read_base64},
-    search::{MAX_RESULTS, Roots, Searches, Session, SessionNews},
+    search::{
+        MAX_QUERY_BYTES, MAX_QUERY_WORDS, MAX_RESULTS, QueryTooLong, Roots, Searches, Session, SessionNews,
+        check_query,
+    },
     watch::{Watch, WatchError, Watcher},
     write::{Parents, Removal, create_directory, decode, remove, write},
 };

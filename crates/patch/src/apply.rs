@@ -3,13 +3,16 @@
 //! Everything that can fail is done first, beside the files: directories are made, new contents written to
 //! temporary files. Only then do files change, each by one rename, and a failure in between takes back those
 //! before it. A reader sees each file as it was or as it will be, never a part.
+//!
+//! Places are free of links when the plan is made, and a policy agrees to these places. A link that appears
+//! on the way to one of them afterwards makes the patch fail; it is never followed.
 
 use std::{collections::BTreeSet, io, path::PathBuf};
 
 use thiserror::Error;
 
 use crate::{
-    files::{Follow, WriteFiles},
+    files::{FileMode, Follow, WriteFiles, is_link_error},
     plan::{Plan, Side},
     transaction::Transaction,
 };
@@ -29,6 +32,11 @@ pub enum Durability {
 pub enum ApplyError {
     #[error("`{0}` changed since the patch was read; read it again and make a new patch")]
     Changed(String),
+    #[error(
+        "cannot change `{}`: a symbolic link has appeared on its path since the patch was read; read the file again and make a new patch",
+        .0.display()
+    )]
+    LinkOnPath(PathBuf),
     #[error("cannot change `{}`: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// The one case in which something may be left half done.
@@ -38,17 +46,18 @@ pub enum ApplyError {
 
 /// Makes the changes of a plan. The files must be as they were when it was made.
 pub fn apply(plan: &Plan, files: &impl WriteFiles, durability: Durability) -> Result<(), ApplyError> {
-    check(plan, files)?;
     let mut transaction = Transaction::new(files, durability);
-    let done = stage(plan, &mut transaction).and_then(|()| transaction.commit());
+    check(plan, files, &mut transaction)?;
+    let done = stage(plan, files, &mut transaction).and_then(|()| transaction.commit());
     match done {
         Ok(()) => {
             transaction.clean();
             Ok(())
         }
-        Err(Failure { path, source }) => match transaction.roll_back() {
-            None => Err(ApplyError::Io { path, source }),
+        Err(failure) => match transaction.roll_back() {
+            None => Err(failure.into()),
             Some(Failure { path: stuck, source: undo }) => {
+                let Failure { path, source } = failure;
                 Err(ApplyError::NotRestored { path, source, stuck, undo })
             }
         },
@@ -62,22 +71,29 @@ pub(crate) struct Failure {
     pub(crate) source: io::Error,
 }
 
+impl From<Failure> for ApplyError {
+    fn from(Failure { path, source }: Failure) -> Self {
+        if is_link_error(&source) { Self::LinkOnPath(path) } else { Self::Io { path, source } }
+    }
+}
+
 /// Between planning and applying a person may have thought for an hour.
-fn check(plan: &Plan, files: &impl WriteFiles) -> Result<(), ApplyError> {
+fn check<F: WriteFiles>(
+    plan: &Plan,
+    files: &F,
+    transaction: &mut Transaction<'_, F>,
+) -> Result<(), ApplyError> {
     let emptied: BTreeSet<_> =
         plan.changes.iter().flat_map(|change| &change.from).map(|s| &s.place).collect();
     for side in plan.changes.iter().flat_map(|change| &change.from) {
-        let now = files.look(&side.place).map_err(|source| failed(side, source))?;
+        let now = transaction.look(&side.place)?;
         if now.as_ref() != Some(&side.entry) || moved_away(side, files) {
             return Err(ApplyError::Changed(side.given.clone()));
         }
     }
     for side in plan.changes.iter().flat_map(|change| &change.to) {
         let is_new = !emptied.contains(&side.place);
-        if is_new && files.exists(&side.place).map_err(|source| failed(side, source))? {
-            return Err(ApplyError::Changed(side.given.clone()));
-        }
-        if moved_away(side, files) {
+        if (is_new && transaction.see(&side.place)?) || moved_away(side, files) {
             return Err(ApplyError::Changed(side.given.clone()));
         }
     }
@@ -90,25 +106,31 @@ fn moved_away(side: &Side, files: &impl WriteFiles) -> bool {
     !leads_there(Follow::Nothing) && !leads_there(Follow::Links)
 }
 
-fn failed(side: &Side, source: io::Error) -> ApplyError {
-    ApplyError::Io { path: side.path.clone(), source }
-}
-
-fn stage(plan: &Plan, transaction: &mut Transaction<'_, impl WriteFiles>) -> Result<(), Failure> {
+fn stage<F: WriteFiles>(plan: &Plan, files: &F, transaction: &mut Transaction<'_, F>) -> Result<(), Failure> {
     let written: BTreeSet<_> = plan.changes.iter().flat_map(|change| &change.to).map(|s| &s.place).collect();
     for change in &plan.changes {
         let Some(to) = &change.to else { continue };
         let is_same =
             change.from.as_ref().is_some_and(|from| from.place == to.place && from.entry == to.entry);
         if !is_same {
-            let like = change.from.as_ref().map(|from| from.place.as_path());
-            transaction.write(&to.place, &to.entry.content, like)?;
+            let like = change.from.as_ref().map(|from| model(from, files)).transpose()?;
+            transaction.write(&to.place, &to.entry.content, like.as_deref())?;
         }
     }
     // After the writes, so that a moved file is in its new place before it leaves the old one.
     let removed = plan.changes.iter().filter_map(|change| change.from.as_ref());
     for from in removed.filter(|from| !written.contains(&from.place)) {
-        transaction.remove(&from.place);
+        transaction.remove(&from.place)?;
     }
     Ok(())
+}
+
+/// The file whose mode and owner a changed file gets. For a link it is the one that the link leads to: a
+/// moved link becomes a file with that content.
+fn model(from: &Side, files: &impl WriteFiles) -> Result<PathBuf, Failure> {
+    if from.entry.mode != FileMode::Link {
+        return Ok(from.place.clone());
+    }
+    let followed = files.resolve(&from.place, Follow::Links);
+    followed.map_err(|source| Failure { path: from.path.clone(), source })
 }

@@ -1,12 +1,22 @@
 //! The real file system.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions, Permissions},
+    fs::{self, File, Metadata, Permissions},
+    hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
     path::{Component, Path, PathBuf},
 };
 
-use crate::files::{Entry, FileMode, Files, Follow, LARGEST_FILE, WriteFiles};
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat},
+    io::Errno,
+};
+
+use crate::{
+    directory::OpenDirectory,
+    files::{Entry, FileIdentity, FileMode, FilePlace, Files, Follow, LARGEST_FILE, WriteFiles},
+};
 
 /// Links that are followed before a loop is assumed.
 const MOST_LINKS: usize = 40;
@@ -15,24 +25,21 @@ const MOST_LINKS: usize = 40;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
+type DiskPlace = FilePlace<OpenDirectory>;
+
 impl Files for Disk {
     fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
-        let Some(metadata) = present(fs::symlink_metadata(path))? else { return Ok(None) };
-        if metadata.is_symlink() {
-            let target = fs::read_link(path)?.into_os_string().into_encoded_bytes();
-            return Ok(Some(Entry { content: target, mode: FileMode::Link }));
+        match present(place(path))? {
+            Some(place) => self.look_at(&place),
+            None => Ok(None),
         }
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !metadata.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        Ok(Some(Entry { content: read(path)?, mode: mode(&metadata) }))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Ok(present(fs::symlink_metadata(path))?.is_some())
+        match present(place(path))? {
+            Some(place) => Ok(self.identity(&place)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
@@ -50,53 +57,117 @@ impl Files for Disk {
 }
 
 impl WriteFiles for Disk {
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir(path)
-    }
+    type Directory = OpenDirectory;
 
-    fn create(&self, path: &Path, content: &[u8], like: Option<&Path>) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        file.write_all(content)?;
-        match like.map(fs::metadata) {
-            Some(Ok(metadata)) => imitate(&file, &metadata),
-            _ => Ok(()),
+    fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
+        match OpenDirectory::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
         }
     }
 
-    fn duplicate(&self, path: &Path, copy: &Path) -> io::Result<()> {
-        if fs::hard_link(path, copy).is_ok() {
+    fn create_directory(&self, place: &DiskPlace) -> io::Result<OpenDirectory> {
+        mkdirat(&place.directory, &place.name, Mode::from_raw_mode(0o777))?;
+        place.directory.open_child(Path::new(&place.name)).inspect_err(|_| {
+            // Another process has put something else there; if it is a directory of theirs, it stays.
+            let _ = self.remove_directory(place);
+        })
+    }
+
+    fn look_at(&self, place: &DiskPlace) -> io::Result<Option<Entry>> {
+        let found = present(statat(&place.directory, &place.name, AtFlags::SYMLINK_NOFOLLOW))?;
+        match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
+            None => Ok(None),
+            Some(FileType::RegularFile) => read(place).map(Some),
+            Some(FileType::Symlink) => {
+                let target = readlinkat(&place.directory, &place.name, Vec::new())?.into_bytes();
+                Ok(Some(Entry { content: target, mode: FileMode::Link }))
+            }
+            Some(FileType::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(_) => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    // The fields have other widths on some machines.
+    #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+    fn identity(&self, place: &DiskPlace) -> io::Result<Option<FileIdentity>> {
+        let found = present(statat(&place.directory, &place.name, AtFlags::SYMLINK_NOFOLLOW))?;
+        Ok(found.map(|found| FileIdentity {
+            device: found.st_dev as u64,
+            inode: found.st_ino as u64,
+            size: found.st_size as u64,
+            modified: (found.st_mtime as i64, found.st_mtime_nsec as i64),
+        }))
+    }
+
+    fn create(
+        &self,
+        place: &DiskPlace,
+        content: &[u8],
+        like: Option<&DiskPlace>,
+    ) -> io::Result<FileIdentity> {
+        let like = like.map(open_regular).transpose()?;
+        let mode = match &like {
+            // As with any other write, new content does not inherit the right to run as another user.
+            Some((_, metadata)) => metadata.mode() & 0o777,
+            None => new_file_mode(place)?,
+        };
+        let mut file = create_new(place, 0o600)?;
+        file.write_all(content)?;
+        if let Some((_, metadata)) = &like {
+            // Only a privileged process may give files away; for others the new file is their own.
+            let _ = fchown(&file, Some(metadata.uid()), Some(metadata.gid()));
+        }
+        file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(file_identity(&file.metadata()?))
+    }
+
+    fn duplicate(&self, place: &DiskPlace, copy: &DiskPlace) -> io::Result<()> {
+        // Without flags, so that a second name for a link is one for the link itself.
+        if linkat(&place.directory, &place.name, &copy.directory, &copy.name, AtFlags::empty()).is_ok() {
             return Ok(());
         }
-        match self.look(path)? {
-            Some(entry) if entry.mode != FileMode::Link => self.create(copy, &entry.content, Some(path)),
+        match self.look_at(place)? {
+            Some(entry) if entry.mode != FileMode::Link => {
+                self.create(copy, &entry.content, Some(place)).map(drop)
+            }
             Some(_) => Err(io::ErrorKind::Unsupported.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+    fn rename(&self, from: &DiskPlace, to: &DiskPlace) -> io::Result<()> {
+        Ok(renameat(&from.directory, &from.name, &to.directory, &to.name)?)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+    fn remove(&self, place: &DiskPlace) -> io::Result<()> {
+        Ok(unlinkat(&place.directory, &place.name, AtFlags::empty())?)
     }
 
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+    fn remove_directory(&self, place: &DiskPlace) -> io::Result<()> {
+        Ok(unlinkat(&place.directory, &place.name, AtFlags::REMOVEDIR)?)
     }
 
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        // Directories can be opened and synced on Unix only.
-        if path.is_dir() && !cfg!(unix) {
-            return Ok(());
-        }
-        File::open(path)?.sync_all()
+    fn sync(&self, place: &DiskPlace) -> io::Result<()> {
+        open_regular(place)?.0.sync_all()
+    }
+
+    fn sync_directory(&self, directory: &OpenDirectory) -> io::Result<()> {
+        File::from(directory.reopen()?).sync_all()
     }
 }
 
-fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
+/// The file's name in its directory, which must exist.
+fn place(path: &Path) -> io::Result<DiskPlace> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::IsADirectory.into());
+    };
+    let directory = OpenDirectory::open(parent)?;
+    Ok(FilePlace { directory, name: name.to_owned(), path: path.to_owned() })
+}
+
+fn present<T, E: Into<io::Error>>(found: Result<T, E>) -> io::Result<Option<T>> {
+    match found.map_err(Into::into) {
         Ok(found) => Ok(Some(found)),
         // A file where a directory is expected: below it there is nothing.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -107,13 +178,57 @@ fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// The size is checked while reading, since a file may grow.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(place: &DiskPlace) -> io::Result<Entry> {
+    let (file, metadata) = open_regular(place)?;
     let mut content = Vec::new();
-    File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LARGEST_FILE {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    Ok(content)
+    let is_executable = metadata.mode() & 0o100 != 0;
+    Ok(Entry { content, mode: if is_executable { FileMode::Executable } else { FileMode::Regular } })
+}
+
+/// Opens a file for reading: no link is followed and no pipe waited for.
+fn open_regular(place: &DiskPlace) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(&place.directory, &place.name, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok((file, metadata))
+}
+
+fn create_new(place: &DiskPlace, mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(&place.directory, &place.name, flags, Mode::from_raw_mode(mode as _)).map(File::from)
+}
+
+/// The mode that a new file gets here by default. Asking for the process's umask would mean to change it for
+/// a moment, for all threads, and would miss default access lists of the directory. So an empty file is made
+/// and looked at.
+fn new_file_mode(place: &DiskPlace) -> io::Result<u32> {
+    let sample = DiskPlace { name: temporary_name().into(), ..place.clone() };
+    let file = create_new(&sample, 0o666)?;
+    let mode = file.metadata().map(|metadata| metadata.mode() & 0o777);
+    Disk.remove(&sample)?;
+    mode
+}
+
+/// A name for a file of ours that no other process can foresee.
+pub(crate) fn temporary_name() -> String {
+    let number = RandomState::new().build_hasher().finish();
+    format!(".codicil-{number:016x}.tmp")
+}
+
+fn file_identity(metadata: &Metadata) -> FileIdentity {
+    FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        size: metadata.len(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+    }
 }
 
 fn follow_links(mut path: PathBuf) -> io::Result<PathBuf> {
@@ -140,30 +255,4 @@ fn resolve_directories(path: &Path) -> io::Result<PathBuf> {
 
 fn sibling(link: &Path, target: &Path) -> PathBuf {
     link.parent().unwrap_or(Path::new("/")).join(target)
-}
-
-#[cfg(unix)]
-fn mode(metadata: &Metadata) -> FileMode {
-    use std::os::unix::fs::PermissionsExt;
-    if metadata.permissions().mode() & 0o100 == 0 { FileMode::Regular } else { FileMode::Executable }
-}
-
-#[cfg(not(unix))]
-fn mode(_: &Metadata) -> FileMode {
-    FileMode::Regular
-}
-
-#[cfg(unix)]
-fn imitate(file: &File, like: &Metadata) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-    // Only a privileged process may give files away; for others the new file is their own.
-    let _ = fchown(file, Some(like.uid()), Some(like.gid()));
-    // As with any other write, new content does not inherit the right to run as somebody else.
-    file.set_permissions(Permissions::from_mode(like.mode() & 0o777))
-}
-
-#[cfg(not(unix))]
-fn imitate(file: &File, like: &Metadata) -> io::Result<()> {
-    let permissions: Permissions = like.permissions();
-    file.set_permissions(permissions)
 }

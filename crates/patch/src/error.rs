@@ -4,6 +4,11 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
+use crate::{
+    files::LARGEST_FILE,
+    work::{LARGEST_PATCH, LARGEST_PLAN, MOST_LINES, MOST_OPERATIONS},
+};
+
 /// A patch that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid patch, line {line}: {problem}")]
@@ -16,6 +21,10 @@ pub struct ParseError {
 /// What is wrong with a line. The strings are the line's text, cut to a readable length.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseProblem {
+    #[error("the patch is longer than {LARGEST_PATCH} bytes; split it into smaller ones")]
+    TooLong,
+    #[error("the patch changes more than {MOST_OPERATIONS} files; split it into smaller ones")]
+    TooManyOperations,
     #[error("the patch must start with `*** Begin Patch`, found `{0}`")]
     NoBegin(String),
     #[error("the patch must end with `*** End Patch`, found `{0}`")]
@@ -55,8 +64,18 @@ pub enum PlanError {
     Directory(String),
     #[error("`{0}` is not a regular file")]
     Special(String),
-    #[error("`{0}` is too large to be patched")]
+    #[error("`{0}` is too large to be patched: the limit is {LARGEST_FILE} bytes or {MOST_LINES} lines")]
     TooLarge(String),
+    #[error("the files of this patch have more than {LARGEST_PLAN} bytes; split it into smaller patches")]
+    TooMuchContent,
+    #[error(
+        "finding the section at patch line {line} in `{path}` takes too long; give the sections in the order of the file, or split the patch"
+    )]
+    TooMuchWork { path: String, line: usize },
+    #[error(
+        "a directory on the path of `{0}` is a symbolic link that leads nowhere or was just created; the file is not read"
+    )]
+    LinkOnPath(String),
     #[error("cannot move `{from}` to `{to}`: there is a file already; delete it in the same patch first")]
     Occupied { from: String, to: String },
     #[error(

@@ -1,9 +1,12 @@
 //! The files a patch is planned against and applied to, as the rest of the crate sees them.
 
 use std::{
+    ffi::OsString,
     io,
     path::{Path, PathBuf},
 };
+
+use rustix::io::Errno;
 
 /// Larger files are refused: a patch is a text, and both versions are held in memory.
 pub const LARGEST_FILE: u64 = 64 * 1024 * 1024;
@@ -33,12 +36,14 @@ pub enum FileMode {
 
 /// Looking at files. All paths are absolute.
 pub trait Files {
-    /// What is at the path; a link there is not followed. `None` when there is nothing. Errors for
-    /// directories ([`io::ErrorKind::IsADirectory`]), devices and the like ([`io::ErrorKind::InvalidInput`])
-    /// and files above [`LARGEST_FILE`] ([`io::ErrorKind::FileTooLarge`]).
+    /// What is at a path that [`Files::resolve`] returned; a link there is not followed. `None` when there is
+    /// nothing. Errors for directories ([`io::ErrorKind::IsADirectory`]), devices and the like
+    /// ([`io::ErrorKind::InvalidInput`]), files above [`LARGEST_FILE`] ([`io::ErrorKind::FileTooLarge`]) and
+    /// paths on which a link has appeared since (`ELOOP`).
     fn look(&self, path: &Path) -> io::Result<Option<Entry>>;
 
-    /// Whether there is anything at all, be it a directory or a broken link.
+    /// Whether there is anything at all, be it a directory or a broken link. Errors as [`Files::look`] does
+    /// when a link has appeared on the path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// The same place without links in the directories that lead to it, and with [`Follow::Links`] also
@@ -54,25 +59,78 @@ pub enum Follow {
 }
 
 /// The steps of which applying a patch is made. Each is atomic by itself; order and undoing are the caller's.
+///
+/// Another process may swap directories for links at any time. So a directory is opened once, without
+/// following links, and every step names a file in an open directory. No step follows a link.
 pub trait WriteFiles: Files {
-    /// Makes one directory.
-    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    /// An open directory: it stays the same one whatever happens to the path that led to it.
+    type Directory: Clone;
 
-    /// Writes a file that must not exist, with the mode and owner of `like`.
-    fn create(&self, path: &Path, content: &[u8], like: Option<&Path>) -> io::Result<()>;
+    /// Opens the directory at an absolute path. `None` when there is nothing; the error is `ELOOP` when the
+    /// path contains a link.
+    fn open_directory(&self, path: &Path) -> io::Result<Option<Self::Directory>>;
+
+    /// Makes and opens a directory that must not exist.
+    fn create_directory(&self, place: &FilePlace<Self::Directory>) -> io::Result<Self::Directory>;
+
+    /// Does what [`Files::look`] does, in an open directory.
+    fn look_at(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<Entry>>;
+
+    /// Which file is there; `None` when there is nothing.
+    fn identity(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<FileIdentity>>;
+
+    /// Writes a file that must not exist, with the mode and owner of the regular file `like`. Other users
+    /// cannot read the file before it has its final mode.
+    fn create(
+        &self,
+        place: &FilePlace<Self::Directory>,
+        content: &[u8],
+        like: Option<&FilePlace<Self::Directory>>,
+    ) -> io::Result<FileIdentity>;
 
     /// A second name for a file or link, or a copy where the system has no second names.
-    fn duplicate(&self, path: &Path, copy: &Path) -> io::Result<()>;
+    fn duplicate(
+        &self,
+        place: &FilePlace<Self::Directory>,
+        copy: &FilePlace<Self::Directory>,
+    ) -> io::Result<()>;
 
     /// Replaces what is at `to`.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename(&self, from: &FilePlace<Self::Directory>, to: &FilePlace<Self::Directory>) -> io::Result<()>;
 
     /// Removes a file or a link.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, place: &FilePlace<Self::Directory>) -> io::Result<()>;
 
     /// Removes an empty directory.
-    fn remove_directory(&self, path: &Path) -> io::Result<()>;
+    fn remove_directory(&self, place: &FilePlace<Self::Directory>) -> io::Result<()>;
 
-    /// Returns when the file or the directory's names would survive a power cut.
-    fn sync(&self, path: &Path) -> io::Result<()>;
+    /// Returns when the file would survive a power cut.
+    fn sync(&self, place: &FilePlace<Self::Directory>) -> io::Result<()>;
+
+    /// Returns when the directory's names would survive a power cut.
+    fn sync_directory(&self, directory: &Self::Directory) -> io::Result<()>;
+}
+
+/// A name in an open directory; there need not be a file of that name.
+#[derive(Clone, Debug)]
+pub struct FilePlace<D> {
+    pub directory: D,
+    pub name: OsString,
+    /// For messages only.
+    pub path: PathBuf,
+}
+
+/// Values that differ between two files, and between a file before and after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    /// Seconds and nanoseconds since the epoch.
+    pub modified: (i64, i64),
+}
+
+/// Whether an operation failed because it met a link, which no operation on a resolved path follows.
+pub(crate) fn is_link_error(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }

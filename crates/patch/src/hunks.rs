@@ -6,16 +6,21 @@ use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
+/// Files with more lines, before and after together, are compared without the lines that they begin and end
+/// with in common. The comparison itself does so as well, but only after it has numbered all lines.
+const MANY_LINES: usize = 20_000;
+
+/// If more lines than these are left to compare, all of them count as replaced: comparing them would take
+/// seconds.
+const MOST_COMPARED: usize = 200_000;
+
 /// The differences with `context` unchanged lines around them, without file headers; empty when there are
 /// none.
 pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
-    let input = InternedInput::new(old, new);
-    let mut diff = Diff::compute(Algorithm::Myers, &input);
-    diff.postprocess_lines(&input);
     let lines = Lines { old: split(old), new: split(new), context };
     let mut out = String::new();
     let mut group: Vec<Hunk> = Vec::new();
-    for hunk in diff.hunks() {
+    for hunk in lines.differences() {
         let gap = group.last().map_or(0, |last| (hunk.before.start - last.before.end) as usize);
         if gap > 2 * context {
             lines.write(&group, &mut out);
@@ -25,6 +30,15 @@ pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
     }
     lines.write(&group, &mut out);
     out
+}
+
+fn compare(old: &[&[u8]], new: &[&[u8]]) -> Vec<Hunk> {
+    let mut input = InternedInput::default();
+    input.update_before(old.iter().copied());
+    input.update_after(new.iter().copied());
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
+    diff.hunks().collect()
 }
 
 fn split(content: &[u8]) -> Vec<&[u8]> {
@@ -38,6 +52,27 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
+    fn differences(&self) -> Vec<Hunk> {
+        if self.old.len() + self.new.len() <= MANY_LINES {
+            return compare(&self.old, &self.new);
+        }
+        let same = |(old, new): &(&&[u8], &&[u8])| old == new;
+        let start = self.old.iter().zip(&self.new).take_while(same).count();
+        let old = self.old.get(start..).unwrap_or_default();
+        let new = self.new.get(start..).unwrap_or_default();
+        let end = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+        let old = old.get(..old.len() - end).unwrap_or_default();
+        let new = new.get(..new.len() - end).unwrap_or_default();
+        let start = start as u32;
+        if old.len() + new.len() > MOST_COMPARED {
+            let (before, after) = (start..start + old.len() as u32, start..start + new.len() as u32);
+            return vec![Hunk { before, after }];
+        }
+        let moved = |range: Range<u32>| range.start + start..range.end + start;
+        let hunks = compare(old, new).into_iter();
+        hunks.map(|hunk| Hunk { before: moved(hunk.before), after: moved(hunk.after) }).collect()
+    }
+
     /// One hunk for changes that are close enough to share their context.
     fn write(&self, group: &[Hunk], out: &mut String) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
@@ -133,6 +168,30 @@ mod tests {
         }
         out.extend(rest);
         out
+    }
+
+    #[test]
+    fn the_ends_of_long_files_are_left_out_of_the_comparison() {
+        let (start, end) = ("a\n".repeat(15_000), "b\n".repeat(15_000));
+        check(
+            &format!("{start}1\n2\n3\n{end}"),
+            &format!("{start}1\n3\n4\n{end}"),
+            1,
+            "@@ -15001,4 +15001,4 @@\n 1\n-2\n 3\n+4\n b\n",
+        );
+        check(&start, &format!("{start}a\n"), 1, "@@ -15000 +15000,2 @@\n a\n+a\n");
+        check(&start, &start, 1, "");
+    }
+
+    #[test]
+    fn very_long_differences_are_one_hunk() {
+        let lines = |from: u32, step: usize| -> String {
+            (from..from + 150_000).step_by(step).map(|number| format!("{number}\n")).collect()
+        };
+        let (old, new) = (format!("same\n{}", lines(0, 1)), format!("same\n{}", lines(1_000, 2)));
+        let hunks = unified(old.as_bytes(), new.as_bytes(), 1);
+        assert!(hunks.starts_with("@@ -1,150001 +1,75001 @@\n same\n-0\n"), "{}", &hunks[..80]);
+        assert_eq!(follow(&old, &hunks), new);
     }
 
     proptest::proptest! {

@@ -24,8 +24,10 @@ mod plan;
 mod planner;
 mod rewrite;
 mod seek;
+mod work;
 
 mod apply;
+mod directory;
 mod disk;
 mod transaction;
 
@@ -37,12 +39,14 @@ mod turn_diff;
 
 pub use {
     apply::{ApplyError, Durability, apply},
+    directory::OpenDirectory,
     disk::Disk,
     error::{ParseError, ParseProblem, PlanError},
-    files::{Entry, FileMode, Files, Follow, LARGEST_FILE, WriteFiles},
+    files::{Entry, FileIdentity, FileMode, FilePlace, Files, Follow, LARGEST_FILE, WriteFiles},
     operation::{Line, Operation, Patch, Section},
     paths::git_root,
     plan::{Change, Plan, Side},
     shell::{Invocation, find_in_command},
     turn_diff::TurnDiff,
+    work::{LARGEST_PATCH, LARGEST_PLAN, MOST_LINES, MOST_OPERATIONS},
 };

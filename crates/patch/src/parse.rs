@@ -5,6 +5,7 @@ use crate::{
     error::{ParseError, ParseProblem, excerpt},
     operation::{Line, Operation, Patch, Section},
     shell::heredoc_delimiter,
+    work::{LARGEST_PATCH, MOST_OPERATIONS},
 };
 
 const BEGIN: &str = "*** Begin Patch";
@@ -16,12 +17,18 @@ const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
 pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
+    if text.len() > LARGEST_PATCH {
+        return Err(problem(1, ParseProblem::TooLong));
+    }
     let lines: Vec<_> =
         text.lines().enumerate().map(|(index, text)| Numbered { number: index + 1, text }).collect();
     let mut parser = Parser { lines: body(&lines)? };
     let mut operations = Vec::new();
     while let Some(operation) = parser.operation()? {
         operations.push(operation);
+        if operations.len() > MOST_OPERATIONS {
+            return Err(problem(1, ParseProblem::TooManyOperations));
+        }
     }
     if operations.is_empty() {
         return Err(problem(lines.len(), ParseProblem::NoOperation));

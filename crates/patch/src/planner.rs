@@ -2,21 +2,24 @@
 //! one did.
 
 use std::{
+    cell::Cell,
     io,
     path::{Path, PathBuf},
 };
 
 use crate::{
     error::PlanError,
-    files::{Entry, FileMode, Files, Follow},
+    files::{Entry, FileMode, Files, Follow, is_link_error},
     operation::{Operation, Patch, Section},
     paths::absolute,
     plan::{Change, Side},
     rewrite::rewrite,
+    work::{LARGEST_PLAN, MOST_LINES, WorkBudget},
 };
 
 pub(crate) fn changes(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<Vec<Change>, PlanError> {
-    let mut planner = Planner { cwd, files, changes: Vec::new() };
+    let (bytes_read, work) = (Cell::new(0), WorkBudget::new());
+    let mut planner = Planner { cwd, files, changes: Vec::new(), bytes_read, work };
     for operation in &patch.operations {
         match operation {
             Operation::Add { path, content } => planner.add(path, content)?,
@@ -33,6 +36,9 @@ struct Planner<'a, F> {
     cwd: &'a Path,
     files: &'a F,
     changes: Vec<Change>,
+    /// Of all files so far.
+    bytes_read: Cell<u64>,
+    work: WorkBudget,
 }
 
 /// What is at a place after the operations so far.
@@ -111,8 +117,8 @@ impl<F: Files> Planner<'_, F> {
             }
             Found::Gone | Found::Nothing => return Err(PlanError::Missing(given.to_owned())),
         };
-        if let Some(to) = self.planned(index) {
-            to.entry.content = rewrite(given, &to.entry.content, sections)?;
+        if let Some(to) = self.changes.get_mut(index).and_then(|change| change.to.as_mut()) {
+            to.entry.content = rewrite(given, &to.entry.content, sections, &self.work)?;
         }
         match move_to {
             Some(target) => self.move_file(index, given, target),
@@ -142,13 +148,13 @@ impl<F: Files> Planner<'_, F> {
     /// Moving a link away leaves alone the file that it points to.
     fn unfollow(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
         let link = self.side(given, Follow::Nothing)?;
-        let Some(change) = self.changes.get_mut(index) else { return Ok(()) };
-        if let Some(from) = &mut change.from
-            && from.path == link.path
-            && from.place != link.place
-            && let Some(entry) = look(self.files, &link)?
+        let is_followed = |from: &Side| from.path == link.path && from.place != link.place;
+        let from = self.changes.get(index).and_then(|change| change.from.as_ref());
+        if from.is_some_and(is_followed)
+            && let Some(entry) = self.look(&link)?
+            && let Some(change) = self.changes.get_mut(index)
         {
-            *from = Side { entry, ..link };
+            change.from = Some(Side { entry, ..link });
         }
         Ok(())
     }
@@ -161,11 +167,26 @@ impl<F: Files> Planner<'_, F> {
         if let Some(found) = self.find_planned(side) {
             return Ok(found);
         }
-        Ok(look(self.files, side)?.map_or(Found::Nothing, Found::OnDisk))
+        Ok(self.look(side)?.map_or(Found::Nothing, Found::OnDisk))
+    }
+
+    fn look(&self, side: &Side) -> Result<Option<Entry>, PlanError> {
+        let found = self.files.look(&side.place).map_err(|error| refuse_place(error, side))?;
+        let content = found.as_ref().map_or(&[][..], |entry| &entry.content);
+        if content.len() > MOST_LINES && content.iter().filter(|&&byte| byte == b'\n').count() > MOST_LINES {
+            return Err(PlanError::TooLarge(side.given.clone()));
+        }
+        self.bytes_read.set(self.bytes_read.get() + content.len() as u64);
+        if self.bytes_read.get() > LARGEST_PLAN {
+            return Err(PlanError::TooMuchContent);
+        }
+        Ok(found)
     }
 
     fn find_planned(&self, side: &Side) -> Option<Found> {
-        let is_here = |end: &Option<Side>| end.as_ref().is_some_and(|end| end.place == side.place);
+        // Places have one spelling each, and comparing their bytes is much faster than their components.
+        let place = side.place.as_os_str();
+        let is_here = |end: &Option<Side>| end.as_ref().is_some_and(|end| end.place.as_os_str() == place);
         if let Some(index) = self.changes.iter().position(|change| is_here(&change.to)) {
             return Some(Found::Planned(index));
         }
@@ -173,7 +194,7 @@ impl<F: Files> Planner<'_, F> {
     }
 
     fn exists(&self, side: &Side) -> Result<bool, PlanError> {
-        self.files.exists(&side.place).map_err(|error| refuse(error, side))
+        self.files.exists(&side.place).map_err(|error| refuse_place(error, side))
     }
 
     /// Where writing to a path ends up: in the file a link points to, unless the patch took the link away.
@@ -190,8 +211,9 @@ impl<F: Files> Planner<'_, F> {
     }
 }
 
-fn look(files: &impl Files, side: &Side) -> Result<Option<Entry>, PlanError> {
-    files.look(&side.place).map_err(|error| refuse(error, side))
+/// A place had no links when it was resolved.
+fn refuse_place(source: io::Error, side: &Side) -> PlanError {
+    if is_link_error(&source) { PlanError::LinkOnPath(side.given.clone()) } else { refuse(source, side) }
 }
 
 fn refuse(source: io::Error, side: &Side) -> PlanError {

@@ -3,22 +3,31 @@
 //! Lines that a section only names as context stay byte for byte as the file has them; new lines end the way
 //! the file's lines end.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
     error::{PlanError, excerpt},
     operation::{Line, Section},
     seek::Haystack,
+    work::WorkBudget,
 };
 
 /// The lines of a failed section that its error repeats.
 const SHOWN: usize = 12;
 
 /// The content after all sections, `path` being its name in errors.
-pub(crate) fn rewrite(path: &str, content: &[u8], sections: &[Section]) -> Result<Vec<u8>, PlanError> {
+pub(crate) fn rewrite(
+    path: &str,
+    content: &[u8],
+    sections: &[Section],
+    work: &WorkBudget,
+) -> Result<Vec<u8>, PlanError> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
+    work.spend_bytes(content.len());
+    work.spend(lines.len());
     let bare = lines.iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line)).collect();
-    let mut placing = Placing { path, file: Haystack::new(bare), length: lines.len(), edits: Vec::new() };
+    let file = Haystack::new(bare, work);
+    let mut placing = Placing { path, file, work, length: lines.len(), edits: Edits::default() };
     let mut cursor = 0;
     for section in sections {
         cursor = placing.place(section, cursor)?;
@@ -26,17 +35,33 @@ pub(crate) fn rewrite(path: &str, content: &[u8], sections: &[Section]) -> Resul
     Ok(assemble(&lines, placing.edits))
 }
 
-/// A section and the lines of the file it covers; for a mere insertion the range is empty.
-struct Edit<'a> {
-    range: Range<usize>,
-    lines: &'a [Line],
+/// Sections and the lines of the file that each covers. No two cover the same line, or lines around an
+/// insertion of the other.
+#[derive(Default)]
+struct Edits<'a> {
+    /// By start, end and number; the number keeps insertions at the same place in the order of the patch.
+    by_range: BTreeMap<(usize, usize, usize), &'a [Line]>,
+}
+
+impl<'a> Edits<'a> {
+    /// For a mere insertion the range is empty.
+    fn add(&mut self, range: Range<usize>, lines: &'a [Line]) {
+        self.by_range.insert((range.start, range.end, self.by_range.len()), lines);
+    }
+
+    fn is_free(&self, range: &Range<usize>) -> bool {
+        // Ranges do not overlap, so of all that start before `range` ends the last one reaches furthest.
+        let before = self.by_range.range(..(range.end, 0, 0)).next_back();
+        before.is_none_or(|((_, end, _), _)| *end <= range.start)
+    }
 }
 
 struct Placing<'a> {
     path: &'a str,
     file: Haystack<'a>,
+    work: &'a WorkBudget,
     length: usize,
-    edits: Vec<Edit<'a>>,
+    edits: Edits<'a>,
 }
 
 impl<'a> Placing<'a> {
@@ -53,11 +78,11 @@ impl<'a> Placing<'a> {
         };
         let length = lines.iter().filter(|line| !matches!(line, Line::Add(_))).count();
         let range = start..start + length;
-        if !self.is_free(&range) {
+        if !self.edits.is_free(&range) {
             return Err(PlanError::Overlap { path: self.path.to_owned(), line: section.line });
         }
         let next = range.end;
-        self.edits.push(Edit { range, lines });
+        self.edits.add(range, lines);
         Ok(next)
     }
 
@@ -70,6 +95,9 @@ impl<'a> Placing<'a> {
                 at = self.file.find_anchor(anchor, 0..cursor);
             }
             let Some(at) = at else {
+                if self.work.is_spent() {
+                    return Err(self.too_much_work(section));
+                }
                 let (path, anchor) = (self.path.to_owned(), excerpt(anchor));
                 return Err(PlanError::NoAnchor { path, line: section.line, anchor });
             };
@@ -107,7 +135,7 @@ impl<'a> Placing<'a> {
         anchor: Option<usize>,
         cursor: usize,
     ) -> Option<usize> {
-        let free = |at| self.is_free(&(at..at + old.len()));
+        let free = |at| self.edits.is_free(&(at..at + old.len()));
         if section.at_end {
             let start = self.length.checked_sub(old.len())?;
             return self.file.find(old, start..self.length, free);
@@ -121,11 +149,10 @@ impl<'a> Placing<'a> {
         }
     }
 
-    fn is_free(&self, range: &Range<usize>) -> bool {
-        self.edits.iter().all(|edit| edit.range.end <= range.start || range.end <= edit.range.start)
-    }
-
     fn no_match(&self, section: &Section, old: &[&str]) -> PlanError {
+        if self.work.is_spent() {
+            return self.too_much_work(section);
+        }
         let mut expected: Vec<_> = old.iter().take(SHOWN).map(|line| excerpt(line)).collect();
         if old.len() > SHOWN {
             expected.push("…".to_owned());
@@ -133,17 +160,20 @@ impl<'a> Placing<'a> {
         let (path, expected) = (self.path.to_owned(), expected.join("\n"));
         PlanError::NoMatch { path, line: section.line, expected }
     }
+
+    fn too_much_work(&self, section: &Section) -> PlanError {
+        PlanError::TooMuchWork { path: self.path.to_owned(), line: section.line }
+    }
 }
 
-fn assemble(lines: &[&[u8]], mut edits: Vec<Edit<'_>>) -> Vec<u8> {
-    edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
+fn assemble(lines: &[&[u8]], edits: Edits<'_>) -> Vec<u8> {
     let newline = newline(lines);
     let mut out = Vec::with_capacity(lines.iter().map(|line| line.len()).sum());
     let mut at = 0;
-    for edit in edits {
-        copy(&mut out, lines, at..edit.range.start);
-        at = edit.range.start;
-        for line in edit.lines {
+    for ((start, ..), edited) in edits.by_range {
+        copy(&mut out, lines, at..start);
+        at = start;
+        for line in edited {
             match line {
                 Line::Keep(_) => {
                     copy(&mut out, lines, at..at + 1);
@@ -175,4 +205,30 @@ fn push_line(out: &mut Vec<u8>, text: &str, newline: &[u8]) {
 fn newline(lines: &[&[u8]]) -> &'static [u8] {
     let with_return = lines.iter().filter(|line| line.ends_with(b"\r\n")).count();
     if with_return * 2 > lines.len() { b"\r\n" } else { b"\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_costs_too_much_is_refused() {
+        let lines = vec![Line::Keep("x".to_owned()), Line::Add("y".to_owned())];
+        let section = |anchors: &[&str]| Section {
+            line: 3,
+            anchors: anchors.iter().map(|&anchor| anchor.to_owned()).collect(),
+            lines: lines.clone(),
+            at_end: false,
+        };
+        let work = WorkBudget::new();
+        assert!(rewrite("f", b"x\n", &[section(&[])], &work).is_ok());
+        work.spend(usize::MAX);
+        for section in [section(&[]), section(&["x"])] {
+            let error = rewrite("f", b"x\n", &[section], &work).unwrap_err().to_string();
+            assert!(
+                error.starts_with("finding the section at patch line 3 in `f` takes too long"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -2,8 +2,13 @@
 //!
 //! Models copy lines with small errors: a lost trailing space, straight quotes for curly ones. So three
 //! readings are tried, and a closer one anywhere wins over a looser one that comes first.
+//!
+//! Equal lines get equal numbers, once for each reading, and numbers are searched with the method of Knuth,
+//! Morris and Pratt: the time is linear in the length of the file even if all of its lines are equal.
 
-use std::{borrow::Cow, cell::OnceCell, ops::Range};
+use std::{borrow::Cow, cell::OnceCell, collections::HashMap, ops::Range};
+
+use crate::work::WorkBudget;
 
 /// From strict to forgiving.
 const READINGS: [Reading; 3] = [Reading::Exact, Reading::TrailingSpace, Reading::Loose];
@@ -17,70 +22,161 @@ enum Reading {
     Loose,
 }
 
+impl Reading {
+    /// The part of a line that counts. Lines that are not text have no loose reading.
+    fn read<'a>(self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        match self {
+            Self::Exact => Some(Cow::Borrowed(line)),
+            Self::TrailingSpace => Some(Cow::Borrowed(line.trim_ascii_end())),
+            Self::Loose => str::from_utf8(line).ok().map(|line| Cow::Owned(loosen(line).into_bytes())),
+        }
+    }
+}
+
 /// A file as lines without their newlines.
 pub(crate) struct Haystack<'a> {
     lines: Vec<&'a [u8]>,
-    /// Worked out when first needed; most patches never do.
-    loose: OnceCell<Vec<Option<String>>>,
+    work: &'a WorkBudget,
+    /// One for each reading, made when first needed; most patches need only the exact one.
+    numbered: [OnceCell<NumberedLines<'a>>; READINGS.len()],
 }
 
 impl<'a> Haystack<'a> {
-    pub(crate) fn new(lines: Vec<&'a [u8]>) -> Self {
-        Self { lines, loose: OnceCell::new() }
+    pub(crate) fn new(lines: Vec<&'a [u8]>, work: &'a WorkBudget) -> Self {
+        Self { lines, work, numbered: Default::default() }
     }
 
-    /// The first place within `range` that has all of the lines and that `accepts` is content with.
+    /// Returns the first place within `range` that has all of the lines and that `accepts` agrees to. Finds
+    /// nothing once the budget is spent.
     pub(crate) fn find(
         &self,
         needle: &[&str],
         range: Range<usize>,
         accepts: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let last = range.end.checked_sub(needle.len())?;
         READINGS.into_iter().find_map(|reading| {
-            let needle = prepare(needle, reading);
-            (range.start..=last).find(|&at| accepts(at) && self.matches(&needle, at, reading))
+            let file = self.numbered(reading);
+            let needle = file.numbers_of(needle, reading)?;
+            let searched = file.numbers.get(range.clone())?;
+            if searched.len() < needle.len() || self.work.is_spent() {
+                return None;
+            }
+            let found = find_numbers(&needle, searched, |at| accepts(range.start + at));
+            self.work.spend(found.unwrap_or(searched.len()) + needle.len());
+            found.map(|at| range.start + at)
         })
     }
 
     /// A line to go to. Unlike the lines of a section it may also be given by its beginning.
     pub(crate) fn find_anchor(&self, anchor: &str, range: Range<usize>) -> Option<usize> {
         self.find(&[anchor], range.clone(), |_| true).or_else(|| {
+            let file = self.numbered(Reading::Loose);
             let anchor = loosen(anchor);
+            self.work.spend_bytes(file.texts.len().saturating_mul(anchor.len()));
+            if !self.work.spend(range.len() + file.texts.len()) {
+                return None;
+            }
+            let begins: Vec<_> = file.texts.iter().map(|text| text.starts_with(anchor.as_bytes())).collect();
             range.into_iter().find(|&at| {
-                let line = self.loose().get(at).and_then(Option::as_deref);
-                line.is_some_and(|line| line.starts_with(&anchor))
+                file.numbers.get(at).and_then(|&number| begins.get(number as usize)).is_some_and(|&it| it)
             })
         })
     }
 
-    fn matches(&self, needle: &[Cow<'_, str>], at: usize, reading: Reading) -> bool {
-        needle.iter().enumerate().all(|(offset, wanted)| self.line_is(at + offset, wanted, reading))
-    }
-
-    fn line_is(&self, at: usize, wanted: &str, reading: Reading) -> bool {
-        let Some(line) = self.lines.get(at) else { return false };
-        match reading {
-            Reading::Exact => *line == wanted.as_bytes(),
-            Reading::TrailingSpace => line.trim_ascii_end() == wanted.as_bytes(),
-            Reading::Loose => self.loose().get(at).and_then(Option::as_deref) == Some(wanted),
-        }
-    }
-
-    /// Lines that are not text have no loose reading.
-    fn loose(&self) -> &[Option<String>] {
-        self.loose
-            .get_or_init(|| self.lines.iter().map(|line| str::from_utf8(line).ok().map(loosen)).collect())
+    fn numbered(&self, reading: Reading) -> &NumberedLines<'a> {
+        let [exact, trailing_space, loose] = &self.numbered;
+        let cell = match reading {
+            Reading::Exact => exact,
+            Reading::TrailingSpace => trailing_space,
+            Reading::Loose => loose,
+        };
+        cell.get_or_init(|| NumberedLines::new(&self.lines, reading))
     }
 }
 
-fn prepare<'a>(needle: &[&'a str], reading: Reading) -> Vec<Cow<'a, str>> {
-    let prepared = needle.iter().map(|line| match reading {
-        Reading::Exact => Cow::Borrowed(*line),
-        Reading::TrailingSpace => Cow::Borrowed(line.trim_end_matches(|c: char| c.is_ascii_whitespace())),
-        Reading::Loose => Cow::Owned(loosen(line)),
-    });
-    prepared.collect()
+/// The number of a line that has no such reading; no text has it.
+const NO_NUMBER: u32 = u32::MAX;
+
+/// Lines in one reading. Equal ones have equal numbers.
+#[derive(Default)]
+struct NumberedLines<'a> {
+    /// The number of each line of the file.
+    numbers: Vec<u32>,
+    by_text: HashMap<Cow<'a, [u8]>, u32>,
+    /// The texts by their numbers; filled for the loose reading only.
+    texts: Vec<Vec<u8>>,
+}
+
+impl<'a> NumberedLines<'a> {
+    fn new(lines: &[&'a [u8]], reading: Reading) -> Self {
+        let mut file = Self { numbers: Vec::with_capacity(lines.len()), ..Self::default() };
+        for &line in lines {
+            let number = reading.read(line).map_or(NO_NUMBER, |text| file.number(text));
+            file.numbers.push(number);
+        }
+        if matches!(reading, Reading::Loose) {
+            file.texts = vec![Vec::new(); file.by_text.len()];
+            for (text, &number) in &file.by_text {
+                if let Some(slot) = file.texts.get_mut(number as usize) {
+                    slot.extend_from_slice(text);
+                }
+            }
+        }
+        file
+    }
+
+    fn number(&mut self, text: Cow<'a, [u8]>) -> u32 {
+        let next = u32::try_from(self.by_text.len()).unwrap_or(NO_NUMBER);
+        *self.by_text.entry(text).or_insert(next)
+    }
+
+    /// The numbers of a patch's lines; `None` if the file lacks one of them.
+    fn numbers_of(&self, needle: &[&str], reading: Reading) -> Option<Vec<u32>> {
+        needle.iter().map(|line| self.by_text.get(&reading.read(line.as_bytes())?).copied()).collect()
+    }
+}
+
+/// Returns the first occurrence of `needle` that `accepts` agrees to.
+fn find_numbers(needle: &[u32], searched: &[u32], accepts: impl Fn(usize) -> bool) -> Option<usize> {
+    if needle.is_empty() {
+        return (0..=searched.len()).find(|&at| accepts(at));
+    }
+    let borders = borders(needle);
+    let mut matched = 0;
+    for (at, number) in searched.iter().enumerate() {
+        matched = extend_match(needle, &borders, matched, *number);
+        if matched == needle.len() {
+            let start = at + 1 - matched;
+            if accepts(start) {
+                return Some(start);
+            }
+        }
+    }
+    None
+}
+
+/// For each beginning of `needle`, the length of its longest proper beginning that is also its end.
+fn borders(needle: &[u32]) -> Vec<usize> {
+    let mut borders = Vec::with_capacity(needle.len());
+    let mut length = 0;
+    for (at, number) in needle.iter().enumerate() {
+        if at > 0 {
+            length = extend_match(needle, &borders, length, *number);
+        }
+        borders.push(length);
+    }
+    borders
+}
+
+/// The length of the match after one more number, given the `matched` numbers before it.
+fn extend_match(needle: &[u32], borders: &[usize], mut matched: usize, number: u32) -> usize {
+    loop {
+        if needle.get(matched) == Some(&number) {
+            return matched + 1;
+        }
+        let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else { return 0 };
+        matched = *shorter;
+    }
 }
 
 fn loosen(line: &str) -> String {
@@ -117,8 +213,59 @@ mod tests {
     use super::*;
 
     fn find(file: &[&str], needle: &[&str], from: usize) -> Option<usize> {
-        let haystack = Haystack::new(file.iter().map(|line| line.as_bytes()).collect());
+        let work = WorkBudget::new();
+        let haystack = Haystack::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
         haystack.find(needle, from..file.len(), |_| true)
+    }
+
+    /// What [`Haystack::find`] returns, by trying each place with each reading.
+    fn find_slowly(
+        file: &[String],
+        needle: &[&str],
+        range: Range<usize>,
+        accepts: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let last = range.end.checked_sub(needle.len())?;
+        READINGS.into_iter().find_map(|reading| {
+            (range.start..=last).find(|&at| {
+                let lines = file.get(at..at + needle.len()).unwrap();
+                let mut pairs = lines.iter().zip(needle);
+                accepts(at)
+                    && pairs.all(|(line, wanted)| {
+                        reading.read(line.as_bytes()) == reading.read(wanted.as_bytes())
+                    })
+            })
+        })
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_fast_search_finds_what_the_slow_one_finds(
+            file in proptest::collection::vec("[ab]{1,2}[ ]{0,1}|[ ]a|", 0..24),
+            needle in proptest::collection::vec("[ab]{1,2}[ ]{0,1}|[ ]a|", 1..5),
+            bounds in (0usize..24, 0usize..24), refused in proptest::bits::u32::ANY,
+        ) {
+            let (start, end) = (bounds.0.min(bounds.1).min(file.len()), bounds.0.max(bounds.1).min(file.len()));
+            let needle: Vec<_> = needle.iter().map(String::as_str).collect();
+            let accepts = |at: usize| refused & (1 << at) == 0;
+            let work = WorkBudget::new();
+            let haystack = Haystack::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
+            proptest::prop_assert_eq!(
+                haystack.find(&needle, start..end, accepts),
+                find_slowly(&file, &needle, start..end, accepts)
+            );
+        }
+    }
+
+    #[test]
+    fn a_search_beyond_the_budget_finds_nothing() {
+        let work = WorkBudget::new();
+        let haystack = Haystack::new(vec![b"a"], &work);
+        assert!(!work.spend(usize::MAX) && work.is_spent());
+        assert_eq!(haystack.find(&["a"], 0..1, |_| true), None);
+        assert_eq!(haystack.find_anchor("a", 0..1), None);
     }
 
     #[test]
@@ -146,7 +293,8 @@ mod tests {
 
     #[test]
     fn anchors_may_be_beginnings() {
-        let haystack = Haystack::new(vec![b"class A:", b"  def f(self):", b"def f"]);
+        let work = WorkBudget::new();
+        let haystack = Haystack::new(vec![b"class A:", b"  def f(self):", b"def f"], &work);
         assert_eq!(haystack.find_anchor("class A", 0..3), Some(0));
         assert_eq!(haystack.find_anchor("def f", 0..3), Some(2));
         assert_eq!(haystack.find_anchor("def f", 0..2), Some(1));
@@ -155,7 +303,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_text_match_only_exactly() {
-        let haystack = Haystack::new(vec![b"\xff\xfe", b"ok"]);
+        let work = WorkBudget::new();
+        let haystack = Haystack::new(vec![b"\xff\xfe", b"ok"], &work);
         assert_eq!(haystack.find(&["ok"], 0..2, |_| true), Some(1));
         assert_eq!(haystack.find(&["\u{fffd}"], 0..2, |_| true), None);
     }

@@ -1,55 +1,110 @@
 //! Steps that are prepared first, then taken in order, and taken back if one of them fails.
+//!
+//! Each directory is opened once, without following links, and stays open to the end. Checks, steps and
+//! undoing all work in these open directories, so swapping one for a link meanwhile redirects none of them.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use crate::{
     apply::{Durability, Failure},
-    files::WriteFiles,
+    disk::temporary_name,
+    files::{Entry, FileIdentity, FilePlace, WriteFiles},
 };
 
-pub(crate) struct Transaction<'a, F> {
+/// The most directories that one patch works in. Each takes a descriptor until the patch is applied.
+const MOST_DIRECTORIES: usize = 256;
+
+/// How often a name for a temporary file is chosen anew because there is a file of that name.
+const MOST_NAMES: usize = 16;
+
+type Place<F> = FilePlace<<F as WriteFiles>::Directory>;
+
+pub(crate) struct Transaction<'a, F: WriteFiles> {
     files: &'a F,
     durability: Durability,
-    steps: Vec<Step>,
+    /// Those that are open, by path.
+    directories: BTreeMap<PathBuf, F::Directory>,
+    /// What was at each place when it was checked.
+    seen: BTreeMap<PathBuf, Option<FileIdentity>>,
+    steps: Vec<Step<F>>,
     /// What takes back the steps taken so far, the last one first.
-    undo: Vec<Undo>,
+    undo: Vec<Undo<F>>,
     /// Names of ours that must not outlive the transaction.
-    temporary: Vec<PathBuf>,
+    temporary: Vec<Place<F>>,
 }
 
-enum Step {
-    Put { temporary: PathBuf, place: PathBuf },
-    Remove { place: PathBuf },
+enum Step<F: WriteFiles> {
+    Put { temporary: Place<F>, written: FileIdentity, place: Place<F> },
+    Remove { place: Place<F> },
 }
 
-enum Undo {
-    RemoveDirectory(PathBuf),
-    Remove(PathBuf),
-    Restore { backup: PathBuf, place: PathBuf },
+enum Undo<F: WriteFiles> {
+    RemoveDirectory(Place<F>),
+    Remove(Place<F>),
+    Restore { backup: Place<F>, place: Place<F> },
 }
 
 impl<'a, F: WriteFiles> Transaction<'a, F> {
     pub(crate) fn new(files: &'a F, durability: Durability) -> Self {
-        Self { files, durability, steps: Vec::new(), undo: Vec::new(), temporary: Vec::new() }
+        Self {
+            files,
+            durability,
+            directories: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            steps: Vec::new(),
+            undo: Vec::new(),
+            temporary: Vec::new(),
+        }
     }
 
-    /// Prepares a file: its directories exist and its content is on the disk, under another name.
-    pub(crate) fn write(&mut self, place: &Path, content: &[u8], like: Option<&Path>) -> Result<(), Failure> {
-        self.make_directories(place)?;
-        let temporary = self.beside(place, |files, path| files.create(path, content, like))?;
-        if self.durability == Durability::Synced {
-            self.attempt(&temporary, self.files.sync(&temporary))?;
+    /// Returns what is at a place. The step that changes it fails if another file is there by then.
+    pub(crate) fn look(&mut self, path: &Path) -> Result<Option<Entry>, Failure> {
+        if !self.see(path)? {
+            return Ok(None);
         }
-        self.steps.push(Step::Put { temporary, place: place.to_owned() });
+        match self.place(path)? {
+            Some(place) => attempt(path, self.files.look_at(&place)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there is anything at a place. The step that changes it fails if that is not so any more.
+    pub(crate) fn see(&mut self, path: &Path) -> Result<bool, Failure> {
+        let found = match self.place(path)? {
+            Some(place) => attempt(path, self.files.identity(&place))?,
+            None => None,
+        };
+        self.seen.insert(path.to_owned(), found);
+        Ok(found.is_some())
+    }
+
+    /// Prepares a file: its directories exist and its content is on the disk, under another name. Mode and
+    /// owner are those of `like`.
+    pub(crate) fn write(&mut self, path: &Path, content: &[u8], like: Option<&Path>) -> Result<(), Failure> {
+        let like = match like {
+            Some(like) => Some(self.existing_place(like)?),
+            None => None,
+        };
+        let (parent, name) = split(path)?;
+        let directory = self.make_directories(parent)?;
+        let place = FilePlace { directory, name, path: path.to_owned() };
+        let (temporary, written) =
+            self.beside(&place, |files, temporary| files.create(temporary, content, like.as_ref()))?;
+        if self.durability == Durability::Synced {
+            attempt(path, self.files.sync(&temporary))?;
+        }
+        self.steps.push(Step::Put { temporary, written, place });
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, place: &Path) {
-        self.steps.push(Step::Remove { place: place.to_owned() });
+    pub(crate) fn remove(&mut self, path: &Path) -> Result<(), Failure> {
+        let place = self.existing_place(path)?;
+        self.steps.push(Step::Remove { place });
+        Ok(())
     }
 
     /// Takes the steps. On failure the caller rolls back.
@@ -59,7 +114,10 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
             // Nothing can fail after the last step, so it need not be taken back.
             let is_last = index + 1 == steps.len();
             match step {
-                Step::Put { temporary, place } => self.put(temporary, place, is_last)?,
+                Step::Put { temporary, written, place } => {
+                    self.check_identity(temporary, Some(*written))?;
+                    self.put(temporary, place, is_last)?;
+                }
                 Step::Remove { place } => self.take_away(place, is_last)?,
             }
         }
@@ -67,7 +125,7 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
             for step in &steps {
                 let (Step::Put { place, .. } | Step::Remove { place }) = step;
                 // The files are in place; a directory that cannot be synced is no reason to undo that.
-                let _ = place.parent().map(|directory| self.files.sync(directory));
+                let _ = self.files.sync_directory(&place.directory);
             }
         }
         Ok(())
@@ -77,17 +135,17 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     pub(crate) fn roll_back(&mut self) -> Option<Failure> {
         let mut failure = None;
         while let Some(undo) = self.undo.pop() {
-            let (path, done) = match &undo {
-                Undo::RemoveDirectory(path) => {
+            let (place, done) = match &undo {
+                Undo::RemoveDirectory(place) => {
                     // Our own leftovers would keep it from being empty; others' files are theirs.
                     self.clean();
-                    (path, self.files.remove_directory(path))
+                    (place, self.files.remove_directory(place))
                 }
-                Undo::Remove(path) => (path, self.files.remove(path)),
+                Undo::Remove(place) => (place, self.files.remove(place)),
                 Undo::Restore { backup, place } => (place, self.files.rename(backup, place)),
             };
             if let Err(source) = done {
-                failure.get_or_insert(Failure { path: path.clone(), source });
+                failure.get_or_insert(Failure { path: place.path.clone(), source });
                 self.keep_backup(&undo);
             }
         }
@@ -96,80 +154,143 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     }
 
     /// A backup that could not be put back is all that is left of the file.
-    fn keep_backup(&mut self, undo: &Undo) {
+    fn keep_backup(&mut self, undo: &Undo<F>) {
         if let Undo::Restore { backup, .. } = undo {
-            self.temporary.retain(|path| path != backup);
+            self.temporary.retain(|place| place.path != backup.path);
         }
     }
 
     /// Removes temporary files and backups.
     pub(crate) fn clean(&mut self) {
-        for path in self.temporary.drain(..) {
+        for place in self.temporary.drain(..) {
             // Most have been renamed into place, and are not there any more.
-            let _ = self.files.remove(&path);
+            let _ = self.files.remove(&place);
         }
     }
 
-    fn put(&mut self, temporary: &Path, place: &Path, is_last: bool) -> Result<(), Failure> {
-        let exists = self.attempt(place, self.files.exists(place))?;
-        let undo = match (is_last, exists) {
-            (true, _) => None,
-            (false, false) => Some(Undo::Remove(place.to_owned())),
-            (false, true) => {
-                let backup = self.beside(place, |files, path| files.duplicate(place, path))?;
-                Some(Undo::Restore { backup, place: place.to_owned() })
+    fn put(&mut self, temporary: &Place<F>, place: &Place<F>, is_last: bool) -> Result<(), Failure> {
+        let seen = self.check_unchanged(place)?;
+        let undo = match seen {
+            _ if is_last => None,
+            None => Some(Undo::Remove(place.clone())),
+            Some(_) => {
+                let (backup, ()) = self.beside(place, |files, backup| files.duplicate(place, backup))?;
+                Some(Undo::Restore { backup, place: place.clone() })
             }
         };
-        self.attempt(place, self.files.rename(temporary, place))?;
+        attempt(&place.path, self.files.rename(temporary, place))?;
         self.undo.extend(undo);
         Ok(())
     }
 
-    fn take_away(&mut self, place: &Path, is_last: bool) -> Result<(), Failure> {
+    fn take_away(&mut self, place: &Place<F>, is_last: bool) -> Result<(), Failure> {
+        self.check_unchanged(place)?;
         if is_last {
-            return self.attempt(place, self.files.remove(place));
+            return attempt(&place.path, self.files.remove(place));
         }
-        let backup = self.beside(place, |files, path| files.rename(place, path))?;
-        self.undo.push(Undo::Restore { backup, place: place.to_owned() });
+        let (backup, ()) = self.beside(place, |files, backup| files.rename(place, backup))?;
+        self.undo.push(Undo::Restore { backup, place: place.clone() });
         Ok(())
     }
 
-    fn make_directories(&mut self, place: &Path) -> Result<(), Failure> {
+    /// Checks that a place is as it was when the plan was compared with it.
+    fn check_unchanged(&self, place: &Place<F>) -> Result<Option<FileIdentity>, Failure> {
+        let seen = self.seen.get(&place.path).copied().flatten();
+        self.check_identity(place, seen).map(|()| seen)
+    }
+
+    fn check_identity(&self, place: &Place<F>, expected: Option<FileIdentity>) -> Result<(), Failure> {
+        if attempt(&place.path, self.files.identity(place))? == expected {
+            return Ok(());
+        }
+        let source = io::Error::other("another process changed it while the patch was being applied");
+        Err(Failure { path: place.path.clone(), source })
+    }
+
+    /// Opens a directory and those above it that exist, and makes the rest.
+    fn make_directories(&mut self, path: &Path) -> Result<F::Directory, Failure> {
         let mut missing = Vec::new();
-        for directory in place.ancestors().skip(1) {
-            if self.attempt(directory, self.files.exists(directory))? {
+        let mut existing = None;
+        for ancestor in path.ancestors() {
+            existing = self.open(ancestor)?;
+            if existing.is_some() {
                 break;
             }
-            missing.push(directory.to_owned());
+            missing.push(ancestor);
         }
-        for directory in missing.into_iter().rev() {
-            self.attempt(&directory, self.files.create_directory(&directory))?;
-            self.undo.push(Undo::RemoveDirectory(directory));
+        let not_found = || Failure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
+        let mut directory = existing.ok_or_else(not_found)?;
+        for path in missing.into_iter().rev() {
+            self.check_room(path)?;
+            let place = FilePlace { directory, name: split(path)?.1, path: path.to_owned() };
+            directory = attempt(path, self.files.create_directory(&place))?;
+            self.undo.push(Undo::RemoveDirectory(place));
+            self.directories.insert(path.to_owned(), directory.clone());
         }
-        Ok(())
+        Ok(directory)
+    }
+
+    fn existing_place(&mut self, path: &Path) -> Result<Place<F>, Failure> {
+        let not_found = || Failure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
+        self.place(path)?.ok_or_else(not_found)
+    }
+
+    /// `None` if the directory does not exist.
+    fn place(&mut self, path: &Path) -> Result<Option<Place<F>>, Failure> {
+        let (parent, name) = split(path)?;
+        let directory = self.open(parent)?;
+        Ok(directory.map(|directory| FilePlace { directory, name, path: path.to_owned() }))
+    }
+
+    fn open(&mut self, path: &Path) -> Result<Option<F::Directory>, Failure> {
+        if let Some(directory) = self.directories.get(path) {
+            return Ok(Some(directory.clone()));
+        }
+        self.check_room(path)?;
+        let directory = attempt(path, self.files.open_directory(path))?;
+        if let Some(directory) = &directory {
+            self.directories.insert(path.to_owned(), directory.clone());
+        }
+        Ok(directory)
+    }
+
+    fn check_room(&self, path: &Path) -> Result<(), Failure> {
+        if self.directories.len() < MOST_DIRECTORIES {
+            return Ok(());
+        }
+        let limit = format!("a patch changes files in at most {MOST_DIRECTORIES} directories; split it");
+        Err(Failure { path: path.to_owned(), source: io::Error::other(limit) })
     }
 
     /// Makes a file with a name of ours in the same directory, so that a rename can never cross file systems.
-    fn beside(
+    fn beside<T>(
         &mut self,
-        place: &Path,
-        make: impl Fn(&F, &Path) -> io::Result<()>,
-    ) -> Result<PathBuf, Failure> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path = place.with_file_name(format!(".codicil-{}-{number}.tmp", std::process::id()));
-            // Left behind by a process of the same number that was killed.
-            if self.files.exists(&path).is_ok_and(|exists| exists) {
+        place: &Place<F>,
+        make: impl Fn(&F, &Place<F>) -> io::Result<T>,
+    ) -> Result<(Place<F>, T), Failure> {
+        for _ in 0..MOST_NAMES {
+            let name = temporary_name();
+            let path = place.path.with_file_name(&name);
+            let temporary = FilePlace { directory: place.directory.clone(), name: name.into(), path };
+            if attempt(&place.path, self.files.identity(&temporary))?.is_some() {
                 continue;
             }
             // Also when making it fails: it may have been half written.
-            self.temporary.push(path.clone());
-            return self.attempt(place, make(self.files, &path)).map(|()| path);
+            self.temporary.push(temporary.clone());
+            let made = attempt(&place.path, make(self.files, &temporary))?;
+            return Ok((temporary, made));
         }
+        Err(Failure { path: place.path.clone(), source: io::ErrorKind::AlreadyExists.into() })
     }
+}
 
-    fn attempt<T>(&self, path: &Path, done: io::Result<T>) -> Result<T, Failure> {
-        done.map_err(|source| Failure { path: path.to_owned(), source })
+fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), Failure> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok((parent, name.to_owned())),
+        _ => Err(Failure { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() }),
     }
+}
+
+fn attempt<T>(path: &Path, done: io::Result<T>) -> Result<T, Failure> {
+    done.map_err(|source| Failure { path: path.to_owned(), source })
 }

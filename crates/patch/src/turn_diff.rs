@@ -12,7 +12,7 @@ use std::{
 use crate::{
     blob::{blob_id, is_binary},
     file_diff::FileDiff,
-    files::{Entry, FileMode, Files},
+    files::{Entry, FileMode, Files, is_link_error},
     paths::relative,
     plan::Plan,
 };
@@ -107,7 +107,7 @@ impl TurnDiff {
 }
 
 fn is_not_a_file(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput)
+    matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput) || is_link_error(error)
 }
 
 /// A file at one end of the turn.

@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::sync::Notify;
 
 use super::{
-    MAX_INDEX_BYTES,
+    MAX_INDEX_BYTES, MAX_PATHS,
     matching::letters,
     walk::{Found, Kind, Visitor},
 };
@@ -32,6 +32,7 @@ pub(super) struct Index {
     pub grown: Notify,
     /// Bytes of this index, which are also part of what all of them hold.
     bytes: AtomicUsize,
+    paths: AtomicUsize,
     held: Arc<AtomicUsize>,
 }
 
@@ -60,6 +61,7 @@ impl Index {
             lacking: AtomicBool::new(false),
             grown: Notify::new(),
             bytes: AtomicUsize::new(0),
+            paths: AtomicUsize::new(0),
             held,
         }
     }
@@ -90,10 +92,11 @@ impl Index {
     fn add(&self, chunk: Chunk) -> bool {
         let bytes = chunk.text.len() + chunk.entries.len() * ENTRY_BYTES;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let paths = self.paths.fetch_add(chunk.entries.len(), Ordering::Relaxed) + chunk.entries.len();
         let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.chunks.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::new(chunk));
         self.grown.notify_one();
-        held < MAX_INDEX_BYTES
+        held < MAX_INDEX_BYTES && paths < MAX_PATHS
     }
 }
 
@@ -179,5 +182,23 @@ impl Drop for Filling<'_> {
         if self.chunk.len() > 0 {
             self.hand_over();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_takes_no_more_paths_than_the_limit() {
+        let index = Index::new(Arc::default());
+        index.paths.store(MAX_PATHS - 1, Ordering::Relaxed);
+        let mut filling = Filling::new(&index);
+        let found = Found { path: "file", kind: Kind::File, is_link: false };
+        let taken = (0..1_000).take_while(|_| filling.visit(0, found)).count();
+        assert_eq!(taken, FIRST_CHUNK - 1);
+        drop(filling);
+        index.finish();
+        assert!(!index.is_whole());
     }
 }

@@ -11,6 +11,23 @@ use nucleo_matcher::{
 
 use super::{MAX_RESULTS, roots::Roots, walk::Kind};
 
+/// The longest query. Paths are seldom longer than some hundred bytes.
+pub const MAX_QUERY_BYTES: usize = 1024;
+
+/// The most words of a query. Each is looked for in every path.
+pub const MAX_QUERY_WORDS: usize = 32;
+
+/// A query that would take too long to match against many paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("query is too long: limit is {MAX_QUERY_BYTES} bytes and {MAX_QUERY_WORDS} words")]
+pub struct QueryTooLong;
+
+/// Checks that a query is within the limits. A search for one that is not finds nothing.
+pub fn check_query(text: &str) -> Result<(), QueryTooLong> {
+    let is_short = text.len() <= MAX_QUERY_BYTES && text.split_whitespace().nth(MAX_QUERY_WORDS).is_none();
+    is_short.then_some(()).ok_or(QueryTooLong)
+}
+
 /// A query, understood. Words match in any order; `^`, `$`, `'` and `!` mean what they mean to fzf. Capitals
 /// and accents count once the query has some.
 #[derive(Clone, Debug)]
@@ -21,7 +38,8 @@ pub(super) struct Query {
 
 impl Query {
     pub fn new(text: String) -> Self {
-        let pattern = Pattern::parse(&text, CaseMatching::Smart, Normalization::Smart);
+        let wanted = if check_query(&text).is_ok() { text.as_str() } else { "" };
+        let pattern = Pattern::parse(wanted, CaseMatching::Smart, Normalization::Smart);
         Self { text, pattern }
     }
 

@@ -3,7 +3,8 @@
 //! A [search](Searches::find) walks the directories and matches what it found. A [`Session`] walks once, keeps
 //! the paths, and matches them against every query of its life; it tells what it has found while it still
 //! walks. Directories are walked as git sees them: ignored files are left out, hidden ones are not, links are
-//! followed. A walk is remembered for the searches that follow, and used as long as nothing has changed.
+//! followed within the root. A walk is remembered for the searches that follow, and used as long as nothing
+//! has changed.
 
 mod index;
 mod matching;
@@ -18,7 +19,7 @@ use std::{
     num::NonZero,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
     thread,
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use codicil_protocol::FuzzyFileSearchResult;
@@ -29,9 +30,10 @@ use self::{
     index::{Filling, Index},
     memory::Memory,
     once::search,
-    walk::walk,
+    walk::{WalkLimits, walk},
 };
 pub use self::{
+    matching::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, QueryTooLong, check_query},
     roots::Roots,
     session::{Session, SessionNews},
 };
@@ -47,6 +49,15 @@ const MAX_THREADS: usize = 8;
 
 /// What all searches together may hold in memory. One that finds no room stops looking for more.
 const MAX_INDEX_BYTES: usize = 256 << 20;
+
+/// Paths that one walk collects. It stops looking for more then.
+const MAX_PATHS: usize = 2_000_000;
+
+/// How long one walk takes at most. What it has found by then is searched.
+const MAX_WALK_TIME: Duration = Duration::from_secs(60);
+
+/// How long the paths are matched against one query. The best matches found by then are the answer.
+const MAX_MATCH_TIME: Duration = Duration::from_secs(10);
 
 /// Searches of all clients, and what they share.
 #[derive(Debug, Default)]
@@ -139,7 +150,11 @@ impl Walks {
         cancelled: &CancellationToken,
     ) -> SystemTime {
         let began = SystemTime::now();
-        walk(roots, threads, cancelled, || Filling::new(index));
+        let deadline = Instant::now() + MAX_WALK_TIME;
+        walk(roots, threads, WalkLimits { cancelled, deadline }, || Filling::new(index));
+        if Instant::now() >= deadline {
+            tracing::warn!("a search has no time for more files and looks no further");
+        }
         index.finish();
         began
     }

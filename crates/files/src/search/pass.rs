@@ -6,15 +6,20 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use super::{
+    MAX_MATCH_TIME,
     index::Chunk,
     matching::{Best, Query, Scorer},
 };
 
 /// Chunks that are worth another thread.
 const CHUNKS_PER_THREAD: usize = 4;
+
+/// Paths between two looks at whether the query is still wanted. Matching one may take a millisecond.
+const CHECK_EVERY: usize = 64;
 
 /// How far a query has come.
 #[derive(Debug)]
@@ -25,19 +30,22 @@ pub(super) struct Pass {
     hits: Vec<Vec<u32>>,
     /// The hits of an earlier query: nothing else in those chunks can match.
     candidates: Vec<Vec<u32>>,
+    /// Time that this query may still take.
+    time_left: Duration,
 }
 
 impl Pass {
     /// Begins anew or, when letters were only added, with what matched before.
     pub fn new(query: Query, earlier: Option<Self>) -> Self {
-        let earlier = earlier.filter(|earlier| query.narrows(&earlier.query));
+        // A query that ran out of time has not found everything that matches.
+        let earlier = earlier.filter(|it| query.narrows(&it.query) && !it.time_left.is_zero());
         let candidates = earlier.map_or_else(Vec::new, |mut earlier| {
             // Where it did not get to, what it was left by the one before it still holds.
             let left = earlier.candidates.drain(earlier.hits.len().min(earlier.candidates.len())..);
             earlier.hits.extend(left);
             earlier.hits
         });
-        Self { query, best: Best::default(), hits: Vec::new(), candidates }
+        Self { query, best: Best::default(), hits: Vec::new(), candidates, time_left: MAX_MATCH_TIME }
     }
 
     /// Looks at the chunks that are new. False when it was told to stop; nothing is missing then, but some
@@ -53,6 +61,7 @@ impl Pass {
             self.hits.resize(chunks.len(), Vec::new());
             return true;
         }
+        let began = Instant::now();
         let threads = new.len().div_ceil(CHUNKS_PER_THREAD).clamp(1, scorers.len().max(1));
         let work = Work {
             query: &self.query,
@@ -61,6 +70,7 @@ impl Pass {
             candidates: self.candidates.get(self.hits.len()..).unwrap_or_default(),
             next: AtomicUsize::new(0),
             stop,
+            deadline: began + self.time_left,
             done: Mutex::default(),
         };
         thread::scope(|scope| {
@@ -74,6 +84,7 @@ impl Pass {
             }
         });
         let Done { best, mut hits } = work.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.time_left = self.time_left.saturating_sub(began.elapsed());
         if hits.len() < new.len() {
             return false;
         }
@@ -92,6 +103,8 @@ struct Work<'p> {
     candidates: &'p [Vec<u32>],
     next: AtomicUsize,
     stop: &'p (dyn Fn() -> bool + Sync),
+    /// Nothing is matched after this time.
+    deadline: Instant,
     done: Mutex<Done>,
 }
 
@@ -111,6 +124,7 @@ impl Work<'_> {
                 Some(candidates) => self.look_at(chunk, candidates.iter().copied(), scorer, &mut done.best),
                 None => self.look_at(chunk, 0..chunk.len(), scorer, &mut done.best),
             };
+            let Some(hits) = hits else { break };
             done.hits.push((number, hits));
         }
         let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,21 +132,77 @@ impl Work<'_> {
         all.hits.append(&mut done.hits);
     }
 
+    /// `None` when it was stopped before the end of the chunk.
     fn look_at(
         &self,
         chunk: &Chunk,
         entries: impl Iterator<Item = u32>,
         scorer: &mut Scorer,
         best: &mut Best,
-    ) -> Vec<u32> {
+    ) -> Option<Vec<u32>> {
         let mut hits = Vec::new();
-        for at in entries {
+        for (number, at) in entries.enumerate() {
+            if number.is_multiple_of(CHECK_EVERY) {
+                if (self.stop)() {
+                    return None;
+                }
+                if Instant::now() >= self.deadline {
+                    break;
+                }
+            }
             let Some(found) = chunk.get(at, self.letters) else { continue };
             if let Some(score) = scorer.score(self.query, found.path) {
                 best.offer(score, found.path, chunk.root, found.kind);
                 hits.push(at);
             }
         }
-        hits
+        Some(hits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{
+        index::{Filling, Index},
+        walk::{Found, Kind, Visitor},
+    };
+
+    fn chunks(paths: u32) -> Vec<Arc<Chunk>> {
+        let index = Index::new(Arc::default());
+        let mut filling = Filling::new(&index);
+        for number in 0..paths {
+            let path = format!("directory/file_{number}");
+            filling.visit(0, Found { path: &path, kind: Kind::File, is_link: false });
+        }
+        drop(filling);
+        index.chunks().0
+    }
+
+    fn pass(query: &str) -> Pass {
+        Pass::new(Query::new(query.to_owned()), None)
+    }
+
+    #[test]
+    fn a_cancelled_pass_stops_within_a_chunk() {
+        // Chunks double in size; the third one has more paths than are matched between two looks.
+        let chunk = &chunks(448)[2..3];
+        assert!(chunk[0].len() as usize > 3 * CHECK_EVERY);
+        let looks = AtomicUsize::new(0);
+        let stop = || looks.fetch_add(1, Ordering::Relaxed) >= 3;
+        assert!(!pass("file").advance(chunk, &mut [Scorer::default()], &stop));
+        assert_eq!(looks.into_inner(), 4);
+    }
+
+    #[test]
+    fn a_pass_without_time_answers_what_it_has_and_narrows_nothing() {
+        let chunks = chunks(1_000);
+        let mut scorers = [Scorer::default()];
+        let mut late = Pass { time_left: Duration::ZERO, ..pass("file") };
+        assert!(late.advance(&chunks, &mut scorers, &|| false));
+        assert!(late.hits.iter().all(Vec::is_empty));
+        let mut next = Pass::new(Query::new("file_9".to_owned()), Some(late));
+        assert!(next.advance(&chunks, &mut scorers, &|| false));
+        assert!(next.hits.iter().any(|hits| !hits.is_empty()));
     }
 }

@@ -1,6 +1,12 @@
 //! Walking directories, on several threads.
 
-use std::{io::ErrorKind, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use codicil_protocol::FuzzyFileSearchMatchType;
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -28,6 +34,12 @@ pub(super) struct Found<'e> {
     pub is_link: bool,
 }
 
+impl Found<'_> {
+    fn is_directory_link(&self) -> bool {
+        self.is_link && self.kind == Kind::Directory
+    }
+}
+
 /// What was found at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -44,24 +56,40 @@ impl From<Kind> for FuzzyFileSearchMatchType {
     }
 }
 
+/// What ends a walk before it has seen everything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WalkLimits<'c> {
+    pub cancelled: &'c CancellationToken,
+    pub deadline: Instant,
+}
+
+impl WalkLimits<'_> {
+    fn are_reached(&self) -> bool {
+        self.cancelled.is_cancelled() || Instant::now() >= self.deadline
+    }
+}
+
 /// Shows everything below the roots to visitors, one for each thread and root.
 pub(super) fn walk<V: Visitor>(
     roots: &Roots,
     threads: usize,
-    cancelled: &CancellationToken,
+    limits: WalkLimits<'_>,
     visitor: impl Fn() -> V + Sync,
 ) {
     for (number, root) in roots.iter() {
-        if cancelled.is_cancelled() {
-            return;
+        if limits.are_reached() {
+            return visitor().missed();
         }
         let prefix = prefix(&root.path);
+        let links = LinkRules::new(&root.path);
+        let links = &links;
         builder(root, threads).build_parallel().run(|| {
             let mut visitor = visitor();
             let mut seen = 0_usize;
             Box::new(move |entry| {
                 seen += 1;
-                if seen.is_multiple_of(CHECK_EVERY) && cancelled.is_cancelled() {
+                if seen.is_multiple_of(CHECK_EVERY) && limits.are_reached() {
+                    visitor.missed();
                     return WalkState::Quit;
                 }
                 // What cannot be read, and links that lead nowhere or in circles, are not there to be found.
@@ -76,10 +104,33 @@ pub(super) fn walk<V: Visitor>(
                 };
                 match relative(&entry, prefix) {
                     Some(found) if !visitor.visit(number, found) => WalkState::Quit,
+                    Some(found) if found.is_directory_link() && !links.allow(entry.path()) => WalkState::Skip,
                     _ => WalkState::Continue,
                 }
             })
         });
+    }
+}
+
+/// Which links to directories are followed: those that lead to somewhere below the same root, where they
+/// cannot make a search larger than its root. A link below a followed link is not followed, since the number
+/// of ways through several links grows without bound.
+struct LinkRules {
+    root: PathBuf,
+    /// The root without links; `None` if there is nothing.
+    real_root: Option<PathBuf>,
+}
+
+impl LinkRules {
+    fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), real_root: fs::canonicalize(root).ok() }
+    }
+
+    fn allow(&self, link: &Path) -> bool {
+        let (Some(real_root), Some(parent)) = (&self.real_root, link.parent()) else { return false };
+        let Ok(way) = parent.strip_prefix(&self.root) else { return false };
+        let is_reached_by_link = fs::canonicalize(parent).map_or(true, |real| real != real_root.join(way));
+        !is_reached_by_link && fs::canonicalize(link).is_ok_and(|target| target.starts_with(real_root))
     }
 }
 
@@ -112,4 +163,30 @@ fn relative(entry: &DirEntry, prefix: usize) -> Option<Found<'_>> {
     let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
     let kind = if is_directory { Kind::Directory } else { Kind::File };
     Some(Found { path, kind, is_link: entry.path_is_symlink() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::search::index::{Filling, Index};
+
+    #[test]
+    fn a_walk_that_is_out_of_time_is_not_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..200 {
+            fs::write(directory.path().join(number.to_string()), "").unwrap();
+        }
+        let roots = Roots::new(&[directory.path().to_str().unwrap().to_owned()], Path::new("/"));
+        let cancelled = CancellationToken::new();
+        let walked = |deadline| {
+            let index = Index::new(Arc::default());
+            walk(&roots, 1, WalkLimits { cancelled: &cancelled, deadline }, || Filling::new(&index));
+            index.finish();
+            index.is_whole()
+        };
+        assert!(walked(Instant::now() + Duration::from_secs(60)));
+        assert!(!walked(Instant::now()));
+    }
 }

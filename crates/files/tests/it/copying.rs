@@ -95,6 +95,10 @@ fn a_directory_is_not_copied_into_itself_by_whatever_way() {
         let result = copy(&folder, &place.path(to), Depth::Tree);
         assert!(matches!(result, Err(FileError::IntoItself)), "{to}: {result:?}");
     }
+    // A link at the destination must not lead back either.
+    place.link("sibling/inner", "../folder/inner");
+    let result = copy(&folder, &place.path("sibling"), Depth::Tree);
+    assert!(matches!(result, Err(FileError::IntoItself)), "{result:?}");
     // Not everything whose name begins the same lies inside.
     copy(&folder, &place.path("folder2"), Depth::Tree).unwrap();
     assert_eq!(place.read("folder2/inner/file"), "x");

@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use codicil_files::{Roots, Searches};
+use codicil_files::{Roots, Searches, check_query};
 use codicil_protocol::{FuzzyFileSearchMatchType, FuzzyFileSearchResult};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -85,6 +85,68 @@ async fn links_are_followed_but_not_in_circles() {
     place.link("tree/file_foo", "real/foo");
     let found = timeout(Duration::from_secs(20), paths(&place, "tree", "foo")).await.unwrap();
     assert_eq!(found, ["link/foo", "real/foo", "file_foo"]);
+}
+
+#[tokio::test]
+async fn links_out_of_the_root_are_found_but_not_followed() {
+    let place = Place::new();
+    place.file("outside/foo", "");
+    place.file("tree/foo", "");
+    place.link("tree/out_foo", "../outside");
+    place.link("tree/everything_foo", "/");
+    place.link("tree/file_foo", "../outside/foo");
+    let found = timeout(Duration::from_secs(20), find_in(&place, &["tree"], "foo")).await.unwrap();
+    let mut found: Vec<_> = found.into_iter().map(|found| (found.path, found.match_type)).collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    let (file, directory) = (FuzzyFileSearchMatchType::File, FuzzyFileSearchMatchType::Directory);
+    let expected = [
+        ("everything_foo", directory.clone()),
+        ("file_foo", file.clone()),
+        ("foo", file),
+        ("out_foo", directory),
+    ];
+    assert_eq!(found, expected.map(|(path, kind)| (path.to_owned(), kind)));
+}
+
+#[tokio::test]
+async fn a_root_may_be_a_link_and_lie_below_one() {
+    let place = Place::new();
+    place.file("real/sub/foo", "");
+    place.link("real/within", "sub");
+    place.link("root", "real");
+    assert_eq!(paths(&place, "root", "foo").await, ["sub/foo", "within/foo"]);
+    assert_eq!(paths(&place, "root/sub", "foo").await, ["foo"]);
+    assert_eq!(paths(&place, "root/within", "foo").await, ["foo"]);
+}
+
+#[tokio::test]
+async fn links_below_links_do_not_multiply_what_is_found() {
+    let place = Place::new();
+    for from in 0..12 {
+        place.file(&format!("tree/d{from}/foo"), "");
+        for to in 0..12 {
+            place.link(&format!("tree/d{from}/l{to}"), &format!("../d{to}"));
+        }
+    }
+    let searching = find_in(&place, &["tree"], "foo$ !d0/ !d1/ !d2/ !d3/ !d4/ !d5/ !d6/ !d7/ !d8/ !d9/");
+    let found = timeout(Duration::from_secs(20), searching).await.unwrap();
+    // Those of two directories: the file itself and the files behind the links, but for the link to itself.
+    assert_eq!(found.len(), 2 * 12);
+}
+
+#[tokio::test]
+async fn a_query_beyond_the_limits_is_refused() {
+    let place = Place::new();
+    place.file("tree/a", "");
+    let limit = "query is too long: limit is 1024 bytes and 32 words";
+    for query in ["!a ".repeat(20_000), "a ".repeat(33), "a".repeat(1025)] {
+        assert_eq!(check_query(&query).unwrap_err().to_string(), limit);
+        assert!(paths(&place, "tree", &query).await.is_empty());
+    }
+    for query in ["a ".repeat(32), "a".repeat(1024), String::new()] {
+        assert!(check_query(&query).is_ok());
+    }
+    assert_eq!(paths(&place, "tree", &"a ".repeat(32)).await, ["a"]);
 }
 
 #[tokio::test]

@@ -113,3 +113,17 @@ fn readers_never_see_a_part_of_a_file() {
     assert_eq!(std::io::read_to_string(open).unwrap(), "old\n");
     assert_eq!(workspace.read("f"), "new\n");
 }
+
+#[test]
+fn new_files_have_the_usual_mode_and_private_ones_stay_private() {
+    let workspace = Workspace::new(&[("secret", "a\n"), ("usual", "u\n")]);
+    let path = |name: &str| workspace.path().join(name);
+    let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink("secret", path("link")).unwrap();
+    workspace
+        .apply("*** Add File: new\n+x\n*** Update File: link\n*** Move to: moved\n-a\n+b\n*** Update File: secret\n-a\n+c")
+        .unwrap();
+    assert_eq!(mode("new"), mode("usual"));
+    assert_eq!([mode("moved"), mode("secret")], [0o600, 0o600]);
+}

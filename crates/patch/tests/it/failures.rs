@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use codicil_patch::{ApplyError, Disk, Durability, Entry, Files, Follow, WriteFiles, apply};
+use codicil_patch::{
+    ApplyError, Disk, Durability, Entry, FileIdentity, FilePlace, Files, Follow, OpenDirectory, WriteFiles,
+    apply,
+};
 
 use crate::support::Workspace;
 
@@ -44,37 +47,58 @@ impl Files for Faulty {
     }
 }
 
+type Place = FilePlace<OpenDirectory>;
+
 impl WriteFiles for Faulty {
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        self.step(|| Disk.create_directory(path))
+    type Directory = OpenDirectory;
+
+    fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
+        Disk.open_directory(path)
+    }
+
+    fn create_directory(&self, place: &Place) -> io::Result<OpenDirectory> {
+        self.step(|| Disk.create_directory(place))
+    }
+
+    fn look_at(&self, place: &Place) -> io::Result<Option<Entry>> {
+        Disk.look_at(place)
+    }
+
+    fn identity(&self, place: &Place) -> io::Result<Option<FileIdentity>> {
+        Disk.identity(place)
     }
 
     /// Like a full disk: half of the file is written.
-    fn create(&self, path: &Path, content: &[u8], like: Option<&Path>) -> io::Result<()> {
-        self.step(|| Disk.create(path, content, like))
-            .inspect_err(|_| fs::write(path, &content[..content.len() / 2]).unwrap())
+    fn create(&self, place: &Place, content: &[u8], like: Option<&Place>) -> io::Result<FileIdentity> {
+        self.step(|| Disk.create(place, content, like)).inspect_err(|_| {
+            Disk.create(place, &content[..content.len() / 2], like).unwrap();
+        })
     }
 
-    fn duplicate(&self, path: &Path, copy: &Path) -> io::Result<()> {
-        self.step(|| Disk.duplicate(path, copy))
+    fn duplicate(&self, place: &Place, copy: &Place) -> io::Result<()> {
+        self.step(|| Disk.duplicate(place, copy))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Place, to: &Place) -> io::Result<()> {
         self.step(|| Disk.rename(from, to))
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, place: &Place) -> io::Result<()> {
         // Temporary files are cleaned away in any case; only the patch's own removals are steps.
-        let is_temporary = path.to_string_lossy().ends_with(".tmp");
-        if is_temporary { Disk.remove(path) } else { self.step(|| Disk.remove(path)) }
+        let is_temporary = place.name.to_string_lossy().ends_with(".tmp");
+        if is_temporary { Disk.remove(place) } else { self.step(|| Disk.remove(place)) }
     }
 
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path)
+    fn remove_directory(&self, place: &Place) -> io::Result<()> {
+        Disk.remove_directory(place)
     }
 
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        Disk.sync(path)
+    fn sync(&self, place: &Place) -> io::Result<()> {
+        Disk.sync(place)
+    }
+
+    fn sync_directory(&self, directory: &OpenDirectory) -> io::Result<()> {
+        Disk.sync_directory(directory)
     }
 }
 
@@ -126,6 +150,6 @@ fn a_directory_swapped_for_a_link_is_noticed() {
     let path = |name| workspace.path().join(name);
     fs::rename(path("in"), path("kept")).unwrap();
     std::os::unix::fs::symlink("out", path("in")).unwrap();
-    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::Changed(_))));
+    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::LinkOnPath(_))));
     assert_eq!([workspace.read("out/a"), workspace.read("kept/a")], ["a\n", "a\n"]);
 }

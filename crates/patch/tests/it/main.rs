@@ -3,9 +3,11 @@
 
 mod applying;
 mod failures;
+mod limits;
 mod parsing;
 mod planning;
 mod properties;
 mod protocol;
+mod races;
 mod support;
 mod turn_diffs;

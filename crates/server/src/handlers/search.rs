@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_files::{Roots, SessionNews};
+use codicil_files::{Roots, SessionNews, check_query};
 use codicil_protocol::{
     Frame, FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchSessionCompleted,
     FuzzyFileSearchSessionCompletedNotification, FuzzyFileSearchSessionStartParams,
@@ -19,6 +19,7 @@ pub async fn fuzzy_file_search(
     cx: Cx,
     params: FuzzyFileSearchParams,
 ) -> Result<FuzzyFileSearchResponse, RpcError> {
+    check_query(&params.query).map_err(RpcError::invalid_request)?;
     let cancelled = cx.client.files.begin_search(params.cancellation_token);
     let roots = Roots::new(&params.roots, cx.cwd());
     let files = cx.files().searches.find(roots, params.query, cancelled).await;
@@ -83,6 +84,7 @@ pub async fn session_update(
         let message = format_args!("fuzzy file search session not found: {session_id}");
         return Err(RpcError::invalid_request(message));
     }
+    check_query(&query).map_err(RpcError::invalid_request)?;
     let client = cx.client.clone();
     cx.after_answer(move || client.files.update_session(&session_id, query));
     Ok(FuzzyFileSearchSessionUpdateResponse {})

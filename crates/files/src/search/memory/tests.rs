@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::search::{
     index::Filling,
-    walk::{Found, walk},
+    walk::{Found, WalkLimits, walk},
 };
 
 /// A tree with a repository in it, and a memory of having walked it.
@@ -36,7 +36,9 @@ impl Scene {
 
     fn walk(&self) -> Arc<Index> {
         let index = Arc::new(Index::new(Arc::default()));
-        walk(&self.roots, 2, &CancellationToken::new(), || Filling::new(&index));
+        let cancelled = CancellationToken::new();
+        let limits = WalkLimits { cancelled: &cancelled, deadline: Instant::now() + Duration::from_secs(60) };
+        walk(&self.roots, 2, limits, || Filling::new(&index));
         index.finish();
         index
     }
