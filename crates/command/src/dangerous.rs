@@ -1,10 +1,7 @@
 //! Commands that could do harm that cannot be undone. A list of the usual accidents, not a defence: that is
 //! what the sandbox is for.
 
-use crate::{
-    line::{Connector, PlainCommand, is_shell},
-    safe::has_option,
-};
+use crate::line::{Connector, PlainCommand, is_shell};
 
 /// Dangerous in any form.
 const ALWAYS: [&str; 23] = [
@@ -47,6 +44,17 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
         shell if is_shell(shell) => command.connector == Connector::Pipe && reads_script_from_input(&words),
         _ => false,
     }
+}
+
+/// Whether an option might be among the words: clusters of letters and abbreviations of long names count.
+fn has_option(words: &[&str], letters: &str, names: &[&str]) -> bool {
+    words.iter().take_while(|word| **word != "--").any(|word| match word.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or(long);
+            !name.is_empty() && names.iter().any(|forbidden| forbidden.starts_with(name))
+        }
+        None => word.strip_prefix('-').is_some_and(|cluster| cluster.contains(|c| letters.contains(c))),
+    })
 }
 
 fn reads_script_from_input(words: &[&str]) -> bool {
