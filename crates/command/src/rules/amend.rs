@@ -185,7 +185,8 @@ mod tests {
         check("echo a > b", None, Some("/bin/bash -lc 'echo a > b'"));
         check("bash", None, None);
         check("touch a && make", Some("touch"), Some("touch a"));
-        check("touch a && ls", Some("touch"), Some("touch"));
+        check("touch a && echo done", Some("touch"), Some("touch"));
+        check("touch a && ls", Some("touch"), Some("touch a"));
         check("git push origin", Some("git push"), Some("git push"));
         check("git push origin", Some("git"), Some("git push origin"));
         check("sudo -u root make all", Some("sudo -u root"), Some("sudo -u root make all"));

@@ -120,6 +120,73 @@ fn the_strictest_rule_wins_over_every_part_of_a_line() {
 }
 
 #[test]
+fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
+    let rules = parse("prefix_rule(pattern=[\"make\"], decision=\"allow\")");
+    let check = |expected: Verdict, scripts: &[&str]| {
+        for script in scripts {
+            assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+        }
+    };
+    check(
+        Verdict::Allowed,
+        &[
+            "make",
+            "make -j4 && make test",
+            "make -v && echo done",
+            "cd sub && make",
+            "pwd; make || true",
+            "echo y | make config",
+            "make | head -5",
+            "make | tail -n 20",
+            "make | tail -n +3",
+            "make | head -c 100",
+            "make | wc -l",
+        ],
+    );
+    check(
+        Verdict::Unmatched,
+        &[
+            "make -v && echo x | sort -T -- -o FILE",
+            "make -v && echo x | sort",
+            "make | sort -u",
+            "make && ls",
+            "make && cat /etc/hosts",
+            "make && grep -r secret /",
+            "make && head -5 /etc/hosts",
+            "make | head -5 /etc/hosts",
+            "make | head 5",
+            "make | wc -c 5",
+            "make | wc --files0-from=x",
+            "make && tail -n 5 x",
+            "make | tail --follow=name x",
+            "make && git status",
+            "make && git log",
+            "make && find . -name x",
+            "make | tee x",
+            "make | rg x",
+            "make | uniq",
+            "make && ps aux",
+            "make && printf x",
+            "make && sed -n 1p x",
+            "make && echo *",
+            "make && ./echo x",
+            "make && /tmp/true",
+            "make && env echo",
+            "make && echo x > y",
+            "echo $(id) && make",
+            "A=b echo x && make",
+            "echo x & make",
+            "make && date",
+            "make && stat x",
+            "make && which x",
+            "make && rm x",
+            "echo x",
+            "true && pwd",
+        ],
+    );
+}
+
+#[test]
 fn a_rule_for_a_whole_script_allows_that_script_only() {
     let mut rules = Rules::default();
     rules.allow(bash("echo a > b").argv());
