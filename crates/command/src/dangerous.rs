@@ -1,7 +1,10 @@
 //! Commands that could do harm that cannot be undone. A list of the usual accidents, not a defence: that is
 //! what the sandbox is for.
 
-use crate::line::{Connector, PlainCommand, is_shell};
+use crate::{
+    git_words::GitWords,
+    line::{Connector, PlainCommand, is_shell},
+};
 
 /// Dangerous in any form.
 const ALWAYS: [&str; 23] = [
@@ -64,9 +67,10 @@ fn reads_script_from_input(words: &[&str]) -> bool {
 
 /// What loses commits or changes that are not committed, here or at the other end.
 fn is_dangerous_git(words: &[&str]) -> bool {
-    let Some((subcommand, arguments)) = after_general_options(words) else { return false };
+    let git = GitWords::new(words);
+    let Some((subcommand, arguments)) = git.rest.split_first() else { return false };
     let has = |letters, names: &[&str]| has_option(arguments, letters, names);
-    match subcommand {
+    match *subcommand {
         "reset" => has("", &["hard"]),
         "clean" => has("f", &["force"]),
         "push" => {
@@ -85,17 +89,6 @@ fn is_dangerous_git(words: &[&str]) -> bool {
         "filter-branch" | "filter-repo" => true,
         "gc" => has("", &["prune"]),
         _ => false,
-    }
-}
-
-fn after_general_options<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
-    loop {
-        words = match words {
-            ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => rest,
-            [option, rest @ ..] if option.starts_with('-') => rest,
-            [subcommand, rest @ ..] => return Some((subcommand, rest)),
-            [] => return None,
-        };
     }
 }
 

@@ -78,19 +78,6 @@ impl<'a> Options<'a> {
         options
     }
 
-    /// What is left after the options at the beginning.
-    pub(crate) fn leading<'b>(arguments: &'b [&'a str], syntax: Syntax) -> &'b [&'a str] {
-        let mut rest = arguments;
-        while let [first, after @ ..] = rest {
-            rest = match *first {
-                "--" => return after,
-                option if option.starts_with('-') => Self::default().option(option, after, syntax),
-                _ => return rest,
-            };
-        }
-        rest
-    }
-
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|(name, _)| names.contains(name))
     }
@@ -183,12 +170,5 @@ mod tests {
         check("-5", false);
         let numbers = KnownOptions { numbers: true, ..known };
         assert!(numbers.allow_all(&["-5"]) && !numbers.allow_all(&["-5o"]));
-    }
-
-    #[test]
-    fn leading_options_end_at_the_first_operand() {
-        assert_eq!(Options::leading(&["-n", "5", "-x", "cmd", "-y"], SYNTAX), ["cmd", "-y"]);
-        assert_eq!(Options::leading(&["--", "-cmd"], SYNTAX), ["-cmd"]);
-        assert!(Options::leading(&["-n"], SYNTAX).is_empty());
     }
 }

@@ -8,9 +8,9 @@ use std::{
 
 use crate::{
     line::{CommandLine, PlainCommand},
-    mentions,
     rules::{NetworkRule, Rule, Rules, Verdict},
     safe::is_known_safe,
+    wrappers,
 };
 
 /// Where rules go that the user agrees to on the way.
@@ -147,7 +147,7 @@ fn is_specific(prefix: &[String]) -> bool {
         "zsh",
     ];
     let Some(mut command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
-    while let Some(inner) = mentions::wrapped(&command) {
+    while let Some(inner) = wrappers::wrapped(&command) {
         let Some(inner) = inner else { return false };
         command = inner;
     }
