@@ -1,13 +1,78 @@
-//! What is known of the repository around a directory, read from its files.
+//! What is known of the repository around a directory.
 //!
-//! By hand because it is three small files: starting `git` three times would cost more than a turn does.
+//! Commit, branch and origin are read from its files by hand: starting `git` three times would cost more than a
+//! turn does. Everything else goes through [`read_command`], the only place where the server starts `git`. The
+//! configuration of a repository can name programs to run, a model may have written it, and the server is not
+//! confined.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
 };
 
 use codicil_protocol::GitInfo;
+use tokio::{process::Command, time::timeout};
+
+/// How long `git` may take.
+const GIT_TIME: Duration = Duration::from_secs(5);
+
+/// Settings that replace those of a repository which name programs to run. External diff programs and textconv
+/// filters are switched off by options of the commands that would run them (`--no-ext-diff --no-textconv`), and
+/// clean and smudge filters cannot be: commands that compare the working tree are not for the server.
+const NEUTRAL_SETTINGS: [&str; 11] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "core.gitProxy=",
+    "core.askPass=",
+    "core.alternateRefsCommand=",
+    "credential.helper=",
+    "gpg.program=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+/// Prepares a git command that reads the repository around `cwd` and runs nothing that the repository's
+/// configuration names. It fetches nothing, takes no locks and asks for no password.
+///
+/// The person's own configuration and the machine's stay in force: they say which repositories of other users
+/// may be read (`safe.directory`).
+fn read_command(cwd: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.args(["--no-pager", "--no-optional-locks", "--no-replace-objects"]);
+    command.args(NEUTRAL_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"]
+    {
+        command.env_remove(name);
+    }
+    command
+        .env("GIT_PAGER", "cat")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        // A clone without all of its objects fetches those it misses; the second line is for versions that do
+        // not know the first, and overrules what the repository allows.
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none")
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Returns the commit where the work in `cwd` left a branch.
+pub async fn merge_base(cwd: &Path, branch: &str) -> Option<String> {
+    let branch = branch.trim();
+    // No branch is named so; git would take it for an option.
+    if branch.starts_with('-') {
+        return None;
+    }
+    let output = read_command(cwd).args(["merge-base", "HEAD", branch]).output();
+    let output = timeout(GIT_TIME, output).await.ok()?.ok()?;
+    let sha = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !sha.is_empty()).then_some(sha)
+}
 
 /// The commit, branch and origin of the repository that holds `dir`. Reads files: not for the runtime.
 pub fn info(dir: &Path) -> Option<GitInfo> {
@@ -59,4 +124,130 @@ fn origin(config: &str) -> Option<String> {
     let section = lines.take_while(|line| !line.starts_with('['));
     let url = section.filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "url")?.1;
     Some(url.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A repository whose configuration names a program for everything that git runs programs for. The program
+    /// leaves a mark.
+    struct TrappedRepository(TempDir);
+
+    impl TrappedRepository {
+        fn new() -> Self {
+            let repository = Self(TempDir::new().unwrap());
+            repository.git(&["init", "-q", "-b", "main"]);
+            repository.git(&["config", "user.name", "me"]);
+            repository.git(&["config", "user.email", "me@example.com"]);
+            repository.write("a", "one");
+            repository.write(".gitattributes", "* diff=trap\n");
+            repository.git(&["add", "."]);
+            repository.git(&["commit", "-qm", "one"]);
+            repository.git(&["checkout", "-qb", "work"]);
+            repository.write("a", "two");
+            repository.git(&["commit", "-qam", "two"]);
+            repository.write("a", "three");
+            repository.set_traps();
+            repository
+        }
+
+        fn set_traps(&self) {
+            let trap = self.0.path().join("trap.sh");
+            self.write("trap.sh", &format!("#!/bin/sh\necho \"$@\" >> '{}'\n", self.mark().display()));
+            fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).unwrap();
+            let hooks = self.0.path().join("hooks");
+            fs::create_dir(&hooks).unwrap();
+            for hook in ["post-index-change", "pre-commit", "reference-transaction", "fsmonitor-watchman"] {
+                fs::copy(&trap, hooks.join(hook)).unwrap();
+            }
+            let trap = trap.to_str().unwrap();
+            for key in [
+                "core.fsmonitor",
+                "core.sshCommand",
+                "core.pager",
+                "core.editor",
+                "core.askPass",
+                "core.alternateRefsCommand",
+                "credential.helper",
+                "diff.external",
+                "diff.trap.textconv",
+                "diff.trap.command",
+                "gpg.program",
+                "alias.merge-base",
+            ] {
+                self.git(&["config", key, trap]);
+            }
+            self.git(&["config", "core.hooksPath", hooks.to_str().unwrap()]);
+            self.git(&["config", "core.repositoryFormatVersion", "1"]);
+            self.git(&["config", "extensions.partialClone", "origin"]);
+            self.git(&["config", "remote.origin.url", &format!("ext::{trap} fetch")]);
+            self.git(&["config", "remote.origin.promisor", "true"]);
+            self.git(&["config", "protocol.ext.allow", "always"]);
+            // A branch whose commit would have to be fetched.
+            self.write(".git/refs/heads/missing", &format!("{}\n", "1".repeat(40)));
+            let _ = fs::remove_file(self.mark());
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.0.path().join(name), text).unwrap();
+        }
+
+        fn mark(&self) -> PathBuf {
+            self.0.path().join(".git/mark")
+        }
+
+        /// Runs git as it is, with everything that is configured.
+        fn git(&self, arguments: &[&str]) -> String {
+            let mut command = std::process::Command::new("git");
+            command.args(arguments).current_dir(self.0.path()).env("GIT_CONFIG_GLOBAL", "/dev/null");
+            let output = command.output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        }
+
+        async fn read(&self, arguments: &[&str]) -> String {
+            let output = read_command(self.0.path()).args(arguments).output().await.unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_merge_base_is_found_without_running_what_the_repository_configures() {
+        let repository = TrappedRepository::new();
+        let base = repository.git(&["rev-parse", "main"]);
+        assert_eq!(merge_base(repository.0.path(), " main ").await, Some(base));
+        assert_eq!(merge_base(repository.0.path(), "missing").await, None);
+        assert_eq!(merge_base(repository.0.path(), "--all").await, None);
+        assert!(!repository.mark().exists(), "{:?}", fs::read_to_string(repository.mark()));
+    }
+
+    #[tokio::test]
+    async fn commands_that_read_run_nothing_that_the_repository_configures() {
+        let repository = TrappedRepository::new();
+        assert!(repository.read(&["status", "--short"]).await.contains("M a"));
+        let changes = repository.read(&["diff", "--no-ext-diff", "--no-textconv"]).await;
+        assert!(changes.contains("+three"), "{changes}");
+        assert!(
+            repository
+                .read(&["log", "--oneline", "--no-ext-diff", "--no-textconv", "-p"])
+                .await
+                .contains("+two")
+        );
+        repository.read(&["cat-file", "-p", "missing"]).await;
+        assert!(!repository.mark().exists(), "{:?}", fs::read_to_string(repository.mark()));
+    }
+
+    /// The traps would close: otherwise the tests above show nothing.
+    #[test]
+    fn git_as_it_is_runs_what_the_repository_configures() {
+        for arguments in [&["status"][..], &["diff"], &["log", "-p"], &["cat-file", "-p", "missing"]] {
+            let repository = TrappedRepository::new();
+            repository.git(arguments);
+            assert!(repository.mark().exists(), "{arguments:?}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! what the sandbox is for.
 
 use crate::{
+    git_words::GitWords,
     line::{Connector, PlainCommand, is_shell},
-    safe::has_option,
 };
 
 /// Dangerous in any form.
@@ -49,6 +49,17 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
     }
 }
 
+/// Whether an option might be among the words: clusters of letters and abbreviations of long names count.
+fn has_option(words: &[&str], letters: &str, names: &[&str]) -> bool {
+    words.iter().take_while(|word| **word != "--").any(|word| match word.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or(long);
+            !name.is_empty() && names.iter().any(|forbidden| forbidden.starts_with(name))
+        }
+        None => word.strip_prefix('-').is_some_and(|cluster| cluster.contains(|c| letters.contains(c))),
+    })
+}
+
 fn reads_script_from_input(words: &[&str]) -> bool {
     words.iter().all(|word| word.starts_with('-') && !word.contains('c'))
         || words.first().is_some_and(|word| *word == "-s")
@@ -56,9 +67,10 @@ fn reads_script_from_input(words: &[&str]) -> bool {
 
 /// What loses commits or changes that are not committed, here or at the other end.
 fn is_dangerous_git(words: &[&str]) -> bool {
-    let Some((subcommand, arguments)) = after_general_options(words) else { return false };
+    let git = GitWords::new(words);
+    let Some((subcommand, arguments)) = git.rest.split_first() else { return false };
     let has = |letters, names: &[&str]| has_option(arguments, letters, names);
-    match subcommand {
+    match *subcommand {
         "reset" => has("", &["hard"]),
         "clean" => has("f", &["force"]),
         "push" => {
@@ -77,17 +89,6 @@ fn is_dangerous_git(words: &[&str]) -> bool {
         "filter-branch" | "filter-repo" => true,
         "gc" => has("", &["prune"]),
         _ => false,
-    }
-}
-
-fn after_general_options<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
-    loop {
-        words = match words {
-            ["-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace", _, rest @ ..] => rest,
-            [option, rest @ ..] if option.starts_with('-') => rest,
-            [subcommand, rest @ ..] => return Some((subcommand, rest)),
-            [] => return None,
-        };
     }
 }
 

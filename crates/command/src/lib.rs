@@ -51,12 +51,14 @@
 //! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod git_words;
 mod line;
 mod mentions;
 mod plain;
 mod quote;
 mod syntax;
 mod word;
+mod wrappers;
 
 mod actions;
 mod options;

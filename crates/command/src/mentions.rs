@@ -1,9 +1,10 @@
 //! Programs that run other programs: the inner command counts as mentioned too.
 
 use crate::{
-    line::{Connector, PlainCommand, is_shell},
-    options::{Options, Syntax},
+    git_words::GitWords,
+    line::{PlainCommand, is_shell},
     syntax::{self, LONGEST_SCRIPT},
+    wrappers::{WrapperReadings, readings},
 };
 
 /// Commands within commands within commands are followed this far.
@@ -11,49 +12,6 @@ const DEEPEST: usize = 4;
 
 /// Nor are more commands within others looked at than this.
 const MOST: usize = 256;
-
-/// A program whose arguments are a command.
-struct Wrapper {
-    name: &'static str,
-    /// Its options that take a value.
-    syntax: Syntax,
-    /// Its own arguments before the command.
-    operands: usize,
-}
-
-const fn wrapper(
-    name: &'static str,
-    short: &'static str,
-    long: &'static [&'static str],
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, syntax: Syntax { short, long }, operands }
-}
-
-const WRAPPERS: [Wrapper; 22] = [
-    wrapper("builtin", "", &[], 0),
-    wrapper("busybox", "", &[], 0),
-    wrapper("chroot", "", &[], 1),
-    wrapper("command", "", &[], 0),
-    wrapper("doas", "uC", &[], 0),
-    wrapper("env", "uCS", &["unset", "chdir"], 0),
-    wrapper("exec", "a", &[], 0),
-    wrapper("flock", "wE", &["timeout", "wait"], 1),
-    wrapper("ionice", "cnpPu", &["class", "classdata"], 0),
-    wrapper("nice", "n", &["adjustment"], 0),
-    wrapper("nohup", "", &[], 0),
-    wrapper("parallel", "jnNLI", &["jobs"], 0),
-    wrapper("pkexec", "", &["user"], 0),
-    wrapper("setsid", "", &[], 0),
-    wrapper("stdbuf", "ioe", &["input", "output", "error"], 0),
-    wrapper("strace", "oepsu", &[], 0),
-    wrapper("sudo", "ughpCrtTUDR", &["user", "group", "host", "prompt", "chdir", "chroot"], 0),
-    wrapper("time", "fo", &["format", "output"], 0),
-    wrapper("timeout", "ks", &["kill-after", "signal"], 1),
-    wrapper("unbuffer", "", &[], 0),
-    wrapper("watch", "n", &["interval"], 0),
-    wrapper("xargs", "InPLdaEs", &["replace", "max-args", "max-procs", "delimiter", "arg-file"], 0),
-];
 
 /// Everything that was found.
 pub(crate) struct Mentions {
@@ -109,8 +67,63 @@ impl Search {
             program if is_shell(program) => script(arguments).map_or(Vec::new(), |script| self.read(script)),
             "eval" => self.read(&arguments.join(" ")),
             "find" => executed_by_find(arguments),
-            _ => wrapped(command).flatten().into_iter().collect(),
+            "git" => self.inside_git(arguments),
+            // `git-push` is `git push`.
+            program if program.starts_with("git-") => {
+                let words = ["git", program.trim_start_matches("git-")].map(str::to_owned);
+                PlainCommand::from_words([&words, arguments].concat()).into_iter().collect()
+            }
+            program => {
+                let mut found = self.inside_wrapper(command);
+                if matches!(program, "flock" | "runuser" | "script" | "sg" | "su") {
+                    found.extend(script_option(arguments).map_or(Vec::new(), |script| self.read(script)));
+                }
+                found
+            }
         }
+    }
+
+    fn inside_wrapper(&mut self, command: &PlainCommand) -> Vec<PlainCommand> {
+        let WrapperReadings { mut commands, split_strings, is_cut } = readings(command);
+        self.is_complete &= !is_cut;
+        if matches!(command.program(), "watch" | "parallel") {
+            // The words are put together for a shell.
+            let scripts: Vec<_> = commands.iter().map(|inner| inner.words.join(" ")).collect();
+            commands.extend(scripts.iter().flat_map(|script| self.read(script)));
+        }
+        for (text, rest) in split_strings {
+            // Variables and most escapes are left as they are, so what will run is not sure.
+            self.is_complete &= !text.contains(['$', '\\']);
+            let Some(split) = shlex::split(&text.replace("\\_", " ")) else {
+                self.is_complete = false;
+                continue;
+            };
+            commands.extend(PlainCommand::from_words([vec!["env".to_owned()], split, rest].concat()));
+        }
+        commands
+    }
+
+    /// The same command without general options, what an alias stands for, and commands in its arguments.
+    fn inside_git(&mut self, arguments: &[String]) -> Vec<PlainCommand> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let git = GitWords::new(&words);
+        self.is_complete &= !git.has_hidden_setting;
+        let as_git = |words: &[&str]| {
+            let words = ["git"].iter().chain(words).map(|word| (*word).to_owned());
+            PlainCommand::from_words(words.collect())
+        };
+        let mut found = Vec::new();
+        if git.rest.len() < words.len() && !git.rest.is_empty() {
+            found.extend(as_git(&git.rest));
+        }
+        // The value behind `!` is a script, and settings are read as scripts below.
+        if let Some(alias) = git.alias().filter(|alias| !alias.starts_with('!')) {
+            let split = shlex::split(alias).unwrap_or_default();
+            let alias = split.iter().map(String::as_str).chain(git.rest.iter().skip(1).copied());
+            found.extend(as_git(&alias.collect::<Vec<_>>()));
+        }
+        found.extend(git.scripts().iter().flat_map(|script| self.read(script)));
+        found
     }
 
     fn read(&mut self, script: &str) -> Vec<PlainCommand> {
@@ -125,29 +138,33 @@ impl Search {
     }
 }
 
-/// The text after `-c`, which may share its dash with other options.
+/// The text after `-c`, which may share its dash with other options. More options may follow before the text.
 fn script(arguments: &[String]) -> Option<&str> {
     let is_flag = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
     let at = arguments.iter().position(|word| is_flag(&word))?;
-    arguments.get(at + 1).map(String::as_str)
+    let mut words = arguments.get(at + 1..)?.iter().map(String::as_str);
+    loop {
+        match words.next()? {
+            "--" | "-" => return words.next(),
+            option if option.starts_with(['-', '+']) => {
+                // `-o errexit` and `-O extglob`.
+                if option.ends_with(['o', 'O']) {
+                    words.next();
+                }
+            }
+            script => return Some(script),
+        }
+    }
 }
 
-/// The command that a program such as `env` is given to run: `None` when it is no such program,
-/// `Some(None)` when it is given none.
-pub(crate) fn wrapped(command: &PlainCommand) -> Option<Option<PlainCommand>> {
-    let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == command.program())?;
-    let arguments: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
-    // Only tells where a program is.
-    if wrapper.name == "command" && matches!(arguments.first(), Some(&("-v" | "-V"))) {
-        return None;
-    }
-    let rest = Options::leading(&arguments, wrapper.syntax);
-    let is_assignment = |word: &&str| wrapper.name == "env" && word.contains('=');
-    let words = rest.iter().copied().skip(wrapper.operands).skip_while(is_assignment);
-    let inner = PlainCommand::from_words(words.map(str::to_owned).collect());
-    // What reaches `env` through a pipe reaches the program that it starts.
-    let connector = if wrapper.name == "xargs" { Connector::Start } else { command.connector };
-    Some(inner.map(|inner| PlainCommand { connector, ..inner }))
+/// The script of `su user -c SCRIPT`, `script -qc SCRIPT` and `--command=SCRIPT`.
+fn script_option(arguments: &[String]) -> Option<&str> {
+    let attached = arguments.iter().find_map(|word| word.strip_prefix("--command="));
+    let is_option = |word: &str| {
+        word == "--command" || (word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))
+    };
+    let after = || arguments.iter().skip_while(|word| !is_option(word)).nth(1).map(String::as_str);
+    attached.or_else(after)
 }
 
 fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {

@@ -1,4 +1,4 @@
-//! Telling a program's options from its operands, in the way of getopt.
+//! Options of programs: telling them from operands, in the way of getopt, and checking them against a list.
 
 /// The options of a program that take a value; all others stand alone.
 #[derive(Clone, Copy)]
@@ -6,6 +6,46 @@ pub(crate) struct Syntax {
     /// One letter each.
     pub(crate) short: &'static str,
     pub(crate) long: &'static [&'static str],
+}
+
+/// The options that a program may be given and still only read.
+///
+/// The check looks at every word that begins with a dash, wherever it stands. Whether a word is an option or
+/// the value of one (`sort -T -- -o FILE`) is for the program to decide, and versions of it differ; when all
+/// such words are harmless as options, it does not matter.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownOptions {
+    /// Letters of options without a value.
+    pub(crate) flags: &'static str,
+    /// Letters of options that take the rest of their word as a value, or the next word if nothing is left.
+    pub(crate) valued: &'static str,
+    /// Long names, with or without a value. Abbreviations are not known.
+    pub(crate) long: &'static [&'static str],
+    /// Whether `-5` is an option.
+    pub(crate) numbers: bool,
+}
+
+impl KnownOptions {
+    /// Whether all words are operands or known options.
+    pub(crate) fn allow_all(&self, words: &[&str]) -> bool {
+        words.iter().all(|word| self.allow(word))
+    }
+
+    fn allow(&self, word: &str) -> bool {
+        if matches!(word, "-" | "--") {
+            return true;
+        }
+        if let Some(long) = word.strip_prefix("--") {
+            return self.long.contains(&long.split('=').next().unwrap_or(long));
+        }
+        let Some(cluster) = word.strip_prefix('-') else { return true };
+        if self.numbers && cluster.chars().all(|letter| letter.is_ascii_digit()) {
+            return true;
+        }
+        // The rest behind a letter with a value is that value.
+        let flags = cluster.chars().take_while(|letter| !self.valued.contains(*letter));
+        flags.into_iter().all(|letter| self.flags.contains(letter))
+    }
 }
 
 /// Arguments sorted out.
@@ -36,19 +76,6 @@ impl<'a> Options<'a> {
             };
         }
         options
-    }
-
-    /// What is left after the options at the beginning.
-    pub(crate) fn leading<'b>(arguments: &'b [&'a str], syntax: Syntax) -> &'b [&'a str] {
-        let mut rest = arguments;
-        while let [first, after @ ..] = rest {
-            rest = match *first {
-                "--" => return after,
-                option if option.starts_with('-') => Self::default().option(option, after, syntax),
-                _ => return rest,
-            };
-        }
-        rest
     }
 
     pub(crate) fn has(&self, names: &[&str]) -> bool {
@@ -127,9 +154,21 @@ mod tests {
     }
 
     #[test]
-    fn leading_options_end_at_the_first_operand() {
-        assert_eq!(Options::leading(&["-n", "5", "-x", "cmd", "-y"], SYNTAX), ["cmd", "-y"]);
-        assert_eq!(Options::leading(&["--", "-cmd"], SYNTAX), ["-cmd"]);
-        assert!(Options::leading(&["-n"], SYNTAX).is_empty());
+    fn known_options() {
+        let known = KnownOptions { flags: "ru", valued: "k", long: &["reverse", "key"], numbers: false };
+        let check = |line: &str, expected: bool| {
+            assert_eq!(known.allow_all(&line.split(' ').collect::<Vec<_>>()), expected, "{line}");
+        };
+        check("a b - --", true);
+        check("-ru --reverse --key=2 --key 2", true);
+        check("-rk2o -k 2 a", true);
+        check("--rev a", false);
+        check("--reversed", false);
+        check("-ruo a", false);
+        check("-k -- -o a", false);
+        check("-- -o", false);
+        check("-5", false);
+        let numbers = KnownOptions { numbers: true, ..known };
+        assert!(numbers.allow_all(&["-5"]) && !numbers.allow_all(&["-5o"]));
     }
 }

@@ -1,6 +1,6 @@
 //! The head of an HTTP request to a proxy: where it goes, and how it is passed on.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io};
 
 use codicil_command::{Destination, Host};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
@@ -12,9 +12,10 @@ const MOST_HEADERS: usize = 128;
 /// What the proxy is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub method: String,
     pub to: Destination,
     pub way: Way,
+    /// What makes this more than reading, as the subject of a sentence.
+    pub beyond_reading: Option<Cow<'static, str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -25,13 +26,16 @@ pub(crate) enum Way {
     Forward { head: Vec<u8>, body: Body },
 }
 
-/// What belongs to a request after its head.
+/// What belongs to a request after its head. All else that the client sends is not passed on: a second request
+/// on the same connection would reach a host that was not decided about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// So many bytes; none for most.
     Length(u64),
-    /// Until it says that it is over, or another protocol.
-    Open,
+    /// Chunks, up to the one that is empty.
+    Chunked,
+    /// Nothing, unless the host agrees to another protocol: then bytes in both directions.
+    Upgrade,
 }
 
 /// Reads a head. `None` while it is not complete; an error is for the client to read. The number is where the
@@ -44,14 +48,67 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, Cow<'static, 
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(error) => return Err(format!("no HTTP request: {error}").into()),
     };
+    if !bytes.get(..end).is_some_and(has_strict_lines) {
+        return Err("lines of the head do not all end with CR and LF, or one is folded".into());
+    }
     let (Some(method), Some(target)) = (request.method, request.path) else {
         return Err("no HTTP request".into());
     };
     let head = match method {
         "CONNECT" => tunnel(target)?,
-        _ => forward(method, target, request.headers)?,
+        _ => forward(method, target, request.version, &Headers(request.headers))?,
     };
     Ok(Some((head, end)))
+}
+
+/// Reads the head of a host's answer: its status, and where it ends. `None` while it is not complete.
+pub(crate) fn parse_answer(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut answer = httparse::Response::new(&mut headers);
+    match answer.parse(bytes) {
+        Ok(httparse::Status::Complete(end)) => Ok(answer.code.map(|status| (status, end))),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
+}
+
+/// Whether readers agree where the lines of a head end: CR and LF only together, and no line that begins with a
+/// blank, which continues the one before for some.
+fn has_strict_lines(head: &[u8]) -> bool {
+    let mut before = None;
+    let mut bytes = head.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        let is_strict = match byte {
+            b'\r' => bytes.peek() == Some(&b'\n'),
+            b'\n' => before == Some(b'\r') && !matches!(bytes.peek(), Some(b' ' | b'\t')),
+            _ => true,
+        };
+        if !is_strict {
+            return false;
+        }
+        before = Some(byte);
+    }
+    true
+}
+
+/// The header lines of a request.
+struct Headers<'a>(&'a [httparse::Header<'a>]);
+
+impl<'a> Headers<'a> {
+    fn values(&self, name: &str) -> Vec<&'a [u8]> {
+        let matching = self.0.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+        matching.map(|header| header.value).collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        !self.values(name).is_empty()
+    }
+
+    /// Whether one of the words of a list, such as the value of `Connection`, is this.
+    fn lists(&self, name: &str, word: &str) -> bool {
+        let is_word = |part: &[u8]| part.trim_ascii().eq_ignore_ascii_case(word.as_bytes());
+        self.values(name).iter().any(|value| value.split(|byte| *byte == b',').any(is_word))
+    }
 }
 
 fn tunnel(target: &str) -> Result<Head, Cow<'static, str>> {
@@ -59,60 +116,104 @@ fn tunnel(target: &str) -> Result<Head, Cow<'static, str>> {
     let host = parts.and_then(|(host, port)| Some((Host::parse(host)?, port)));
     let Some((host, port)) = host else { return Err("CONNECT wants a host and a port".into()) };
     let to = Destination { host, port, protocol: Protocol::Https };
-    Ok(Head { method: "CONNECT".to_owned(), to, way: Way::Tunnel })
+    Ok(Head { to, way: Way::Tunnel, beyond_reading: Some("CONNECT".into()) })
 }
 
-fn forward(method: &str, target: &str, headers: &[httparse::Header<'_>]) -> Result<Head, Cow<'static, str>> {
+fn forward(
+    method: &str,
+    target: &str,
+    version: Option<u8>,
+    headers: &Headers<'_>,
+) -> Result<Head, Cow<'static, str>> {
     let url = Url::parse(target).ok().filter(|url| url.scheme() == "http");
     let Some(url) = url else { return Err("this is a proxy: it wants an http address, or CONNECT".into()) };
     let host = url.host_str().and_then(Host::parse);
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else {
         return Err("the address names no host".into());
     };
-    let body = body(headers)?;
-    let head = passed_on(method, &url, headers);
+    match headers.values("host").as_slice() {
+        [] => {}
+        [named] if is_authority_of(&url, named) => {}
+        _ => return Err("the header Host names another host than the address".into()),
+    }
+    let body = body(version, headers)?;
+    let head = passed_on(method, &url, headers, body);
     let to = Destination { host, port, protocol: Protocol::Http };
-    Ok(Head { method: method.to_owned(), to, way: Way::Forward { head, body } })
+    let beyond_reading = beyond_reading(method, headers, body);
+    Ok(Head { to, way: Way::Forward { head, body }, beyond_reading })
+}
+
+/// Whether a header `Host` says the same as the address.
+fn is_authority_of(url: &Url, named: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte);
+    let Some(named) = std::str::from_utf8(named).ok().filter(|named| named.as_bytes().iter().all(is_plain))
+    else {
+        return false;
+    };
+    Url::parse(&format!("http://{named}/")).is_ok_and(|named| {
+        named.host() == url.host() && named.port_or_known_default() == url.port_or_known_default()
+    })
 }
 
 /// One length or one encoding: with several, two readers would disagree where the request ends.
-fn body(headers: &[httparse::Header<'_>]) -> Result<Body, Cow<'static, str>> {
-    let values = |name: &str| {
-        let matching = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-        matching.map(|header| header.value).collect::<Vec<_>>()
-    };
-    let length = values("content-length");
-    let is_open = !values("transfer-encoding").is_empty() || !values("upgrade").is_empty();
-    match (length.as_slice(), is_open) {
-        ([], true) => Ok(Body::Open),
-        ([], false) => Ok(Body::Length(0)),
-        ([one], false) => {
-            let length = std::str::from_utf8(one).ok().and_then(|text| text.trim().parse().ok());
-            length.map(Body::Length).ok_or_else(|| "the length of the body is no number".into())
-        }
-        _ => Err("the length of the body is said more than once".into()),
+fn body(version: Option<u8>, headers: &Headers<'_>) -> Result<Body, Cow<'static, str>> {
+    let is_chunked = |encoding: &[u8]| version == Some(1) && encoding.eq_ignore_ascii_case(b"chunked");
+    let body =
+        match (headers.values("content-length").as_slice(), headers.values("transfer-encoding").as_slice()) {
+            ([], []) => Body::Length(0),
+            ([length], []) => Body::Length(number(length).ok_or("the length of the body is no number")?),
+            ([], [encoding]) if is_chunked(encoding) => Body::Chunked,
+            ([], _) => return Err("the only encoding of a body that is known is `chunked`".into()),
+            _ => return Err("the length of the body is said more than once".into()),
+        };
+    match (headers.has("upgrade"), body) {
+        (false, body) => Ok(body),
+        (true, Body::Length(0)) => Ok(Body::Upgrade),
+        (true, _) => Err("a request for another protocol has a body".into()),
     }
+}
+
+/// Digits and nothing else: a sign or a list is a number to some readers only.
+fn number(text: &[u8]) -> Option<u64> {
+    let text =
+        std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
+}
+
+fn beyond_reading(method: &str, headers: &Headers<'_>, body: Body) -> Option<Cow<'static, str>> {
+    const OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+    if !matches!(method, "GET" | "HEAD" | "OPTIONS") {
+        return Some(method.to_owned().into());
+    }
+    let upgrades =
+        body == Body::Upgrade || headers.lists("connection", "upgrade") || headers.has("http2-settings");
+    if upgrades {
+        return Some("another protocol".into());
+    }
+    if OVERRIDES.iter().any(|name| headers.has(name)) {
+        return Some("another method in a header".into());
+    }
+    (body != Body::Length(0)).then(|| "a request with a body".into())
 }
 
 /// As the host expects it: without what is meant for the proxy, and with the host that was decided about. A
 /// request is the last of its connection, so that the next one is decided about as well.
-fn passed_on(method: &str, url: &Url, headers: &[httparse::Header<'_>]) -> Vec<u8> {
+fn passed_on(method: &str, url: &Url, headers: &Headers<'_>, body: Body) -> Vec<u8> {
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let authority = match url.port() {
         Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
         None => url.host_str().unwrap_or_default().to_owned(),
     };
     let mut head = format!("{method} {}{query} HTTP/1.1\r\nHost: {authority}\r\n", url.path()).into_bytes();
-    let is = |header: &httparse::Header<'_>, name: &str| header.name.eq_ignore_ascii_case(name);
-    let upgrades = headers.iter().any(|header| is(header, "upgrade"));
     let dropped = ["host", "connection", "keep-alive", "proxy-connection", "proxy-authorization"];
-    for header in headers.iter().filter(|header| !dropped.iter().any(|name| is(header, name))) {
+    let is_dropped = |name: &str| dropped.iter().any(|dropped| name.eq_ignore_ascii_case(dropped));
+    for header in headers.0.iter().filter(|header| !is_dropped(header.name)) {
         head.extend_from_slice(header.name.as_bytes());
         head.extend_from_slice(b": ");
         head.extend_from_slice(header.value);
         head.extend_from_slice(b"\r\n");
     }
-    head.extend_from_slice(if upgrades {
+    head.extend_from_slice(if body == Body::Upgrade {
         b"Connection: upgrade\r\n\r\n"
     } else {
         b"Connection: close\r\n\r\n"
@@ -146,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_to_the_host_of_its_address_whatever_its_headers_say() {
-        let text = "POST http://Example.com:8080/a?b=c#d HTTP/1.1\r\nHost: other.example\r\n\
+    fn a_request_goes_to_the_host_of_its_address_without_what_is_for_the_proxy() {
+        let text = "POST http://Example.com:8080/a?b=c#d HTTP/1.1\r\nHost: example.COM:8080\r\n\
                     Proxy-Authorization: secret\r\nConnection: keep-alive\r\nContent-Length: 3\r\nX-A: b\r\n\r\nabc";
         let (head, end) = read(text).unwrap().unwrap();
         assert_eq!((head.to.host.as_str(), head.to.port, &text[end..]), ("example.com", 8080, "abc"));
@@ -169,7 +270,93 @@ mod tests {
         refused("GET http://a.example/ HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
         refused("GET http://a.example/ HTTP/1.1\r\nContent-Length: x\r\n\r\n");
         refused("nonsense\r\n\r\n");
+        for header in [
+            "Content-Length: 3\r\nContent-Length: 3",
+            "Content-Length: 3, 3",
+            "Content-Length: +3",
+            "Content-Length: -3",
+            "Content-Length: 0x3",
+            "Content-Length:",
+            "Content-Length: 99999999999999999999",
+            "Content-Length : 3",
+            "Transfer-Encoding : chunked",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: identity",
+            "Transfer-Encoding: chunked, identity",
+            "Transfer-Encoding: xchunked",
+            "Transfer-Encoding: \x0bchunked",
+            "Transfer-Encoding: chunked\r\nContent-Length: 3",
+            "Upgrade: websocket\r\nContent-Length: 3",
+            "Upgrade: websocket\r\nTransfer-Encoding: chunked",
+            "X: a\r\n b",
+            "X: a\r\n\tb",
+            " X: a",
+            "X: a\nY: b",
+            "X: a\rY: b",
+            "X: a\r\r\nY: b",
+            "X: a\0b",
+            "X a",
+            ": a",
+            "Host: b.example",
+            "Host: a.example:81",
+            "Host: a.example\r\nHost: a.example",
+            "Host: a.example, b.example",
+            "Host: a.example@b.example",
+            "Host: a.example/x",
+            "Host:",
+        ] {
+            refused(&format!("GET http://a.example/ HTTP/1.1\r\n{header}\r\n\r\n"));
+        }
+        refused("GET http://a.example/ HTTP/1.1\nHost: a.example\n\n");
+        refused("GET http://a.example/ HTTP/1.1\r\nHost: a.example\n\r\n");
+        refused("GET http://a.example/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+        refused("GET http://a.example/ HTTP/2.0\r\n\r\n");
         assert_eq!(read("GET http://a.example/ HTTP/1.1\r\nHos"), Ok(None));
+    }
+
+    #[test]
+    fn a_host_that_agrees_with_the_address_is_fine() {
+        for (address, host) in [
+            ("a.example", "A.example"),
+            ("a.example:80", "a.example"),
+            ("a.example", "a.example:80"),
+            ("a.example:8080", "a.example:8080"),
+            ("127.1", "127.0.0.1"),
+            ("[::1]:81", "[::1]:81"),
+        ] {
+            let text = format!("GET http://{address}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert!(read(&text).is_ok_and(|head| head.is_some()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_more_than_reading() {
+        let beyond = |method: &str, headers: &str| {
+            let text = format!("{method} http://a.example/ HTTP/1.1\r\n{headers}\r\n");
+            read(&text).unwrap().unwrap().0.beyond_reading
+        };
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            assert_eq!(beyond(method, ""), None);
+            assert_eq!(beyond(method, "Content-Length: 0\r\nConnection: keep-alive\r\n"), None);
+        }
+        for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get", "PURGE"] {
+            assert_eq!(beyond(method, "").as_deref(), Some(method));
+        }
+        for header in [
+            "Upgrade: websocket",
+            "upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk",
+            "Connection: keep-alive, UPGRADE",
+            "Connection: keep-alive\r\nConnection:upgrade ",
+            "HTTP2-Settings: AAMAAABk",
+            "Content-Length: 1",
+            "Transfer-Encoding: chunked",
+            "X-HTTP-Method-Override: DELETE",
+            "x-http-method: PUT",
+            "X-Method-Override: POST",
+        ] {
+            assert!(beyond("GET", &format!("{header}\r\n")).is_some(), "{header}");
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::io;
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional},
+    io::{AsyncReadExt, AsyncWriteExt, BufReader, copy, copy_bidirectional},
     net::TcpStream,
     time::timeout,
 };
 
 use crate::{
     Gate, Methods,
+    chunks::copy_chunks,
     connect::{NoConnection, reach},
     head::{self, Body, Head, Way},
     proxy::HEAD_TIME,
@@ -74,11 +75,11 @@ pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Meth
 }
 
 fn forbidden(head: &Head, methods: Methods) -> Option<Refusal> {
-    let is_harmless = matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-    (methods == Methods::ReadOnly && !is_harmless).then(|| Refusal {
+    let subject = head.beyond_reading.as_ref().filter(|_| methods == Methods::ReadOnly)?;
+    Some(Refusal {
         status: "403 Forbidden",
         code: "blocked-by-method-policy",
-        text: format!("{} is not allowed: the network is limited to GET, HEAD and OPTIONS", head.method),
+        text: format!("{subject} is not allowed: the network is limited to GET, HEAD and OPTIONS"),
     })
 }
 
@@ -106,14 +107,18 @@ async fn read_head(client: &mut TcpStream) -> io::Result<Result<Option<(Head, Ve
 
 /// The body goes up while the answer comes down. The answer's end is the end.
 async fn pass_on(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8], body: Body) -> io::Result<()> {
+    if body == Body::Upgrade {
+        return upgrade(client, host, rest).await;
+    }
     let (mut from_client, mut to_client) = client.split();
     let (mut from_host, mut to_host) = host.split();
     let up = async {
-        let limit = match body {
-            Body::Length(length) => length,
-            Body::Open => u64::MAX,
-        };
-        copy(&mut rest.chain(&mut from_client).take(limit), &mut to_host).await?;
+        let mut from_client = BufReader::new(rest.chain(&mut from_client));
+        match body {
+            Body::Length(length) => copy(&mut from_client.take(length), &mut to_host).await.map(|_| ())?,
+            Body::Chunked => copy_chunks(&mut from_client, &mut to_host).await?,
+            Body::Upgrade => {}
+        }
         // Nothing more is sent, but the answer may take its time.
         std::future::pending::<io::Result<()>>().await
     };
@@ -124,6 +129,34 @@ async fn pass_on(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8], body
     tokio::select! {
         done = up => done,
         done = down => done,
+    }
+}
+
+/// Passes on the answer to a request for another protocol. What the client sends behind its request reaches the
+/// host only once the host has agreed: before, it could be taken for a second request.
+async fn upgrade(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8]) -> io::Result<()> {
+    let mut answer = Vec::new();
+    loop {
+        let Some((status, end)) = head::parse_answer(&answer)? else {
+            let room = LONGEST_HEAD.saturating_sub(answer.len()) as u64;
+            if (&mut *host).take(room).read_buf(&mut answer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            continue;
+        };
+        match status {
+            101 => {
+                client.write_all(&answer).await?;
+                host.write_all(rest).await?;
+                return copy_bidirectional(client, host).await.map(|_| ());
+            }
+            // Such as `103 Early Hints`; the answer itself follows.
+            100..200 => client.write_all(&answer.drain(..end).collect::<Vec<_>>()).await?,
+            _ => {
+                client.write_all(&answer).await?;
+                return copy(host, client).await.map(|_| ());
+            }
+        }
     }
 }
 

@@ -9,13 +9,14 @@
 //! | file | what |
 //! |---|---|
 //! | `proxy.rs` | accepting, within a ceiling |
-//! | `http.rs`, `head.rs`, `socks.rs` | the two protocols |
+//! | `http.rs`, `head.rs`, `chunks.rs`, `socks.rs` | the two protocols |
 //! | `connect.rs` | from a name to a connection |
 //! | `gate.rs` | who decides |
 //! | `terms.rs` | what the configuration says |
 //! | `environment.rs` | how programs learn of it |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod chunks;
 mod connect;
 mod environment;
 mod gate;

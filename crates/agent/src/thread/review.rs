@@ -1,7 +1,5 @@
 //! Reviews: a turn whose model sees nothing but its task, and whose answer becomes part of the thread.
 
-use std::{path::Path, time::Duration};
-
 use codicil_context::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
     review_label, review_prompt, user_action_review_message, user_text_message,
@@ -20,11 +18,9 @@ use super::{
 };
 use crate::{
     error::ThreadError,
+    git,
     ids::{new_item_id, new_turn_id},
 };
-
-/// How long `git` may take to find where a branch was left.
-const GIT_TIME: Duration = Duration::from_secs(5);
 
 /// Refuses a review target that names nothing, before anything is done about it.
 pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
@@ -72,7 +68,12 @@ impl ThreadActor {
         self.end_active_turn().await;
         let id = new_turn_id();
         let label = review_label(target);
-        let task = review_prompt(target, merge_base(&self.state.settings.cwd, target).await.as_deref());
+        // Without it, the reviewer finds out by itself where the work left the base branch.
+        let merge_base = match target {
+            ReviewTarget::BaseBranch { branch } => git::merge_base(&self.state.settings.cwd, branch).await,
+            _ => None,
+        };
+        let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
         let mut records = vec![Record::Turn { turn_id: id.clone() }];
@@ -142,21 +143,4 @@ impl ThreadActor {
 
 fn text_input(text: String) -> UserInput {
     UserInput::Text { text, text_elements: Vec::new() }
-}
-
-/// Where the work left the base branch. The reviewer can do without, it then finds out by itself.
-async fn merge_base(cwd: &Path, target: &ReviewTarget) -> Option<String> {
-    let ReviewTarget::BaseBranch { branch } = target else { return None };
-    // No branch is named so; git would take it for an option.
-    if branch.trim().starts_with('-') {
-        return None;
-    }
-    let output = tokio::process::Command::new("git")
-        .args(["merge-base", "HEAD", branch.trim()])
-        .current_dir(cwd)
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(GIT_TIME, output).await.ok()?.ok()?;
-    let sha = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !sha.is_empty()).then_some(sha)
 }

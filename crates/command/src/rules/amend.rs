@@ -8,9 +8,9 @@ use std::{
 
 use crate::{
     line::{CommandLine, PlainCommand},
-    mentions,
     rules::{NetworkRule, Rule, Rules, Verdict},
     safe::is_known_safe,
+    wrappers,
 };
 
 /// Where rules go that the user agrees to on the way.
@@ -147,7 +147,7 @@ fn is_specific(prefix: &[String]) -> bool {
         "zsh",
     ];
     let Some(mut command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
-    while let Some(inner) = mentions::wrapped(&command) {
+    while let Some(inner) = wrappers::wrapped(&command) {
         let Some(inner) = inner else { return false };
         command = inner;
     }
@@ -185,7 +185,8 @@ mod tests {
         check("echo a > b", None, Some("/bin/bash -lc 'echo a > b'"));
         check("bash", None, None);
         check("touch a && make", Some("touch"), Some("touch a"));
-        check("touch a && ls", Some("touch"), Some("touch"));
+        check("touch a && echo done", Some("touch"), Some("touch"));
+        check("touch a && ls", Some("touch"), Some("touch a"));
         check("git push origin", Some("git push"), Some("git push"));
         check("git push origin", Some("git"), Some("git push origin"));
         check("sudo -u root make all", Some("sudo -u root"), Some("sudo -u root make all"));

@@ -3,10 +3,9 @@
 use codicil_protocol::NetworkApprovalProtocol;
 
 use crate::{
-    line::{CommandLine, PlainCommand},
+    line::{CommandLine, Connector, PlainCommand, is_system_program},
     network::Host,
     rules::{Rule, RuleDecision, Rules},
-    safe::is_known_safe,
 };
 
 /// The strictest thing that any rule says about any part of a command line.
@@ -14,7 +13,7 @@ use crate::{
 pub enum Verdict {
     /// Nothing that settles it.
     Unmatched,
-    /// Every command of the line is allowed by a rule, or only reads.
+    /// Every command of the line is allowed by a rule, or does nothing that a sandbox would matter for.
     Allowed,
     Prompt {
         justification: Option<String>,
@@ -35,12 +34,13 @@ impl Rules {
             Some(Rule { decision: RuleDecision::Prompt, justification, .. }) => {
                 Verdict::Prompt { justification: justification.clone() }
             }
-            _ if self.allows_all(line) => Verdict::Allowed,
+            // Before a rule may allow it: a stricter rule could be about what was not seen.
             _ if line.is_unread() && self.restricts() => {
                 let justification =
                     "it is too long or too deeply nested to be checked against the rules".to_owned();
                 Verdict::Prompt { justification: Some(justification) }
             }
+            _ if self.allows_all(line) => Verdict::Allowed,
             _ => Verdict::Unmatched,
         }
     }
@@ -77,7 +77,23 @@ impl Rules {
     }
 }
 
-/// Safe to run outside the sandbox. Git only reads, but it may run what a repository's configuration names.
+/// Whether a command does nothing that a sandbox would matter for: it prints its own words, changes the shell's
+/// directory, or passes on what it is piped. What reads files is not among them, because a sandbox may restrict
+/// reading, and neither is anything whose options could write or run something.
 fn is_inert(command: &PlainCommand) -> bool {
-    is_known_safe(command) && command.program() != "git"
+    if command.expands || !command.words.first().is_some_and(|program| is_system_program(program)) {
+        return false;
+    }
+    let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
+    let is_number = |word: &str| word.trim_start_matches('+').chars().all(|c| c.is_ascii_digit());
+    match (command.program(), words.as_slice()) {
+        ("echo" | "true" | "false" | "cd" | "pwd", _) => true,
+        ("head" | "tail" | "wc", _) if command.connector != Connector::Pipe => false,
+        ("head" | "tail" | "wc", []) | ("wc", ["-l" | "-w" | "-c" | "-m"]) => true,
+        ("head" | "tail", ["-n" | "-c", count]) => is_number(count),
+        ("head" | "tail", [option]) => {
+            option.strip_prefix('-').is_some_and(|count| is_number(count.trim_start_matches(['n', 'c'])))
+        }
+        _ => false,
+    }
 }

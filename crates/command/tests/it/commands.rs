@@ -187,6 +187,52 @@ fn commands_that_ask_to_leave_the_sandbox() {
     case("cat /etc/hosts").escalated().check(&restricted_reading(), asked);
 }
 
+/// A repository's configuration can make `git status` run a program, so what is known to only read is spared
+/// the question and never the sandbox.
+#[test]
+fn nothing_leaves_the_sandbox_because_it_only_reads() {
+    let scripts = [
+        "ls",
+        "cat a",
+        "git status",
+        "git diff",
+        "git log --oneline -5",
+        "git status | wc -l",
+        "cd sub && git show HEAD",
+        "rg -n x src",
+        "find . -name x",
+        "sort a | uniq -c",
+        "echo hi",
+    ];
+    let unknown = SandboxPolicy::Unrecognized("later".into());
+    let wider = Access { network: true, read: Vec::new(), write: vec!["/".into()] };
+    let permissions = [UseDefault, RequireEscalated, SandboxPermissions::WithAdditional(wider.clone())];
+    // A rule for something else changes nothing.
+    let rules = ["", "prefix_rule(pattern=[\"make\"], decision=\"allow\")"];
+    let mut approvals = policies().to_vec();
+    approvals.push(AskForApproval::Unrecognized("later".into()));
+    for script in scripts {
+        assert!(bash(script).is_known_safe(), "{script}");
+        for sandbox in [read_only(), workspace_write(), restricted_reading(), unknown.clone()] {
+            for approval in &approvals {
+                for (permissions, rules) in
+                    permissions.iter().flat_map(|wanted| rules.map(|rules| (wanted, rules)))
+                {
+                    let mut case = Case { permissions: permissions.clone(), rules, ..case(script) };
+                    case.grants.accept_access(&wider, PermissionGrantScope::Session);
+                    for decide in [decide_command, decide_retry] {
+                        let decision = case.with_request(approval, &sandbox, decide);
+                        let stays = !matches!(decision, Decision::Run { sandboxed: false });
+                        assert!(stays, "{script} under {approval:?}, {sandbox:?}, {permissions:?}");
+                    }
+                }
+            }
+            let plain = case(script).decide(&AskForApproval::Untrusted, &sandbox);
+            assert_eq!(short(&plain), Inside, "{script} under {sandbox:?}");
+        }
+    }
+}
+
 #[test]
 fn commands_that_ask_for_more_permissions() {
     let wants = |write: &str| Access { network: true, read: Vec::new(), write: vec![write.into()] };

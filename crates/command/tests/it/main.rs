@@ -4,6 +4,7 @@
 mod actions;
 mod answers;
 mod commands;
+mod known_safe;
 mod networks;
 mod patches;
 mod permissions;

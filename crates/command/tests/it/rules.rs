@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread};
 
-use codicil_command::{Appended, Host, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
+use codicil_command::{Appended, CommandLine, Host, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
 use tempfile::TempDir;
 
 use crate::support::{bash, words};
@@ -117,6 +117,258 @@ fn the_strictest_rule_wins_over_every_part_of_a_line() {
     check("ls", Verdict::Unmatched);
     check("X=$(rm y)", forbidden());
     check("env A=b rm x", forbidden());
+}
+
+#[test]
+fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
+    let rules = parse("prefix_rule(pattern=[\"make\"], decision=\"allow\")");
+    let check = |expected: Verdict, scripts: &[&str]| {
+        for script in scripts {
+            assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+        }
+    };
+    check(
+        Verdict::Allowed,
+        &[
+            "make",
+            "make -j4 && make test",
+            "make -v && echo done",
+            "cd sub && make",
+            "pwd; make || true",
+            "echo y | make config",
+            "make | head -5",
+            "make | tail -n 20",
+            "make | tail -n +3",
+            "make | head -c 100",
+            "make | wc -l",
+        ],
+    );
+    check(
+        Verdict::Unmatched,
+        &[
+            "make -v && echo x | sort -T -- -o FILE",
+            "make -v && echo x | sort",
+            "make | sort -u",
+            "make && ls",
+            "make && cat /etc/hosts",
+            "make && grep -r secret /",
+            "make && head -5 /etc/hosts",
+            "make | head -5 /etc/hosts",
+            "make | head 5",
+            "make | wc -c 5",
+            "make | wc --files0-from=x",
+            "make && tail -n 5 x",
+            "make | tail --follow=name x",
+            "make && git status",
+            "make && git log",
+            "make && find . -name x",
+            "make | tee x",
+            "make | rg x",
+            "make | uniq",
+            "make && ps aux",
+            "make && printf x",
+            "make && sed -n 1p x",
+            "make && echo *",
+            "make && ./echo x",
+            "make && /tmp/true",
+            "make && env echo",
+            "make && echo x > y",
+            "echo $(id) && make",
+            "A=b echo x && make",
+            "echo x & make",
+            "make && date",
+            "make && stat x",
+            "make && which x",
+            "make && rm x",
+            "echo x",
+            "true && pwd",
+        ],
+    );
+}
+
+/// Ways to start `git push` that are not spelled so.
+const WRAPPED_PUSHES: [&str; 75] = [
+    "env git push",
+    "env -i git push",
+    "env - git push",
+    "env A=b C=d git push origin",
+    "env -u X git push",
+    "env -uX git push",
+    "env -C dir git push",
+    "env --chdir dir git push",
+    "env --chd dir git push",
+    "env --unset=X -- git push",
+    "env -S \"git push\"",
+    "env -S 'git push' origin",
+    "env -S'git push'",
+    "env -iS 'git push'",
+    "env -i -S 'A=b git push'",
+    "env -vS 'git push'",
+    "env --split-string='git push'",
+    "env --split-string 'git push'",
+    "env --split='git push'",
+    "env --s 'git push'",
+    "env -S '-i git push'",
+    "env -S 'env git' push",
+    "env -S 'git\\_push'",
+    "/usr/bin/env git push",
+    "nice git push",
+    "nice -n 5 git push",
+    "nice -5 git push",
+    "nice --adjustment 5 git push",
+    "nice --adj 5 git push",
+    "nohup git push",
+    "timeout 5 git push",
+    "timeout -k 1 -s KILL 5 git push",
+    "timeout --signal KILL 5 git push",
+    "timeout --sig KILL 5 git push",
+    "timeout --preserve-status 5 git push",
+    "setsid -w git push",
+    "stdbuf -oL git push",
+    "stdbuf --output L git push",
+    "sudo git push",
+    "sudo -u root -n git push",
+    "sudo A=b git push",
+    "sudo --user root git push",
+    "xargs git push",
+    "echo x | xargs -n 1 -I {} git push",
+    "command git push",
+    "command -p git push",
+    "exec git push",
+    "exec -a name git push",
+    "builtin command git push",
+    "busybox env git push",
+    "time git push",
+    "taskset -c 0 git push",
+    "chrt -f 10 git push",
+    "watch 'git push'",
+    "watch -n 1 git push",
+    "flock lock git push",
+    "flock lock -c 'git push'",
+    "su me -c 'git push'",
+    "script -qc 'git push' log",
+    "bash -c 'git push'",
+    "bash -c -- 'git push'",
+    "bash -c -o errexit 'git push'",
+    "bash --norc -ec 'ls; git push'",
+    "sh -c \"exec git push\"",
+    "eval git push",
+    "eval 'git push'",
+    "find . -exec git push ';'",
+    "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push",
+    "nice nohup timeout 5 git push",
+    "! git push",
+    "(git push)",
+    "ls; if true; then git push; fi",
+    "A=b git push",
+    "g''it pu\\sh",
+    "/opt/x/git push",
+];
+
+/// Ways to say `git push` to git.
+const GIT_PUSHES: [&str; 29] = [
+    "git -C . push",
+    "git -C a -C b push",
+    "git -c a=b push",
+    "git -c a.b=c -c d.e=f push origin",
+    "git --git-dir=.git push",
+    "git --git-dir .git push",
+    "git --work-tree=. push",
+    "git --work-tree . push",
+    "git --namespace=x push",
+    "git --namespace x push",
+    "git --exec-path=/x push",
+    "git -p push",
+    "git --paginate push",
+    "git -P push",
+    "git --no-pager push",
+    "git --bare push",
+    "git --literal-pathspecs push",
+    "git --no-replace-objects --no-optional-locks push",
+    "git --attr-source HEAD push",
+    "git --config-env=a.b=C push",
+    "env -S 'git -C . push'",
+    "sudo git -c a=b push",
+    "git -c alias.p=push p",
+    "git -c Alias.P='push origin' p",
+    "git -c alias.p='!git push' p",
+    "git -c core.fsmonitor='git push' status",
+    "git submodule foreach --recursive 'git push'",
+    "git rebase -x 'git push' main",
+    "/usr/lib/git-core/git-push origin",
+];
+
+#[test]
+fn restrictive_rules_see_through_wrappers() {
+    let forbid = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
+    let prompt = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"prompt\")");
+    for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES) {
+        let line = bash(script);
+        assert_eq!(forbid.judge(&line), Verdict::Forbidden { justification: None }, "{script}");
+        assert_eq!(prompt.judge(&line), Verdict::Prompt { justification: None }, "{script}");
+    }
+    let argv = ["env", "-S", "git push"].map(str::to_owned).to_vec();
+    assert_eq!(forbid.judge(&CommandLine::new(argv)), Verdict::Forbidden { justification: None });
+}
+
+#[test]
+fn rules_that_allow_do_not_see_through_wrappers() {
+    let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"allow\")");
+    // These are the plain words, or quoted so that they are.
+    let is_plain = |script: &str| script == "g''it pu\\sh";
+    for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES).filter(|script| !is_plain(script)) {
+        assert_eq!(rules.judge(&bash(script)), Verdict::Unmatched, "{script}");
+    }
+    assert_eq!(rules.judge(&bash("git push origin")), Verdict::Allowed);
+    assert_eq!(rules.judge(&bash("/usr/bin/git push")), Verdict::Allowed);
+}
+
+#[test]
+fn restrictive_rules_leave_other_commands_alone() {
+    let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
+    for script in [
+        "git status",
+        "git -C push status",
+        "git -c a=b log push",
+        "git --git-dir push status",
+        "git commit -m 'git push'",
+        "git stash push",
+        "echo git push",
+        "env echo git push",
+        "env -u git echo push",
+        "sudo -n echo git push",
+        "timeout 5 echo git push",
+        "bash -c 'echo git push'",
+        "bash -c 'echo $0' 'git push'",
+        "grep -r 'git push' .",
+        "command -v git push",
+        "git -c alias.p=pull p",
+        "git submodule update",
+        "env cat -S 'git push'",
+        "xargs echo git push",
+    ] {
+        assert_eq!(rules.judge(&bash(script)), Verdict::Unmatched, "{script}");
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_through_is_asked_about_when_something_is_forbidden() {
+    let restricting = "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")\n\
+                       prefix_rule(pattern=[\"env\"])\nprefix_rule(pattern=[\"git\"])";
+    let rules = parse(restricting);
+    for script in [
+        "env -S '${PROGRAM} push'",
+        "env -S 'gi\\ct push'",
+        "git --config-env=alias.p=VARIABLE p",
+        "git --config-env alias.p=VARIABLE p",
+        "env env env env env env git push",
+        &format!("env {} git push", "--q x ".repeat(40)),
+    ] {
+        let verdict = rules.judge(&bash(script));
+        assert!(matches!(verdict, Verdict::Prompt { justification: Some(_) }), "{script}: {verdict:?}");
+    }
+    let permitting = parse("prefix_rule(pattern=[\"git\"])");
+    assert_eq!(permitting.judge(&bash("git --config-env=alias.p=VARIABLE p")), Verdict::Allowed);
 }
 
 #[test]

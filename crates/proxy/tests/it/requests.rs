@@ -2,6 +2,7 @@
 
 use codicil_command::Reach;
 use codicil_proxy::{Methods, Pass};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Stage, host};
 
@@ -78,6 +79,144 @@ async fn a_limited_network_lets_only_reading_through() {
     let answer = stage.ask(&format!("HEAD http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     assert_eq!(stage.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_limited_network_lets_no_other_protocol_and_no_body_through() {
+    let stage = Stage::new(Pass::Open(Reach::Anywhere), Methods::ReadOnly);
+    for (headers, body) in [
+        ("Upgrade: websocket\r\nConnection: upgrade\r\n", "POST /x HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ("Upgrade: anything\r\n", "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ("Connection: keep-alive, Upgrade\r\n", ""),
+        ("Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n", ""),
+        ("HTTP2-Settings: AAMAAABk\r\n", ""),
+        ("Content-Length: 3\r\n", "abc"),
+        ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"),
+        ("X-HTTP-Method-Override: DELETE\r\n", ""),
+    ] {
+        let request = format!("GET http://127.0.0.1:1/ HTTP/1.1\r\n{headers}\r\n{body}");
+        let answer = stage.ask(&request).await;
+        assert!(answer.contains("x-proxy-error: blocked-by-method-policy"), "{request}: {answer}");
+    }
+    assert_eq!(stage.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_second_request_is_not_passed_on_and_a_new_one_is_decided_about() {
+    for methods in [Methods::All, Methods::ReadOnly] {
+        let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+        let stage = Stage::new(Pass::Open(Reach::Anywhere), methods);
+        let pipelined = format!(
+            "GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\nPOST http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n"
+        );
+        stage.ask(&pipelined).await;
+        let heard = heard.await.unwrap();
+        assert!(heard.contains("Connection: close\r\n") && !heard.contains("second"), "{heard}");
+        let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+        stage.ask(&format!("GET http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n")).await;
+        assert!(heard.await.unwrap().starts_with("GET /second "));
+        assert_eq!(stage.asked().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_second_request_does_not_ride_along_with_chunks() {
+    let (port, heard) = host("0\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+    let stage = Stage::open();
+    let request = format!(
+        "POST http://localhost:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nabc\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: other.example\r\n\r\n"
+    );
+    assert_eq!(stage.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\n");
+    let heard = heard.await.unwrap();
+    assert!(heard.ends_with("\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_second_request_does_not_ride_along_with_an_upgrade_that_the_host_declines() {
+    let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nplain").await;
+    let stage = Stage::open();
+    let request = format!(
+        "GET http://localhost:{port}/ HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n\
+         GET /secret HTTP/1.1\r\nHost: other.example\r\n\r\n"
+    );
+    assert_eq!(stage.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\nplain");
+    let heard = heard.await.unwrap();
+    assert!(
+        heard.contains("Upgrade: x\r\nConnection: upgrade\r\n\r\n") && !heard.contains("secret"),
+        "{heard}"
+    );
+}
+
+#[tokio::test]
+async fn an_upgrade_that_the_host_agrees_to_carries_bytes_both_ways() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let host = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0);
+        }
+        stream
+            .write_all(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n")
+            .await
+            .unwrap();
+        let mut ping = [0; 4];
+        stream.read_exact(&mut ping).await.unwrap();
+        stream.write_all(b"pong").await.unwrap();
+        ping
+    });
+    let request =
+        format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nping");
+    let stage = Stage::open();
+    let mut stream = stage.connect_and_send(&request).await;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"pong") {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "{answer:?}");
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 103") && answer.ends_with(b"101 Switching Protocols\r\n\r\npong"));
+    assert_eq!(&host.await.unwrap(), b"ping");
+}
+
+#[tokio::test]
+async fn requests_that_could_be_read_in_two_ways_reach_no_host() {
+    for methods in [Methods::All, Methods::ReadOnly] {
+        let stage = Stage::new(Pass::Open(Reach::Anywhere), methods);
+        for headers in [
+            "Content-Length: 3\r\nContent-Length: 4\r\n",
+            "Content-Length: 3\r\nContent-Length: 3\r\n",
+            "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: +0\r\n",
+            "Transfer-Encoding : chunked\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "X: a\r\n Transfer-Encoding: chunked\r\n",
+            "X: a\nTransfer-Encoding: chunked\r\n",
+            "X: a\rTransfer-Encoding: chunked\r\n",
+            "Host: other.example\r\n",
+            "Host: 127.0.0.1:1\r\nHost: other.example\r\n",
+            "Host: 127.0.0.1:2\r\n",
+        ] {
+            let request = format!("GET http://127.0.0.1:1/ HTTP/1.1\r\n{headers}\r\n");
+            let answer = stage.ask(&request).await;
+            assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request}: {answer}");
+        }
+        assert!(stage.ask("GET http://127.0.0.1:1/ HTTP/1.1\n\n").await.starts_with("HTTP/1.1 400"));
+        assert_eq!(stage.asked(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_in_chunks_as_it_says_goes_no_further() {
+    let (port, heard) = host("chunked\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+    let request = format!(
+        "POST http://localhost:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+         0x3\r\nabc\r\n0\r\n\r\nGET /secret HTTP/1.1\r\n\r\n"
+    );
+    Stage::open().ask(&request).await;
+    let heard = heard.await.unwrap();
+    assert!(!heard.contains("abc") && !heard.contains("secret"), "{heard}");
 }
 
 #[tokio::test]

@@ -53,6 +53,12 @@ impl Stage {
         TcpStream::connect(("127.0.0.1", self.port)).await.unwrap()
     }
 
+    pub async fn connect_and_send(&self, text: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
     /// Sends bytes and reads until the proxy closes.
     pub async fn exchange(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().await;

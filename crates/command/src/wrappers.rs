@@ -1,0 +1,188 @@
+//! Programs whose arguments are a command: `env`, `sudo`, `timeout` and their kind.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    line::{Connector, PlainCommand},
+    options::Syntax,
+};
+
+/// A program that starts the command in its arguments.
+struct Wrapper {
+    name: &'static str,
+    /// Its options that take a value.
+    syntax: Syntax,
+    /// Its own arguments before the command.
+    operands: usize,
+}
+
+const fn wrapper(
+    name: &'static str,
+    short: &'static str,
+    long: &'static [&'static str],
+    operands: usize,
+) -> Wrapper {
+    Wrapper { name, syntax: Syntax { short, long }, operands }
+}
+
+const WRAPPERS: [Wrapper; 43] = [
+    wrapper("builtin", "", &[], 0),
+    wrapper("busybox", "", &[], 0),
+    wrapper("caffeinate", "tw", &[], 0),
+    wrapper("choom", "np", &["adjust", "pid"], 0),
+    wrapper("chroot", "", &["userspec", "groups"], 1),
+    wrapper("chrt", "TPD", &["sched-runtime", "sched-period", "sched-deadline"], 1),
+    wrapper("command", "", &[], 0),
+    wrapper("dbus-run-session", "", &["config-file"], 0),
+    wrapper("doas", "uC", &[], 0),
+    wrapper("env", "uCSaP", &["unset", "chdir", "split-string", "argv0"], 0),
+    wrapper("exec", "a", &[], 0),
+    wrapper("fakeroot", "lsib", &["lib", "faked"], 0),
+    wrapper("firejail", "", &[], 0),
+    wrapper("flock", "wE", &["timeout", "wait"], 1),
+    wrapper("ionice", "cnpPu", &["class", "classdata"], 0),
+    wrapper("linux32", "", &[], 0),
+    wrapper("linux64", "", &[], 0),
+    wrapper("ltrace", "aAeFlnopsuwx", &[], 0),
+    wrapper("nice", "n", &["adjustment"], 0),
+    wrapper("nohup", "", &[], 0),
+    wrapper("nsenter", "tSGW", &["target", "setuid", "setgid"], 0),
+    wrapper("parallel", "jnNLI", &["jobs"], 0),
+    wrapper("pkexec", "", &["user"], 0),
+    wrapper("prlimit", "po", &["pid", "output"], 0),
+    wrapper("proxychains", "f", &[], 0),
+    wrapper("proxychains4", "f", &[], 0),
+    wrapper("runuser", "ugG", &["user", "group"], 0),
+    wrapper("setarch", "", &[], 1),
+    wrapper("setpriv", "", &[], 0),
+    wrapper("setsid", "", &[], 0),
+    wrapper("stdbuf", "ioe", &["input", "output", "error"], 0),
+    wrapper("strace", "oepsu", &[], 0),
+    wrapper("sudo", "ughpCrtTUDR", &["user", "group", "host", "prompt", "chdir", "chroot"], 0),
+    wrapper("systemd-run", "HMEpu", &["unit", "property", "setenv", "machine", "host"], 0),
+    wrapper("taskset", "", &[], 1),
+    wrapper("time", "fo", &["format", "output"], 0),
+    wrapper("timeout", "ks", &["kill-after", "signal"], 1),
+    wrapper("torsocks", "uaP", &[], 0),
+    wrapper("unbuffer", "", &[], 0),
+    wrapper("unshare", "RwSG", &["root", "wd", "setuid", "setgid"], 0),
+    wrapper("valgrind", "", &[], 0),
+    wrapper("watch", "n", &["interval"], 0),
+    wrapper("xargs", "InPLdaEs", &["replace", "max-args", "max-procs", "delimiter", "arg-file"], 0),
+];
+
+/// `/lib64/ld-linux-x86-64.so.2 PROGRAM …` starts the program.
+const LOADER: Wrapper = wrapper("ld.so", "", &["library-path", "preload", "argv0", "audit"], 0);
+
+/// The command that a program such as `env` is given to run: `None` when it is no such program,
+/// `Some(None)` when it is given none.
+pub(crate) fn wrapped(command: &PlainCommand) -> Option<Option<PlainCommand>> {
+    let inner = find(command)?.readings(command).commands.into_iter().next();
+    Some(inner)
+}
+
+/// A command line can be made so that an inner command might begin at each of its words; further ones are not
+/// looked at.
+const MOST_READINGS: usize = 16;
+
+/// What a wrapper may have been given to run.
+#[derive(Default)]
+pub(crate) struct WrapperReadings {
+    /// More than one when it is not known whether an option takes the next word as its value. The likeliest
+    /// is the first.
+    pub(crate) commands: Vec<PlainCommand>,
+    /// For `env -S TEXT …`, the text and the words that follow it.
+    pub(crate) split_strings: Vec<(String, Vec<String>)>,
+    /// Whether there were more than are looked at.
+    pub(crate) is_cut: bool,
+}
+
+/// Every command that a program such as `env` may be given to run.
+pub(crate) fn readings(command: &PlainCommand) -> WrapperReadings {
+    find(command).map(|wrapper| wrapper.readings(command)).unwrap_or_default()
+}
+
+fn find(command: &PlainCommand) -> Option<&'static Wrapper> {
+    let program = command.program();
+    // Only tells where a program is.
+    let first = command.arguments().first().map(String::as_str);
+    if program == "command" && matches!(first, Some("-v" | "-V")) {
+        return None;
+    }
+    let is_loader = program.starts_with("ld-") && program.contains(".so");
+    WRAPPERS.iter().find(|wrapper| wrapper.name == program).or(is_loader.then_some(&LOADER))
+}
+
+impl Wrapper {
+    fn readings(&self, command: &PlainCommand) -> WrapperReadings {
+        let words = command.arguments();
+        let mut found = WrapperReadings::default();
+        let mut seen = BTreeSet::new();
+        // Positions where the next option may be; the likeliest is taken first.
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            let Some(word) = words.get(at).filter(|_| seen.insert(at)) else { continue };
+            if found.commands.len() + found.split_strings.len() >= MOST_READINGS {
+                found.is_cut = true;
+                break;
+            }
+            match word.as_str() {
+                "--" => found.commands.extend(self.command_at(command, at + 1)),
+                option if option.starts_with('-') => {
+                    found.split_strings.extend(self.split_string(option, words.get(at + 1..)));
+                    open.extend(self.lengths(option).iter().rev().map(|length| at + length));
+                }
+                _ => found.commands.extend(self.command_at(command, at)),
+            }
+        }
+        found
+    }
+
+    /// How many words an option may take up, the likeliest first.
+    fn lengths(&self, option: &str) -> &'static [usize] {
+        let Some(long) = option.strip_prefix("--") else {
+            let valued =
+                option.char_indices().skip(1).find(|(_, letter)| self.syntax.short.contains(*letter));
+            let takes_next = valued.is_some_and(|(at, letter)| at + letter.len_utf8() == option.len());
+            return if takes_next { &[2] } else { &[1] };
+        };
+        if long.contains('=') {
+            return &[1];
+        }
+        if self.syntax.long.contains(&long) {
+            return &[2];
+        }
+        let is_abbreviation = self.syntax.long.iter().any(|name| name.starts_with(long));
+        if is_abbreviation { &[2, 1] } else { &[1, 2] }
+    }
+
+    /// The command that begins behind the wrapper's own operands and assignments.
+    fn command_at(&self, command: &PlainCommand, at: usize) -> Option<PlainCommand> {
+        let takes_assignments = matches!(self.name, "env" | "sudo");
+        let is_assignment = |word: &&String| takes_assignments && word.contains('=');
+        let words = command.arguments().iter().skip(at + self.operands).skip_while(is_assignment);
+        let inner = PlainCommand::from_words(words.cloned().collect())?;
+        // What reaches `env` through a pipe reaches the program that it starts.
+        let connector = if self.name == "xargs" { Connector::Start } else { command.connector };
+        Some(PlainCommand { connector, ..inner })
+    }
+
+    /// The text of `-S TEXT`, `-iSTEXT`, `--split-string=TEXT` and abbreviations, with the words after it.
+    fn split_string(&self, option: &str, after: Option<&[String]>) -> Option<(String, Vec<String>)> {
+        if self.name != "env" {
+            return None;
+        }
+        let attached = match option.strip_prefix("--") {
+            Some(long) => {
+                let (name, value) = long.split_once('=').map_or((long, ""), |(name, value)| (name, value));
+                (name.starts_with('s') && "split-string".starts_with(name)).then_some(value)?
+            }
+            None => option.split_once('S')?.1,
+        };
+        let after = after.unwrap_or_default();
+        match after {
+            [text, rest @ ..] if attached.is_empty() => Some((text.clone(), rest.to_vec())),
+            _ => Some((attached.to_owned(), after.to_vec())),
+        }
+    }
+}
