@@ -33,4 +33,5 @@ pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{Duplex, connect},
     listen::{Listen, ListenError},
+    own_listeners::{ListenerAddresses, OwnListeners},
 };

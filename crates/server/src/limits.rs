@@ -43,14 +43,30 @@ pub const MAX_INPUT_BYTES: usize = 1 << 20;
 /// Input that waits for that room, of one command. More is refused as overload.
 pub const MAX_WAITING_INPUT_BYTES: usize = 64 << 20;
 
-/// Connections of a listener. More are turned away with 503, or closed at once.
+/// Clients of a listener. More are turned away with 503, or closed at once. Fewer if the process may open few
+/// files: [`ConnectionLimits`](crate::transport::handshakes::ConnectionLimits).
 pub const MAX_CONNECTIONS: usize = 1024;
 
-/// How many may wait to be let in.
+/// Connections of a listener that are not clients yet: no websocket upgrade, nothing sent. With one more, the
+/// oldest of them is closed. As many as clients, so that all clients can connect at the same moment.
+pub const MAX_HANDSHAKES: usize = 1024;
+
+/// The part of the process's file descriptors that clients may take, and that unfinished handshakes may take:
+/// one in this many each. The rest is for the store, commands, providers and MCP servers.
+pub const DESCRIPTOR_SHARE: u64 = 4;
+
+/// Connections that the kernel accepts before the server does.
 pub const BACKLOG: u32 = 1024;
 
-/// How long a connection may take to say what it wants (HTTP head, or the first byte).
+/// How long a connection may take to become a client: to complete a websocket upgrade, or to send the first
+/// byte on a unix socket.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// The longest head of an HTTP request.
+pub const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// How long a listener waits after a failed accept, so that it does not spin while descriptors are missing.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest file that `fs/readFile` answers. As base64, and with all that may still wait when it is sent
 /// (`PAUSE_READING_BYTES`), it must stay below `MAX_WAITING_BYTES`.

@@ -20,7 +20,7 @@ use crate::{
     files::Files,
     route::Router,
     router::router,
-    transport::{Listen, ListenError, auth::WsAuth},
+    transport::{Listen, ListenError, auth::WsAuth, own_listeners::OwnListeners},
 };
 
 /// What the server is told when it starts.
@@ -46,6 +46,7 @@ pub struct Shared {
     pub accounts: Accounts,
     pub files: Files,
     pub feedback: Feedback,
+    pub own_listeners: OwnListeners,
     environment: Environment,
     source: SessionSource,
     threads: OnceLock<Threads>,
@@ -119,11 +120,17 @@ impl Server {
             router: router(),
             background: Background::default(),
             files: Files::default(),
+            own_listeners: OwnListeners::default(),
             environment,
             source,
             threads: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
+    }
+
+    /// Returns the list of what this server listens on; [`serve`](Self::serve) fills it.
+    pub fn own_listeners(&self) -> &OwnListeners {
+        &self.shared.own_listeners
     }
 
     /// Serves until the server is stopped or, over stdio, until its client goes away.

@@ -12,10 +12,12 @@ use futures_util::Stream;
 use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
 
 pub mod auth;
+pub mod handshakes;
 mod http;
 pub mod in_memory;
 mod lines;
 pub mod listen;
+pub mod own_listeners;
 mod stdio;
 mod unix;
 mod websocket;

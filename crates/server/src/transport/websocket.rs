@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, Stream, StreamExt, stream::SplitSink};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -18,10 +18,16 @@ use tokio_tungstenite::{
 
 use super::{
     auth::WsAuth,
-    http::{self, Door},
+    handshakes::{ConnectionLimits, Handshakes},
+    http::{self, AllowedHosts, HttpEndpoint},
     listen::{Listen, ListenError},
 };
-use crate::{clients::Client, limits::MAX_MESSAGE_BYTES, outbox::Closed, server::Server};
+use crate::{
+    clients::Client,
+    limits::{BACKLOG, MAX_MESSAGE_BYTES},
+    outbox::Closed,
+    server::Server,
+};
 
 /// Serves until the server is stopped.
 pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
@@ -32,10 +38,17 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     {
         return Err(ListenError::Unprotected(address));
     }
-    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let listener = listen(server, address).map_err(bind)?;
     let address = listener.local_addr().map_err(bind)?;
     announce(address, &auth);
-    let door = Arc::new(Door { auth, server: server.clone() });
+    let limits = ConnectionLimits::of_process();
+    let handshakes = Handshakes::new(limits.handshakes);
+    let hosts = match auth {
+        WsAuth::None if address.ip().is_loopback() => AllowedHosts::Loopback,
+        _ => AllowedHosts::Any,
+    };
+    let endpoint = HttpEndpoint { auth, hosts, max_clients: limits.clients, server: server.clone() };
+    let endpoint = Arc::new(endpoint);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -45,15 +58,24 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
             Ok((stream, _)) => {
                 // Messages are small and people wait for them.
                 let _ = stream.set_nodelay(true);
-                server.tasks.spawn(http::serve(door.clone(), stream));
+                server.tasks.spawn(http::serve(endpoint.clone(), stream, handshakes.begin()));
             }
-            // Out of file descriptors, or the peer is gone already: the next one may fare better.
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+            Err(error) => handshakes.recover_from(&error).await,
         }
     }
+}
+
+/// Binds first and listens last: in between, the port is put on the list of the server's own listeners.
+fn listen(server: &Server, address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of an earlier server that are still closing must not hold up the next one.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    server.shared.own_listeners.add_port(socket.local_addr()?.port());
+    socket.listen(BACKLOG)
 }
 
 /// Standard error is where whoever started the server finds the port that was chosen.
