@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A connection, for as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
 /// One connected client.

@@ -18,6 +18,7 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod handlers;
+mod inbound;
 mod limits;
 mod outbox;
 mod questions;

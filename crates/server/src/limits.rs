@@ -5,6 +5,17 @@ use std::time::Duration;
 /// The longest message a client may send. A longer line is skipped and logged.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The longest message before `initialize`, which is short itself.
+pub const MAX_EARLY_MESSAGE_BYTES: usize = 1 << 20;
+
+/// What all connections of listeners may hold of messages that are not complete yet. Beyond it, the connection
+/// with the longest one is closed.
+pub const MAX_UNFINISHED_BYTES: usize = 256 << 20;
+
+/// The beginning of a message that does not count towards [`MAX_UNFINISHED_BYTES`]. All clients together
+/// hold at most 64 MiB in this way.
+pub const UNCOUNTED_BYTES: usize = 64 << 10;
+
 /// The most that a refusal says about what was sent.
 pub const MAX_REASON_BYTES: usize = 4 << 10;
 

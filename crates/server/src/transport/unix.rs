@@ -27,7 +27,7 @@ use super::{
     lines::Lines,
     listen::{Listen, ListenError},
 };
-use crate::{clients::Client, limits::BACKLOG, server::Server};
+use crate::{clients::Client, inbound::InboundMeter, limits::BACKLOG, server::Server};
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
@@ -142,24 +142,29 @@ async fn peek(stream: &UnixStream, first: &mut [u8]) -> io::Result<bool> {
 
 async fn serve_lines(server: &Server, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
-    super::serve(server, Box::pin(lines(reader)), |client| write(client, writer)).await;
+    let client = server.shared.clients.connect();
+    let meter = InboundMeter::new(client.clone(), server.shared.inbound.clone());
+    super::serve(server, client.clone(), Box::pin(lines(reader, meter)), write(client, writer)).await;
 }
 
-fn lines(reader: OwnedReadHalf) -> impl Stream<Item = Bytes> {
-    let state = (BufReader::with_capacity(64 << 10, reader), Some(Lines::default()), Vec::new().into_iter());
-    stream::unfold(state, |(mut reader, mut splitter, mut batch)| async move {
+/// The stream reads on only when the lines before have been served, so `initialize` counts for what follows it.
+fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes> {
+    let reader = BufReader::with_capacity(64 << 10, reader);
+    let state = (reader, meter, Some(Lines::default()), Vec::new().into_iter());
+    stream::unfold(state, |(mut reader, meter, mut splitter, mut batch)| async move {
         loop {
             if let Some(line) = batch.next() {
-                return Some((line, (reader, splitter, batch)));
+                return Some((line, (reader, meter, splitter, batch)));
             }
             let mut lines = splitter.take()?;
             let mut next = Vec::new();
             match reader.fill_buf().await {
                 Ok([]) | Err(_) => next.extend(lines.finish()),
                 Ok(bytes) => {
-                    lines.feed(bytes, |line| next.push(line));
+                    lines.feed(bytes, meter.max_message_bytes(), |line| next.push(line));
                     let read = bytes.len();
                     reader.consume(read);
+                    meter.set_unfinished(lines.unfinished()).ok()?;
                     splitter = Some(lines);
                 }
             }

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Message, Utf8Bytes,
+        Error, Message, Utf8Bytes,
         protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
@@ -21,9 +21,11 @@ use super::{
     handshakes::{ConnectionLimits, Handshakes},
     http::{self, AllowedHosts, HttpEndpoint},
     listen::{Listen, ListenError},
+    metered::{self, MeteredStream},
 };
 use crate::{
     clients::Client,
+    inbound::InboundMeter,
     limits::{BACKLOG, MAX_MESSAGE_BYTES},
     outbox::Closed,
     server::Server,
@@ -99,20 +101,26 @@ where
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let client = server.shared.clients.connect();
+    let meter = Arc::new(InboundMeter::new(client.clone(), server.shared.inbound.clone()));
+    let stream = MeteredStream { stream, meter: meter.clone() };
     let (sink, messages) = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await.split();
-    super::serve(&server, Box::pin(texts(messages)), |client| write(client, sink)).await;
+    super::serve(&server, client.clone(), Box::pin(texts(messages, meter)), write(client, sink)).await;
 }
 
 /// Text and binary frames alike; tungstenite answers pings itself.
-fn texts<S>(messages: S) -> impl Stream<Item = Bytes>
+fn texts<S>(messages: S, meter: Arc<InboundMeter>) -> impl Stream<Item = Bytes>
 where
-    S: Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>,
+    S: Stream<Item = Result<Message, Error>>,
 {
     messages
-        .map_while(|message| match message {
+        .map_while(move |message| match message {
             Ok(Message::Close(_)) => None,
-            Ok(message) => Some(message),
+            Ok(message) => metered::count(&meter, &message).is_ok().then_some(message),
             Err(error) => {
+                if matches!(error, Error::Capacity(_)) {
+                    meter.refuse();
+                }
                 tracing::debug!("a websocket ended: {error}");
                 None
             }
@@ -156,7 +164,13 @@ where
         Some(Closed::TooSlow) => {
             CloseFrame { code: CloseCode::Policy, reason: "too many unread messages".into() }
         }
-        _ => CloseFrame { code: CloseCode::Normal, reason: "".into() },
+        Some(Closed::MessageTooLong) => {
+            CloseFrame { code: CloseCode::Size, reason: "a message was too long".into() }
+        }
+        Some(Closed::TooMuchInput) => {
+            CloseFrame { code: CloseCode::Again, reason: "too many unfinished messages".into() }
+        }
+        Some(Closed::Finished) | None => CloseFrame { code: CloseCode::Normal, reason: "".into() },
     };
     // The peer may be gone already; there is nobody to tell.
     let _ = sink.send(Message::Close(Some(farewell))).await;

@@ -96,6 +96,24 @@ async fn lines_are_served_to_several_clients() {
 }
 
 #[tokio::test]
+async fn lines_are_short_before_initialize_and_may_be_long_right_behind_it() {
+    let listener = Listener::start().await;
+    let stream = UnixStream::connect(&listener.path).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let padding = " ".repeat(2 << 20);
+    let request = |id: u32| format!(r#"{{"id":{id},{padding}"method":"thread/loaded/list"}}"#);
+    let lines = format!("{}\n{HELLO}\n{}\n", request(1), request(2));
+    let writing = tokio::spawn(async move { writer.write_all(lines.as_bytes()).await.map(|()| writer) });
+    let mut answers = BufReader::new(reader).lines();
+    let first = answers.next_line().await.unwrap().unwrap();
+    assert!(first.starts_with(r#"{"id":0,"result":"#), "the first line was skipped: {first}");
+    let second = answers.next_line().await.unwrap().unwrap();
+    assert_eq!(second, r#"{"id":2,"result":{"data":[],"nextCursor":null}}"#);
+    writing.await.unwrap().unwrap();
+    listener.stop().await;
+}
+
+#[tokio::test]
 async fn a_websocket_is_served_to_who_asks_for_one() {
     let listener = Listener::start().await;
     let stream = UnixStream::connect(&listener.path).await.unwrap();
