@@ -47,6 +47,11 @@ impl RpcError {
         Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
     }
 
+    /// The message would be longer than a client can be sent.
+    pub fn too_long(what: &str, bytes: usize, max: usize) -> Self {
+        Self::internal(format_args!("the {what} is too long to send: {bytes} bytes, at most {max}"))
+    }
+
     /// The params, or the method, are not what the protocol says.
     pub fn malformed(reason: impl fmt::Display) -> Self {
         Self::invalid_request(format_args!("Invalid request: {reason}"))

@@ -41,6 +41,14 @@ pub const MAX_JOINED_BYTES: usize = 256 << 10;
 /// Bytes waiting to be read by a client above which it is disconnected: it has stopped reading.
 pub const MAX_WAITING_BYTES: usize = 64 << 20;
 
+/// The longest answer or question that is sent. With all that may still wait when it is sent
+/// ([`PAUSE_READING_BYTES`]) it stays below [`MAX_WAITING_BYTES`].
+pub const MAX_ANSWER_BYTES: usize = 48 << 20;
+
+/// The longest notification that is sent. An item comes twice, as deltas and as a whole; both together must
+/// stay below [`MAX_WAITING_BYTES`].
+pub const MAX_NOTIFICATION_BYTES: usize = 24 << 20;
+
 /// Commands that one connection may run at a time with `command/exec`. Fewer than [`MAX_IN_FLIGHT`], so that
 /// there is always room for the request that ends one.
 pub const MAX_COMMANDS: usize = 96;
