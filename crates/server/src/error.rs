@@ -32,7 +32,12 @@ impl RpcError {
     }
 
     pub fn overloaded() -> Self {
-        Self::new(codes::OVERLOADED, "Server overloaded; retry later.")
+        Self::overloaded_with("Server overloaded; retry later.")
+    }
+
+    /// Too much of one thing, which the message names together with what the client can do.
+    pub fn overloaded_with(message: impl fmt::Display) -> Self {
+        Self::new(codes::OVERLOADED, message)
     }
 
     pub fn not_initialized() -> Self {

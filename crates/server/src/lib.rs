@@ -13,6 +13,7 @@ mod commands;
 mod connection;
 mod cx;
 mod encoded;
+mod ephemeral;
 mod error;
 mod files;
 #[cfg(test)]

@@ -106,6 +106,12 @@ pub const MAX_WATCHES: usize = 1024;
 /// Open search sessions of one connection.
 pub const MAX_SEARCH_SESSIONS: usize = 16;
 
+/// Ephemeral threads that one connection may have. They stay in memory until their last subscriber leaves.
+pub const MAX_CLIENT_EPHEMERAL_THREADS: usize = 2048;
+
+/// The same for all connections together: some 300 MB, if they are idle and short.
+pub const MAX_EPHEMERAL_THREADS: usize = 8192;
+
 /// How long the last messages may take to leave when a connection or the server ends.
 pub const FLUSH_TIME: Duration = Duration::from_secs(2);
 

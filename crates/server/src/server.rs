@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     background::Background,
     clients::Clients,
+    ephemeral::EphemeralThreads,
     files::Files,
     inbound::InboundBudget,
     route::Router,
@@ -49,6 +50,7 @@ pub struct Shared {
     pub feedback: Feedback,
     pub own_listeners: OwnListeners,
     pub inbound: Arc<InboundBudget>,
+    pub ephemeral_threads: Arc<EphemeralThreads>,
     environment: Environment,
     source: SessionSource,
     threads: OnceLock<Threads>,
@@ -124,6 +126,7 @@ impl Server {
             files: Files::default(),
             own_listeners: OwnListeners::default(),
             inbound: Arc::default(),
+            ephemeral_threads: Arc::default(),
             environment,
             source,
             threads: OnceLock::new(),
