@@ -10,6 +10,7 @@ use codicil_store::Store;
 
 use crate::{
     args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
+    descriptors,
     ending::{Parent, Signals},
     export, logging, version,
 };
@@ -23,6 +24,7 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
     }
     let parent = Parent::now();
     logging::init();
+    descriptors::raise_limit();
     log_confinement();
     let auth = ws_auth(&args.auth)?;
     let config = config(&overrides)?;

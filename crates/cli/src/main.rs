@@ -5,6 +5,7 @@
 mod app_server;
 mod args;
 mod demo;
+mod descriptors;
 mod doctor;
 mod ending;
 mod exec;

@@ -11,19 +11,23 @@ use std::{
 };
 
 use codicil_agent::{Answer, Audience, Question, Withdraw};
-use codicil_protocol::{Frame, InitializeParams, ThreadId, rpc::RequestId};
+use codicil_protocol::{
+    ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, Notice, ThreadId, rpc::RequestId,
+};
 
 use tokio::sync::oneshot;
 
 use crate::{
     commands::Commands,
+    error::RpcError,
     files::ClientFiles,
+    limits::{MAX_ANSWER_BYTES, MAX_NOTIFICATION_BYTES},
     outbox::Outbox,
     questions::{Asked, Questions},
 };
 
 /// A connection, for as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
 /// One connected client.
@@ -69,10 +73,22 @@ impl Client {
     }
 
     /// Sends a frame unless the client has opted out of its method. Before `initialize` it hears nothing
-    /// but answers.
+    /// but answers. A frame that is too long is left out, and the client is warned.
     pub fn notify(&self, frame: &Frame) {
-        if frame.method().is_some_and(|method| self.wants(method)) {
+        let Some(method) = frame.method().filter(|method| self.wants(method)) else { return };
+        let bytes = frame.bytes().len();
+        if bytes <= MAX_NOTIFICATION_BYTES {
             self.outbox.push(frame);
+            return;
+        }
+        tracing::warn!(bytes, method, "left out a notification that is too long");
+        // The protocol has no warning for all purposes; this one is shown to people.
+        if self.wants(ConfigWarning::NAME) {
+            let summary = format!("a `{method}` notification was left out");
+            let details = format!("It is too long to send: {bytes} bytes, at most {MAX_NOTIFICATION_BYTES}.");
+            let warning =
+                ConfigWarningNotification { summary, details: Some(details), path: None, range: None };
+            self.outbox.push(&Frame::notification::<ConfigWarning>(&warning));
         }
     }
 
@@ -196,8 +212,22 @@ impl Clients {
         }
         let asked = Asked::Clients(clients.iter().map(|client| client.id).collect());
         let (id, frame, answer) = self.0.questions.ask(asked, encode);
-        clients.iter().for_each(|client| client.ask(&frame));
+        if !self.fail_too_long(&id, &frame) {
+            clients.iter().for_each(|client| client.ask(&frame));
+        }
         Some(self.question(id, answer))
+    }
+
+    /// Answers a question with an error if it is too long to be sent, as a client does that cannot read it.
+    fn fail_too_long(&self, id: &RequestId, frame: &Frame) -> bool {
+        let bytes = frame.bytes().len();
+        if bytes <= MAX_ANSWER_BYTES {
+            return false;
+        }
+        tracing::warn!(bytes, method = frame.method(), "did not send a request that is too long");
+        let error = RpcError::too_long("request", bytes, MAX_ANSWER_BYTES);
+        self.0.questions.answer(id, |_| true, Err(error.object().clone()));
+        true
     }
 
     fn question(&self, id: RequestId, answer: oneshot::Receiver<Answer>) -> Question {
@@ -248,7 +278,9 @@ impl Audience for Clients {
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question {
         let rooms = self.read();
         let (id, frame, answer) = self.0.questions.ask(Asked::Subscribers(thread.clone()), encode);
-        rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
+        if !self.fail_too_long(&id, &frame) {
+            rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
+        }
         self.question(id, answer)
     }
 }

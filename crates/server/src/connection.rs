@@ -15,6 +15,7 @@ use crate::{
     clients::Client,
     cx::Cx,
     error::RpcError,
+    inbound::max_message_bytes,
     limits::{FLUSH_TIME, MAX_IN_FLIGHT},
     outbox::Closed,
     route::{Answer, Reply},
@@ -48,6 +49,8 @@ pub async fn serve(
             },
         }
     }
+    // What it holds of a message that is not complete is not needed any more.
+    drop(messages);
     connection.end().await;
 }
 
@@ -59,6 +62,11 @@ struct Connection {
 
 impl Connection {
     fn receive(&mut self, message: &[u8]) {
+        let max_bytes = max_message_bytes(&self.client);
+        if message.len() > max_bytes {
+            tracing::warn!(bytes = message.len(), "skipped a message of more than {} MiB", max_bytes >> 20);
+            return;
+        }
         let Ok(text) = std::str::from_utf8(message) else {
             tracing::warn!(bytes = message.len(), "skipped a message that is not UTF-8");
             return;

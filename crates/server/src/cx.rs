@@ -13,6 +13,7 @@ use codicil_services::feedback::Feedback;
 use crate::{
     background::Background,
     clients::{Client, Clients},
+    ephemeral::EphemeralThreads,
     files::Files,
     server::Shared,
     user_agent::user_agent,
@@ -75,6 +76,10 @@ impl Cx {
 
     pub fn threads(&self) -> &Threads {
         self.shared.threads()
+    }
+
+    pub fn ephemeral_threads(&self) -> &Arc<EphemeralThreads> {
+        &self.shared.ephemeral_threads
     }
 
     /// On whose behalf turns are run.

@@ -32,7 +32,12 @@ impl RpcError {
     }
 
     pub fn overloaded() -> Self {
-        Self::new(codes::OVERLOADED, "Server overloaded; retry later.")
+        Self::overloaded_with("Server overloaded; retry later.")
+    }
+
+    /// Too much of one thing, which the message names together with what the client can do.
+    pub fn overloaded_with(message: impl fmt::Display) -> Self {
+        Self::new(codes::OVERLOADED, message)
     }
 
     pub fn not_initialized() -> Self {
@@ -45,6 +50,11 @@ impl RpcError {
 
     pub fn experimental(descriptor: &str) -> Self {
         Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
+    }
+
+    /// The message would be longer than a client can be sent.
+    pub fn too_long(what: &str, bytes: usize, max: usize) -> Self {
+        Self::internal(format_args!("the {what} is too long to send: {bytes} bytes, at most {max}"))
     }
 
     /// The params, or the method, are not what the protocol says.

@@ -13,11 +13,13 @@ mod commands;
 mod connection;
 mod cx;
 mod encoded;
+mod ephemeral;
 mod error;
 mod files;
 #[cfg(test)]
 mod fixture;
 mod handlers;
+mod inbound;
 mod limits;
 mod outbox;
 mod questions;
@@ -33,4 +35,5 @@ pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{Duplex, connect},
     listen::{Listen, ListenError},
+    own_listeners::{ListenerAddresses, OwnListeners},
 };

@@ -45,6 +45,10 @@ pub enum Closed {
     Finished,
     /// The client stopped reading; what waits is dropped.
     TooSlow,
+    /// The client sent a message that is longer than one may be.
+    MessageTooLong,
+    /// The client had the longest unfinished message when there was no room for all of them.
+    TooMuchInput,
 }
 
 #[derive(Debug)]
@@ -130,7 +134,12 @@ impl Outbox {
 
     /// Nothing more will be pushed.
     pub fn finish(&self) {
-        self.lock().close(Closed::Finished);
+        self.close(Closed::Finished);
+    }
+
+    /// The same, with a reason for the client. The first reason counts.
+    pub fn close(&self, why: Closed) {
+        self.lock().close(why);
         self.wake_all();
     }
 

@@ -18,7 +18,7 @@ use crate::{
     clients::Client,
     cx::{Afterwards, Cx},
     error::RpcError,
-    limits::MAX_REASON_BYTES,
+    limits::{MAX_ANSWER_BYTES, MAX_REASON_BYTES},
 };
 
 /// An answer in the making. Ready at once where there is nothing to wait for.
@@ -112,13 +112,14 @@ fn serve<M: Method, T: Serialize + 'static>(
     let (work, answered) = (handler.handle(cx.clone(), params), id.clone());
     // Writing the answer is part of it: a path that is not UTF-8 has no JSON form.
     let frame = AssertUnwindSafe(async move {
-        match work.await {
+        let frame = match work.await {
             Ok(response) => Frame::response(&id, &response),
             Err(error) => {
                 tracing::debug!(code = error.object().code, message = %error.object().message, "refused");
                 Frame::error(&id, error.object())
             }
-        }
+        };
+        replace_too_long(&id, frame)
     })
     .catch_unwind();
     let mut work = async move {
@@ -161,6 +162,17 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
 /// its reader has room for.
 fn brief(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or(text)
+}
+
+/// Puts an error in the place of an answer that is too long: queued as it is, it would look as if the client
+/// had stopped reading.
+fn replace_too_long(id: &RequestId, frame: Frame) -> Frame {
+    let bytes = frame.bytes().len();
+    if bytes <= MAX_ANSWER_BYTES {
+        return frame;
+    }
+    tracing::warn!(bytes, "replaced an answer that is too long by an error");
+    Frame::error(id, RpcError::too_long("response", bytes, MAX_ANSWER_BYTES).object())
 }
 
 fn refuse(id: &RequestId, error: &RpcError) -> Reply {

@@ -17,10 +17,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     background::Background,
     clients::Clients,
+    ephemeral::EphemeralThreads,
     files::Files,
+    inbound::InboundBudget,
     route::Router,
     router::router,
-    transport::{Listen, ListenError, auth::WsAuth},
+    transport::{Listen, ListenError, auth::WsAuth, own_listeners::OwnListeners},
 };
 
 /// What the server is told when it starts.
@@ -46,6 +48,9 @@ pub struct Shared {
     pub accounts: Accounts,
     pub files: Files,
     pub feedback: Feedback,
+    pub own_listeners: OwnListeners,
+    pub inbound: Arc<InboundBudget>,
+    pub ephemeral_threads: Arc<EphemeralThreads>,
     environment: Environment,
     source: SessionSource,
     threads: OnceLock<Threads>,
@@ -119,11 +124,19 @@ impl Server {
             router: router(),
             background: Background::default(),
             files: Files::default(),
+            own_listeners: OwnListeners::default(),
+            inbound: Arc::default(),
+            ephemeral_threads: Arc::default(),
             environment,
             source,
             threads: OnceLock::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
+    }
+
+    /// Returns the list of what this server listens on; [`serve`](Self::serve) fills it.
+    pub fn own_listeners(&self) -> &OwnListeners {
+        &self.shared.own_listeners
     }
 
     /// Serves until the server is stopped or, over stdio, until its client goes away.

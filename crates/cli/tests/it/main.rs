@@ -20,6 +20,8 @@ mod flags;
 mod flood;
 #[cfg(target_os = "linux")]
 mod full_disk;
+#[cfg(target_os = "linux")]
+mod half_open;
 mod hosts;
 mod import;
 mod import_later;

@@ -1,5 +1,6 @@
 //! Standard input and output: one message a line, whatever else arrives.
 
+use codicil_protocol::rpc::RequestId;
 use codicil_testkit::{App, Process, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,7 +35,7 @@ async fn windows_line_ends_are_read() {
     let mut app = started().await;
     app.send_raw("{\"method\":\"initialized\"}\r").await;
     let message = "{\"id\":1,\"method\":\"thread/loaded/list\"}\r";
-    let answer = app.exchange_raw(codicil_protocol::rpc::RequestId::Integer(1), message).await;
+    let answer = app.exchange_raw(RequestId::Integer(1), message).await;
     assert!(answer.get("result").is_some());
 }
 
@@ -91,4 +92,39 @@ async fn nothing_but_the_protocol_is_on_standard_output() {
         let entry: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(entry["level"].is_string(), "{line}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_an_error_and_the_server_goes_on() {
+    let mut app = started().await;
+    let value = "x".repeat(50 << 20);
+    let request = format!(r#"{{"id":1,"method":"mock/experimentalMethod","params":{{"value":"{value}"}}}}"#);
+    let answer = app.exchange_raw(RequestId::Integer(1), request).await;
+    assert_eq!(answer["error"]["code"], -32603);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("the response is too long to send: 524"), "{message}");
+    assert!(message.ends_with(" bytes, at most 50331648"), "{message}");
+    still_answers(&mut app).await;
+}
+
+/// The reader is ahead of the server: what follows `initialize` must not be held to the limit before it.
+#[tokio::test]
+async fn a_long_message_may_follow_initialize_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let hello = json!({ "clientInfo": { "name": "x", "version": "1" } });
+    let hello = json!({ "id": 0, "method": "initialize", "params": hello });
+    let padding = " ".repeat(3 << 20);
+    let long = |id: u32| format!("{{\"id\":{id},{padding}\"method\":\"thread/loaded/list\"}}");
+    let lines = format!("{}\n{hello}\n{}\n", long(1), long(2));
+    soon(stdin.write_all(lines.as_bytes())).await.unwrap();
+    drop(stdin);
+    let mut answers = String::new();
+    soon(stdout.read_to_string(&mut answers)).await.unwrap();
+    let answers: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<_> = answers.iter().filter(|answer| answer.get("result").is_some()).collect();
+    assert_eq!(ids.iter().map(|answer| &answer["id"]).collect::<Vec<_>>(), [0, 2], "{answers:?}");
+    process.stderr_line("skipped a message of more than 1 MiB").await;
+    process.expect_success().await;
 }

@@ -1,5 +1,7 @@
 //! The unix socket of the real binary.
 
+use std::path::Path;
+
 use codicil_testkit::Process;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -8,25 +10,44 @@ use tokio::{
 
 use crate::soon;
 
+/// Connects as soon as the server listens.
+pub async fn connect(path: &Path) -> UnixStream {
+    let connected = async {
+        loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    soon(connected).await
+}
+
 #[tokio::test]
 async fn it_serves_and_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("s");
     let listen = format!("unix://{}", path.display());
     let mut process = Process::spawn(home.path(), ["app-server", "--listen", &listen]);
-    let connected = soon(async {
-        loop {
-            match UnixStream::connect(&path).await {
-                Ok(stream) => break stream,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    });
-    let mut stream = BufReader::new(connected.await);
+    let mut stream = BufReader::new(connect(&path).await);
     stream.write_all(b"{\"id\":1,\"method\":\"thread/loaded/list\"}\n").await.unwrap();
     let mut answer = String::new();
     soon(stream.read_line(&mut answer)).await.unwrap();
     assert_eq!(answer.trim(), r#"{"error":{"code":-32600,"message":"Not initialized"},"id":1}"#);
+    process.terminate();
+    process.expect_success().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_relative_path_is_taken_from_the_directory_of_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let change = |command: &mut tokio::process::Command| {
+        command.current_dir(home.path());
+    };
+    let mut process = Process::spawn_with(home.path(), ["app-server", "--listen", "unix://s"], change);
+    let path = home.path().join("s");
+    connect(&path).await;
     process.terminate();
     process.expect_success().await;
     assert!(!path.exists());

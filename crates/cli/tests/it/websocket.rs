@@ -27,8 +27,12 @@ pub async fn listener(arguments: &[&str]) -> (Process, String, tempfile::TempDir
 
 /// The status of the answer to a request with these header lines.
 async fn status(address: &str, request: &str, headers: &str) -> u16 {
+    status_without_host(address, request, &format!("Host: localhost\r\n{headers}")).await
+}
+
+async fn status_without_host(address: &str, request: &str, headers: &str) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("{request} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
+    let request = format!("{request} HTTP/1.1\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut line = [0; 12];
     soon(stream.read_exact(&mut line)).await.unwrap();
@@ -76,6 +80,29 @@ async fn probes_are_answered_and_web_pages_are_not() {
     process.expect_success().await;
 }
 
+/// The name of a web page's host may resolve to this machine, and its requests then have no `Origin`.
+#[tokio::test]
+async fn a_listener_without_authentication_takes_only_hosts_of_this_machine() {
+    let (mut process, address, _home) = listener(&[]).await;
+    let own_host = format!("Host: {address}\r\n");
+    for (request, headers, expected) in [
+        ("GET /", own_host.as_str(), 101),
+        ("GET /", "Host: localhost:4500\r\n", 101),
+        ("GET /", "Host: [::1]:4500\r\n", 101),
+        ("GET http://localhost/", "Host: localhost\r\n", 101),
+        ("GET /", "Host: evil.example\r\n", 403),
+        ("GET /", "Host: localhost\r\nHost: evil.example\r\n", 403),
+        ("GET http://evil.example/", "Host: localhost\r\n", 403),
+        ("GET /readyz", "Host: evil.example\r\n", 403),
+        ("GET /", "", 403),
+    ] {
+        let headers = format!("{headers}{UPGRADE}");
+        assert_eq!(status_without_host(&address, request, &headers).await, expected, "{request} {headers}");
+    }
+    process.terminate();
+    process.expect_success().await;
+}
+
 #[tokio::test]
 async fn two_hundred_clients_are_served_at_once() {
     let mut app = App::builder().experimental().over(Transport::WebSocket).start().await;
@@ -112,7 +139,7 @@ async fn a_client_that_breaks_the_protocol_harms_nobody_else() {
         soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
     }
     let mut socket = TcpStream::connect(&address).await.unwrap();
-    socket.write_all(format!("GET / HTTP/1.1\r\nHost: x\r\n{UPGRADE}\r\n").as_bytes()).await.unwrap();
+    socket.write_all(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{UPGRADE}\r\n").as_bytes()).await.unwrap();
     let mut head = vec![0; 12];
     socket.read_exact(&mut head).await.unwrap();
     // A frame that no client may send: a reserved opcode, unmasked.

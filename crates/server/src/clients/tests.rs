@@ -143,3 +143,35 @@ fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
     let seen: Vec<_> = heard(&late).iter().map(|message| message["id"].clone()).collect();
     assert_eq!(seen, ids[1..], "oldest first");
 }
+
+#[test]
+fn a_notification_that_is_too_long_is_left_out_with_a_warning() {
+    let clients = Clients::default();
+    let (client, quiet) = (initialized(&clients, &[]), initialized(&clients, &[ConfigWarning::NAME]));
+    clients.tell_all(&Frame::written::<ThreadArchived>(vec![b' '; MAX_NOTIFICATION_BYTES + 1]));
+    clients.tell_all(&unarchived());
+    let messages = heard(&client);
+    assert_eq!(messages[0]["method"], "configWarning");
+    assert_eq!(messages[0]["params"]["summary"], "a `thread/archived` notification was left out");
+    assert_eq!(messages[1]["method"], "thread/unarchived", "the connection goes on");
+    assert_eq!(methods(&quiet), ["thread/unarchived"]);
+}
+
+#[test]
+fn a_question_that_is_too_long_is_answered_with_an_error() {
+    let clients = Clients::default();
+    let client = initialized(&clients, &[]);
+    clients.subscribe(&client, &"t".into());
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "x".repeat(MAX_ANSWER_BYTES) });
+    // Made once: writing megabytes takes long. So both questions have the same id, which does not matter here.
+    let id = RequestId::Integer(0);
+    let frame = Frame::request::<FileChangeApproval>(&id, &serde_json::from_value(params).unwrap());
+    let encode = |_: &RequestId| frame.clone();
+    for mut question in [clients.ask(&"t".into(), &encode), clients.ask_client(client.id, &encode).unwrap()] {
+        let answer = (&mut question.answer).now_or_never().unwrap().unwrap();
+        let error = answer.unwrap_err();
+        assert_eq!(error.code, -32603);
+        assert!(error.message.starts_with("the request is too long to send: "), "{}", error.message);
+    }
+    assert_eq!(heard(&client), [] as [Value; 0]);
+}

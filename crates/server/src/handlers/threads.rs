@@ -1,6 +1,6 @@
 //! `thread/*`.
 
-use codicil_agent::{Opened, Profile, Settings, Turns};
+use codicil_agent::{Opened, Profile, Settings, ThreadError, Turns};
 use codicil_protocol::{
     DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
@@ -23,13 +23,13 @@ use codicil_protocol::{
 use crate::{
     cx::Cx,
     encoded::{OpenedJson, ReadJson},
+    ephemeral,
     error::RpcError,
     handlers::history,
 };
 
 pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
-    let opened = cx.threads().start(params).await?;
-    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    let opened = open_new(&cx, params.ephemeral, cx.threads().start(params)).await?;
     say_started(&cx, &opened);
     for notice in &opened.deprecations {
         let (client, frame) = (cx.client.clone(), Frame::notification::<DeprecationNotice>(notice));
@@ -63,8 +63,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
-    let mut opened = cx.threads().fork(params).await?;
-    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params)).await?;
     if exclude_turns {
         opened.turns.clear();
     }
@@ -119,7 +118,7 @@ pub async fn unsubscribe(
 ) -> Result<ThreadUnsubscribeResponse, RpcError> {
     let id = params.thread_id;
     let status = match cx.threads().get(&id) {
-        Err(error @ codicil_agent::ThreadError::MalformedId(_)) => return Err(error.into()),
+        Err(error @ ThreadError::MalformedId(_)) => return Err(error.into()),
         Err(_) => ThreadUnsubscribeStatus::NotLoaded,
         Ok(thread) if cx.clients().is_last_subscriber(cx.client.id, thread.id()) => {
             let (threads, clients) = (cx.threads().clone(), cx.clients().clone());
@@ -260,6 +259,25 @@ pub async fn decrement_elicitation(
     let thread = cx.threads().get(&params.thread_id)?;
     let count = thread.count_elicitation(codicil_agent::Elicitation::Ended).await?;
     Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
+}
+
+/// Opens a new thread and subscribes the client to it. An ephemeral one needs a slot.
+async fn open_new(
+    cx: &Cx,
+    ephemeral: Option<bool>,
+    open: impl Future<Output = Result<Opened, ThreadError>>,
+) -> Result<Opened, RpcError> {
+    let slot = match ephemeral {
+        Some(true) => Some(ephemeral::reserve(cx).await?),
+        _ => None,
+    };
+    let opened = open.await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    // After that: a thread that has a slot and no subscriber counts as left behind.
+    if let Some(slot) = slot {
+        slot.keep(opened.thread.id.clone());
+    }
+    Ok(opened)
 }
 
 fn say_started(cx: &Cx, opened: &Opened) {

@@ -94,7 +94,7 @@ impl Signed {
         let (signed_part, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed_part.split_once('.')?;
         let header: Header = decode(header)?;
-        if header.alg != "HS256" {
+        if header.alg != "HS256" || header.has_critical_extensions {
             return None;
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret.0).ok()?;
@@ -118,6 +118,14 @@ impl Signed {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
+    /// Whether there is a `crit` member, whatever it holds. It names extensions that the reader must
+    /// understand, at least one (RFC 7515, 4.1.11); this reader understands none.
+    #[serde(rename = "crit", default, deserialize_with = "is_present")]
+    has_critical_extensions: bool,
+}
+
+fn is_present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(from).map(|_| true)
 }
 
 #[derive(Deserialize)]

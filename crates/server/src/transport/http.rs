@@ -1,9 +1,14 @@
-//! The HTTP face of a listener: health probes and the door to the websocket.
+//! The HTTP side of a listener: health probes and websocket upgrades.
 //!
-//! In this order: anything with an `Origin` comes from a web page and is refused; probes answer without
-//! authentication; everything else must be an upgrade by someone who may connect.
+//! In this order: anything with an `Origin` comes from a web page and is refused; so is a `Host` that is not
+//! this machine's, where nothing else protects the listener; probes answer without authentication; everything
+//! else must be an upgrade by a client that may connect.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::{Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
 
 use http_body_util::Full;
 use hyper::{
@@ -16,45 +21,93 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::{auth::WsAuth, websocket};
+use super::{auth::WsAuth, handshakes::Handshake, websocket};
 use crate::{
-    limits::{HANDSHAKE_TIME, MAX_CONNECTIONS},
+    limits::{HANDSHAKE_TIME, MAX_HEAD_BYTES},
     server::Server,
 };
 
-/// Who may come in, and to where.
-pub struct Door {
+/// What decides about the requests of a listener.
+pub struct HttpEndpoint {
     pub auth: WsAuth,
+    pub hosts: AllowedHosts,
+    pub max_clients: usize,
     pub server: Server,
 }
 
-/// Serves one HTTP connection, which may become a websocket.
-pub async fn serve<S>(door: Arc<Door>, stream: S)
+/// The values of `Host` that a listener takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllowedHosts {
+    /// Right where a token or the mode of a file decides who may connect.
+    Any,
+    /// Names and addresses of the loopback interface. A web page whose own host name was made to resolve to
+    /// 127.0.0.1 (DNS rebinding) sends that name, and sends no `Origin` with a `GET`.
+    Loopback,
+}
+
+impl AllowedHosts {
+    fn allow(self, request: &Request<Incoming>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Loopback => {
+                // A target with an authority of its own stands above the header.
+                let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+                let mut hosts = request.headers().get_all(header::HOST).iter().peekable();
+                hosts.peek().is_some()
+                    && hosts.all(|host| host.to_str().is_ok_and(names_loopback))
+                    && authority.is_none_or(names_loopback)
+            }
+        }
+    }
+}
+
+/// Whether a `Host` value, with or without a port, is `localhost` or a loopback address.
+fn names_loopback(host: &str) -> bool {
+    let is_port = |rest: &str| {
+        let digits = rest.strip_prefix(':');
+        rest.is_empty() || digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if let Some((address, rest)) = host.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        return is_port(rest) && address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback());
+    }
+    let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let is_loopback = name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback());
+    is_port(port) && is_loopback
+}
+
+/// Serves one HTTP connection, which may become a websocket. All of it is part of the handshake, also several
+/// requests on one connection.
+pub async fn serve<S>(endpoint: Arc<HttpEndpoint>, stream: S, handshake: Handshake)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stopping = door.server.stopping.clone();
+    let stopping = endpoint.server.stopping.clone();
     let service = service_fn(move |request| {
-        let door = door.clone();
-        async move { Ok::<_, Infallible>(answer(&door, request)) }
+        let endpoint = endpoint.clone();
+        async move { Ok::<_, Infallible>(answer(&endpoint, request)) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HANDSHAKE_TIME)
-        .max_buf_size(64 << 10)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::select! {
         result = connection => if let Err(error) = result {
             tracing::debug!("an HTTP connection ended: {error}");
         },
+        () = handshake.must_close() => {}
         () = stopping.cancelled() => {}
     }
 }
 
-fn answer(door: &Door, request: Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if request.headers().contains_key(header::ORIGIN) {
         return plain(StatusCode::FORBIDDEN, "requests of web pages are refused\n");
+    }
+    if !endpoint.hosts.allow(&request) {
+        return plain(StatusCode::FORBIDDEN, "the Host must be localhost or a loopback address\n");
     }
     if request.method() == Method::GET && matches!(request.uri().path(), "/readyz" | "/healthz") {
         return plain(StatusCode::OK, "ok\n");
@@ -66,14 +119,14 @@ fn answer(door: &Door, request: Request<Incoming>) -> Response<Full<Bytes>> {
         );
     };
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if !door.auth.allows(authorization) {
+    if !endpoint.auth.allows(authorization) {
         return plain(StatusCode::UNAUTHORIZED, "a valid bearer token is needed\n");
     }
-    if door.server.shared.clients.count() >= MAX_CONNECTIONS {
+    if endpoint.server.shared.clients.count() >= endpoint.max_clients {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
     }
     let accept = derive_accept_key(key.as_bytes());
-    admit(door.server.clone(), request);
+    admit(endpoint.server.clone(), request);
     switching(&accept)
 }
 
@@ -119,4 +172,39 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_loopback_interface_are_loopback() {
+        let check = |host: &str, expected: bool| assert_eq!(names_loopback(host), expected, "{host}");
+        for host in ["localhost", "LocalHost:4500", "127.0.0.1", "127.9.8.7:80", "[::1]", "[::1]:4500"] {
+            check(host, true);
+        }
+        for host in [
+            "",
+            "x",
+            "evil.example",
+            "evil.example:4500",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil.example:@127.0.0.1",
+            "user@localhost",
+            "localhost:80:80",
+            "localhost:http",
+            "0.0.0.0",
+            "192.168.0.1",
+            "127.1",
+            "[::]",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "[127.0.0.1]",
+        ] {
+            check(host, false);
+        }
+    }
 }

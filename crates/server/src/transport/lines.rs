@@ -3,8 +3,6 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 
-use crate::limits::MAX_MESSAGE_BYTES;
-
 /// Buffers up to this size are used again.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -17,17 +15,23 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes the next bytes and hands on every line they complete, without its end.
-    pub fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(Bytes)) {
+    /// Takes the next bytes and hands on every line they complete, without its end. A line of more than `max`
+    /// bytes is skipped.
+    pub fn feed(&mut self, mut bytes: &[u8], max: usize, mut take: impl FnMut(Bytes)) {
         while let Some(end) = memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at(end);
             bytes = rest.get(1..).unwrap_or_default();
-            self.append(line);
+            self.append(line, max);
             if !std::mem::take(&mut self.skipping) {
                 take(self.line().freeze());
             }
         }
-        self.append(bytes);
+        self.append(bytes, max);
+    }
+
+    /// Returns how much there is of a line that has not ended.
+    pub fn unfinished(&self) -> usize {
+        self.partial.len()
     }
 
     /// The last line, if the input ended without a newline.
@@ -43,12 +47,12 @@ impl Lines {
         }
     }
 
-    fn append(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8], max: usize) {
         if self.skipping {
             return;
         }
-        if self.partial.len() + bytes.len() > MAX_MESSAGE_BYTES {
-            tracing::warn!("skipped a line of more than {} MiB", MAX_MESSAGE_BYTES >> 20);
+        if self.partial.len() + bytes.len() > max {
+            tracing::warn!("skipped a line of more than {} MiB", max >> 20);
             self.skipping = true;
             self.partial = BytesMut::new();
         } else {
@@ -60,10 +64,11 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_MESSAGE_BYTES;
 
     fn lines(chunks: &[&[u8]]) -> Vec<Bytes> {
         let (mut splitter, mut lines) = (Lines::default(), Vec::new());
-        chunks.iter().for_each(|chunk| splitter.feed(chunk, |line| lines.push(line)));
+        chunks.iter().for_each(|chunk| splitter.feed(chunk, MAX_MESSAGE_BYTES, |line| lines.push(line)));
         lines.extend(splitter.finish());
         lines
     }
@@ -80,10 +85,10 @@ mod tests {
         let (mut splitter, mut lines) = (Lines::default(), Vec::new());
         let chunk = vec![b'x'; 1 << 20];
         for _ in 0..100 {
-            splitter.feed(&chunk, |line| lines.push(line));
+            splitter.feed(&chunk, MAX_MESSAGE_BYTES, |line| lines.push(line));
             assert!(splitter.partial.len() <= MAX_MESSAGE_BYTES);
         }
-        splitter.feed(b"\nnext\n", |line| lines.push(line));
+        splitter.feed(b"\nnext\n", MAX_MESSAGE_BYTES, |line| lines.push(line));
         assert_eq!(lines, ["next"]);
     }
 }

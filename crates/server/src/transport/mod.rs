@@ -12,26 +12,27 @@ use futures_util::Stream;
 use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
 
 pub mod auth;
+pub mod handshakes;
 mod http;
 pub mod in_memory;
 mod lines;
 pub mod listen;
+mod metered;
+pub mod own_listeners;
 mod stdio;
 mod unix;
 mod websocket;
 
 pub use listen::{Listen, ListenError};
 
-/// Serves a new client until its messages end, while `write` takes what is for it to the other side.
-async fn serve<W>(
+/// Serves a client until its messages end, while `write` takes what is for it to the other side.
+async fn serve(
     server: &Server,
+    client: Arc<Client>,
     messages: impl Stream<Item = Bytes> + Unpin,
-    write: impl FnOnce(Arc<Client>) -> W,
-) where
-    W: Future<Output = ()> + Send + 'static,
-{
-    let client = server.shared.clients.connect();
-    let writer = server.tasks.spawn(write(client.clone()));
+    write: impl Future<Output = ()> + Send + 'static,
+) {
+    let writer = server.tasks.spawn(write);
     connection::serve(server.shared.clone(), client, messages).await;
     // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
     let stuck = writer.abort_handle();

@@ -14,7 +14,12 @@ use futures_util::{Stream, stream};
 use tokio::sync::mpsc;
 
 use super::lines::Lines;
-use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
+use crate::{
+    clients::Client,
+    connection,
+    limits::{FLUSH_TIME, MAX_MESSAGE_BYTES},
+    server::Server,
+};
 
 /// Serves until standard input ends or the server is stopped.
 pub async fn run(server: &Server) -> std::io::Result<()> {
@@ -50,7 +55,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
                 }
             };
             let mut batch = Vec::new();
-            lines.feed(buffer.get(..read).unwrap_or_default(), |line| batch.push(line));
+            lines.feed(buffer.get(..read).unwrap_or_default(), MAX_MESSAGE_BYTES, |line| batch.push(line));
             if !batch.is_empty() && sender.blocking_send(batch).is_err() {
                 return;
             }

@@ -11,47 +11,53 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use rustix::fs::{Mode, chmod, fchmod};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{
-        UnixListener, UnixSocket, UnixStream,
+        UnixSocket, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
 
 use super::{
     auth::WsAuth,
-    http::{self, Door},
+    handshakes::{ConnectionLimits, Handshake, Handshakes},
+    http::{self, AllowedHosts, HttpEndpoint},
     lines::Lines,
     listen::{Listen, ListenError},
 };
-use crate::{
-    clients::Client,
-    limits::{BACKLOG, HANDSHAKE_TIME, MAX_CONNECTIONS},
-    server::Server,
-};
+use crate::{clients::Client, inbound::InboundMeter, limits::BACKLOG, server::Server};
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
-    let listener = bind(&path).await?;
-    let _file = SocketFile(path);
-    let door = Arc::new(Door { auth: WsAuth::None, server: server.clone() });
+    let failed = |source| ListenError::Bind { listen: Listen::Unix(path.clone()), source };
+    let socket = bind(&path).await?;
+    // Where the file is, whatever becomes of the current directory or of links on the way to it.
+    let file = SocketFile(std::fs::canonicalize(&path).map_err(failed)?);
+    server.shared.own_listeners.add_socket(file.0.clone());
+    let listener = socket.listen(BACKLOG).map_err(failed)?;
+    let limits = ConnectionLimits::of_process();
+    let handshakes = Handshakes::new(limits.handshakes);
+    let endpoint = Arc::new(HttpEndpoint {
+        auth: WsAuth::None,
+        hosts: AllowedHosts::Any,
+        max_clients: limits.clients,
+        server: server.clone(),
+    });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = server.stopping.cancelled() => return Ok(()),
         };
         match accepted {
-            Ok(_) if server.shared.clients.count() >= MAX_CONNECTIONS => {
-                tracing::warn!("turned a connection away: there are {MAX_CONNECTIONS} already");
+            Ok(_) if server.shared.clients.count() >= limits.clients => {
+                tracing::warn!("turned a connection away: there are {} already", limits.clients);
             }
             Ok((stream, _)) => {
-                server.tasks.spawn(serve(door.clone(), stream));
+                server.tasks.spawn(serve(endpoint.clone(), stream, handshakes.begin()));
             }
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+            Err(error) => handshakes.recover_from(&error).await,
         }
     }
 }
@@ -65,42 +71,56 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes over a socket file that nobody listens on any more. The file has its mode before anybody can
-/// connect: that takes somebody who listens.
-async fn bind(path: &Path) -> Result<UnixListener, ListenError> {
+/// Makes the socket file, in place of one that a dead server left. Nothing can connect yet: that takes a
+/// socket that listens.
+async fn bind(path: &Path) -> Result<UnixSocket, ListenError> {
     let failed = |source| ListenError::Bind { listen: Listen::Unix(path.to_owned()), source };
-    let bound = match bind_socket(path) {
+    match bind_socket(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).await.is_ok() {
-                return Err(ListenError::InUse(path.to_owned()));
-            }
-            // Anything but a socket is somebody's file.
+            // Anything but a socket is another program's file.
             if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
                 return Err(failed(error));
             }
+            // Only a refusal says that nothing listens; a server that is busy fails in other ways.
+            match UnixStream::connect(path).await {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                _ => return Err(ListenError::InUse(path.to_owned())),
+            }
             std::fs::remove_file(path).map_err(failed)?;
-            bind_socket(path)
+            bind_socket(path).map_err(failed)
         }
-        bound => bound,
-    };
-    let socket = bound.map_err(failed)?;
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).map_err(failed)?;
-    socket.listen(BACKLOG).map_err(failed)
+        bound => bound.map_err(failed),
+    }
 }
 
+/// Binds a socket whose file is for its owner only.
 fn bind_socket(path: &Path) -> io::Result<UnixSocket> {
+    let mode = Mode::RUSR | Mode::WUSR;
     let socket = UnixSocket::new_stream()?;
+    // On Linux the file takes its mode from the socket, less the umask, so it is never open to others. Where
+    // a socket has no mode, the file is changed below.
+    let _ = fchmod(&socket, mode);
     socket.bind(path)?;
+    if std::fs::symlink_metadata(path)?.permissions().mode() & 0o777 != mode.as_raw_mode() {
+        chmod(path, mode)?;
+    }
     Ok(socket)
 }
 
-async fn serve(door: Arc<Door>, stream: UnixStream) {
+async fn serve(endpoint: Arc<HttpEndpoint>, stream: UnixStream, handshake: Handshake) {
     let mut first = [0];
-    match tokio::time::timeout(HANDSHAKE_TIME, peek(&stream, &mut first)).await {
-        Ok(Ok(true)) => http::serve(door, stream).await,
-        Ok(Ok(false)) => serve_lines(&door.server, stream).await,
-        Ok(Err(error)) => tracing::debug!("a connection ended: {error}"),
-        Err(_) => tracing::debug!("a connection said nothing and was closed"),
+    let speaks_http = tokio::select! {
+        speaks_http = peek(&stream, &mut first) => speaks_http,
+        () = handshake.must_close() => return,
+        () = endpoint.server.stopping.cancelled() => return,
+    };
+    match speaks_http {
+        Ok(true) => http::serve(endpoint, stream, handshake).await,
+        Ok(false) => {
+            drop(handshake);
+            serve_lines(&endpoint.server, stream).await;
+        }
+        Err(error) => tracing::debug!("a connection ended: {error}"),
     }
 }
 
@@ -122,24 +142,29 @@ async fn peek(stream: &UnixStream, first: &mut [u8]) -> io::Result<bool> {
 
 async fn serve_lines(server: &Server, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
-    super::serve(server, Box::pin(lines(reader)), |client| write(client, writer)).await;
+    let client = server.shared.clients.connect();
+    let meter = InboundMeter::new(client.clone(), server.shared.inbound.clone());
+    super::serve(server, client.clone(), Box::pin(lines(reader, meter)), write(client, writer)).await;
 }
 
-fn lines(reader: OwnedReadHalf) -> impl Stream<Item = Bytes> {
-    let state = (BufReader::with_capacity(64 << 10, reader), Some(Lines::default()), Vec::new().into_iter());
-    stream::unfold(state, |(mut reader, mut splitter, mut batch)| async move {
+/// The stream reads on only when the lines before have been served, so `initialize` counts for what follows it.
+fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes> {
+    let reader = BufReader::with_capacity(64 << 10, reader);
+    let state = (reader, meter, Some(Lines::default()), Vec::new().into_iter());
+    stream::unfold(state, |(mut reader, meter, mut splitter, mut batch)| async move {
         loop {
             if let Some(line) = batch.next() {
-                return Some((line, (reader, splitter, batch)));
+                return Some((line, (reader, meter, splitter, batch)));
             }
             let mut lines = splitter.take()?;
             let mut next = Vec::new();
             match reader.fill_buf().await {
                 Ok([]) | Err(_) => next.extend(lines.finish()),
                 Ok(bytes) => {
-                    lines.feed(bytes, |line| next.push(line));
+                    lines.feed(bytes, meter.max_message_bytes(), |line| next.push(line));
                     let read = bytes.len();
                     reader.consume(read);
+                    meter.set_unfinished(lines.unfinished()).ok()?;
                     splitter = Some(lines);
                 }
             }

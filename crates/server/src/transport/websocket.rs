@@ -6,22 +6,30 @@ use bytes::Bytes;
 use futures_util::{SinkExt, Stream, StreamExt, stream::SplitSink};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
 };
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Message, Utf8Bytes,
+        Error, Message, Utf8Bytes,
         protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
 
 use super::{
     auth::WsAuth,
-    http::{self, Door},
+    handshakes::{ConnectionLimits, Handshakes},
+    http::{self, AllowedHosts, HttpEndpoint},
     listen::{Listen, ListenError},
+    metered::{self, MeteredStream},
 };
-use crate::{clients::Client, limits::MAX_MESSAGE_BYTES, outbox::Closed, server::Server};
+use crate::{
+    clients::Client,
+    inbound::InboundMeter,
+    limits::{BACKLOG, MAX_MESSAGE_BYTES},
+    outbox::Closed,
+    server::Server,
+};
 
 /// Serves until the server is stopped.
 pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
@@ -32,10 +40,17 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     {
         return Err(ListenError::Unprotected(address));
     }
-    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let listener = listen(server, address).map_err(bind)?;
     let address = listener.local_addr().map_err(bind)?;
     announce(address, &auth);
-    let door = Arc::new(Door { auth, server: server.clone() });
+    let limits = ConnectionLimits::of_process();
+    let handshakes = Handshakes::new(limits.handshakes);
+    let hosts = match auth {
+        WsAuth::None if address.ip().is_loopback() => AllowedHosts::Loopback,
+        _ => AllowedHosts::Any,
+    };
+    let endpoint = HttpEndpoint { auth, hosts, max_clients: limits.clients, server: server.clone() };
+    let endpoint = Arc::new(endpoint);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -45,15 +60,24 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
             Ok((stream, _)) => {
                 // Messages are small and people wait for them.
                 let _ = stream.set_nodelay(true);
-                server.tasks.spawn(http::serve(door.clone(), stream));
+                server.tasks.spawn(http::serve(endpoint.clone(), stream, handshakes.begin()));
             }
-            // Out of file descriptors, or the peer is gone already: the next one may fare better.
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+            Err(error) => handshakes.recover_from(&error).await,
         }
     }
+}
+
+/// Binds first and listens last: in between, the port is put on the list of the server's own listeners.
+fn listen(server: &Server, address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of an earlier server that are still closing must not hold up the next one.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    server.shared.own_listeners.add_port(socket.local_addr()?.port());
+    socket.listen(BACKLOG)
 }
 
 /// Standard error is where whoever started the server finds the port that was chosen.
@@ -77,20 +101,26 @@ where
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let client = server.shared.clients.connect();
+    let meter = Arc::new(InboundMeter::new(client.clone(), server.shared.inbound.clone()));
+    let stream = MeteredStream { stream, meter: meter.clone() };
     let (sink, messages) = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await.split();
-    super::serve(&server, Box::pin(texts(messages)), |client| write(client, sink)).await;
+    super::serve(&server, client.clone(), Box::pin(texts(messages, meter)), write(client, sink)).await;
 }
 
 /// Text and binary frames alike; tungstenite answers pings itself.
-fn texts<S>(messages: S) -> impl Stream<Item = Bytes>
+fn texts<S>(messages: S, meter: Arc<InboundMeter>) -> impl Stream<Item = Bytes>
 where
-    S: Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>,
+    S: Stream<Item = Result<Message, Error>>,
 {
     messages
-        .map_while(|message| match message {
+        .map_while(move |message| match message {
             Ok(Message::Close(_)) => None,
-            Ok(message) => Some(message),
+            Ok(message) => metered::count(&meter, &message).is_ok().then_some(message),
             Err(error) => {
+                if matches!(error, Error::Capacity(_)) {
+                    meter.refuse();
+                }
                 tracing::debug!("a websocket ended: {error}");
                 None
             }
@@ -134,7 +164,13 @@ where
         Some(Closed::TooSlow) => {
             CloseFrame { code: CloseCode::Policy, reason: "too many unread messages".into() }
         }
-        _ => CloseFrame { code: CloseCode::Normal, reason: "".into() },
+        Some(Closed::MessageTooLong) => {
+            CloseFrame { code: CloseCode::Size, reason: "a message was too long".into() }
+        }
+        Some(Closed::TooMuchInput) => {
+            CloseFrame { code: CloseCode::Again, reason: "too many unfinished messages".into() }
+        }
+        Some(Closed::Finished) | None => CloseFrame { code: CloseCode::Normal, reason: "".into() },
     };
     // The peer may be gone already; there is nobody to tell.
     let _ = sink.send(Message::Close(Some(farewell))).await;

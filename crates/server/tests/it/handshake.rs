@@ -1,6 +1,8 @@
 //! `initialize`: once on each connection, and before anything else.
 
-use codicil_protocol::{Initialize, Initialized, ThreadLoadedList, ThreadStart, ThreadStarted};
+use codicil_protocol::{
+    Initialize, Initialized, ThreadLoadedList, ThreadStart, ThreadStarted, rpc::RequestId,
+};
 use codicil_testkit::App;
 use serde_json::{Value, json};
 
@@ -46,6 +48,17 @@ async fn parameters_are_read_before_that_is_checked() {
     let answer = app.exchange(json!({ "id": 1, "method": "thread/start", "params": { "cwd": 5 } })).await;
     let reason = "Invalid request: invalid type: integer `5`, expected a string";
     assert_eq!(answer, refused(1, reason));
+}
+
+#[tokio::test]
+async fn messages_are_short_before() {
+    let mut app = App::builder().uninitialized().start().await;
+    let padding = " ".repeat(1 << 20);
+    let long = |id: u32| format!(r#"{{"id":{id},{padding}"method":"thread/list","params":{{}}}}"#);
+    app.send_raw(long(1)).await;
+    assert!(app.exchange(hello(2)).await.get("result").is_some(), "the first was skipped");
+    let answer = app.exchange_raw(RequestId::Integer(3), long(3)).await;
+    assert!(answer.get("result").is_some(), "{answer}");
 }
 
 #[tokio::test]

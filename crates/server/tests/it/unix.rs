@@ -7,7 +7,7 @@ use std::{
 };
 
 use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_server::{Listen, ListenError, PROTOCOL_VERSION, Server, Setup, WsAuth};
+use codicil_server::{Listen, ListenError, ListenerAddresses, PROTOCOL_VERSION, Server, Setup, WsAuth};
 use codicil_store::Store;
 use futures_util::{SinkExt, StreamExt};
 use tempfile::TempDir;
@@ -96,6 +96,24 @@ async fn lines_are_served_to_several_clients() {
 }
 
 #[tokio::test]
+async fn lines_are_short_before_initialize_and_may_be_long_right_behind_it() {
+    let listener = Listener::start().await;
+    let stream = UnixStream::connect(&listener.path).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let padding = " ".repeat(2 << 20);
+    let request = |id: u32| format!(r#"{{"id":{id},{padding}"method":"thread/loaded/list"}}"#);
+    let lines = format!("{}\n{HELLO}\n{}\n", request(1), request(2));
+    let writing = tokio::spawn(async move { writer.write_all(lines.as_bytes()).await.map(|()| writer) });
+    let mut answers = BufReader::new(reader).lines();
+    let first = answers.next_line().await.unwrap().unwrap();
+    assert!(first.starts_with(r#"{"id":0,"result":"#), "the first line was skipped: {first}");
+    let second = answers.next_line().await.unwrap().unwrap();
+    assert_eq!(second, r#"{"id":2,"result":{"data":[],"nextCursor":null}}"#);
+    writing.await.unwrap().unwrap();
+    listener.stop().await;
+}
+
+#[tokio::test]
 async fn a_websocket_is_served_to_who_asks_for_one() {
     let listener = Listener::start().await;
     let stream = UnixStream::connect(&listener.path).await.unwrap();
@@ -126,6 +144,62 @@ async fn the_file_is_its_owners_and_goes_with_the_server() {
     let path = listener.path.clone();
     let _folder = listener.stop().await;
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn the_server_knows_its_own_listeners_before_they_accept() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("real")).unwrap();
+    std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
+    let path = folder.path().join("link/s");
+    // It is ready, so it has accepted.
+    let listener = Listener::start_at(folder, path).await;
+    let canonical = fs::canonicalize(listener.folder.path()).unwrap().join("real/s");
+    let expected = ListenerAddresses { sockets: vec![canonical], ports: Vec::new() };
+    assert_eq!(listener.server.own_listeners().addresses(), expected);
+    listener.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_the_system_chose_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path());
+    let listeners = server.own_listeners().clone();
+    assert_eq!(listeners.addresses(), ListenerAddresses::default());
+    let serving = tokio::spawn({
+        let (server, listen) = (server.clone(), "ws://127.0.0.1:0".parse().unwrap());
+        async move { server.serve(listen, WsAuth::None).await }
+    });
+    let port = loop {
+        match listeners.addresses().ports[..] {
+            [port] => break port,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+    serving.await.unwrap().unwrap();
+}
+
+/// Elsewhere a full backlog refuses connections just as a dead server does.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_that_takes_no_more_connections_is_not_taken_for_a_dead_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    // It listens and never accepts. With its backlog full, a connection attempt fails.
+    let socket = tokio::net::UnixSocket::new_stream().unwrap();
+    socket.bind(&path).unwrap();
+    let _busy = socket.listen(0).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = UnixStream::connect(&path).await {
+        waiting.push(stream);
+    }
+    let error = server(folder.path()).serve(Listen::Unix(path.clone()), WsAuth::None).await.unwrap_err();
+    assert!(matches!(error, ListenError::InUse(_)), "{error}");
+    assert!(path.exists());
 }
 
 #[tokio::test]

@@ -103,6 +103,17 @@ fn only_tokens_signed_with_the_secret_by_hs256_are_taken() {
 }
 
 #[test]
+fn a_token_with_critical_extensions_is_refused() {
+    for critical in [json!(["b64"]), json!(["exp"]), json!(["alg"]), json!([]), json!(null), json!("b64")] {
+        let header = json!({ "alg": "HS256", "crit": critical, "b64": true });
+        let token = token_with(&header, &good(), SECRET);
+        assert!(signed(None, None).verify(&token, NOW).is_none(), "{header}");
+    }
+    let harmless = token_with(&json!({ "alg": "HS256", "b64": true, "kid": "1" }), &good(), SECRET);
+    assert!(signed(None, None).verify(&harmless, NOW).is_some(), "what is not critical may be ignored");
+}
+
+#[test]
 fn the_authorization_header_carries_the_token() {
     let auth = WsAuth::Capability(Secret(b"s3cret".to_vec()));
     let check = |header: Option<&str>, expected: bool| {

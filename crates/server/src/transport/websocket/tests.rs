@@ -1,17 +1,31 @@
 use codicil_agent::Audience;
 use codicil_protocol::{Frame, ThreadArchived, ThreadArchivedNotification, ThreadId};
+use futures_util::stream::SplitStream;
 use tokio::{io::DuplexStream, task::JoinHandle};
+use tokio_tungstenite::tungstenite::protocol::frame::{
+    Frame as WsFrame,
+    coding::{Data, OpCode},
+};
 
 use super::*;
-use crate::{fixture, limits::MAX_WAITING_BYTES};
+use crate::{
+    fixture,
+    inbound::InboundBudget,
+    limits::{MAX_EARLY_MESSAGE_BYTES, MAX_WAITING_BYTES},
+};
 
 const HELLO: &str = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"test","version":"1"}}}"#;
 
 /// A websocket over a pipe that holds little, so that it is the server's own memory that fills up.
-async fn connect(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<()>) {
+async fn open(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<()>) {
     let (near, far) = tokio::io::duplex(16 << 10);
     let serving = tokio::spawn(serve(server.clone(), far));
-    let mut socket = WebSocketStream::from_raw_socket(near, Role::Client, None).await;
+    (WebSocketStream::from_raw_socket(near, Role::Client, None).await, serving)
+}
+
+/// The same, and says hello.
+async fn connect(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<()>) {
+    let (mut socket, serving) = open(server).await;
     socket.send(Message::text(HELLO)).await.unwrap();
     let answer = socket.next().await.unwrap().unwrap();
     assert!(answer.to_text().unwrap().contains(r#""id":0"#), "{answer}");
@@ -63,4 +77,81 @@ async fn pings_are_answered_and_binary_frames_read() {
     let request = r#"{"id":"b","method":"thread/loaded/list"}"#;
     socket.send(Message::binary(request.as_bytes().to_vec())).await.unwrap();
     assert!(socket.next().await.unwrap().unwrap().to_text().unwrap().contains(r#""id":"b""#));
+}
+
+/// A part of a message that another one follows. The first has the type, the others go on.
+fn fragment(data: Data, bytes: usize) -> Message {
+    Message::Frame(WsFrame::message(vec![b' '; bytes], OpCode::Data(data), false))
+}
+
+/// The code with which the server ends the connection.
+async fn close_code(socket: &mut SplitStream<WebSocketStream<DuplexStream>>) -> CloseCode {
+    while let Some(Ok(message)) = socket.next().await {
+        if let Message::Close(Some(farewell)) = message {
+            return farewell.code;
+        }
+    }
+    panic!("a goodbye is expected")
+}
+
+#[tokio::test]
+async fn messages_are_short_before_initialize_and_longer_ones_end_the_connection() {
+    let (server, _home) = fixture::server();
+    let mut early = vec![Message::text(" ".repeat(MAX_EARLY_MESSAGE_BYTES + 1))];
+    early.push(fragment(Data::Text, 2 * MAX_EARLY_MESSAGE_BYTES));
+    for message in early {
+        let (socket, serving) = open(&server).await;
+        let (mut sink, mut messages) = socket.split();
+        // The server does not read all of it.
+        let sending = tokio::spawn(async move { drop(sink.send(message).await) });
+        assert_eq!(close_code(&mut messages).await, CloseCode::Size);
+        serving.await.unwrap();
+        sending.abort();
+    }
+    assert_eq!(server.shared.clients.count(), 0);
+}
+
+#[tokio::test]
+async fn a_long_message_may_follow_initialize_at_once() {
+    let (server, _home) = fixture::server();
+    let (socket, _) = open(&server).await;
+    let (mut sink, mut messages) = socket.split();
+    let padding = " ".repeat(3 * MAX_EARLY_MESSAGE_BYTES);
+    let request = format!(r#"{{"id":1,{padding}"method":"thread/loaded/list"}}"#);
+    let sending = async {
+        sink.feed(Message::text(HELLO)).await.unwrap();
+        sink.send(Message::text(request)).await.unwrap();
+    };
+    let receiving = async { [messages.next().await.unwrap(), messages.next().await.unwrap()] };
+    let ((), answers) = tokio::join!(sending, receiving);
+    for (id, answer) in answers.into_iter().enumerate() {
+        let answer = answer.unwrap();
+        let expected = format!(r#"{{"id":{id},"result":"#);
+        assert!(answer.to_text().unwrap().starts_with(&expected), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_budget_the_longest_unfinished_message_ends_its_connection() {
+    let (mut server, _home) = fixture::server();
+    Arc::get_mut(&mut server.shared).unwrap().inbound = Arc::new(InboundBudget::new(5 << 20));
+    let (large, _) = connect(&server).await;
+    let (mut small, _) = connect(&server).await;
+    let (mut large_sink, mut large_messages) = large.split();
+    large_sink.send(fragment(Data::Text, 2 << 20)).await.unwrap();
+    large_sink.send(fragment(Data::Continue, 1 << 20)).await.unwrap();
+    // A ping between fragments takes nothing off the count.
+    small.send(fragment(Data::Text, 1 << 20)).await.unwrap();
+    small.send(Message::Ping("still there".into())).await.unwrap();
+    assert!(small.next().await.unwrap().unwrap().is_pong());
+
+    let growing = tokio::spawn(async move { drop(large_sink.send(fragment(Data::Continue, 2 << 20)).await) });
+
+    assert_eq!(close_code(&mut large_messages).await, CloseCode::Again);
+    growing.abort();
+    let rest = br#"{"id":1,"method":"thread/loaded/list"}"#.to_vec();
+    let last = WsFrame::message(rest, OpCode::Data(Data::Continue), true);
+    small.send(Message::Frame(last)).await.unwrap();
+    let answer = small.next().await.unwrap().unwrap();
+    assert!(answer.to_text().unwrap().starts_with(r#"{"id":1,"result":"#), "{answer}");
 }
