@@ -37,7 +37,7 @@ pub struct World {
     /// Where new threads say they come from.
     pub source: SessionSource,
     /// What confined commands must not reach. Listeners are added as they are opened.
-    pub server_places: ServerPlaces,
+    pub server_places: Arc<ServerPlaces>,
     /// Connections to MCP servers, shared by threads.
     pub mcp: Pool,
     /// Commands that outlive the calls that started them, of all threads.
@@ -70,7 +70,7 @@ impl World {
         let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
             told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
         });
-        let server_places = ServerPlaces::new(config.home().path());
+        let server_places = Arc::new(ServerPlaces::new(config.home().path()));
         Self {
             server_places,
             mcp,

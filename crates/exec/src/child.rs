@@ -3,11 +3,20 @@
 //!
 //! The server has many threads, so the code here may not allocate, lock or panic.
 
-use std::{io, os::unix::process::CommandExt, process::Command};
+use std::{io, os::unix::process::CommandExt, process::Command, sync::OnceLock};
 
-use rustix::process::setsid;
+use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 
 use crate::minder::{self, Minding};
+
+/// The limit of open files that commands start with, if it is not the server's.
+static FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
+
+/// Gives commands another limit of open files than the server has: some programs misbehave with a large one. The first
+/// call counts.
+pub fn set_command_file_limit(limit: Rlimit) {
+    let _ = FILE_LIMIT.set(limit);
+}
 
 /// The steps for one child.
 #[derive(Clone, Copy)]
@@ -15,9 +24,14 @@ pub(crate) struct Setup {
     pub(crate) minding: Minding,
     /// Whether standard input is a terminal to take over.
     pub(crate) terminal: bool,
+    file_limit: Option<Rlimit>,
 }
 
 impl Setup {
+    pub(crate) fn new(minding: Minding, terminal: bool) -> Self {
+        Self { minding, terminal, file_limit: FILE_LIMIT.get().copied() }
+    }
+
     /// Adds the steps to a command.
     pub(crate) fn attach(self, command: &mut Command) {
         // SAFETY: `run` makes only async-signal-safe calls.
@@ -28,6 +42,9 @@ impl Setup {
         minder::split(&self.minding)?;
         default_signals();
         setsid()?;
+        if let Some(limit) = self.file_limit {
+            setrlimit(Resource::Nofile, limit)?;
+        }
         if self.terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
         }

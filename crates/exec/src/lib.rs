@@ -45,6 +45,7 @@ mod memory;
 mod sessions;
 
 pub use {
+    child::set_command_file_limit,
     environment::{EnvironmentPolicy, Inherit, add_tool_defaults},
     exit::Exit,
     head_tail::HeadTail,

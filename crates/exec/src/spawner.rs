@@ -141,14 +141,12 @@ fn exec(mut spec: Spec) -> Result<Spawned, SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
     let (report, reporting) = io::pipe()?;
     let preparation = spec.preparation.take();
-    let setup = Setup {
-        minding: Minding {
-            namespaces: preparation.as_ref().map_or(0, |preparation| preparation.namespaces),
-            report: Some(reporting.as_raw_fd()),
-            owner: Some(getpid()),
-        },
-        terminal: terminal.is_some(),
+    let minding = Minding {
+        namespaces: preparation.as_ref().map_or(0, |preparation| preparation.namespaces),
+        report: Some(reporting.as_raw_fd()),
+        owner: Some(getpid()),
     };
+    let setup = Setup::new(minding, terminal.is_some());
     let command = command(&spec, setup, preparation)?;
     let (minder, stdio) = match terminal {
         Some(terminal) => spawn_in(command, terminal)?,

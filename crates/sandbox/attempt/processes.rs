@@ -4,7 +4,6 @@ use std::{
     fs::{self, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt,
-    process::ExitCode,
 };
 
 use crate::{

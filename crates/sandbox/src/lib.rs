@@ -110,5 +110,5 @@ pub use {
     limits::Limits,
     probe::Probe,
     root_cache::RootCache,
-    server_places::ServerPlaces,
+    server_places::{ListenerAddresses, ServerPlaces},
 };

@@ -4,6 +4,8 @@
 //! listeners obey whoever connects. A command that reaches either has left its sandbox.
 
 use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{PoisonError, RwLock},
 };
@@ -25,17 +27,20 @@ const READABLE: [&str; 8] = [
 #[derive(Debug, Default)]
 pub struct ServerPlaces {
     home: Option<PathBuf>,
-    listeners: RwLock<Listeners>,
+    listeners: RwLock<ListenerAddresses>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Listeners {
-    sockets: Vec<PathBuf>,
-    ports: Vec<u16>,
+/// Where a server listens. A listener is added before it accepts its first connection, and stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenerAddresses {
+    /// Sockets in the file system: absolute paths without links.
+    pub sockets: Vec<PathBuf>,
+    /// TCP ports where clients need no token, those that the system chose included.
+    pub open_ports: Vec<u16>,
 }
 
 impl ServerPlaces {
-    /// The places of a server with this home. The folder should exist: a command could otherwise make it.
+    /// The places of a server with this home.
     pub fn new(home: &Path) -> Self {
         Self { home: Some(home.to_owned()), listeners: RwLock::default() }
     }
@@ -47,17 +52,27 @@ impl ServerPlaces {
 
     /// Adds a TCP port that the server listens on without asking clients for a token.
     pub fn add_open_port(&self, port: u16) {
-        self.listeners.write().unwrap_or_else(PoisonError::into_inner).ports.push(port);
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).open_ports.push(port);
     }
 
-    /// The places as they are now, free of links.
+    /// What the server listens on now.
+    pub fn listeners(&self) -> ListenerAddresses {
+        self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The places as they are now, free of links. Makes the home if it is missing: a command could otherwise make it
+    /// and write the server's configuration.
     pub(crate) fn resolve(&self) -> HiddenPlaces {
-        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
         let real = |path: &PathBuf| path.canonicalize().ok();
+        let make = |home: &PathBuf| {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(home);
+            made.ok().and_then(|()| real(home))
+        };
+        let ListenerAddresses { sockets, open_ports } = self.listeners();
         HiddenPlaces {
-            home: self.home.as_ref().and_then(real),
-            sockets: listeners.sockets.iter().filter_map(real).collect(),
-            ports: listeners.ports,
+            home: self.home.as_ref().and_then(|home| real(home).or_else(|| make(home))),
+            sockets: sockets.iter().filter_map(real).collect(),
+            ports: open_ports,
         }
     }
 }

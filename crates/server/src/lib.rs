@@ -35,5 +35,4 @@ pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{Duplex, connect},
     listen::{Listen, ListenError},
-    own_listeners::{ListenerAddresses, OwnListeners},
 };

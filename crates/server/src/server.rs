@@ -10,6 +10,7 @@ use codicil_agent::{Threads, World};
 use codicil_config::ConfigStore;
 use codicil_model::{Environment, ProviderContext};
 use codicil_protocol::SessionSource;
+use codicil_sandbox::ServerPlaces;
 use codicil_services::feedback::Feedback;
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -22,7 +23,7 @@ use crate::{
     inbound::InboundBudget,
     route::Router,
     router::router,
-    transport::{Listen, ListenError, auth::WsAuth, own_listeners::OwnListeners},
+    transport::{Listen, ListenError, auth::WsAuth},
 };
 
 /// What the server is told when it starts.
@@ -48,7 +49,8 @@ pub struct Shared {
     pub accounts: Accounts,
     pub files: Files,
     pub feedback: Feedback,
-    pub own_listeners: OwnListeners,
+    /// The home and the listeners, which confined commands cannot reach.
+    pub places: Arc<ServerPlaces>,
     pub inbound: Arc<InboundBudget>,
     pub ephemeral_threads: Arc<EphemeralThreads>,
     environment: Environment,
@@ -80,6 +82,7 @@ impl Shared {
                 self.setup.announced_version.clone(),
             );
             world.source = self.source.clone();
+            world.server_places = self.places.clone();
             Threads::new(world)
         })
     }
@@ -119,12 +122,12 @@ impl Server {
         let shared = Shared {
             accounts: Accounts::new(setup.config.clone(), environment.clone()),
             feedback: Feedback::new(setup.config.home().path()),
+            places: Arc::new(ServerPlaces::new(setup.config.home().path())),
             setup,
             clients: Clients::default(),
             router: router(),
             background: Background::default(),
             files: Files::default(),
-            own_listeners: OwnListeners::default(),
             inbound: Arc::default(),
             ephemeral_threads: Arc::default(),
             environment,
@@ -134,9 +137,9 @@ impl Server {
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
     }
 
-    /// Returns the list of what this server listens on; [`serve`](Self::serve) fills it.
-    pub fn own_listeners(&self) -> &OwnListeners {
-        &self.shared.own_listeners
+    /// The home and the listeners of this server; [`serve`](Self::serve) adds the listeners.
+    pub fn places(&self) -> &Arc<ServerPlaces> {
+        &self.shared.places
     }
 
     /// Serves until the server is stopped or, over stdio, until its client goes away.

@@ -12,7 +12,7 @@ use codicil_sandbox::{Gap, Grants, Kind, Lifetime, Probe, SandboxError};
 
 use crate::{
     place::Place,
-    with::{With, confined, confinement, everywhere, probe, run, skipped, succeeds},
+    with::{With, confined, confinement, everywhere, probe, skipped, succeeds},
 };
 
 fn text(path: &Path) -> &str {

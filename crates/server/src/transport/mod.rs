@@ -18,7 +18,6 @@ pub mod in_memory;
 mod lines;
 pub mod listen;
 mod metered;
-pub mod own_listeners;
 mod stdio;
 mod unix;
 mod websocket;

@@ -35,7 +35,7 @@ pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
     let socket = bind(&path).await?;
     // Where the file is, whatever becomes of the current directory or of links on the way to it.
     let file = SocketFile(std::fs::canonicalize(&path).map_err(failed)?);
-    server.shared.own_listeners.add_socket(file.0.clone());
+    server.shared.places.add_socket(file.0.clone());
     let listener = socket.listen(BACKLOG).map_err(failed)?;
     let limits = ConnectionLimits::of_process();
     let handshakes = Handshakes::new(limits.handshakes);

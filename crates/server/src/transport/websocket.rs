@@ -40,7 +40,7 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     {
         return Err(ListenError::Unprotected(address));
     }
-    let listener = listen(server, address).map_err(bind)?;
+    let listener = listen(server, address, &auth).map_err(bind)?;
     let address = listener.local_addr().map_err(bind)?;
     announce(address, &auth);
     let limits = ConnectionLimits::of_process();
@@ -67,8 +67,8 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     }
 }
 
-/// Binds first and listens last: in between, the port is put on the list of the server's own listeners.
-fn listen(server: &Server, address: SocketAddr) -> std::io::Result<TcpListener> {
+/// Binds first and listens last: in between, confined commands are kept away from a port without authentication.
+fn listen(server: &Server, address: SocketAddr, auth: &WsAuth) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -76,7 +76,9 @@ fn listen(server: &Server, address: SocketAddr) -> std::io::Result<TcpListener> 
     // Connections of an earlier server that are still closing must not hold up the next one.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    server.shared.own_listeners.add_port(socket.local_addr()?.port());
+    if matches!(auth, WsAuth::None) {
+        server.shared.places.add_open_port(socket.local_addr()?.port());
+    }
     socket.listen(BACKLOG)
 }
 

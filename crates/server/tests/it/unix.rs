@@ -7,7 +7,7 @@ use std::{
 };
 
 use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_server::{Listen, ListenError, ListenerAddresses, PROTOCOL_VERSION, Server, Setup, WsAuth};
+use codicil_server::{Listen, ListenError, PROTOCOL_VERSION, Server, Setup, WsAuth};
 use codicil_store::Store;
 use futures_util::{SinkExt, StreamExt};
 use tempfile::TempDir;
@@ -155,8 +155,7 @@ async fn the_server_knows_its_own_listeners_before_they_accept() {
     // It is ready, so it has accepted.
     let listener = Listener::start_at(folder, path).await;
     let canonical = fs::canonicalize(listener.folder.path()).unwrap().join("real/s");
-    let expected = ListenerAddresses { sockets: vec![canonical], ports: Vec::new() };
-    assert_eq!(listener.server.own_listeners().addresses(), expected);
+    assert_eq!(listener.server.places().listeners().sockets, [canonical]);
     listener.stop().await;
 }
 
@@ -164,14 +163,14 @@ async fn the_server_knows_its_own_listeners_before_they_accept() {
 async fn a_port_that_the_system_chose_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
-    let listeners = server.own_listeners().clone();
-    assert_eq!(listeners.addresses(), ListenerAddresses::default());
+    let places = server.places().clone();
+    assert!(places.listeners().open_ports.is_empty());
     let serving = tokio::spawn({
         let (server, listen) = (server.clone(), "ws://127.0.0.1:0".parse().unwrap());
         async move { server.serve(listen, WsAuth::None).await }
     });
     let port = loop {
-        match listeners.addresses().ports[..] {
+        match places.listeners().open_ports[..] {
             [port] => break port,
             _ => tokio::task::yield_now().await,
         }
