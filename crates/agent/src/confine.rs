@@ -3,10 +3,14 @@
 //! The commands of models (`tools/command/launch.rs`), the commands of clients (`command/exec`) and `codicil sandbox`
 //! all come here, so none of them can leave a part out.
 
-use codicil_config::EffectiveConfig;
+use std::io;
+
+use codicil_config::{ConfigStore, EffectiveConfig};
 use codicil_exec::Preparation;
 use codicil_proxy::{NoPattern, Terms};
-use codicil_sandbox::{AccessRequest, Confinement, Door, Limits, PROXY, Probe, SandboxError};
+use codicil_sandbox::{
+    AccessRequest, Confinement, Door, Limits, PROXY, Probe, SandboxError, WritableFolders,
+};
 use thiserror::Error;
 
 /// Why a process could not be confined.
@@ -16,6 +20,8 @@ pub enum ConfineError {
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Network(#[from] NoPattern),
+    #[error("cannot record which folders commands can write to: {0}")]
+    Record(io::Error),
 }
 
 /// A process that is ready to be spawned.
@@ -31,21 +37,27 @@ pub struct ProxiedNetwork {
     pub terms: Terms,
 }
 
-/// The confinement that a policy asks for, with the limits of the configuration. Blocks on the disk.
+/// The confinement that a policy asks for, with the limits of the configuration. Takes note of what commands can write
+/// from now on: configuration that appears there is not obeyed by itself. Blocks on the disk.
 pub fn confinement(
     request: &AccessRequest<'_>,
     config: &EffectiveConfig,
-) -> Result<Confinement, SandboxError> {
-    Ok(Confinement::new(request, Probe::cached())?.with_limits(Limits::from(&config.settings.sandbox_limits)))
+    store: &ConfigStore,
+) -> Result<Confinement, ConfineError> {
+    let confinement = Confinement::new(request, Probe::cached())?;
+    let WritableFolders { roots, protected } = confinement.writable_folders();
+    store.note_writable(&roots, &protected).map_err(ConfineError::Record)?;
+    Ok(confinement.with_limits(Limits::from(&config.settings.sandbox_limits)))
 }
 
 /// Confines a process, behind the network proxy where the configuration has one. Blocks on the disk.
 pub fn confine(
     request: &AccessRequest<'_>,
     config: &EffectiveConfig,
+    store: &ConfigStore,
 ) -> Result<ConfinedProcess, ConfineError> {
     let terms = config.network_proxy().as_ref().map(Terms::new).transpose()?;
-    let confinement = confinement(request, config)?;
+    let confinement = confinement(request, config, store)?;
     let confinement = if terms.is_some() { confinement.behind_proxy()? } else { confinement };
     let mut prepared = confinement.prepare()?;
     let network = prepared.take_door().zip(terms).map(|(door, terms)| ProxiedNetwork { door, terms });

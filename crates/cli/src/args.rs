@@ -7,7 +7,8 @@ use clap_complete::Shell;
 use codicil_server::Listen;
 
 use crate::{
-    doctor::DoctorArgs, exec::Exec, import::ImportArgs, mock_model::MockModel, sandbox::SandboxArgs, version,
+    doctor::DoctorArgs, exec::Exec, import::ImportArgs, mock_model::MockModel, sandbox::SandboxArgs,
+    trust::TrustArgs, version,
 };
 
 /// A little codex: an app-server for agents that works with any model.
@@ -41,6 +42,8 @@ pub enum Command {
     Reindex,
     /// Run a command as confined as an agent's commands are.
     Sandbox(SandboxArgs),
+    /// Trust a project: use its configuration, also what appeared while an agent was working in it.
+    Trust(TrustArgs),
     /// Say what works here, what does not, and why.
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.

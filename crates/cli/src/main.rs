@@ -18,6 +18,7 @@ mod mock_model;
 mod reindex;
 mod sandbox;
 mod style;
+mod trust;
 mod version;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::MockModel(args) => mock_model::run(&args)?,
         Command::Reindex => reindex::run()?,
         Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
+        Command::Trust(args) => trust::run(&cli.overrides, &args)?,
         Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());

@@ -68,7 +68,7 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
         roots: &RootCache::default(),
         server: &ServerPlaces::new(store.home().path()),
     };
-    let confinement = confinement(&request, &config)?;
+    let confinement = confinement(&request, &config, &store)?;
     tracing::info!("{}", confinement.kind());
     if config.network_proxy().is_some() {
         eprintln!("codicil: {}", about_proxy());

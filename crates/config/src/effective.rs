@@ -45,6 +45,8 @@ pub struct EffectiveConfig {
     /// The project around the working directory.
     pub project: Option<Project>,
     pub trust: Option<TrustLevel>,
+    /// Configuration folders of the project that are not used until a person agrees to them.
+    pub unagreed: Vec<PathBuf>,
     pub(crate) table: Table,
     pub(crate) layers: LayerStack,
 }

@@ -20,6 +20,7 @@
 mod home;
 mod store;
 
+mod agreements;
 mod effective;
 mod error;
 mod keypath;

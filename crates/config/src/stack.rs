@@ -32,6 +32,7 @@ pub(crate) struct Stack {
     pub thread: Table,
     pub project: Option<Project>,
     pub trust: Option<TrustLevel>,
+    pub unagreed: Vec<PathBuf>,
     pub warnings: Vec<ConfigWarningNotification>,
 }
 
@@ -52,13 +53,14 @@ impl Inner {
         let flags = self.checked_flags()?;
         let thread = self.thread_table(query, cwd.as_deref())?;
         let around = cwd.map(|cwd| self.project_layers(&cwd, &layers, &flags)).transpose()?;
-        let ProjectLayers { project, trust, layers: found, warning } = around.unwrap_or_default();
+        let ProjectLayers { project, trust, unagreed, layers: found, warning } = around.unwrap_or_default();
         found.into_iter().for_each(|layer| layers.push(layer));
         let files = layers.merged();
         for table in [&flags, &thread].into_iter().filter(|table| !table.is_empty()) {
             layers.push(Layer::of_table(ConfigLayerSource::SessionFlags, table.clone()));
         }
-        Ok(Stack { layers, files, flags, thread, project, trust, warnings: warning.into_iter().collect() })
+        let warnings = warning.into_iter().collect();
+        Ok(Stack { layers, files, flags, thread, project, trust, unagreed, warnings })
     }
 
     /// There even when its file is not. No layer at all when no place for it is known.
@@ -106,32 +108,34 @@ impl Inner {
         let markers = foundation.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
         let project = Project::around(cwd, &markers);
         let trusts = TrustTable(&foundation.projects);
-        let places = project.dot_folders(&self.sources.home).filter(|(dot_folder, _)| has_config(dot_folder));
-        let layers = places.map(|(dot_folder, folder)| {
-            self.project_layer(&dot_folder, &project, trusts.level(&project, folder))
-        });
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let mut layers = Vec::new();
+        let mut unagreed = Vec::new();
+        for (dot_folder, folder) in
+            project.dot_folders(&self.sources.home).filter(|(dot_folder, _)| dot_folder.is_dir())
+        {
+            let trust = trusts.level(&project, folder);
+            let is_trusted = trust == Some(TrustLevel::Trusted);
+            let writable =
+                is_trusted.then(|| self.agreements.unagreed(&self.sources.home, &dot_folder)).flatten();
+            if has_config(&dot_folder) {
+                let why_not = self.why_ignored(&project, trust, &dot_folder, writable.as_deref());
+                layers.push(self.project_layer(&dot_folder, why_not)?);
+            }
+            unagreed.extend(writable.map(|_| dot_folder));
+        }
         let trust = trusts.level(&project, cwd);
-        let warning = ignored_warning(&layers);
-        Ok(ProjectLayers { project: Some(project), trust, layers, warning })
+        let warning = ignored_warning(&layers, &unagreed);
+        Ok(ProjectLayers { project: Some(project), trust, unagreed, layers, warning })
     }
 
-    fn project_layer(
-        &self,
-        dot_folder: &Path,
-        project: &Project,
-        trust: Option<TrustLevel>,
-    ) -> Result<Layer, ConfigError> {
+    fn project_layer(&self, dot_folder: &Path, why_not: Option<String>) -> Result<Layer, ConfigError> {
         let path = config_in(dot_folder);
         let source =
             source_of(dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
-        match trust {
-            Some(TrustLevel::Trusted) => Ok(Layer::of_file(source, &self.file_or_empty(&path)?)),
-            _ => {
-                let file = self.ignored_file(&path);
-                Ok(Layer::of_file(source, &file).disabled(&self.why_ignored(project, trust)))
-            }
-        }
+        Ok(match why_not {
+            None => Layer::of_file(source, &self.file_or_empty(&path)?),
+            Some(why) => Layer::of_file(source, &self.ignored_file(&path)).disabled(&why),
+        })
     }
 
     /// A file that does not count may also be broken; it is nobody's problem then.
@@ -139,17 +143,34 @@ impl Inner {
         self.file_or_empty(path).unwrap_or_else(|_| Arc::new(ConfigFile::empty(path)))
     }
 
-    fn why_ignored(&self, project: &Project, trust: Option<TrustLevel>) -> String {
-        let state = match trust {
-            Some(TrustLevel::Untrusted) => "is marked as untrusted",
-            _ => "has not been marked as trusted",
+    /// Why a configuration folder is not used, if so. `writable` is a folder in which commands could have made it.
+    fn why_ignored(
+        &self,
+        project: &Project,
+        trust: Option<TrustLevel>,
+        dot_folder: &Path,
+        writable: Option<&Path>,
+    ) -> Option<String> {
+        let state = match (trust, writable) {
+            (Some(TrustLevel::Trusted), None) => return None,
+            (Some(TrustLevel::Trusted), Some(writable)) => {
+                return Some(format!(
+                    "{} appeared while commands of an agent could write to {}. Look at what is in it; to use it, run \
+                     `codicil trust {}`.",
+                    dot_folder.display(),
+                    writable.display(),
+                    project.root.display(),
+                ));
+            }
+            (Some(TrustLevel::Untrusted), _) => "is marked as untrusted",
+            (None, _) => "has not been marked as trusted",
         };
-        format!(
+        Some(format!(
             "The project {root} {state}. To use its configuration, set `trust_level = \"trusted\"` \
              under `[projects.\"{root}\"]` in {}.",
             self.sources.home.config_file().display(),
             root = project.root.display(),
-        )
+        ))
     }
 }
 
@@ -158,6 +179,7 @@ impl Inner {
 struct ProjectLayers {
     project: Option<Project>,
     trust: Option<TrustLevel>,
+    unagreed: Vec<PathBuf>,
     layers: Vec<Layer>,
     warning: Option<ConfigWarningNotification>,
 }
@@ -171,12 +193,15 @@ fn has_config(dot_folder: &Path) -> bool {
 }
 
 /// One warning, however many files a project has.
-fn ignored_warning(layers: &[Layer]) -> Option<ConfigWarningNotification> {
+fn ignored_warning(layers: &[Layer], unagreed: &[PathBuf]) -> Option<ConfigWarningNotification> {
     let ignored: Vec<_> = layers.iter().filter(|layer| layer.disabled_reason().is_some()).collect();
     let why = ignored.last()?.disabled_reason()?;
     let files: Vec<_> = ignored.iter().filter_map(|layer| layer.path()).map(display).collect();
     Some(ConfigWarningNotification {
-        summary: "The project's configuration is not used because the project is not trusted.".to_owned(),
+        summary: match unagreed.is_empty() {
+            true => "The project's configuration is not used because the project is not trusted.".to_owned(),
+            false => "A part of the project's configuration is not used until you agree to it.".to_owned(),
+        },
         details: Some(format!("{why}\nNot used: {}", files.join(", "))),
         path: None,
         range: None,

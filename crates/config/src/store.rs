@@ -4,7 +4,11 @@
 //! anew and parses only those that changed, so nobody has to be told about a change. All calls block on
 //! the disk; a server makes them where that is allowed.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use codicil_protocol::{
     ConfigReadParams, ConfigReadResponse, ConfigRequirementsReadResponse, ConfigWarningNotification,
@@ -13,7 +17,9 @@ use codicil_protocol::{
 };
 
 use crate::{
-    Home, deprecations,
+    Home,
+    agreements::Agreements,
+    deprecations,
     effective::{EffectiveConfig, Query},
     error::ConfigError,
     features::{Enablement, FeatureError, Features},
@@ -58,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) files: FileCache<ConfigFile>,
     requirements: FileCache<RequirementsFile>,
     enablement: Enablement,
+    pub(crate) agreements: Agreements,
 }
 
 impl ConfigStore {
@@ -67,6 +74,7 @@ impl ConfigStore {
             files: FileCache::default(),
             requirements: FileCache::default(),
             enablement: Enablement::default(),
+            agreements: Agreements::default(),
         }))
     }
 
@@ -78,10 +86,18 @@ impl ConfigStore {
         &self.0
     }
 
+    /// Takes note that confined commands can write to these folders from now on. `existing` are the configuration
+    /// folders of projects in them; others that appear there are not used until a person agrees. Call it before such a
+    /// command starts.
+    pub fn note_writable(&self, folders: &[PathBuf], existing: &[PathBuf]) -> io::Result<()> {
+        self.0.agreements.note_writable(self.home(), folders, existing)
+    }
+
     /// The configuration for a working directory and, with its overrides, a thread.
     pub fn load(&self, query: &Query) -> Result<EffectiveConfig, ConfigError> {
         let requirements = self.requirements()?;
-        let Stack { layers, files, flags, thread, project, trust, mut warnings } = self.0.stack(query)?;
+        let Stack { layers, files, flags, thread, project, trust, unagreed, mut warnings } =
+            self.0.stack(query)?;
         let parts = Parts { files, flags: &flags, thread: &thread };
         let mut table = merge_with_profile(parts)?;
         let mut settings = Settings::read(&table).map_err(|problem| layers.blame(problem))?;
@@ -99,6 +115,7 @@ impl ConfigStore {
             deprecations,
             project,
             trust,
+            unagreed,
             table,
             layers,
         })

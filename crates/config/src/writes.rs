@@ -33,14 +33,37 @@ impl ConfigStore {
             value: params.value.clone(),
             strategy: params.merge_strategy,
         };
-        self.write_edits(&[edit], params.expected_version.as_deref())
+        self.write_agreed(&[edit], params.expected_version.as_deref())
     }
 
     /// `config/batchWrite`: all edits or none.
     pub fn batch_write(&self, params: &ConfigBatchWriteParams) -> Result<ConfigWriteResponse, WriteError> {
         self.check_target(params.file_path.as_deref())?;
         let edits = params.edits.iter().map(Edit::parse).collect::<Result<Vec<_>, _>>()?;
-        self.write_edits(&edits, params.expected_version.as_deref())
+        self.write_agreed(&edits, params.expected_version.as_deref())
+    }
+
+    /// Marks a project as trusted, and agrees to the configuration that is in it now.
+    pub fn trust_project(&self, project: &Path) -> Result<(), WriteError> {
+        let keys = ["projects", &project.to_string_lossy(), "trust_level"];
+        let edit = KeyPath::from_keys(keys).map(|path| Edit::replace(path, "trusted"));
+        self.write_agreed(edit.as_slice(), None).map(drop)
+    }
+
+    /// Writes what a person wants. Marking a project as trusted agrees to the configuration in it.
+    fn write_agreed(
+        &self,
+        edits: &[Edit],
+        expected: Option<&str>,
+    ) -> Result<ConfigWriteResponse, WriteError> {
+        let written = self.write_edits(edits, expected)?;
+        for project in edits.iter().filter_map(trusted_project) {
+            self.inner().agreements.agree(self.home(), Path::new(project)).map_err(|source| {
+                let path = self.home().path().to_path_buf();
+                WriteError::Io { path, source }
+            })?;
+        }
+        Ok(written)
     }
 
     /// Edits of the server itself, whose paths are keys and not texts.
@@ -117,6 +140,20 @@ impl ConfigStore {
         merge(&mut whole, &user);
         merge(&mut whole, &self.inner().checked_flags()?);
         Ok(whole)
+    }
+}
+
+/// The project that an edit marks as trusted.
+fn trusted_project(edit: &Edit) -> Option<&str> {
+    let trusted = &Json::from("trusted");
+    match edit.path.keys() {
+        [table, project] if table == "projects" => {
+            (edit.value.get("trust_level") == Some(trusted)).then_some(project)
+        }
+        [table, project, key] if table == "projects" && key == "trust_level" => {
+            (edit.value == *trusted).then_some(project)
+        }
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::process::CommandExt,
+    path::PathBuf,
     process::Command,
 };
 
@@ -118,6 +119,15 @@ impl Confinement {
         self.network
     }
 
+    /// The folders that commands can write to, and the protected ones in them that were found. Empty where nothing is
+    /// confined.
+    pub fn writable_folders(&self) -> WritableFolders {
+        match &self.means {
+            Means::Unconfined | Means::External => WritableFolders::default(),
+            Means::Enforced(enforcement) => enforcement.writable_folders(),
+        }
+    }
+
     /// What this confinement does not stop. Empty where none was asked for.
     pub fn gaps(&self) -> Vec<Gap> {
         match &self.means {
@@ -125,6 +135,14 @@ impl Confinement {
             Means::Enforced(enforcement) => enforcement.gaps(),
         }
     }
+}
+
+/// Where the commands of a confinement can write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WritableFolders {
+    pub roots: Vec<PathBuf>,
+    /// Repository metadata and configuration of agents in them, which stay read-only.
+    pub protected: Vec<PathBuf>,
 }
 
 /// When a command that is run with [`Confinement::apply`] ends, at the latest.

@@ -99,7 +99,7 @@ compile_error!("commands can be confined on Linux and macOS only");
 
 pub use {
     access::AccessRequest,
-    confinement::{Confinement, Lifetime, Prepared},
+    confinement::{Confinement, Lifetime, Prepared, WritableFolders},
     denied::looks_denied,
     door::{Door, PROXY},
     error::{SandboxError, Step},

@@ -6,7 +6,10 @@ use codicil_exec::Preparation;
 use rustix::process::{Resource, Rlimit};
 
 pub(crate) use crate::seatbelt::is_platform_path;
-use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access, limits, metadata, seatbelt::Profile};
+use crate::{
+    Door, Gap, Kind, Limits, SandboxError, WritableFolders, access::Access, limits, metadata,
+    seatbelt::Profile,
+};
 
 /// Named in full: one from `PATH` could be anything.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -35,12 +38,20 @@ impl Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct Enforcement {
     profile: Profile,
+    writable: WritableFolders,
 }
 
 impl Enforcement {
     pub(crate) fn new(access: Access, machine: &Machine) -> Result<Self, SandboxError> {
         machine.kind().map_err(SandboxError::Unavailable)?;
-        Ok(Self { profile: Profile::new(&access, &metadata::find(&access.roots)) })
+        let metadata = metadata::find(&access.roots);
+        let profile = Profile::new(&access, &metadata);
+        let roots = access.roots.into_iter().map(|root| root.path).collect();
+        Ok(Self { profile, writable: WritableFolders { roots, protected: metadata.paths } })
+    }
+
+    pub(crate) fn writable_folders(&self) -> WritableFolders {
+        self.writable.clone()
     }
 
     pub(crate) fn kind(&self) -> Kind {

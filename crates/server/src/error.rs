@@ -166,9 +166,12 @@ impl From<CommandError> for RpcError {
             | CommandError::NothingToWrite
             | CommandError::Base64(_) => Self::invalid_params(error),
             CommandError::TooMany | CommandError::Spawn(SpawnError::TooMany) => Self::overloaded(),
-            CommandError::Confine(ConfineError::Sandbox(
-                SandboxError::Unavailable(_) | SandboxError::Prepare { .. } | SandboxError::Step { .. },
-            ))
+            CommandError::Confine(
+                ConfineError::Record(_)
+                | ConfineError::Sandbox(
+                    SandboxError::Unavailable(_) | SandboxError::Prepare { .. } | SandboxError::Step { .. },
+                ),
+            )
             | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_))
             | CommandError::Proxy(_)
             | CommandError::Ending => Self::internal(error),

@@ -89,7 +89,10 @@ impl Hooks {
             }
         }
         if let (Some(project), Some(TrustLevel::Trusted)) = (&config.project, config.trust) {
-            hooks.read(&project.root.join(".codex").join("hooks.json"));
+            let folder = project.root.join(".codex");
+            if !config.unagreed.contains(&folder) {
+                hooks.read(&folder.join("hooks.json"));
+            }
         }
         hooks
     }

@@ -11,7 +11,7 @@ use super::{
     plan::Plan,
     probe::{Machine, Means},
 };
-use crate::{Door, Gap, Kind, Limits, SandboxError, access::Access};
+use crate::{Door, Gap, Kind, Limits, SandboxError, WritableFolders, access::Access};
 
 /// How one policy is enforced on this machine.
 #[derive(Clone, Debug)]
@@ -49,6 +49,13 @@ impl Enforcement {
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let always = self.means.gaps(self.plan.access.network);
         always.into_iter().chain(self.plan.gaps.iter().copied()).collect()
+    }
+
+    pub(crate) fn writable_folders(&self) -> WritableFolders {
+        WritableFolders {
+            roots: self.plan.access.roots.iter().map(|root| root.path.clone()).collect(),
+            protected: self.plan.metadata.paths.clone(),
+        }
     }
 
     /// What to do to one command, and where its listener will come from if it is behind a proxy.

@@ -44,7 +44,7 @@ pub fn ready(
         roots: &RootCache::default(),
         server: server_places,
     };
-    let ConfinedProcess { preparation, network } = confine(&access, &settings)?;
+    let ConfinedProcess { preparation, network } = confine(&access, &settings, config)?;
     let env = environment(&settings.settings.shell_environment_policy, request.env);
     let spec = Spec {
         stdin: if request.input == super::request::Input::FromClient { Input::Piped } else { Input::Null },

@@ -109,8 +109,8 @@ impl TurnTools {
     /// Confines a command by the thread's settings. The directory that the model names for it has no part in this.
     async fn confine(&self, wanted: &Wanted) -> Result<ConfinedProcess, String> {
         let sources = self.access_sources(self.access(wanted));
-        let config = self.config.clone();
-        let confine = move || confine::confine(&sources.request(), &config);
+        let (config, world) = (self.config.clone(), self.kit.world.clone());
+        let confine = move || confine::confine(&sources.request(), &config, &world.config);
         match tokio::task::spawn_blocking(confine).await {
             Ok(confined) => confined.map_err(|error| error.to_string()),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),

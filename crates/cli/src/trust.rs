@@ -1,0 +1,31 @@
+//! `codicil trust`: a person says that the configuration of a project may be used.
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::{app_server, args::Overrides};
+
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// The project's root folder [default: the current directory].
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+/// Marks the project as trusted and agrees to what is configured in it now.
+pub fn run(overrides: &Overrides, args: &TrustArgs) -> anyhow::Result<()> {
+    let folder = match &args.folder {
+        Some(folder) => folder.clone(),
+        None => env::current_dir().context("the current directory is gone")?,
+    };
+    let folder = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
+    if !folder.is_dir() {
+        bail!("{} is not a directory", folder.display());
+    }
+    let store = app_server::config(overrides)?;
+    store.trust_project(&folder)?;
+    println!("{} is trusted: its configuration is used from the next thread on.", folder.display());
+    Ok(())
+}

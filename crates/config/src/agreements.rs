@@ -1,0 +1,242 @@
+//! Which configuration folders of projects count, where commands could have made them.
+//!
+//! The configuration of a trusted project names programs that the server starts without a sandbox: MCP servers, hooks.
+//! A folder such as `.codex` that exists is read-only for confined commands, but a command can make one where there is
+//! none. So it is recorded since when commands could write to a folder; configuration below it that is newer is not used
+//! until a person agrees, by marking the project as trusted once more.
+//!
+//! Times are those at which the kernel last changed a file's entry (`ctime`), which a command cannot set.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Home, atomic::replace_private};
+
+/// The files in a configuration folder that name programs.
+const FILES: [&str; 2] = ["config.toml", "hooks.json"];
+
+/// The kernel's times of files lag behind the clock by a few milliseconds.
+const CLOCK_LAG: Duration = Duration::from_secs(1);
+
+/// The record, and which folders this process has put into it.
+#[derive(Debug, Default)]
+pub(crate) struct Agreements {
+    noted: Mutex<HashSet<PathBuf>>,
+}
+
+/// What is kept in the home.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Record {
+    /// Since when confined commands could write to a folder, in milliseconds.
+    writable_since: BTreeMap<PathBuf, i64>,
+    /// Until when everything in a project was agreed to, in milliseconds.
+    agreed_until: BTreeMap<PathBuf, i64>,
+    /// Configuration folders that were there before commands were, or that were agreed to. They are protected from
+    /// commands, so later changes are a person's.
+    agreed: Vec<AgreedFolder>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct AgreedFolder {
+    path: PathBuf,
+    /// A folder that is removed and made again is another one.
+    inode: u64,
+    created: i64,
+}
+
+impl Agreements {
+    /// Takes note that commands can write to these folders from now on. `existing` are the configuration folders in
+    /// them, which no command has made yet. Call it before the first such command starts.
+    pub(crate) fn note_writable(
+        &self,
+        home: &Home,
+        folders: &[PathBuf],
+        existing: &[PathBuf],
+    ) -> io::Result<()> {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if folders.iter().all(|folder| noted.contains(folder)) {
+            return Ok(());
+        }
+        change(home, |record| {
+            let new = existing.iter().filter(|folder| record.since(folder).is_none());
+            let new: Vec<_> = new.filter_map(|folder| AgreedFolder::of(folder)).collect();
+            record.agreed.extend(new);
+            let now = millis(SystemTime::now() - CLOCK_LAG);
+            for folder in folders {
+                record.writable_since.entry(folder.clone()).or_insert(now);
+            }
+        })?;
+        noted.extend(folders.iter().cloned());
+        Ok(())
+    }
+
+    /// Agrees to all configuration that is in a project now.
+    pub(crate) fn agree(&self, home: &Home, project: &Path) -> io::Result<()> {
+        let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+        change(home, |record| {
+            record.agreed_until.insert(project.clone(), millis(SystemTime::now()));
+            let folders = [".codex", ".codicil"].map(|name| project.join(name));
+            record.agreed.extend(folders.iter().filter_map(|folder| AgreedFolder::of(folder)));
+        })
+    }
+
+    /// The folder that commands could write to when this configuration folder appeared, if a person has not agreed to
+    /// it since.
+    pub(crate) fn unagreed(&self, home: &Home, folder: &Path) -> Option<PathBuf> {
+        let record = read(home);
+        let folder = folder.canonicalize().ok()?;
+        let (root, since) = record.since(&folder)?;
+        let changed = changed(&folder);
+        let agreed_until = record.agreed_until.iter().filter(|(project, _)| folder.starts_with(project));
+        let is_agreed = changed < since
+            || agreed_until.into_iter().any(|(_, until)| changed <= *until)
+            || AgreedFolder::of(&folder).is_some_and(|folder| record.agreed.contains(&folder));
+        (!is_agreed).then(|| root.to_owned())
+    }
+}
+
+impl Record {
+    /// Since when, and where, commands could make a path.
+    fn since(&self, path: &Path) -> Option<(&Path, i64)> {
+        let around = self.writable_since.iter().filter(|(folder, _)| path.starts_with(folder));
+        around.map(|(folder, since)| (folder.as_path(), *since)).min_by_key(|(_, since)| *since)
+    }
+}
+
+impl AgreedFolder {
+    /// `None` if there is no such folder.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?;
+        let created = metadata.created().map(millis).unwrap_or_default();
+        Some(Self { path: path.to_owned(), inode: metadata.ino(), created })
+    }
+}
+
+/// When a configuration folder was last made, renamed or changed.
+fn changed(folder: &Path) -> i64 {
+    let paths = FILES.iter().map(|name| folder.join(name)).chain([folder.to_owned()]);
+    let metadata = paths.filter_map(|path| fs::symlink_metadata(path).ok());
+    let times = metadata.map(|found| found.ctime().saturating_mul(1_000) + found.ctime_nsec() / 1_000_000);
+    times.max().unwrap_or_default()
+}
+
+fn millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn file(home: &Home) -> PathBuf {
+    home.path().join("project_agreements.json")
+}
+
+/// A record that cannot be read is taken for an empty one: it is only ever lost with the home.
+fn read(home: &Home) -> Record {
+    let text = match fs::read(file(home)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Record::default(),
+        Err(error) => {
+            tracing::warn!("cannot read {}: {error}", file(home).display());
+            return Record::default();
+        }
+    };
+    serde_json::from_slice(&text).unwrap_or_else(|error| {
+        tracing::warn!("cannot read {}: {error}", file(home).display());
+        Record::default()
+    })
+}
+
+fn change(home: &Home, change: impl FnOnce(&mut Record)) -> io::Result<()> {
+    home.ensure()?;
+    let mut record = read(home);
+    change(&mut record);
+    record.agreed.retain(|folder| AgreedFolder::of(&folder.path).as_ref() == Some(folder));
+    let text = serde_json::to_vec_pretty(&record)?;
+    replace_private(&file(home), &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _dir: tempfile::TempDir,
+        home: Home,
+        workspace: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let base = dir.path().canonicalize().unwrap();
+            let workspace = base.join("w");
+            fs::create_dir(&workspace).unwrap();
+            Self { home: Home::new(base.join("home")).unwrap(), workspace, _dir: dir }
+        }
+
+        fn folder(&self, name: &str) -> PathBuf {
+            let folder = self.workspace.join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("config.toml"), "").unwrap();
+            folder
+        }
+
+        /// A new process, which knows what is on disk.
+        fn unagreed(&self, folder: &Path) -> Option<PathBuf> {
+            Agreements::default().unagreed(&self.home, folder)
+        }
+
+        fn note(&self, existing: &[PathBuf]) {
+            let folders = std::slice::from_ref(&self.workspace);
+            Agreements::default().note_writable(&self.home, folders, existing).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_counts_also_when_a_person_changes_it() {
+        let place = Place::new();
+        let before = place.folder(".codex");
+        assert_eq!(place.unagreed(&before), None);
+        place.note(std::slice::from_ref(&before));
+        fs::write(before.join("config.toml"), "model = 'x'").unwrap();
+        assert_eq!(place.unagreed(&before), None);
+    }
+
+    #[test]
+    fn what_appears_later_does_not_count_until_it_is_agreed_to() {
+        let place = Place::new();
+        place.note(&[]);
+        let (top, nested) = (place.folder(".codicil"), place.folder("a/b/.codex"));
+        assert_eq!(place.unagreed(&top), Some(place.workspace.clone()));
+        assert_eq!(place.unagreed(&nested), Some(place.workspace.clone()));
+        // Noting it again, by a later process, agrees to nothing.
+        place.note(&[top.clone(), nested.clone()]);
+        assert_eq!(place.unagreed(&top), Some(place.workspace.clone()));
+
+        Agreements::default().agree(&place.home, &place.workspace).unwrap();
+        assert_eq!((place.unagreed(&top), place.unagreed(&nested)), (None, None));
+        // It is protected from now on, so a later change is a person's.
+        fs::write(top.join("config.toml"), "model = 'x'").unwrap();
+        assert_eq!(place.unagreed(&top), None);
+    }
+
+    #[test]
+    fn a_folder_that_is_made_again_or_moved_is_another_one() {
+        let place = Place::new();
+        let before = place.folder(".codex");
+        let moved = place.folder("innocent");
+        place.note(std::slice::from_ref(&before));
+        fs::remove_dir_all(&before).unwrap();
+        fs::rename(&moved, &before).unwrap();
+        assert_eq!(place.unagreed(&before), Some(place.workspace.clone()));
+        assert_eq!(place.unagreed(&place.workspace.with_file_name("elsewhere")), None);
+    }
+}
