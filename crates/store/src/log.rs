@@ -137,13 +137,16 @@ impl Batch {
 }
 
 impl LogFile {
-    /// Begins a new thread's file with its first record.
-    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta) -> Result<Self> {
+    /// Begins a new thread's file with its first records. They hold no message and no name.
+    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta, batch: &Batch) -> Result<Self> {
         let now = Timestamp::now();
+        let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, now, |bytes| {
             write_meta(bytes, meta, now)?;
-            Ok(1)
+            bytes.extend(encode(inner, batch, 1, &mut blobs)?);
+            Ok(1 + batch.records.len() as u64)
         })?;
+        log.lock().blobs = blobs;
         inner.index.created(log.new_row(inner, meta)?);
         Ok(log)
     }

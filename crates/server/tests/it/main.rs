@@ -21,6 +21,7 @@ mod mutation;
 mod namespaces;
 mod order;
 mod params;
+mod permissions;
 mod plugins;
 mod profiles;
 mod realtime;
