@@ -6,7 +6,7 @@
 //! Working on the text of the JSON keeps this independent of where in a record a string sits.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -115,13 +115,13 @@ fn put(path: &Path, shelf: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn read(layout: &Layout, hash: &str) -> Option<String> {
-    fs::read(layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
+    layout::read_regular(&layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
 }
 
 /// Makes blobs durable, before the records that name them are said to be.
 pub fn sync(blobs: &[PathBuf]) -> Result<()> {
     for path in blobs {
-        File::open(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
+        layout::open_regular(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
         if let Some(shelf) = path.parent() {
             layout::sync_dir(shelf)?;
         }

@@ -82,10 +82,9 @@ impl Store {
 
     /// Opens a stored thread for appending, repairing the end of its file where a crash tore it.
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
-        let id = id.clone();
-        let file =
-            self.run(Lane::Append, move |inner| inner.at_its_place(&id, |place| LogFile::open(&id, place)));
-        let file = file.await?;
+        let (id, inner) = (id.clone(), self.inner.clone());
+        let open = move || inner.at_its_place(&id, |place| LogFile::open(&id, place));
+        let file = self.inner.pool.run_locking(Lane::Append, open).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
@@ -251,7 +250,7 @@ impl Inner {
 
     fn bytes(&self, id: &ThreadId) -> Result<(Location, Vec<u8>)> {
         self.at_its_place(id, |place| {
-            let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+            let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))
         })
     }

@@ -16,6 +16,7 @@ mod handshake;
 mod hooks;
 mod later;
 mod likeness;
+mod locked;
 mod malformed;
 mod mutation;
 mod namespaces;
