@@ -10,6 +10,7 @@ mod damage;
 mod envelope;
 mod failures;
 mod files;
+mod floods;
 mod gate;
 mod goals;
 mod handshake;
