@@ -54,9 +54,3 @@ async fn too_many_calls_are_not_run() {
     let (app, _) = fails(calls, "it has more than 1024 items").await;
     assert_eq!(std::fs::read_dir(app.workspace()).unwrap().count(), 0);
 }
-
-#[tokio::test]
-async fn a_response_of_many_long_items_ends() {
-    let items = (0..6).fold(Reply::new(), |reply, _| reply.say_deltas(pieces(7)));
-    fails(items, "it has more than 32 MiB").await;
-}
