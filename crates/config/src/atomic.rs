@@ -183,11 +183,11 @@ mod tests {
 
         replace_private(&at("config.toml"), b"text").unwrap();
         let is_there = |name: &&str| at(name).exists();
-        assert!(!ours[..2].iter().any(|name| is_there(name)), "left by writers of the same file");
+        assert!(!ours[..2].iter().any(is_there), "left by writers of the same file");
         assert!(is_there(&ours[2]), "another file's");
         remove_leftovers(home.path());
-        assert!(!ours.iter().any(|name| is_there(name)));
-        assert!(others.iter().all(|name| is_there(name)) && is_there(&young));
+        assert!(!ours.iter().any(is_there));
+        assert!(others.iter().all(is_there) && is_there(&young));
         assert!(at(".config.toml.3.0.tmp").exists(), "no file");
     }
 
