@@ -17,6 +17,7 @@ mod goals;
 mod hooks;
 mod ids;
 mod kin;
+mod permissions;
 mod profiles;
 mod realtime;
 mod settings;

@@ -12,7 +12,11 @@ use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{error::ThreadError, profiles::Profile, thread::Stored};
+use crate::{
+    error::ThreadError,
+    permissions::{Inherited, StoredPermissions},
+    profiles::Profile,
+};
 
 /// The model when nobody names one and the catalogue has none for the provider. For the default provider it
 /// is the same as the catalogue's.
@@ -113,11 +117,24 @@ impl Overrides {
             || self.config.contains_key("model_reasoning_effort")
     }
 
-    /// Whether they say what the sandbox is: then the profile of a stored thread does not count.
-    fn choose_sandbox(&self) -> bool {
-        let is_set = |key: &str| self.config.contains_key(key);
-        let is_configured = is_set("sandbox_mode") || is_set("default_permissions");
-        self.sandbox.is_some() || self.profile.is_some() || is_configured
+    /// Which permissions they do not name: those of a stored thread are kept.
+    pub(crate) fn inherited(&self) -> Inherited {
+        let is_set = |key: &str| self.config.get(key).is_some_and(|value| !value.is_null());
+        let names_sandbox = self.sandbox.is_some() || self.profile.is_some();
+        Inherited {
+            sandbox: !names_sandbox && !is_set("sandbox_mode") && !is_set("default_permissions"),
+            approval_policy: self.approval_policy.is_none() && !is_set("approval_policy"),
+            approvals_reviewer: self.approvals_reviewer.is_none() && !is_set("approvals_reviewer"),
+        }
+    }
+
+    /// Whether they name details of a sandbox that lets commands write to the workspace, but not the sandbox itself.
+    fn name_workspace_details(&self) -> bool {
+        let is_detail = |key: &String| {
+            let rest = key.strip_prefix("sandbox_workspace_write");
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.config.keys().any(is_detail)
     }
 }
 
@@ -206,18 +223,21 @@ impl Settings {
         }
     }
 
-    /// A thread that was given a profile keeps it when it is opened again, unless the request or an administrator
-    /// says otherwise: what was chosen for it by name is not to become what happens to be configured.
-    pub(crate) fn keep_profile(
+    /// Takes over the permissions of a stored thread that the request does not name. A request that names only
+    /// details of the workspace's sandbox changes those, and only where the thread has such a sandbox.
+    pub(crate) fn keep_permissions(
         &mut self,
-        stored: Option<&codicil_store::Settings>,
+        stored: &StoredThread,
         given: &Overrides,
         config: &EffectiveConfig,
+        home: &Home,
     ) {
-        let stored = stored.filter(|_| !given.choose_sandbox()).cloned().and_then(Stored::read);
-        let profile = stored.and_then(|stored| stored.settings.profile);
-        if let Some(profile) = profile.filter(|profile| profile.is_allowed(config)) {
-            (self.sandbox, self.profile) = (profile.policy(), Some(profile));
+        let permissions = StoredPermissions::read(stored.settings.as_ref());
+        self.inherit(permissions, given.inherited(), config);
+        let is_workspace = matches!(self.sandbox, SandboxPolicy::WorkspaceWrite { .. });
+        if given.inherited().sandbox && given.name_workspace_details() && is_workspace {
+            let sandbox = sandbox_policy(&SandboxMode::WorkspaceWrite, config, home);
+            (self.sandbox, self.profile) = (sandbox, None);
         }
     }
 

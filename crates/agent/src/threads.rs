@@ -21,13 +21,16 @@ use codicil_protocol::{
     ThreadGoal, ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
-use codicil_store::{ForkPoint, LoadedThread, Meta, Record, StoreError, StoredTurn, new_thread_id};
+use codicil_store::{
+    ForkPoint, LoadedThread, Meta, Record, StoreError, StoredThread, StoredTurn, new_thread_id,
+};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::{
     error::ThreadError,
     kin::{Kin, Seats},
+    permissions::Inherited,
     profiles::Profile,
     settings::{Overrides, Settings, join},
     thread::{Announce, Announced, Joined, Snapshot, ThreadActor, ThreadHandle, ThreadState},
@@ -127,12 +130,10 @@ impl Threads {
             developer_instructions: given.developer_instructions,
             ..self.meta(new_thread_id(), &settings)
         };
-        let log = match params.ephemeral {
-            Some(true) => None,
-            _ => Some(self.0.world.store.create(meta.clone()).await?),
-        };
-        let mut state = ThreadState::new(&meta, log, config, settings);
-        state.keep_chosen(given.profile).await?;
+        let mut state = ThreadState::new(&meta, None, config, settings);
+        if params.ephemeral != Some(true) {
+            state.create_log(&self.0.world.store, &meta).await?;
+        }
         state.overrides = given.config;
         state.raw_events = params.experimental_raw_events;
         self.open(state, Vec::new()).await
@@ -173,11 +174,13 @@ impl Threads {
         }
         let (config, settings) = self.configure(&given, None).await?;
         let meta = self.meta(new_thread_id(), &settings);
-        let mut log = self.0.world.store.create(meta.clone()).await?;
+        let mut state = ThreadState::new(&meta, None, config, settings);
+        state.create_log(&self.0.world.store, &meta).await?;
         let records: Vec<_> =
             (history.iter().cloned()).map(|item| Record::Context { turn_id: None, item }).collect();
-        log.append(&records).await?;
-        let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        if let Some(log) = &mut state.log {
+            log.append(&records).await?;
+        }
         state.overrides = given.config;
         state.preview = (history.iter())
             .find(|item| is_from_user(item) && !codicil_context::is_context_message(item))
@@ -211,11 +214,9 @@ impl Threads {
 
     async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
         let meta = stored.thread.meta.clone();
-        let (config, mut settings) = self.configure(&given, Some(&meta.cwd)).await?;
-        if !given.choose_model() {
-            settings.use_model_of(&stored.thread);
-        }
-        settings.keep_profile(stored.thread.settings.as_ref(), &given, &config);
+        let (config, mut settings) = self.configure(&given, Some(&stored.thread)).await?;
+        let inherited = given.inherited();
+        self.narrow_to_parents(&meta.source, &mut settings, inherited).await;
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
         }
@@ -226,7 +227,10 @@ impl Threads {
         state.base_instructions = given.base_instructions.or(state.base_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
-        state.keep_chosen(given.profile).await?;
+        // What the request names holds when the thread is opened the next time.
+        if inherited != Inherited::ALL {
+            state.store_settings().await?;
+        }
         let opened = self.open(state, turns).await?;
         if opened.announce.is_none() {
             self.say_status(&opened.thread.id, ThreadStatus::Idle);
@@ -246,11 +250,7 @@ impl Threads {
         let unended = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| &turn.id);
         let running = unended.filter(|_| self.get(&source).is_ok());
         fork_point::check(&point, &loaded.thread.turns, running)?;
-        let (config, mut settings) = self.configure(&given, Some(&loaded.thread.meta.cwd)).await?;
-        if !given.choose_model() {
-            settings.use_model_of(&loaded.thread);
-        }
-        settings.keep_profile(loaded.thread.settings.as_ref(), &given, &config);
+        let (config, settings) = self.configure(&given, Some(&loaded.thread)).await?;
         let meta = Meta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
@@ -282,7 +282,8 @@ impl Threads {
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
-        state.keep_chosen(given.profile).await?;
+        // The settings of the source as it is now, also where the copy ends at an earlier turn.
+        state.store_settings().await?;
         state.remember(aborted);
         (state.name, state.goal) = (None, None);
         (state.created_at, state.updated_at) = (created_at, created_at);
@@ -341,13 +342,15 @@ impl Threads {
         handle
     }
 
-    /// The configuration and settings of a thread that is about to be opened.
+    /// The configuration and settings of a thread that is about to be opened. What the request does not name is as it
+    /// was in the stored thread, else as it is configured.
     async fn configure(
         &self,
         given: &Overrides,
-        stored_cwd: Option<&str>,
+        stored: Option<&StoredThread>,
     ) -> Result<(Arc<EffectiveConfig>, Settings), ThreadError> {
         let world = self.0.world.clone();
+        let stored_cwd = stored.map(|stored| stored.meta.cwd.as_str());
         let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
             Some(cwd) => join(&world.cwd, cwd),
             None => world.cwd.clone(),
@@ -373,6 +376,12 @@ impl Threads {
         let is_named = given.model.is_some() || config.settings.model.is_some();
         if let Some(model) = world.catalogue().default_model(provider.wire_api()).filter(|_| !is_named) {
             settings.model.clone_from(&model.slug);
+        }
+        if let Some(stored) = stored {
+            if !given.choose_model() {
+                settings.use_model_of(stored);
+            }
+            settings.keep_permissions(stored, given, &config, world.config.home());
         }
         Ok((Arc::new(config), settings))
     }

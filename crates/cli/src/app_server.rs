@@ -28,6 +28,7 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
     log_confinement();
     let auth = ws_auth(&args.auth)?;
     let config = config(&overrides)?;
+    codicil_config::remove_leftovers(config.home().path());
     let setup = Setup {
         cwd: env::current_dir().context("the current directory is gone")?,
         store: Store::open(config.home().path().to_path_buf())?,

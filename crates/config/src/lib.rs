@@ -61,7 +61,7 @@ mod write;
 mod writes;
 
 pub use {
-    atomic::replace_private,
+    atomic::{remove_leftovers, replace_private, replace_shared},
     constrain::NotAllowed,
     document::CannotEdit,
     edit::{Edit, EditError},

@@ -50,6 +50,9 @@ pub enum ModelError {
     Stalled(Duration),
     #[error("the provider answered {content_type} instead of an event stream, url: {url}")]
     NotAStream { url: String, content_type: String },
+    /// A response beyond the [ceilings](crate::MAX_RESPONSE_BYTES). Asking again would bring the same.
+    #[error("the model's response is too large: {0}")]
+    TooLarge(String),
 }
 
 /// An HTTP answer that is not a success and has no meaning of its own in [`ModelError`].
@@ -118,7 +121,8 @@ impl ModelError {
             | Self::ContextWindowExceeded
             | Self::InvalidPrompt(_)
             | Self::Overloaded { .. }
-            | Self::NotAStream { .. } => false,
+            | Self::NotAStream { .. }
+            | Self::TooLarge(_) => false,
         }
     }
 
@@ -173,7 +177,8 @@ impl ModelError {
             | Self::InvalidPrompt(_)
             | Self::Failed { .. }
             | Self::Incomplete(_)
-            | Self::NotAStream { .. } => CodexErrorInfo::Other,
+            | Self::NotAStream { .. }
+            | Self::TooLarge(_) => CodexErrorInfo::Other,
         }
     }
 }

@@ -29,6 +29,7 @@ mod provider;
 mod retry;
 
 mod body;
+mod ceilings;
 mod clients;
 mod endpoint;
 mod http;
@@ -48,6 +49,7 @@ mod scripted;
 pub use {
     auth::{Auth, AuthFuture, Credentials, Secret},
     catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
+    ceilings::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_RESPONSE_BYTES},
     clients::{Redirects, http_client, http_client_with},
     config::{Limits, ProviderConfig, WireApi},
     endpoint::provider_address,

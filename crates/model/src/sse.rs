@@ -10,10 +10,10 @@ use std::{borrow::Cow, ops::Range};
 use memchr::memchr2;
 use serde::Deserialize;
 
-use crate::ModelError;
-
-/// An event may not be longer than this. Generated images are the largest there are.
-const LONGEST: usize = 64 * 1024 * 1024;
+use crate::{
+    ModelError,
+    ceilings::{MAX_EVENT_BYTES, event_too_long},
+};
 
 #[derive(Default)]
 pub(crate) struct SseParser {
@@ -85,10 +85,7 @@ impl SseParser {
     }
 
     fn check_length(&self) -> Result<(), ModelError> {
-        if self.pending.len() + self.joined.len() <= LONGEST {
-            return Ok(());
-        }
-        Err(ModelError::Disconnected(format!("an event is longer than {} MiB", LONGEST >> 20)))
+        if self.pending.len() + self.joined.len() <= MAX_EVENT_BYTES { Ok(()) } else { Err(event_too_long()) }
     }
 
     /// Goes through `bytes`, which begin with the current event, and returns how many are done with.

@@ -13,7 +13,7 @@ use std::{
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{Event, ModelError, sse::SseParser};
+use crate::{Event, ModelError, ceilings::Tally, sse::SseParser};
 
 /// A batch ends after about this many bytes, so that a flood cannot keep its reader from the rest.
 const BATCH: usize = 256 * 1024;
@@ -25,6 +25,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct EventStream {
     /// `None` after the end.
     source: Option<Box<dyn Source>>,
+    tally: Tally,
 }
 
 /// Whether a stream goes on.
@@ -37,7 +38,7 @@ pub enum Flow {
 
 impl EventStream {
     pub(crate) fn new(source: impl Source + 'static) -> Self {
-        Self { source: Some(Box::new(source)) }
+        Self { source: Some(Box::new(source)), tally: Tally::default() }
     }
 
     /// Waits for the next events and adds them to `events`.
@@ -55,7 +56,10 @@ impl EventStream {
         events: &mut Vec<Event>,
     ) -> Poll<Result<Flow, ModelError>> {
         let Some(source) = &mut self.source else { return Poll::Ready(Ok(Flow::Done)) };
+        let first = events.len();
         let result = ready!(source.poll_batch(cx, events));
+        // What is over a ceiling counts more than how the batch ended.
+        let result = self.tally.count(events, first).and(result);
         if !matches!(result, Ok(Flow::More)) {
             self.source = None;
         }

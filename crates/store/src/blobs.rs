@@ -6,10 +6,11 @@
 //! Working on the text of the JSON keeps this independent of where in a record a string sits.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use memchr::memchr2;
@@ -25,6 +26,9 @@ use crate::{
 pub const BLOB_MIN: usize = 32 * 1024;
 
 const REFERENCE: &str = "blob:sha256:";
+
+/// A temporary file that has not been written to for so long was left behind by a process that was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// Distinguishes temporary files of one process.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
@@ -103,6 +107,7 @@ fn save(layout: &Layout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<S
 
 /// Writes beside and renames, so that a blob is whole or absent.
 fn put(path: &Path, shelf: &Path, content: &[u8]) -> io::Result<()> {
+    remove_leftovers(shelf);
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let beside = shelf.join(format!(".new-{}-{number}", std::process::id()));
     let result = layout::create_file(&beside)
@@ -114,14 +119,25 @@ fn put(path: &Path, shelf: &Path, content: &[u8]) -> io::Result<()> {
     result
 }
 
+/// Removes temporary files that killed processes left long ago.
+fn remove_leftovers(shelf: &Path) {
+    for entry in fs::read_dir(shelf).into_iter().flatten().flatten() {
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(".new-"));
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_temporary && age().is_some_and(|age| age > LEFT_BEHIND) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn read(layout: &Layout, hash: &str) -> Option<String> {
-    fs::read(layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
+    layout::read_regular(&layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
 }
 
 /// Makes blobs durable, before the records that name them are said to be.
 pub fn sync(blobs: &[PathBuf]) -> Result<()> {
     for path in blobs {
-        File::open(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
+        layout::open_regular(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
         if let Some(shelf) = path.parent() {
             layout::sync_dir(shelf)?;
         }
@@ -202,6 +218,23 @@ mod tests {
         let (lean, files) = round_trip(&json!({ "a": fake, "b": "x".repeat(BLOB_MIN + 1), "c": REFERENCE }));
         assert!(lean.is_some());
         assert_eq!(files, 3);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_with_the_next_blob() {
+        let home = tempfile::tempdir().unwrap();
+        let layout = Layout::new(home.path().into());
+        let content = "x".repeat(BLOB_MIN + 1);
+        let hash: String =
+            Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let shelf = layout.blob(&hash).parent().unwrap().to_owned();
+        fs::create_dir_all(&shelf).unwrap();
+        let (old, young) = (shelf.join(".new-1-0"), shelf.join(".new-1-1"));
+        let left = fs::File::create(&old).unwrap();
+        left.set_modified(std::time::SystemTime::now() - LEFT_BEHIND * 2).unwrap();
+        fs::write(&young, "").unwrap();
+        move_out(&layout, &json!({ "a": content }).to_string()).unwrap().unwrap();
+        assert!(!old.exists() && young.exists());
     }
 
     #[test]

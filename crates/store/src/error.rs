@@ -30,6 +30,9 @@ pub enum StoreError {
     NotAThread { path: PathBuf, reason: &'static str },
     #[error("cannot {action} {}: {source}{}", .path.display(), Advice(.action, .source))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// Another process held a lock for longer than [`LOCK_TIME`](crate::LOCK_TIME).
+    #[error("{} is locked by another process; try again when it has let go of it", .path.display())]
+    Locked { path: PathBuf },
     #[error("the index {} failed: {source}; `codicil reindex` rebuilds it", .path.display())]
     Index { path: PathBuf, source: rusqlite::Error },
     /// Files were found that could not be added to the index.
@@ -49,8 +52,7 @@ impl StoreError {
 
     /// Whether another process was using the index for too long.
     pub(crate) fn is_busy(&self) -> bool {
-        let Self::Index { source, .. } = self else { return false };
-        matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+        matches!(self, Self::Index { source, .. } if is_busy(source))
     }
 
     /// The kind of the underlying file error, if it is one.
@@ -60,6 +62,11 @@ impl StoreError {
             _ => None,
         }
     }
+}
+
+/// Whether SQLite gave up because of another process.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// What a person can do about a file error. Empty where the error speaks for itself.

@@ -3,7 +3,7 @@
 //! Lines are copied as they are, with new ordinals: nothing is decoded, and large strings are shared. What
 //! was rolled back in the source stays behind, as do its name, its goal and its first line.
 
-use std::{fs, sync::Arc};
+use std::sync::Arc;
 
 use codicil_protocol::{TurnId, TurnStatus};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout::Location,
+    layout::{self, Location},
     line::{self, Head, Kind},
     lines::Lines,
     log::LogFile,
@@ -34,7 +34,7 @@ pub enum ForkPoint {
 
 /// Writes the new thread. A turn that has not ended in the source ends as interrupted in the copy.
 pub(crate) fn fork(inner: &Arc<Inner>, source: &Location, point: &ForkPoint, meta: &Meta) -> Result<LogFile> {
-    let bytes = fs::read(&source.path).map_err(StoreError::io("read", &source.path))?;
+    let bytes = layout::read_regular(&source.path).map_err(StoreError::io("read", &source.path))?;
     let lines = Lines::of(&bytes);
     let copy = Copy::of(&lines, point)?;
     let log = LogFile::write_new(inner, &meta.id, Timestamp::now(), |batch| copy.write(batch, meta))?;

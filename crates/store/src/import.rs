@@ -4,7 +4,7 @@
 //! stopped: the importer leaves a mark of its own as the last record of each batch, and finds it again
 //! here. A thread whose last record is no such mark has gone on since.
 
-use std::{fs::File, os::unix::fs::FileExt, path::Path};
+use std::{os::unix::fs::FileExt, path::Path};
 
 use codicil_protocol::ThreadId;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout::Location,
+    layout::{self, Location},
     line::{self, Head},
     log::{Batch, LogFile, ThreadLog},
     pool::Lane,
@@ -62,7 +62,7 @@ impl Store {
 
 fn last_record(path: &Path) -> Result<Option<Record>> {
     let failed = || StoreError::io("read", path);
-    let file = File::open(path).map_err(failed())?;
+    let file = layout::open_regular(path).map_err(failed())?;
     let len = file.metadata().map_err(failed())?.len();
     let mut bytes = vec![0; usize::try_from(len.min(WINDOW)).unwrap_or_default()];
     file.read_exact_at(&mut bytes, len.saturating_sub(WINDOW)).map_err(failed())?;

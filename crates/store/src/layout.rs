@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -177,6 +177,30 @@ pub fn make_dir(dir: &Path) -> Result<bool> {
 /// A file that must not exist yet, for the owner only.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
+}
+
+/// Opens a file for reading. Something else in its place (a named pipe, a device) is an error, and never waited for.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_regular_with(OpenOptions::new().read(true), path)
+}
+
+/// The same with other options. Without `O_NONBLOCK`, opening a named pipe waits until something writes to it; for
+/// regular files it means nothing.
+pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.file_type() {
+        kind if kind.is_file() => Ok(file),
+        kind if kind.is_dir() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+/// The whole of a file, if it is a regular one.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let mut bytes = Vec::with_capacity(file.metadata().map_or(0, |found| found.len() as usize));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Makes the names in a directory durable.

@@ -7,7 +7,7 @@
 //! with rules of its own.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -95,7 +95,7 @@ impl ThreadLog {
 
     async fn write(&self, batch: Batch) -> Result<()> {
         let (inner, file) = (self.inner.clone(), self.file.clone());
-        self.inner.pool.run(Lane::Append, move || file.append(&inner, batch)).await
+        self.inner.pool.run_locking(Lane::Append, move || file.append(&inner, &batch)).await
     }
 
     /// Makes everything appended so far survive a power cut. Appending may go on meanwhile.
@@ -137,13 +137,16 @@ impl Batch {
 }
 
 impl LogFile {
-    /// Begins a new thread's file with its first record.
-    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta) -> Result<Self> {
+    /// Begins a new thread's file with its first records. They hold no message and no name.
+    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta, batch: &Batch) -> Result<Self> {
         let now = Timestamp::now();
+        let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, now, |bytes| {
             write_meta(bytes, meta, now)?;
-            Ok(1)
+            bytes.extend(encode(inner, batch, 1, &mut blobs)?);
+            Ok(1 + batch.records.len() as u64)
         })?;
+        log.lock().blobs = blobs;
         inner.index.created(log.new_row(inner, meta)?);
         Ok(log)
     }
@@ -216,7 +219,7 @@ impl LogFile {
         self.lock().place.path.clone()
     }
 
-    fn append(&self, inner: &Arc<Inner>, batch: Batch) -> Result<()> {
+    fn append(&self, inner: &Arc<Inner>, batch: &Batch) -> Result<()> {
         let mut state = self.lock();
         let file = self.open_again(inner, &mut state)?;
         let path = state.place.path.clone();
@@ -227,7 +230,7 @@ impl LogFile {
             Some(tail) => tail,
             None => tail::repair(&file, &path)?,
         };
-        let bytes = encode(inner, &batch, tail.next_ordinal, &mut state.blobs)?;
+        let bytes = encode(inner, batch, tail.next_ordinal, &mut state.blobs)?;
         let (dir, name) = inner.split(&path)?;
         inner.index.enter(&dir);
         if let Err(error) = (&file).write_all_once(&bytes) {
@@ -239,7 +242,7 @@ impl LogFile {
         state.tail = Some(Tail { len: tail.len + bytes.len() as u64, next_ordinal });
         state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
-        let change = Change { stamp, ..batch.change };
+        let change = Change { stamp, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         Ok(())
     }
@@ -269,7 +272,9 @@ impl LogFile {
         let synced = blobs::sync(&blobs)
             // A descriptor opened now still hears of earlier errors that nobody was told.
             .and_then(|()| {
-                File::open(&path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", &path))
+                layout::open_regular(&path)
+                    .and_then(|file| file.sync_data())
+                    .map_err(StoreError::io("sync", &path))
             })
             .and_then(|()| dirs.iter().try_for_each(|dir| layout::sync_dir(dir)));
         if synced.is_err() {
@@ -308,14 +313,18 @@ fn encode(inner: &Inner, batch: &Batch, first: u64, written: &mut Vec<PathBuf>) 
 }
 
 fn open_for_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).open(path)
+    layout::open_regular_with(OpenOptions::new().read(true).append(true), path)
 }
 
-/// Waits for the file's lock, which others hold for one write. It goes with the descriptor. Some network
-/// file systems have no locks; there, one process a thread has to be enough.
+/// Takes the file's lock, which others hold for one write; [`Pool::run_locking`](crate::pool::Pool::run_locking)
+/// waits for it. It goes with the descriptor. Some network file systems have no locks; there, one process a thread
+/// has to be enough.
 fn lock(file: &File, path: &Path) -> Result<()> {
-    match file.lock() {
-        Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(StoreError::io("lock", path)(error)),
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) if error.kind() != io::ErrorKind::Unsupported => {
+            Err(StoreError::io("lock", path)(error))
+        }
         _ => Ok(()),
     }
 }

@@ -1,8 +1,17 @@
 //! Blocking work off the runtime's threads, in lanes, so that one kind of work never waits behind another.
 
-use tokio::{sync::Semaphore, task};
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, task, time};
 
 use crate::error::{Result, StoreError};
+
+/// How long a request waits for a file that another process has locked, before it fails. Writers of this program
+/// hold such a lock for one write.
+pub const LOCK_TIME: Duration = Duration::from_secs(5);
+/// The pauses between two attempts at a locked file: the first one, doubled each time up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a piece of work mostly does. Each lane has its own bound on threads.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +61,29 @@ impl Pool {
             Ok(result) => result,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => Err(StoreError::Closed),
+        }
+    }
+
+    /// Runs work that needs the lock of a file, again and again while another process holds it. Each attempt tries
+    /// the lock without waiting: the system has no wait with a deadline, and a thread that waits would keep other
+    /// files' work from its place in the lane.
+    pub async fn run_locking<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn() -> Result<T> + Send + Sync + 'static,
+    {
+        let work = Arc::new(work);
+        let deadline = time::Instant::now() + LOCK_TIME;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let attempt = work.clone();
+            match self.run(lane, move || attempt()).await {
+                Err(StoreError::Locked { .. }) if time::Instant::now() < deadline => {
+                    time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                result => return result,
+            }
         }
     }
 }

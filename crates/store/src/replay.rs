@@ -53,7 +53,8 @@ pub struct Replay<'a> {
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
     /// Decoded at the end: earlier ones do not matter.
     last_usage: Option<(u64, Head<'a>)>,
-    last_settings: Option<(u64, Head<'a>)>,
+    /// Decoded from the last one back, until one can be read.
+    all_settings: Vec<(u64, Head<'a>)>,
     /// Settings, each with the number of turns there were, without those of turns that are gone.
     settings_of_turns: Vec<(usize, Head<'a>)>,
 }
@@ -105,7 +106,7 @@ impl<'a> Replay<'a> {
                 self.meta.get_or_insert(meta);
             }
             Kind::Settings => {
-                self.last_settings = Some((number, head));
+                self.all_settings.push((number, head));
                 self.settings_of_turns.push((self.turns.len(), head));
             }
             Kind::Turn => {
@@ -226,7 +227,8 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(&mut self) {
-        if let Some((number, head)) = self.last_settings.take() {
+        // Those before still say more of what the thread may do than the configuration does.
+        while let Some((number, head)) = self.all_settings.pop().filter(|_| self.settings.is_none()) {
             self.settings = decode(head);
             if self.settings.is_none() {
                 self.warnings.add(number, Problem::Unreadable);

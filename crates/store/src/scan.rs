@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
-    layout::{FileName, Layout},
+    layout::{self, FileName, Layout},
     line::{self, Head, Kind},
     record::Meta,
     summary::{self, FileStamp, Summary},
@@ -42,7 +42,7 @@ impl<'a> Scanner<'a> {
     pub fn scan(&mut self, dir: &str, file: &str, name: &FileName, archived: bool) -> Result<Summary> {
         let path = self.layout.absolute(dir).join(file);
         let failed = || StoreError::io("read", &path);
-        let mut open = File::open(&path).map_err(failed())?;
+        let mut open = layout::open_regular(&path).map_err(failed())?;
         // The stamp is taken first: what is written while we read makes it look old, never new.
         let stamp = FileStamp::of(&open.metadata().map_err(failed())?);
         let mut found = Findings::new();

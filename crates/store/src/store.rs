@@ -7,6 +7,7 @@ use std::{
 };
 
 use codicil_protocol::{GitInfo, Thread, ThreadId};
+use jiff::Timestamp;
 
 use crate::{
     clock,
@@ -17,9 +18,9 @@ use crate::{
     line::Kind,
     lines::Lines,
     list::{ListQuery, Page},
-    log::{LogFile, ThreadLog},
+    log::{Batch, LogFile, ThreadLog},
     pool::{Lane, Pool},
-    record::{Meta, Record},
+    record::{Meta, Record, Settings},
     replay::{Replay, Want},
     scan::Scanner,
     summary::Summary,
@@ -67,16 +68,23 @@ impl Store {
 
     /// Begins a thread: its file exists, with its first record, when this returns.
     pub async fn create(&self, meta: Meta) -> Result<ThreadLog> {
-        let file = self.run(Lane::Append, move |inner| LogFile::create(inner, &meta)).await?;
+        self.create_with(meta, None).await
+    }
+
+    /// Begins a thread with the settings that it has from the beginning, in one write.
+    pub async fn create_with(&self, meta: Meta, settings: Option<Settings>) -> Result<ThreadLog> {
+        let records: Vec<_> = settings.into_iter().map(Record::Settings).collect();
+        let now = Timestamp::now();
+        let batch = Batch::new(records.iter().map(|record| (now, record)), false)?;
+        let file = self.run(Lane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
     /// Opens a stored thread for appending, repairing the end of its file where a crash tore it.
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
-        let id = id.clone();
-        let file =
-            self.run(Lane::Append, move |inner| inner.at_its_place(&id, |place| LogFile::open(&id, place)));
-        let file = file.await?;
+        let (id, inner) = (id.clone(), self.inner.clone());
+        let open = move || inner.at_its_place(&id, |place| LogFile::open(&id, place));
+        let file = self.inner.pool.run_locking(Lane::Append, open).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
@@ -242,7 +250,7 @@ impl Inner {
 
     fn bytes(&self, id: &ThreadId) -> Result<(Location, Vec<u8>)> {
         self.at_its_place(id, |place| {
-            let bytes = fs::read(&place.path).map_err(StoreError::io("read", &place.path))?;
+            let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))
         })
     }

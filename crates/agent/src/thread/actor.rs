@@ -21,7 +21,6 @@ use super::{
 use crate::{
     error::ThreadError,
     ids::new_turn_id,
-    settings::Settings,
     step::{Outcome, Step},
     threads::{Turns, WeakThreads, stored_turns},
     tools::{Report, Toolkit},
@@ -39,8 +38,6 @@ pub(crate) struct ThreadActor {
     pub(super) reports: mpsc::Receiver<Report>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
-    /// What the next turn has, if that changed while one was running.
-    pub(super) next_settings: Option<Settings>,
     /// Where the turn that is running began.
     pub(super) turn_mark: Option<Mark>,
     /// How far it has come, for threads whose agent it is.
@@ -86,7 +83,6 @@ impl ThreadActor {
             commands,
             reports,
             skills,
-            next_settings: None,
             turn_mark: None,
             progress,
             // A reload may have come while the thread was being made; then it looks once more than it has to.

@@ -48,7 +48,7 @@ impl ThreadActor {
             (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
             (None, Outcome::Completed) => (TurnStatus::Completed, None),
         };
-        if let Some(settings) = self.next_settings.take() {
+        if let Some(settings) = self.state.next_settings.take() {
             self.state.settings = settings;
         }
         // What the model did not get to see is part of the turn all the same.

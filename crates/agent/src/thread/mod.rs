@@ -42,11 +42,7 @@ use crate::{
 
 pub use {active::TurnKind, review::check_review_target};
 
-pub(crate) use {
-    actor::ThreadActor,
-    agent::Inheritance,
-    state::{Stored, ThreadState},
-};
+pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;

@@ -9,11 +9,11 @@ use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
     ThreadItem, ThreadStatus, ThreadTokenUsage,
 };
-use codicil_store::{LoadedThread, Meta, Record, StoreError, ThreadLog};
+use codicil_store::{LoadedThread, Meta, Record, Store, StoreError, ThreadLog};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::Seat, profiles::Profile, settings::Settings};
+use crate::{clock::unix_now, kin::Seat, settings::Settings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -24,6 +24,8 @@ pub(crate) struct ThreadState {
     /// What of its configuration was given with the request that opened it.
     pub overrides: Map<String, Value>,
     pub settings: Settings,
+    /// What the next turn has, if that changed while one was running.
+    pub next_settings: Option<Settings>,
     /// What of the settings is on disk.
     pub stored: Option<Stored>,
     pub history: History,
@@ -96,6 +98,7 @@ impl ThreadState {
             overrides: Map::new(),
             tone: settings.personality,
             settings,
+            next_settings: None,
             stored: None,
             history: History::new(),
             told: None,
@@ -184,24 +187,37 @@ impl ThreadState {
         }
     }
 
-    /// The record of the settings, if they are not what is on disk.
+    /// The record of the settings, if they are not what is on disk. Settings for the next turn count more than
+    /// those of the turn that is running: they hold when the thread is opened again.
     pub fn settings_record(&mut self) -> Option<Record> {
-        let now = Stored { settings: self.settings.clone(), told: self.told.clone(), tone: self.tone };
+        self.unstored_settings().map(Record::Settings)
+    }
+
+    fn unstored_settings(&mut self) -> Option<codicil_store::Settings> {
+        let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
+        let now = Stored { settings, told: self.told.clone(), tone: self.tone };
         if self.stored.as_ref() == Some(&now) {
             return None;
         }
-        let record = Record::Settings(codicil_store::Settings {
+        let settings = codicil_store::Settings {
             model: now.settings.model.clone(),
             effort: now.settings.effort.clone(),
             snapshot: serde_json::to_value(&now).unwrap_or_default(),
-        });
+        };
         self.stored = Some(now);
-        Some(record)
+        Some(settings)
     }
 
-    /// Writes down a profile that was chosen for the thread, so that it holds even if no turn ever runs.
-    pub async fn keep_chosen(&mut self, profile: Option<Profile>) -> Result<(), StoreError> {
-        let record = profile.and_then(|_| self.settings_record());
+    /// Begins the file of a new thread, with its settings: what it may do holds even if no turn ever runs.
+    pub async fn create_log(&mut self, store: &Store, meta: &Meta) -> Result<(), StoreError> {
+        let settings = self.unstored_settings();
+        self.log = Some(store.create_with(meta.clone(), settings).await?);
+        Ok(())
+    }
+
+    /// Writes the settings if they are not what is on disk.
+    pub async fn store_settings(&mut self) -> Result<(), StoreError> {
+        let record = self.settings_record();
         if let (Some(record), Some(log)) = (record, &mut self.log) {
             log.append(&[record]).await?;
         }

@@ -61,11 +61,13 @@ impl ThreadActor {
             Ok(()) if self.active.is_none() => return self.begin_turn(params, origin, reply).await,
             Ok(()) => {
                 // It joins the turn that is running: two at once would speak over each other.
-                let joined = self.steer(std::mem::take(&mut params.input)).await;
-                if joined.is_ok() {
-                    self.set_later(&mut params);
+                match self.steer(std::mem::take(&mut params.input)).await {
+                    Ok(turn) => {
+                        let set = self.set_later(&mut params).await;
+                        set.map(|_| Announced::new(in_progress(turn)).0)
+                    }
+                    Err(error) => Err(error),
                 }
-                joined.map(|turn| Announced::new(in_progress(turn)).0)
             }
         };
         answer(reply, result);
@@ -78,19 +80,25 @@ impl ThreadActor {
     ) -> Result<Settings, ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
-            return Ok(self.set_later(&mut change).clone());
+            return self.set_later(&mut change).await;
         }
+        let before = self.state.standing();
         self.state.settings.apply(&mut change);
-        let record = self.state.settings_record();
-        self.store(record.into_iter().collect()).await?;
+        if let Err(error) = self.state.store_settings().await {
+            self.state.restore(before);
+            return Err(error.into());
+        }
         Ok(self.state.settings.clone())
     }
 
-    /// Takes over what is set for the turns after the one that is running.
-    fn set_later(&mut self, change: &mut TurnStartParams) -> &Settings {
-        let settings = self.next_settings.get_or_insert_with(|| self.state.settings.clone());
+    /// Takes over what is set for the turns after the one that is running. It is written at once: a thread that is
+    /// forked or loaded again meanwhile has it too.
+    async fn set_later(&mut self, change: &mut TurnStartParams) -> Result<Settings, ThreadError> {
+        let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
         settings.apply(change);
-        settings
+        self.state.next_settings = Some(settings.clone());
+        self.state.store_settings().await?;
+        Ok(settings)
     }
 
     async fn begin_turn(

@@ -3,16 +3,20 @@
 use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
-use codicil_protocol::{ThreadId, ThreadStatus};
+use codicil_protocol::{SessionSource, ThreadId, ThreadStatus};
 use codicil_store::{LoadedThread, Meta, Record, new_thread_id};
 
 use super::{Inner, Threads, loaded::Loaded};
 use crate::{
     error::ThreadError,
     kin::{Kin, Seat},
+    permissions::{Inherited, StoredPermissions},
     settings::Settings,
     thread::{Inheritance, ThreadHandle, ThreadState},
 };
+
+/// How many threads above an agent are asked what it may do. Agents do not nest that deep.
+const MAX_PARENTS: usize = 32;
 
 /// The registry, for those whom it holds: it does not live longer because of them.
 #[derive(Clone, Debug)]
@@ -73,16 +77,15 @@ impl Threads {
             developer_instructions: new.developer_instructions,
             ..self.meta(new_thread_id(), &new.settings)
         };
-        let mut log = match new.ephemeral {
-            true => None,
-            false => Some(self.0.world.store.create(meta.clone()).await?),
-        };
-        if let (Some(log), Some(inherited)) = (&mut log, &new.inherited) {
+        let mut state = ThreadState::new(&meta, None, new.config, new.settings);
+        if !new.ephemeral {
+            state.create_log(&self.0.world.store, &meta).await?;
+        }
+        if let (Some(log), Some(inherited)) = (&mut state.log, &new.inherited) {
             let items = inherited.history.iter().cloned();
             let records: Vec<_> = items.map(|item| Record::Context { turn_id: None, item }).collect();
             log.append(&records).await?;
         }
-        let mut state = ThreadState::new(&meta, log, new.config, new.settings);
         if let Some(Inheritance { history, told, tone }) = new.inherited {
             state.remember(history);
             (state.told, state.tone) = (told, tone);
@@ -121,6 +124,36 @@ impl Threads {
         match Kin::of(&stored.thread.meta.source) {
             Some(kin) if kin.parent == *parent => Ok(stored),
             _ => Err(ThreadError::NotFound(id.clone())),
+        }
+    }
+
+    /// Leaves of an agent's permissions what the threads above it have now, as far as the request leaves them to the
+    /// thread. Does nothing for a thread that is no agent.
+    pub(super) async fn narrow_to_parents(
+        &self,
+        source: &SessionSource,
+        settings: &mut Settings,
+        which: Inherited,
+    ) {
+        let mut kin = Kin::of(source);
+        // Bounded: stored files could name each other as parents.
+        for _ in 0..MAX_PARENTS {
+            let Some(Kin { parent, .. }) = kin else { return };
+            let (permissions, above) = match self.get(&parent) {
+                Ok(handle) => match handle.snapshot().await {
+                    Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.kin().cloned()),
+                    Err(_) => return,
+                },
+                // Without its parent an agent has what it was given.
+                Err(_) => match self.0.world.store.read(&parent).await {
+                    Ok(stored) => {
+                        (StoredPermissions::read(stored.settings.as_ref()), Kin::of(&stored.meta.source))
+                    }
+                    Err(_) => return,
+                },
+            };
+            settings.narrow_to(&permissions, which);
+            kin = above;
         }
     }
 

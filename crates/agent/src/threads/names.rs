@@ -47,11 +47,7 @@ pub(super) async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> 
     id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
 }
 
-/// Whether there is something to read. A pipe is not opened: that could take for ever.
+/// Whether there is something to read.
 fn has_content(path: &str) -> io::Result<bool> {
-    let found = std::fs::metadata(path)?;
-    if !found.is_file() && !found.is_dir() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    Ok(std::fs::File::open(path)?.read(&mut [0])? > 0)
+    Ok(codicil_store::open_regular(Path::new(path))?.read(&mut [0])? > 0)
 }

@@ -1,12 +1,21 @@
 //! Threads as they are kept: read, listed, put away, named.
 
+use std::time::Duration;
+
 use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
+    ThreadStatus,
 };
 use codicil_store::StoreError;
 
+use tokio::time::timeout;
+
 use super::{ThreadRead, Threads, Turns, names::canonical, not_stored, own_session, stored_turns};
 use crate::error::ThreadError;
+
+/// How long a list waits for the status of a loaded thread. One that does not answer is at work, or waits for a file
+/// that another process has locked.
+const STATUS_TIME: Duration = Duration::from_secs(1);
 
 impl Threads {
     pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {
@@ -52,13 +61,16 @@ impl Threads {
             data.iter().map(|thread| handles.get(&thread.id).cloned()).collect()
         };
         // Asked all at once, so that a page of busy threads takes as long as the busiest.
-        let live = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
-            Some(handle) => handle.snapshot().await.ok(),
+        let statuses = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
+            Some(handle) => match timeout(STATUS_TIME, handle.snapshot()).await {
+                Ok(snapshot) => snapshot.ok().map(|live| live.thread.status),
+                Err(_) => Some(ThreadStatus::Active { active_flags: Vec::new() }),
+            },
             None => None,
         }));
-        for (thread, live) in data.iter_mut().zip(live.await) {
-            if let Some(live) = live {
-                thread.status = live.thread.status;
+        for (thread, status) in data.iter_mut().zip(statuses.await) {
+            if let Some(status) = status {
+                thread.status = status;
             }
         }
         Ok(ThreadListResponse { data, next_cursor: page.next_cursor })

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
 };
@@ -77,7 +77,7 @@ fn is_rollout(path: &Path) -> bool {
 
 /// Each line is a change; the last one of a thread counts.
 fn names(path: &Path) -> HashMap<String, String> {
-    let Ok(file) = File::open(path) else { return HashMap::new() };
+    let Ok(file) = codicil_store::open_regular(path) else { return HashMap::new() };
     let lines = BufReader::new(file).lines().map_while(Result::ok);
     let named = lines.filter_map(|line| serde_json::from_str::<Named>(&line).ok());
     named

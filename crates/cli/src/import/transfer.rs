@@ -59,7 +59,7 @@ pub struct Transfer<'a> {
 
 impl Transfer<'_> {
     pub async fn run(&self) -> anyhow::Result<Done> {
-        let file = File::open(&self.file.path).context("cannot be opened")?;
+        let file = codicil_store::open_regular(&self.file.path).context("cannot be opened")?;
         let len = file.metadata().context("cannot be read")?.len();
         let mut lines = Lines { file: BufReader::with_capacity(256 << 10, file), read: Digested::default() };
         let first = lines.next()?.context("it is empty, or its first line is not complete")?;

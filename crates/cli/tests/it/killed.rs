@@ -1,11 +1,18 @@
 //! A server that is killed at any instant has lost nothing of what it said.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 use codicil_protocol::{
     ItemCompletedNotification, ItemId, ServerNotification, ThreadItem, TurnId, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script, Transport};
+use serde_json::json;
 
 /// What clients were told to be done.
 #[derive(Default)]
@@ -82,5 +89,44 @@ async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
     assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
     let ThreadItem::UserMessage { content, .. } = &stored.turns[0].items[0] else { panic!("{stored:?}") };
     assert!(format!("{content:?}").contains("do not lose this"));
+    app.ignore_rest();
+}
+
+/// The temporary files of a home, with their modes.
+fn temporary_files(home: &Path) -> Vec<(PathBuf, u32)> {
+    let entries = fs::read_dir(home).unwrap().flatten().map(|entry| entry.path());
+    let temporary = entries.filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+    temporary.map(|path| (path.clone(), fs::metadata(&path).unwrap().permissions().mode() & 0o777)).collect()
+}
+
+#[tokio::test]
+async fn what_a_killed_server_left_of_a_write_is_private_and_goes_with_the_next_start() {
+    let mut app = App::builder().over(Transport::Stdio).start().await;
+    let home = app.home().to_owned();
+    let config = home.join("config.toml");
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+    for round in 0..30_u64 {
+        for value in 0..20 {
+            let params = json!({ "keyPath": "model", "value": format!("m{round}-{value}"), "mergeStrategy": "replace" });
+            let write = json!({ "id": value, "method": "config/value/write", "params": params });
+            app.send_raw(write.to_string()).await;
+        }
+        tokio::time::sleep(Duration::from_millis(round % 10)).await;
+        app.process().kill();
+        while app.next_notification().await.is_some() {}
+        let left = temporary_files(&home);
+        assert!(left.iter().all(|(_, mode)| *mode == 0o600), "{left:?}");
+        fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+        app.revive().await;
+    }
+    // One more, should no kill have met a write.
+    fs::write(home.join(".config.toml.4711.0.tmp"), "left").unwrap();
+    for (path, _) in temporary_files(&home) {
+        let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        File::open(path).unwrap().set_modified(an_hour_ago).unwrap();
+    }
+    app.process().kill();
+    app.revive().await;
+    assert_eq!(temporary_files(&home), []);
     app.ignore_rest();
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::messages::{REDACTED, SIGNED};
 use crate::{
     Event, ModelError,
+    ceilings::Gathered,
     event::new_item_id,
     said::{Called, message, reasoning},
     sse::event_name,
@@ -22,6 +23,7 @@ pub(super) struct AnthropicDecoder {
     usage: Usage,
     block: Block,
     calls: Vec<(ItemId, ResponseItem)>,
+    gathered: Gathered,
     is_complete: bool,
 }
 
@@ -42,6 +44,7 @@ impl AnthropicDecoder {
             usage: Usage::default(),
             block: Block::None,
             calls: Vec::new(),
+            gathered: Gathered::default(),
             is_complete: false,
         }
     }
@@ -52,15 +55,15 @@ impl Decoder for AnthropicDecoder {
         match &*event_name(name, data) {
             b"content_block_delta" => {
                 if let Some(event) = read::<BlockDelta<'_>>(data) {
-                    self.delta(event.delta, out);
+                    self.delta(event.delta, out)?;
                 }
             }
             b"content_block_start" => {
                 if let Some(event) = read::<BlockStart>(data) {
-                    self.start(event.content_block, out);
+                    self.start(event.content_block, out)?;
                 }
             }
-            b"content_block_stop" => self.stop(out),
+            b"content_block_stop" => self.stop(out)?,
             b"message_start" => {
                 if let Some(event) = read::<MessageStart>(data) {
                     self.response_id = event.message.id;
@@ -95,7 +98,7 @@ impl Decoder for AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    fn start(&mut self, block: Started, out: &mut Vec<Event>) {
+    fn start(&mut self, block: Started, out: &mut Vec<Event>) -> Result<(), ModelError> {
         self.block = match block.kind.as_str() {
             "text" => {
                 let id = new_item_id("msg");
@@ -124,11 +127,12 @@ impl AnthropicDecoder {
             _ => Block::None,
         };
         if let Some(text) = block.text.filter(|text| !text.is_empty()) {
-            self.delta(Delta { text: Some(text.into()), ..Delta::default() }, out);
+            self.delta(Delta { text: Some(text.into()), ..Delta::default() }, out)?;
         }
+        Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) {
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) -> Result<(), ModelError> {
         match &mut self.block {
             Block::Text { id, text } => {
                 if let Some(delta) = delta.text {
@@ -145,14 +149,17 @@ impl AnthropicDecoder {
                     let (item_id, delta) = (id.clone(), delta.into_owned());
                     out.push(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
                 }
-                signature.push_str(&delta.signature.unwrap_or_default());
+                self.gathered.append(signature, &delta.signature.unwrap_or_default())?;
             }
-            Block::Tool(call) => call.arguments.push_str(&delta.partial_json.unwrap_or_default()),
+            Block::Tool(call) => {
+                self.gathered.append(&mut call.arguments, &delta.partial_json.unwrap_or_default())?;
+            }
             Block::Redacted { .. } | Block::None => {}
         }
+        Ok(())
     }
 
-    fn stop(&mut self, out: &mut Vec<Event>) {
+    fn stop(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
         match std::mem::replace(&mut self.block, Block::None) {
             Block::Text { id, text } => {
                 let item = Box::new(message(&id, Some(text)));
@@ -167,9 +174,13 @@ impl AnthropicDecoder {
                 let item = Box::new(reasoning(None, Some(format!("{REDACTED}{data}"))));
                 out.push(Event::ItemDone { id, item });
             }
-            Block::Tool(call) => self.calls.push(call.into_item(&self.custom_tools)),
+            Block::Tool(call) => {
+                self.gathered.check_items(self.calls.len())?;
+                self.calls.push(call.into_item(&self.custom_tools));
+            }
             Block::None => {}
         }
+        Ok(())
     }
 
     fn tell_calls(&mut self, out: &mut Vec<Event>) {

@@ -12,6 +12,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     Event, ModelError,
+    ceilings::Gathered,
     event::new_item_id,
     said::{Called, message},
     status::wait_in_words,
@@ -24,6 +25,7 @@ pub(super) struct ChatDecoder {
     message: Option<Open>,
     reasoning: Option<Open>,
     calls: Vec<Call>,
+    gathered: Gathered,
     usage: Option<TokenUsageBreakdown>,
     finish_reason: Option<String>,
     is_complete: bool,
@@ -51,6 +53,7 @@ impl ChatDecoder {
             message: None,
             reasoning: None,
             calls: Vec::new(),
+            gathered: Gathered::default(),
             usage: None,
             finish_reason: None,
             is_complete: false,
@@ -81,7 +84,7 @@ impl Decoder for ChatDecoder {
         }
         for choice in chunk.choices.into_iter().flatten() {
             if let Some(delta) = choice.delta {
-                self.delta(delta, out);
+                self.delta(delta, out)?;
             }
             if let Some(reason) = choice.finish_reason {
                 self.finish_reason = Some(reason.into_owned());
@@ -107,7 +110,7 @@ impl Decoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) {
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) -> Result<(), ModelError> {
         let thought = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
         if let Some(text) = thought {
             self.think(text.into_owned(), out);
@@ -116,8 +119,9 @@ impl ChatDecoder {
             self.say(text.into_owned(), out);
         }
         for fragment in delta.tool_calls.into_iter().flatten() {
-            self.call(fragment);
+            self.call(fragment)?;
         }
+        Ok(())
     }
 
     fn think(&mut self, delta: String, out: &mut Vec<Event>) {
@@ -145,7 +149,7 @@ impl ChatDecoder {
 
     /// Adds a fragment to the call it belongs to. The index says which, or the id where servers give
     /// every call the same index, or else it is the last one.
-    fn call(&mut self, fragment: CallFragment<'_>) {
+    fn call(&mut self, fragment: CallFragment<'_>) -> Result<(), ModelError> {
         let id = fragment.id.filter(|id| !id.is_empty());
         let function = fragment.function.unwrap_or_default();
         let known = match fragment.index {
@@ -156,9 +160,10 @@ impl ChatDecoder {
         let call = match known {
             Some(call) => call,
             None => {
+                self.gathered.check_items(self.calls.len())?;
                 let (id, name) = (String::new(), String::new());
                 self.calls.push(Call { index: fragment.index, id, name, arguments: String::new() });
-                let Some(call) = self.calls.last_mut() else { return };
+                let Some(call) = self.calls.last_mut() else { return Ok(()) };
                 call
             }
         };
@@ -168,12 +173,13 @@ impl ChatDecoder {
         if let Some(name) = function.name {
             // Some servers repeat the whole name in each fragment.
             if call.name != name {
-                call.name.push_str(&name);
+                self.gathered.append(&mut call.name, &name)?;
             }
         }
         if let Some(arguments) = function.arguments {
-            call.arguments.push_str(&argument_text(arguments));
+            self.gathered.append(&mut call.arguments, &argument_text(arguments))?;
         }
+        Ok(())
     }
 
     /// Tells what was still open and how the answer ended.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod anthropic;
+mod ceilings;
 mod chat;
 mod deadlines;
 mod errors;

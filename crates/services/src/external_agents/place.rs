@@ -117,21 +117,11 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), ImportError> {
     let failed = || ImportError::io(path);
     let Some(folder) = path.parent() else { return Ok(()) };
     fs::create_dir_all(folder).map_err(failed())?;
-    // A link stays a link when its file is written.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().unwrap_or(folder);
-    let mut file =
-        tempfile::Builder::new().permissions(permissions(&target)).tempfile_in(folder).map_err(failed())?;
-    io::Write::write_all(&mut file, text.as_bytes()).map_err(failed())?;
-    file.persist(&target).map_err(|error| failed()(error.error))?;
-    Ok(())
+    codicil_config::replace_shared(path, text.as_bytes(), readable()).map_err(failed())
 }
 
-/// Those of the file that is replaced; a new one is as readable as others of a person's projects.
-fn permissions(path: &Path) -> fs::Permissions {
+/// The mode of a new file: it is as readable as others of a person's projects.
+fn readable() -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
-    match fs::metadata(path) {
-        Ok(found) => found.permissions(),
-        Err(_) => fs::Permissions::from_mode(0o644),
-    }
+    fs::Permissions::from_mode(0o644)
 }

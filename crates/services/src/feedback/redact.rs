@@ -1,6 +1,6 @@
 //! Blotting out what looks like a secret.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
@@ -11,12 +11,18 @@ const BLOT: &str = "[redacted]";
 static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x)
-        -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----[\s\S]*?-----END\ [A-Z\ ]*PRIVATE\ KEY-----
-        | \b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}
+        \b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}
+        | \b(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10,}
+        | \bwhsec_[A-Za-z0-9]{16,}
         | \bgh[pousr]_[A-Za-z0-9]{20,}
         | \bgithub_pat_[A-Za-z0-9_]{20,}
-        | \bglpat-[A-Za-z0-9_-]{16,}
+        | \bgl(?:pat|ptt|dt|rt|cbt)-[A-Za-z0-9_.-]{16,}
         | \bxox[abeprs]-[A-Za-z0-9-]{10,}
+        | \bxapp-[A-Za-z0-9-]{10,}
+        | \bhf_[A-Za-z0-9]{20,}
+        | \bnpm_[A-Za-z0-9]{20,}
+        | \bya29\.[A-Za-z0-9_-]{10,}
+        | \bSG\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}
         | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b
         | \bAIza[0-9A-Za-z_-]{30,}
         | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?
@@ -24,37 +30,94 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What is recognised by what stands before it.
+/// What is recognised by what stands before it. A quoted value reaches to its quote, a passphrase to the end of its
+/// line, and others to the next space. The escaped quotes of JSON within JSON are quotes too.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r#"(?xi)
         (?P<scheme> \b(?:bearer|basic)\s+ ) (?P<credentials> [A-Za-z0-9._~+/=-]{8,} )
-        | (?P<name> [A-Za-z0-9_-]* (?:api[_-]?key|token|secret|password|passwd|credential|authorization) s?
-            (?:\\?["'])? \s* [:=] \s* (?:\\?["'])? (?:(?:bearer|basic)\s+)? )
-          (?P<value> [^\s"',;&\\}\]]{6,} )
-        | (?P<at> ://[^/\s:@"']*: ) (?P<password> [^/\s@"']+ ) @
+        | (?P<name> [A-Za-z0-9_-]*
+            (?: (?:api|account|access|private|signing|encryption)[_-]?key
+              | token | secret | password | passwd | passphrase | passcode | credential | authorization ) s?
+            (?:\\?["'])? \s* [:=] \s* )
+          (?: (?P<open1> \\["'] (?:(?:bearer|basic)\s+)? ) (?P<quoted1> [^"'\\\r\n]{4,} )
+            | (?P<open2> " (?:(?:bearer|basic)\s+)? ) (?P<quoted2> (?:[^"\\\r\n]|\\.){4,} )
+            | (?P<open3> ' (?:(?:bearer|basic)\s+)? ) (?P<quoted3> (?:[^'\\\r\n]|\\.){4,} )
+            | (?P<bare> (?:(?:bearer|basic)\s+)? ) (?P<value> [^\s"',;&\\}\]]{6,} ) )
+        | (?P<at> ://[^/\s:@"']*: ) (?P<password> [^/\s"']+ ) @
         "#,
     )
 });
+
+/// A passphrase without quotes: several words.
+static PASSPHRASE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r#"(?i)(?P<name>\bpass[ _-]?phrases?\s*[:=]\s*)(?P<value>[^\s"'\\][^"'\\\r\n]{4,})"#)
+});
+
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_ENDS: &str = "-----END ";
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is tested")
 }
 
 /// The text without what looks like a secret: keys and tokens of known forms, private keys, credentials in
-/// headers and addresses, and values whose names say what they are. It errs on the side of blotting out.
+/// headers and addresses, and values whose names say what they are. It errs on the side of blotting out. Takes time in
+/// proportion to the text, whatever it says.
 pub(super) fn redact(text: &str) -> String {
-    let text = TOKENS.replace_all(text, BLOT);
+    let text = without_private_keys(text);
+    let text = TOKENS.replace_all(&text, BLOT);
+    let text = PASSPHRASE.replace_all(&text, |found: &Captures<'_>| {
+        let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
+        let value = part("value");
+        format!("{}{}", part("name"), if value.starts_with(BLOT) { value } else { BLOT })
+    });
     NAMED.replace_all(&text, blotted).into_owned()
+}
+
+/// Takes out private keys in PEM. One whose end is missing is taken out up to the end of the text: it was cut.
+fn without_private_keys(text: &str) -> Cow<'_, str> {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, label, after)) = next_private_key(rest) {
+        kept.push_str(before);
+        kept.push_str(BLOT);
+        let end = after.find(KEY_ENDS).and_then(|at| after.get(at + KEY_ENDS.len()..));
+        rest = end.map_or("", |end| end.strip_prefix(label).unwrap_or(end));
+        rest = rest.strip_prefix("-----").unwrap_or(rest);
+    }
+    if kept.is_empty() && rest.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(kept + rest) }
+}
+
+/// The next private key: what stands before it, its label, and what follows its first line.
+fn next_private_key(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    loop {
+        let begin = from + text.get(from..)?.find(KEY_BEGINS)?;
+        let label = begin + KEY_BEGINS.len();
+        let is_letter = |byte: &u8| byte.is_ascii_uppercase() || *byte == b' ' || byte.is_ascii_digit();
+        let len = text.as_bytes().get(label..)?.iter().take_while(|byte| is_letter(byte)).count();
+        let (name, after) = (text.get(label..label + len)?, text.get(label + len..)?);
+        if name.contains("PRIVATE KEY") && after.starts_with("-----") {
+            return Some((text.get(..begin)?, name, after.get(5..)?));
+        }
+        from = label;
+    }
 }
 
 fn blotted(found: &Captures<'_>) -> String {
     let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
+    let quoted = [("open1", "quoted1"), ("open2", "quoted2"), ("open3", "quoted3")];
+    if let Some((open, quoted)) = quoted.into_iter().find(|(_, quoted)| found.name(quoted).is_some()) {
+        let shown = if part(quoted).starts_with(BLOT) { part(quoted) } else { BLOT };
+        return format!("{}{}{shown}", part("name"), part(open));
+    }
     if let Some(value) = found.name("value") {
         // Counts of tokens are no secrets, and what is blotted out already stays so.
         let is_number = value.as_str().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let is_blotted = value.as_str().starts_with("[redacted");
-        return format!("{}{}", part("name"), if is_number || is_blotted { value.as_str() } else { BLOT });
+        let shown = if is_number || is_blotted { value.as_str() } else { BLOT };
+        return format!("{}{}{shown}", part("name"), part("bare"));
     }
     if found.name("password").is_some() {
         return format!("{}{BLOT}@", part("at"));
@@ -85,6 +148,107 @@ mod tests {
     }
 
     #[test]
+    fn tokens_of_many_services_are_known() {
+        let letters = "abcdefghij0123456789ABCDEFGHIJ0123456789";
+        for token in [
+            format!("sk_live_{letters}"),
+            format!("sk_test_{letters}"),
+            format!("rk_live_{letters}"),
+            format!("whsec_{letters}"),
+            format!("hf_{letters}"),
+            format!("ya29.{letters}"),
+            format!("npm_{letters}"),
+            format!("SG.{letters}.{letters}"),
+            format!("glpat-{letters}"),
+            format!("gldt-{letters}"),
+            format!("xoxb-{letters}"),
+            format!("xoxp-{letters}"),
+            format!("xapp-1-{letters}"),
+            "AKIAIOSFODNN7EXAMPLE".to_owned(),
+            "ASIAIOSFODNN7EXAMPLE".to_owned(),
+            format!("ghp_{letters}"),
+            format!("gho_{letters}"),
+            format!("github_pat_{letters}"),
+            format!("AIza{letters}"),
+            format!("sk-ant-api03-{letters}"),
+        ] {
+            assert_eq!(redact(&format!("a {token} b")), "a [redacted] b", "{token}");
+            assert_eq!(redact(&format!("\"{token}\"")), "\"[redacted]\"", "{token}");
+            assert_eq!(redact(&format!("https://{token}@host/")), "https://[redacted]@host/", "{token}");
+        }
+    }
+
+    #[test]
+    fn values_are_known_by_their_names() {
+        let check = |text: &str, expected: &str| assert_eq!(redact(text), expected, "{text}");
+        check(
+            "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=abc+/def==;EndpointSuffix=y",
+            "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=[redacted];EndpointSuffix=y",
+        );
+        check("SharedAccessKey=abc+/def==", "SharedAccessKey=[redacted]");
+        check("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[redacted]");
+        check("password=hunter22 user=me", "password=[redacted] user=me");
+        check("passwd: hunter22", "passwd: [redacted]");
+        check("passphrase: correct horse battery staple\nnext", "passphrase: [redacted]\nnext");
+        check("Passphrase = correct horse", "Passphrase = [redacted]");
+        check(r#"passphrase: "correct horse""#, r#"passphrase: "[redacted]""#);
+        check(r#"{"password": "with, many; parts & }", "n": 1}"#, r#"{"password": "[redacted]", "n": 1}"#);
+        check(r"{'client_secret': 'a b c d'}", r"{'client_secret': '[redacted]'}");
+        check(r#"{\"password\":\"with, parts\",\"n\":1}"#, r#"{\"password\":\"[redacted]\",\"n\":1}"#);
+        check(r#""authorization": "Bearer abc""#, r#""authorization": "[redacted]""#);
+        check(r#""authorization": "Bearer abcdef""#, r#""authorization": "Bearer [redacted]""#);
+        check(r#""password": "it's \"it\", n""#, r#""password": "[redacted]""#);
+        check(r#"'password': 'a "b" c', n"#, r#"'password': '[redacted]', n"#);
+        check("https://me:p@ss@example.com/x", "https://me:[redacted]@example.com/x");
+        check("redis://default:s3cret@10.0.0.1:6379", "redis://default:[redacted]@10.0.0.1:6379");
+    }
+
+    #[test]
+    fn private_keys_are_taken_out_whole_or_cut() {
+        let check = |text: &str, expected: &str| assert_eq!(redact(text), expected, "{text}");
+        for label in ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "] {
+            let key =
+                format!("-----BEGIN {label}PRIVATE KEY-----\nMIIabc-_\n-----END {label}PRIVATE KEY-----");
+            check(&format!("a\n{key}\nb {key} c"), "a\n[redacted]\nb [redacted] c");
+        }
+        check(
+            "x -----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK----- y",
+            "x [redacted] y",
+        );
+        check("a -----BEGIN PRIVATE KEY-----\nMIIabc", "a [redacted]");
+        let certificate = "-----BEGIN CERTIFICATE-----\nMIIabc\n-----END CERTIFICATE-----";
+        check(certificate, certificate);
+        check("-----BEGIN ", "-----BEGIN ");
+        check("-----BEGIN PRIVATE KEY-----", "[redacted]");
+    }
+
+    /// Texts that make a pattern start again and again would take minutes if that took quadratic time.
+    #[test]
+    fn long_texts_take_time_in_proportion() {
+        let begun = std::time::Instant::now();
+        for piece in [
+            "-----BEGIN RSA PRIVATE KEY",
+            "-----BEGIN PRIVATE KEY-----ghp_abcdefghijklmnopqrstuvwxyz ",
+            "-----BEGIN CERTIFICATE-----",
+            "a_token-",
+            "password",
+            "password=",
+            "password=\"",
+            "passphrase: ",
+            "://a:b",
+            "://",
+            "bearer ",
+            "eyJabcdefgh.",
+            "SG.abcdefghij",
+            "x",
+            "\\\"",
+        ] {
+            redact(&piece.repeat((1 << 18) / piece.len()));
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+
+    #[test]
     fn what_is_no_secret_stays() {
         for text in [
             r#"{"totalTokens": 123456789, "cachedTokens": 1234567}"#,
@@ -92,6 +256,9 @@ mod tests {
             "https://example.com:8080/a@b",
             "skill-abc sk-short task-abcdefghijklmnopqrstuvwxyz",
             "password: no",
+            "hf_short npm_install SG.1.2 ya29.x sk_live_x",
+            "max_tokens=4096 passwords are kept elsewhere",
+            "the passphrase is asked for",
         ] {
             assert_eq!(redact(text), text);
         }

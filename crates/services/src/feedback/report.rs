@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -83,10 +83,7 @@ impl Report {
         let body = serde_json::to_string_pretty(self)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let path = folder.join(format!("{}.json", self.id));
-        let private = fs::Permissions::from_mode(0o600);
-        let mut file = tempfile::Builder::new().prefix(".report").permissions(private).tempfile_in(folder)?;
-        file.write_all(body.as_bytes())?;
-        file.persist(&path)?;
+        codicil_config::replace_private(&path, body.as_bytes())?;
         make_room(folder)?;
         Ok((path, body))
     }

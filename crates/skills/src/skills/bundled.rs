@@ -4,10 +4,7 @@
 //! Only files that differ are written, and no other file of the folder is touched: another program that
 //! shares the home may keep its own skills there.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 /// A file of a bundled skill.
 struct Bundled {
@@ -48,15 +45,7 @@ fn write_if_different(path: &Path, text: &str) -> io::Result<()> {
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    let temporary = temporary_beside(path);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
-}
-
-/// Its name is the process's own: two servers that start at once do not write the same file.
-fn temporary_beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+    codicil_config::replace_private(path, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -18,8 +18,9 @@ use crate::{
 
 /// Another schema is another number; an index with a different one is rebuilt.
 const SCHEMA_VERSION: i64 = 1;
-/// How long to wait for another process that is writing.
-const BUSY: Duration = Duration::from_secs(5);
+/// How long SQLite waits for another process that is writing. [`Index`](super::Index) then tries again, up to its
+/// own deadline.
+const BUSY: Duration = Duration::from_millis(250);
 /// Prepared statements that are kept: all fixed ones, and the lists asked for lately.
 const STATEMENTS: usize = 48;
 /// Memory for pages, at most: a search reads every row, and 10,000 threads fit into this.
@@ -169,6 +170,10 @@ fn prepare(layout: &Layout, path: &Path) -> Result<(), Unusable> {
     let ready = layout::make_dir(layout.home()).map_err(|error| error.to_string()).and_then(|_| {
         match layout::create_file(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.to_string()),
+            // SQLite would wait for ever for the first bytes of a named pipe.
+            Err(_) if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
+                Err("not a regular file".to_owned())
+            }
             _ => Ok(()),
         }
     });

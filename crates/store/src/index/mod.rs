@@ -30,7 +30,7 @@ pub use backlog::Progress;
 pub use changes::Change;
 
 use crate::{
-    error::{Result, StoreError},
+    error::{Result, StoreError, is_busy},
     index::{
         backlog::Backlog,
         changes::{Changes, Note, Taken},
@@ -38,12 +38,12 @@ use crate::{
         tree::{Active, Tree},
     },
     layout::{FileName, Layout},
+    pool::LOCK_TIME,
     scan::Scanner,
     summary::Summary,
 };
 
-/// How long to wait for another process that opens or closes the index.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause before the next attempt at an index that another process has locked.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The index of one home.
@@ -62,6 +62,8 @@ struct State {
     open: Option<Open>,
     /// How often another index took the place of one that could not be used.
     replaced: usize,
+    /// When another process last kept the index locked for all of [`LOCK_TIME`].
+    given_up: Option<Instant>,
     closed: bool,
 }
 
@@ -182,11 +184,22 @@ impl Index {
             return Err(StoreError::Closed);
         }
         let begun = Instant::now();
+        // What waits for this lock meanwhile does not wait as long again: each request has the deadline once.
+        let patience = match state.given_up {
+            Some(given_up) if given_up.elapsed() < LOCK_TIME => Duration::ZERO,
+            _ => LOCK_TIME,
+        };
         let mut may_replace = true;
         loop {
-            match self.attempt(&mut state, &mut work) {
+            let result = self.attempt(&mut state, &mut work);
+            match result {
                 // SQLite waits for other processes by itself, but not while one opens or closes the file.
-                Err(error) if error.is_busy() && begun.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                Err(error) if error.is_busy() && begun.elapsed() < patience => thread::sleep(PAUSE),
+                Err(StoreError::Index { path, source }) if is_busy(&source) => {
+                    state.given_up = Some(Instant::now());
+                    tracing::debug!(%source, "the index stays locked");
+                    return Err(StoreError::Locked { path });
+                }
                 Err(StoreError::Index { path, source }) if may_replace && db::is_unusable(&source) => {
                     may_replace = false;
                     // Closed first: a file that is to be made anew must not be in use.
@@ -194,7 +207,10 @@ impl Index {
                     state.open = Some(Open { db: Db::instead(&path, source)?, tree: Tree::default() });
                     state.replaced += 1;
                 }
-                result => return result,
+                result => {
+                    state.given_up = None;
+                    return result;
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ mod fork;
 mod golden;
 mod history;
 mod list;
+mod locks;
 mod many;
 mod outside;
 mod processes;

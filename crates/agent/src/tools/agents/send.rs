@@ -11,7 +11,12 @@ use super::{
     say,
     target::Target,
 };
-use crate::{error::ThreadError, kin, thread::ThreadHandle};
+use crate::{
+    error::ThreadError,
+    kin,
+    permissions::{Inherited, StoredPermissions},
+    thread::ThreadHandle,
+};
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -97,7 +102,26 @@ impl TurnTools {
                 Err(error) => return Err(AgentError::Send(error)),
             }
         }
+        self.narrow_agent(handle).await.map_err(AgentError::Send)?;
         self.start_turn(handle, input).await.map_err(AgentError::Send)
+    }
+
+    /// Takes from an agent what this thread may not do any more, before the agent works on something new.
+    async fn narrow_agent(&self, handle: &ThreadHandle) -> Result<(), ThreadError> {
+        let now = handle.snapshot().await?.settings;
+        let mut narrowed = now.clone();
+        narrowed.narrow_to(&StoredPermissions::from(&self.settings), Inherited::ALL);
+        if narrowed == now {
+            return Ok(());
+        }
+        let change = TurnStartParams {
+            sandbox_policy: Some(narrowed.sandbox).filter(|sandbox| *sandbox != now.sandbox),
+            approval_policy: Some(narrowed.approval_policy).filter(|policy| *policy != now.approval_policy),
+            approvals_reviewer: Some(narrowed.approvals_reviewer)
+                .filter(|reviewer| *reviewer != now.approvals_reviewer),
+            ..TurnStartParams::new(handle.id().clone(), Vec::new())
+        };
+        handle.update_settings(change).await.map(drop)
     }
 
     /// Has an agent work on something, on behalf of whoever asked for this turn.

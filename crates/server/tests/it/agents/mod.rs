@@ -4,6 +4,7 @@ mod cycle;
 mod endings;
 mod limits;
 mod paths;
+mod permissions;
 mod spawned;
 
 use codicil_protocol::{

@@ -1,0 +1,272 @@
+//! How much one response of a model may bring.
+//!
+//! A provider that does not stop, or that is not what it says it is, must not fill the memory of a server that
+//! serves others too. Over a ceiling the stream is dropped and the request fails with
+//! [`ModelError::TooLarge`]; what arrived before has been given to the caller. No model comes near these numbers:
+//! the longest answers there are have some hundred thousand tokens, which is about a megabyte.
+
+use std::collections::HashMap;
+
+use codicil_protocol::{
+    ContentItem, ItemId, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
+};
+
+use crate::{Event, ModelError};
+
+/// All items of a response together: texts, reasoning, arguments of tool calls, images.
+pub const MAX_RESPONSE_BYTES: usize = 32 << 20;
+/// One item: the text of a message, the reasoning, the arguments of a tool call. An image is bounded by
+/// [`MAX_RESPONSE_BYTES`] alone.
+pub const MAX_ITEM_BYTES: usize = 8 << 20;
+/// The number of items of a response, tool calls among them.
+pub const MAX_ITEMS: usize = 1024;
+/// One server-sent event, as it comes over the network. Some repeat the whole response.
+pub const MAX_EVENT_BYTES: usize = MAX_RESPONSE_BYTES;
+
+/// What a part of a reasoning summary costs besides its text.
+const PART_BYTES: usize = 64;
+
+/// What the events of a response have brought so far.
+#[derive(Default)]
+pub(crate) struct Tally {
+    bytes: usize,
+    /// The bytes of each item, but for the current one.
+    items: HashMap<ItemId, usize>,
+    /// The item of the last event. Deltas come in runs, so it is seldom another one.
+    current: Option<(ItemId, usize)>,
+}
+
+impl Tally {
+    /// Counts the events from `first` on. Takes those out that are over a ceiling, and all after them.
+    pub fn count(&mut self, events: &mut Vec<Event>, first: usize) -> Result<(), ModelError> {
+        let new = events.get(first..).unwrap_or_default();
+        let Some((at, error)) =
+            new.iter().enumerate().find_map(|(at, event)| Some((at, self.add(event).err()?)))
+        else {
+            return Ok(());
+        };
+        events.truncate(first + at);
+        Err(error)
+    }
+
+    fn add(&mut self, event: &Event) -> Result<(), ModelError> {
+        match event {
+            Event::TextDelta { item_id, delta }
+            | Event::ReasoningSummaryDelta { item_id, delta, .. }
+            | Event::ReasoningTextDelta { item_id, delta, .. } => self.grow(item_id, delta.len()),
+            Event::ReasoningSummaryPartAdded { item_id, .. } => self.grow(item_id, PART_BYTES),
+            Event::ItemAdded { id, item } | Event::ItemDone { id, item } => self.set(id, item),
+            Event::RateLimits(_) | Event::Rerouted(_) | Event::Completed { .. } => Ok(()),
+        }
+    }
+
+    fn grow(&mut self, id: &ItemId, by: usize) -> Result<(), ModelError> {
+        let item = self.item(id)?;
+        *item += by;
+        let is_too_long = *item > MAX_ITEM_BYTES;
+        self.bytes += by;
+        self.check(is_too_long)
+    }
+
+    /// An item that came as a whole. Of what its deltas brought already only the rest counts.
+    fn set(&mut self, id: &ItemId, whole: &ResponseItem) -> Result<(), ModelError> {
+        let size = size_of(whole);
+        let item = self.item(id)?;
+        let more = size.saturating_sub(*item);
+        *item += more;
+        self.bytes += more;
+        let is_image = matches!(whole, ResponseItem::ImageGenerationCall { .. });
+        self.check(size > MAX_ITEM_BYTES && !is_image)
+    }
+
+    fn check(&self, is_item_too_long: bool) -> Result<(), ModelError> {
+        if is_item_too_long {
+            return Err(item_too_long());
+        }
+        if self.bytes > MAX_RESPONSE_BYTES {
+            return Err(response_too_long());
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, id: &ItemId) -> Result<&mut usize, ModelError> {
+        if self.current.as_ref().is_none_or(|(current, _)| current != id) {
+            let known = self.items.remove(id);
+            if let Some((before, bytes)) = self.current.take() {
+                self.items.insert(before, bytes);
+            }
+            if known.is_none() && self.items.len() >= MAX_ITEMS {
+                return Err(too_many_items());
+            }
+            self.current = Some((id.clone(), known.unwrap_or(0)));
+        }
+        self.current.as_mut().map(|(_, bytes)| bytes).ok_or_else(too_many_items)
+    }
+}
+
+/// Text that a decoder keeps until its item is whole, and that no event has told of yet.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    bytes: usize,
+}
+
+impl Gathered {
+    pub fn append(&mut self, text: &mut String, more: &str) -> Result<(), ModelError> {
+        if text.len() + more.len() > MAX_ITEM_BYTES {
+            return Err(item_too_long());
+        }
+        self.bytes += more.len();
+        if self.bytes > MAX_RESPONSE_BYTES {
+            return Err(response_too_long());
+        }
+        text.push_str(more);
+        Ok(())
+    }
+
+    /// Checks that there is room for one more in a list of items.
+    pub fn check_items(&self, count: usize) -> Result<(), ModelError> {
+        if count < MAX_ITEMS { Ok(()) } else { Err(too_many_items()) }
+    }
+}
+
+pub(crate) fn event_too_long() -> ModelError {
+    ModelError::TooLarge(format!("one of its events has more than {} MiB", MAX_EVENT_BYTES >> 20))
+}
+
+fn item_too_long() -> ModelError {
+    ModelError::TooLarge(format!("one of its items has more than {} MiB", MAX_ITEM_BYTES >> 20))
+}
+
+fn response_too_long() -> ModelError {
+    ModelError::TooLarge(format!("it has more than {} MiB", MAX_RESPONSE_BYTES >> 20))
+}
+
+fn too_many_items() -> ModelError {
+    ModelError::TooLarge(format!("it has more than {MAX_ITEMS} items"))
+}
+
+/// About how many bytes an item holds.
+fn size_of(item: &ResponseItem) -> usize {
+    match item {
+        ResponseItem::Message { content, .. } => content.iter().map(content_size).sum(),
+        ResponseItem::Reasoning { summary, content, encrypted_content } => {
+            let parts = summary.iter().map(|part| match part {
+                ReasoningItemReasoningSummary::SummaryText { text } => text.len(),
+                ReasoningItemReasoningSummary::Unrecognized(other) => json_size(other),
+            });
+            let raw = content.iter().flatten().map(|part| match part {
+                ReasoningItemContent::ReasoningText { text } | ReasoningItemContent::Text { text } => {
+                    text.len()
+                }
+                ReasoningItemContent::Unrecognized(other) => json_size(other),
+            });
+            parts.sum::<usize>() + raw.sum::<usize>() + encrypted_content.as_ref().map_or(0, String::len)
+        }
+        ResponseItem::FunctionCall { arguments: text, .. }
+        | ResponseItem::CustomToolCall { input: text, .. } => text.len(),
+        ResponseItem::ImageGenerationCall { result, revised_prompt, .. } => {
+            result.len() + revised_prompt.as_ref().map_or(0, String::len)
+        }
+        other => json_size(other),
+    }
+}
+
+fn content_size(part: &ContentItem) -> usize {
+    match part {
+        ContentItem::InputText { text } | ContentItem::OutputText { text } => text.len(),
+        other => json_size(other),
+    }
+}
+
+/// The length of a value as JSON, without making the JSON.
+fn json_size(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(id: &str, len: usize) -> Event {
+        Event::TextDelta { item_id: ItemId::from(id), delta: "x".repeat(len) }
+    }
+
+    fn call(id: &str, len: usize) -> Event {
+        let item = ResponseItem::FunctionCall {
+            id: None,
+            call_id: id.to_owned(),
+            name: "f".to_owned(),
+            namespace: None,
+            arguments: "x".repeat(len),
+        };
+        Event::ItemDone { id: ItemId::from(id), item: Box::new(item) }
+    }
+
+    /// Counts events and says how many were kept, and why not all.
+    fn check(mut events: Vec<Event>, kept: usize, reason: Option<&str>) {
+        let result = Tally::default().count(&mut events, 0);
+        assert_eq!(events.len(), kept);
+        assert_eq!(result.err().map(|error| error.to_string()).as_deref(), reason);
+    }
+
+    #[test]
+    fn a_response_within_the_ceilings_is_left_alone() {
+        let events = (0..MAX_ITEMS).map(|at| text(&at.to_string(), 1)).collect();
+        check(events, MAX_ITEMS, None);
+        check(vec![text("a", MAX_ITEM_BYTES), text("b", MAX_ITEM_BYTES)], 2, None);
+        // What came as deltas and again as a whole counts once.
+        let message = |text: String| ResponseItem::Message {
+            id: None,
+            role: "assistant".to_owned(),
+            content: vec![ContentItem::OutputText { text }],
+            end_turn: None,
+            phase: None,
+        };
+        let done = |id: &str| {
+            let item = Box::new(message("x".repeat(MAX_ITEM_BYTES)));
+            Event::ItemDone { id: ItemId::from(id), item }
+        };
+        let twice = ["a", "b", "c", "d"].into_iter().flat_map(|id| [text(id, MAX_ITEM_BYTES), done(id)]);
+        check(twice.collect(), 8, None);
+    }
+
+    #[test]
+    fn each_ceiling_has_its_words() {
+        let too_large = |what: &str| Some(format!("the model's response is too large: {what}"));
+        let item = too_large("one of its items has more than 8 MiB");
+        check(vec![text("a", MAX_ITEM_BYTES), text("b", 1), text("a", 1), text("b", 1)], 2, item.as_deref());
+        check(vec![call("a", MAX_ITEM_BYTES + 1)], 0, item.as_deref());
+        let whole = too_large("it has more than 32 MiB");
+        let many = (0..5).map(|at| text(&at.to_string(), MAX_ITEM_BYTES)).collect();
+        check(many, 4, whole.as_deref());
+        let items = too_large("it has more than 1024 items");
+        let many = (0..=MAX_ITEMS).map(|at| call(&at.to_string(), 1)).collect();
+        check(many, MAX_ITEMS, items.as_deref());
+    }
+
+    #[test]
+    fn gathered_text_has_the_same_ceilings() {
+        let mut gathered = Gathered::default();
+        let mut texts = vec![String::new(); 5];
+        let piece = "x".repeat(MAX_ITEM_BYTES);
+        assert!(texts.iter_mut().take(4).all(|text| gathered.append(text, &piece).is_ok()));
+        assert!(gathered.append(&mut texts[0], "x").is_err(), "one item");
+        assert!(gathered.append(&mut texts[4], "x").is_err(), "all of them");
+        assert!(gathered.check_items(MAX_ITEMS - 1).is_ok() && gathered.check_items(MAX_ITEMS).is_err());
+    }
+}

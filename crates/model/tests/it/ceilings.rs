@@ -1,0 +1,116 @@
+//! Providers that do not stop: over a ceiling the request fails, and what came before is kept.
+
+use codicil_model::{Event, MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_RESPONSE_BYTES, ModelError, WireApi};
+use serde_json::{Value, json};
+
+use crate::{
+    server::{Answer, Server},
+    support::{drain, hello, provider, shell_tool},
+};
+
+const PIECE: usize = 1 << 20;
+
+/// What a provider's events come to: the bytes of all deltas, and the error at the end.
+async fn heard(wire_api: WireApi, events: Vec<Value>) -> (usize, ModelError) {
+    let answer = Answer::sse(events).then_hang();
+    heard_answer(wire_api, answer).await
+}
+
+async fn heard_answer(wire_api: WireApi, answer: Answer) -> (usize, ModelError) {
+    let server = Server::start([answer]).await;
+    let mut request = hello();
+    request.tools = [shell_tool()].into_iter().collect();
+    let (events, end) = drain(provider(&server.base_url, wire_api).stream(request)).await;
+    let text = events.iter().map(|event| match event {
+        Event::TextDelta { delta, .. }
+        | Event::ReasoningSummaryDelta { delta, .. }
+        | Event::ReasoningTextDelta { delta, .. } => delta.len(),
+        _ => 0,
+    });
+    (text.sum(), end.unwrap_err())
+}
+
+#[track_caller]
+fn check((text, error): (usize, ModelError), kept: usize, reason: &str) {
+    assert_eq!(error, ModelError::TooLarge(reason.to_owned()));
+    assert_eq!(text, kept);
+    assert!(!error.is_retryable(), "the same would come again");
+}
+
+const ITEM: &str = "one of its items has more than 8 MiB";
+const WHOLE: &str = "it has more than 32 MiB";
+const ITEMS: &str = "it has more than 1024 items";
+
+fn piece() -> String {
+    "x".repeat(PIECE)
+}
+
+#[tokio::test]
+async fn a_responses_stream_ends_at_each_ceiling() {
+    let delta = |id: &str| json!({ "type": "response.output_text.delta", "item_id": id, "delta": piece() });
+    let text = heard(WireApi::Responses, (0..12).map(|_| delta("a")).collect()).await;
+    check(text, MAX_ITEM_BYTES, ITEM);
+    let many = (0..40).map(|at| delta(&(at / 4).to_string())).collect();
+    check(heard(WireApi::Responses, many).await, MAX_RESPONSE_BYTES, WHOLE);
+    let thought = |at: usize| {
+        let kind = if at.is_multiple_of(2) { "reasoning_summary_text" } else { "reasoning_text" };
+        json!({ "type": format!("response.{kind}.delta"), "item_id": "r", "delta": piece() })
+    };
+    check(heard(WireApi::Responses, (0..12).map(thought).collect()).await, MAX_ITEM_BYTES, ITEM);
+    let call = |at: usize, len: usize| {
+        json!({ "type": "response.output_item.done", "item": { "type": "function_call", "id": at.to_string(),
+            "call_id": at.to_string(), "name": "f", "arguments": "x".repeat(len) } })
+    };
+    check(heard(WireApi::Responses, vec![call(0, MAX_ITEM_BYTES + 1)]).await, 0, ITEM);
+    check(heard(WireApi::Responses, (0..1100).map(|at| call(at, 1)).collect()).await, 0, ITEMS);
+}
+
+#[tokio::test]
+async fn a_chat_stream_ends_at_each_ceiling() {
+    let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
+    let text = (0..12).map(|_| chunk(json!({ "content": piece() }))).collect();
+    check(heard(WireApi::Chat, text).await, MAX_ITEM_BYTES, ITEM);
+    let call = |index: usize, text: &str| {
+        chunk(json!({ "tool_calls": [{ "index": index, "id": format!("c{index}"),
+            "function": { "name": "f", "arguments": text } }] }))
+    };
+    let piece = piece();
+    check(heard(WireApi::Chat, (0..12).map(|_| call(0, &piece)).collect()).await, 0, ITEM);
+    check(heard(WireApi::Chat, (0..40).map(|at| call(at / 4, &piece)).collect()).await, 0, WHOLE);
+    check(heard(WireApi::Chat, (0..1100).map(|at| call(at, "x")).collect()).await, 0, ITEMS);
+}
+
+#[tokio::test]
+async fn a_messages_stream_ends_at_each_ceiling() {
+    let start = |index: usize, block: Value| {
+        json!({ "type": "content_block_start", "index": index,
+        "content_block": block })
+    };
+    let delta = |delta: Value| json!({ "type": "content_block_delta", "index": 0, "delta": delta });
+    let stop = || json!({ "type": "content_block_stop", "index": 0 });
+    let flood = |first: Value, more: Value| {
+        let mut events = vec![start(0, first)];
+        events.extend((0..12).map(|_| delta(more.clone())));
+        events
+    };
+    let tool = json!({ "type": "tool_use", "id": "t", "name": "f", "input": {} });
+    let text = flood(json!({ "type": "text" }), json!({ "type": "text_delta", "text": piece() }));
+    check(heard(WireApi::Anthropic, text).await, MAX_ITEM_BYTES, ITEM);
+    let input = flood(tool.clone(), json!({ "type": "input_json_delta", "partial_json": piece() }));
+    check(heard(WireApi::Anthropic, input).await, 0, ITEM);
+    let signature =
+        flood(json!({ "type": "thinking" }), json!({ "type": "signature_delta", "signature": piece() }));
+    check(heard(WireApi::Anthropic, signature).await, 0, ITEM);
+    let many = (0..1100).flat_map(|at| [start(at, tool.clone()), stop()]).collect();
+    check(heard(WireApi::Anthropic, many).await, 0, ITEMS);
+}
+
+#[tokio::test]
+async fn an_event_that_does_not_end_is_given_up() {
+    let line = format!("data: {}", "x".repeat(MAX_EVENT_BYTES));
+    let answer = Answer::stream(&[], &line).then_hang();
+    check(heard_answer(WireApi::Responses, answer).await, 0, "one of its events has more than 32 MiB");
+    let lines = "data: x\n".repeat(MAX_EVENT_BYTES / 8 + 1);
+    let answer = Answer::stream(&[], &lines).then_hang();
+    check(heard_answer(WireApi::Responses, answer).await, 0, "one of its events has more than 32 MiB");
+}

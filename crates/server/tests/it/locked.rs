@@ -1,0 +1,120 @@
+//! Files of threads that another process has locked, or put something else in the place of.
+
+use std::{
+    fs::{self, File},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use codicil_protocol::{
+    Thread, ThreadFork, ThreadList, ThreadListParams, ThreadRead, ThreadResume, TurnStart, TurnStatus,
+};
+use codicil_testkit::{App, Recorded, Reply, Script};
+use serde_json::{from_value, json};
+
+/// What a request may take whose file is locked: the store's deadline, and some time for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+fn talkative() -> Script {
+    Script::new().respond_with(|_: &Recorded| Reply::new().say("Ok"))
+}
+
+/// Holds the lock of a thread's file, as a process does that may only read it.
+fn held(thread: &Thread) -> File {
+    let file = File::open(thread.path.as_ref().unwrap()).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_thread_fails_its_own_turn_and_nothing_else() {
+    let mut app = App::start(talkative()).await;
+    let mut locked = Vec::new();
+    // More than the store appends to at once.
+    for _ in 0..12 {
+        let thread = app.start_thread().await;
+        app.run_turn(&thread, "one").await;
+        locked.push(thread);
+    }
+    let free = app.start_thread().await;
+    let holders: Vec<_> = locked.iter().map(held).collect();
+    let begun = Instant::now();
+    let mut waiting = Vec::new();
+    for thread in &locked {
+        let params = json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "two" }] });
+        waiting.push(app.send::<TurnStart>(from_value(params).unwrap()).await);
+    }
+
+    let mut other = app.another_client().await;
+    let new = other.start_thread().await;
+    assert_eq!(other.run_turn(&new, "hi").await.status, TurnStatus::Completed);
+    assert_eq!(app.run_turn(&free, "hi").await.status, TurnStatus::Completed);
+    let listed = other.call::<ThreadList>(ThreadListParams::default()).await.data;
+    assert_eq!(listed.len(), locked.len() + 2);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+
+    for (turn, thread) in waiting.into_iter().zip(&locked) {
+        let refused = app.answer::<TurnStart>(turn).await.unwrap_err();
+        let path = thread.path.as_deref().unwrap();
+        assert!(refused.message.contains("is locked by another process"), "{}", refused.message);
+        assert!(refused.message.contains(path), "{}", refused.message);
+    }
+    assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
+    let thread = &locked[0];
+    let read = app.call::<ThreadRead>(from_value(json!({ "threadId": thread.id })).unwrap()).await;
+    assert_eq!(read.thread.id, thread.id);
+
+    drop(holders);
+    for thread in &locked {
+        assert_eq!(app.run_turn(thread, "three").await.status, TurnStatus::Completed);
+        assert_eq!(app.read(thread).await.turns.len(), 2);
+    }
+    other.ignore_rest();
+    app.ignore_rest();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_that_is_locked_during_its_turn_ends_it_and_can_go_on() {
+    let mut app = App::start(Script::new().gate("held").say("Ok").then().say("Ok")).await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "one").await;
+    app.model().reached("held").await;
+    let holder = held(&thread);
+    app.model().release("held");
+    let done = app.until::<codicil_protocol::TurnCompleted>().await;
+    assert_eq!(done.turn.status, TurnStatus::Failed);
+    drop(holder);
+    assert_eq!(app.run_turn(&thread, "two").await.status, TurnStatus::Completed);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_named_pipe_in_the_place_of_a_thread_is_refused_and_left_out_of_lists() {
+    let mut app = App::builder().experimental().script(talkative()).start().await;
+    let thread = app.start_thread().await;
+    let piped = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.run_turn(&piped, "one").await;
+    app.rest().await;
+    app.restart().await;
+    let path = piped.path.as_deref().unwrap();
+    fs::remove_file(path).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    fs::remove_file(app.home().join("codicil_index.sqlite")).ok();
+
+    let listed = app.call::<ThreadList>(ThreadListParams::default()).await.data;
+    assert_eq!(listed.iter().map(|found| &found.id).collect::<Vec<_>>(), [&thread.id]);
+    let same = json!({ "threadId": piped.id });
+    let by_path = json!({ "threadId": piped.id, "path": path });
+    let errors = [
+        app.try_call::<ThreadRead>(from_value(same.clone()).unwrap()).await.unwrap_err(),
+        app.try_call::<ThreadResume>(from_value(same.clone()).unwrap()).await.unwrap_err(),
+        app.try_call::<ThreadResume>(from_value(by_path).unwrap()).await.unwrap_err(),
+        app.try_call::<ThreadFork>(from_value(same).unwrap()).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.message.contains("not a regular file"), "{}", error.message);
+    }
+    assert_eq!(app.resume(&thread).await.id, thread.id);
+    app.ignore_rest();
+}
