@@ -14,6 +14,8 @@ mod deadlines;
 mod demo;
 mod doctor;
 mod ending;
+#[cfg(target_os = "linux")]
+mod escapes;
 mod exec;
 mod export;
 mod flags;

@@ -1,0 +1,270 @@
+//! What attempts find on the disk: the server's home, another program beside them, and, for each run of
+//! attempts, a workspace and a directory that they must not change.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown, symlink},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::mode::Mode;
+
+/// Stands for every credential: in the server's environment, in its home, in files that must not be read.
+pub const SECRET: &str = "escape-secret-value";
+
+const TOOLS: [(&str, &str); 5] = [
+    ("escape.py", include_str!("tools/escape.py")),
+    ("neighbour.py", include_str!("tools/neighbour.py")),
+    ("no_namespaces.py", include_str!("tools/no_namespaces.py")),
+    ("client.py", include_str!("tools/client.py")),
+    ("flip.py", include_str!("tools/flip.py")),
+];
+
+/// Everything that the runs of one mode share.
+pub struct Scene {
+    root: TempDir,
+    /// Below `/tmp`, which is itself a writable root, for workspaces inside another root.
+    nested: TempDir,
+    pub mode: Mode,
+    neighbour: Child,
+    /// Variables that say where the neighbour's things are.
+    neighbour_things: Vec<(String, String)>,
+    runs: AtomicUsize,
+}
+
+impl Scene {
+    /// Most of it is below `/var/tmp`, because `/tmp` is writable under the policies.
+    pub fn new(mode: Mode) -> Self {
+        let (root, nested) = (directory_in("/var/tmp"), directory_in("/tmp"));
+        for name in ["server", "person", "tmpdir", "home", "tools", "scripts", "runs", "neighbour", "granted"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        for (name, text) in TOOLS {
+            fs::write(root.path().join("tools").join(name), text).unwrap();
+        }
+        let home = root.path().join("home");
+        write(&home.join("auth.json"), &format!(r#"{{"OPENAI_API_KEY":"{SECRET}"}}"#));
+        write(&home.join(".credentials.json"), &format!(r#"{{"x":"{SECRET}"}}"#));
+        for path in [root.path(), nested.path()] {
+            give(path, mode.user_id());
+        }
+        // A program that makes whoever runs it root, if the tester can give it away.
+        let _ = fs::copy("/usr/bin/id", root.path().join("setuid-id"));
+        let _ = fs::set_permissions(root.path().join("setuid-id"), PermissionsExt::from_mode(0o4755));
+        let (neighbour, neighbour_things) = start_neighbour(mode, root.path());
+        Self { root, nested, mode, neighbour, neighbour_things, runs: AtomicUsize::new(0) }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// A directory below `/tmp`.
+    pub fn nested(&self, name: &str) -> PathBuf {
+        self.nested.path().join(name)
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.path("home")
+    }
+
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.path("tools").join(name)
+    }
+
+    /// Writes a file that every user can read.
+    pub fn write(&self, path: &Path, text: &str) {
+        write(path, text);
+        self.give(path);
+    }
+
+    /// Makes the server's user the owner, of everything below as well.
+    pub fn give(&self, path: &Path) {
+        give(path, self.mode.user_id());
+    }
+
+    /// A fresh run with a workspace in the usual place.
+    pub fn run(&self) -> Run<'_> {
+        let number = self.number();
+        let base = self.path("runs").join(&number);
+        Run::new(self, number, base.join("work"), base.join("outside"))
+    }
+
+    /// A fresh run whose workspace lies below `/tmp`, and so within another writable root.
+    pub fn nested_run(&self) -> Run<'_> {
+        let number = self.number();
+        let outside = self.path("runs").join(&number).join("outside");
+        Run::new(self, number.clone(), self.nested(&number).join("work"), outside)
+    }
+
+    /// A run in a project that the configuration trusts: one of `projects/NAME`.
+    pub fn project_run(&self, name: &str) -> Run<'_> {
+        let base = self.path("projects").join(name);
+        Run::new(self, self.number(), base.join("work"), base.join("outside"))
+    }
+
+    fn number(&self) -> String {
+        self.runs.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // The end of its input makes it remove what it has outside of the scene.
+        drop(self.neighbour.stdin.take());
+        let _ = self.neighbour.wait();
+    }
+}
+
+/// A workspace and a directory outside of it.
+pub struct Run<'s> {
+    pub scene: &'s Scene,
+    pub number: String,
+    pub work: PathBuf,
+    pub outside: PathBuf,
+}
+
+impl<'s> Run<'s> {
+    fn new(scene: &'s Scene, number: String, work: PathBuf, outside: PathBuf) -> Self {
+        write(&work.join("mine"), "mine");
+        write(&work.join("sub/mine"), "mine");
+        write(&outside.join("file"), "kept");
+        write(&outside.join("secret"), SECRET);
+        symlink(&outside, work.join("link")).unwrap();
+        for path in [&work, &outside] {
+            scene.give(path.parent().unwrap());
+        }
+        Self { scene, number, work, outside }
+    }
+
+    pub fn work(&self, name: &str) -> String {
+        self.work.join(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn outside(&self, name: &str) -> String {
+        self.outside.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Makes what the attempt of this name works on, as far as its line speaks of it: a directory outside, one in
+    /// the workspace, and a repository.
+    pub fn prepare(&self, name: &str, line: &str) {
+        let (outside, inside) = (self.outside.join(name), self.work.join(name));
+        if line.contains("OUT") {
+            write(&outside.join("file"), "kept");
+            fs::create_dir(outside.join("folder")).unwrap();
+            self.scene.give(&outside);
+        }
+        if line.contains("SRC") {
+            write(&inside.join("mine"), "mine");
+        }
+        if line.contains("REPO") {
+            for place in [".git", ".codex", ".codicil", ".agents"] {
+                write(&inside.join("repo").join(place).join("config"), "kept");
+            }
+            fs::create_dir(inside.join("repo/.git/hooks")).unwrap();
+        }
+        if inside.exists() {
+            self.scene.give(&inside);
+        }
+    }
+
+    /// The variables that all attempts of the run share.
+    pub fn variables(&self, server: u32) -> Vec<(String, String)> {
+        let scene = self.scene;
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let mut variables = vec![
+            ("OUTSIDE".to_owned(), text(&self.outside)),
+            ("WORK".to_owned(), text(&self.work)),
+            ("SERVER".to_owned(), server.to_string()),
+            ("SERVER_HOME".to_owned(), text(&scene.home())),
+            ("SETUID_ID".to_owned(), text(&scene.path("setuid-id"))),
+            ("TOOLS".to_owned(), text(&scene.path("tools"))),
+        ];
+        variables.extend(scene.neighbour_things.iter().cloned());
+        variables
+    }
+
+    /// Everything that no attempt may change: contents, modes and times of all that lies outside of the
+    /// workspace and of what is protected in it. The key is the path below the run.
+    pub fn untouchable(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for root in [&self.outside, &self.work] {
+            walk(root, &mut |path| {
+                let is_protected = |part: &Path| part.iter().any(|name| PROTECTED.iter().any(|p| name == *p));
+                let below = path.strip_prefix(root).unwrap();
+                if root == &self.work && !is_protected(below) {
+                    return;
+                }
+                let (Ok(is), base) = (fs::symlink_metadata(path), root.file_name().unwrap()) else { return };
+                let text = if is.is_file() { fs::read(path).unwrap_or_default() } else { Vec::new() };
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let key = format!("{}/{}", base.to_str().unwrap(), below.display());
+                found.insert(key, format!("{:o} {} {text}", is.mode(), is.mtime()));
+            });
+        }
+        found
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        for path in [&self.work, &self.outside] {
+            let _ = fs::remove_dir_all(path);
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+const PROTECTED: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
+
+fn directory_in(place: &str) -> TempDir {
+    let directory = tempfile::Builder::new().prefix("escape-").tempdir_in(place).unwrap();
+    fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    directory
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn give(path: &Path, user: Option<u32>) {
+    let Some(user) = user else { return };
+    walk(path, &mut |path| std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap());
+    let _ = chown(path, Some(user), Some(user));
+}
+
+/// Visits parents before children and follows no links.
+pub fn walk(path: &Path, visit: &mut impl FnMut(&Path)) {
+    visit(path);
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| walk(&entry.path(), visit));
+    }
+}
+
+fn start_neighbour(mode: Mode, root: &Path) -> (Child, Vec<(String, String)>) {
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["python3", "-I", "-S"]).arg(root.join("tools/neighbour.py")).arg(root.join("neighbour"));
+    command.env("PATH", "/usr/bin:/bin").env("NEIGHBOUR_SECRET", SECRET);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Some(user) = mode.user_id() {
+        command.uid(user).gid(user);
+    }
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let things: serde_json::Map<String, Value> = serde_json::from_str(&line).expect("the neighbour starts");
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    (child, things.into_iter().map(|(name, value)| (name, text(value))).collect())
+}
