@@ -1,7 +1,7 @@
 //! Attempts on other processes of the same user: the server, and a program beside it.
 
 use super::{Class::*, Line};
-use codicil_sandbox::Gap::{Ipc, Pipes, Scheduling, Signals, Terminals};
+use codicil_sandbox::Gap::{Ipc, Pipes, Signals, Terminals};
 
 pub const LINES: &[Line] = &[
     ("signal-server", DeniedUnless(Signals), "kill -CONT $SERVER"),
@@ -11,7 +11,7 @@ pub const LINES: &[Line] = &[
     ("scheduler-of-server", Denied, "py: s = number('SERVER'); os.sched_setscheduler(s, os.sched_getscheduler(s), os.sched_getparam(s))"),
     ("scheduler-parameters-of-server", Denied, "py: s = number('SERVER'); os.sched_setparam(s, os.sched_getparam(s))"),
     ("scheduler-attributes-of-server", Denied, "py: a = ctypes.create_string_buffer(struct.pack('IIQiIQQQ', 48, 0, 0, 0, 0, 0, 0, 0)); call('sched_setattr', number('SERVER'), a, 0)"),
-    ("processors-of-server", DeniedUnless(Scheduling), "py: s = number('SERVER'); os.sched_setaffinity(s, os.sched_getaffinity(s))"),
+    ("processors-of-server", Denied, "py: s = number('SERVER'); os.sched_setaffinity(s, os.sched_getaffinity(s))"),
     ("disk-priority-of-server", Denied, "py: s = number('SERVER'); call('ioprio_set', 1, s, call('ioprio_get', 1, s))"),
     ("limits-of-server", Denied, "py: import resource; s = number('SERVER'); resource.prlimit(s, resource.RLIMIT_CORE, resource.prlimit(s, resource.RLIMIT_CORE))"),
     ("out-of-memory-score-of-server", Denied, "f=/proc/$SERVER/oom_score_adj; v=$(cat $f) && echo $v > $f"),
