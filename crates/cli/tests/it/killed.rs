@@ -78,7 +78,7 @@ async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
     let mut app = app.start().await;
     let hook = serde_json::json!({ "type": "command", "command": "sleep 1000" });
     let hooks = serde_json::json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [hook] }] } });
-    std::fs::write(app.home().join("hooks.json"), hooks.to_string()).unwrap();
+    fs::write(app.home().join("hooks.json"), hooks.to_string()).unwrap();
     let thread = app.start_thread().await;
     app.start_turn(&thread, "do not lose this").await;
     app.until::<codicil_protocol::HookStarted>().await;
