@@ -38,6 +38,8 @@ pub(crate) struct ThreadActor {
     pub(super) reports: mpsc::Receiver<Report>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
+    /// The end of a turn that could not be stored yet.
+    late_records: Vec<Record>,
     /// Where the turn that is running began.
     pub(super) turn_mark: Option<Mark>,
     /// How far it has come, for threads whose agent it is.
@@ -83,6 +85,7 @@ impl ThreadActor {
             commands,
             reports,
             skills,
+            late_records: Vec::new(),
             turn_mark: None,
             progress,
             // A reload may have come while the thread was being made; then it looks once more than it has to.
@@ -102,6 +105,7 @@ impl ThreadActor {
                 Event::Command(Command::Unload(reply)) => {
                     self.end_active_turn().await;
                     self.end_commands().await;
+                    self.store_late().await;
                     // Free before anybody learns that the thread is gone.
                     self.state.seat = None;
                     // Whoever asked may be gone; the thread ends all the same.
@@ -116,9 +120,17 @@ impl ThreadActor {
                 Event::Abandoned => {
                     self.end_active_turn().await;
                     self.end_commands().await;
+                    self.store_late().await;
                     return;
                 }
             }
+        }
+    }
+
+    /// Tries for the last time to store what could not be stored before.
+    async fn store_late(&mut self) {
+        if let Err(error) = self.store_or_keep(Vec::new()).await {
+            tracing::error!(thread = %self.state.id, "the end of a turn is lost: {error}");
         }
     }
 
@@ -250,12 +262,24 @@ impl ThreadActor {
         }
     }
 
-    /// Writes records; what is written may be said.
+    /// Writes records; what is written may be said. What could not be written before goes first.
     pub(super) async fn store(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
-        match &mut self.state.log {
-            Some(log) if !records.is_empty() => Ok(log.append(&records).await?),
-            _ => Ok(()),
+        let late = self.late_records.len();
+        let stored = self.store_or_keep(records).await;
+        if stored.is_err() {
+            self.late_records.truncate(late);
         }
+        stored
+    }
+
+    /// Writes records that describe what has happened already. If that fails, on a full disk or because another
+    /// process has locked the file, they are written with the next ones.
+    pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+        let Some(log) = &mut self.state.log else { return Ok(()) };
+        self.late_records.extend(records);
+        log.append(&self.late_records).await?;
+        self.late_records.clear();
+        Ok(())
     }
 
     pub(super) fn set_status(&mut self, status: ThreadStatus) {

@@ -67,8 +67,8 @@ impl ThreadActor {
         }
         let left_open: Vec<_> = std::mem::take(&mut active.open).into_values().map(cut_off).collect();
         let records = self.last_records(&mut active, &left_open, &status, error.as_ref());
-        if let Err(error) = self.store(records).await {
-            tracing::error!(thread = %self.state.id, "the end of a turn could not be stored: {error}");
+        if let Err(error) = self.store_or_keep(records).await {
+            tracing::error!(thread = %self.state.id, "the end of a turn could not be stored yet: {error}");
         }
         let progress = progress_of(&active, &status, error.as_ref());
         // Before anybody else learns of the end: whoever does finds that the parent knows.

@@ -85,6 +85,9 @@ async fn a_thread_that_is_locked_during_its_turn_ends_it_and_can_go_on() {
     assert_eq!(done.turn.status, TurnStatus::Failed);
     drop(holder);
     assert_eq!(app.run_turn(&thread, "two").await.status, TurnStatus::Completed);
+    let stored = app.restart().await.read(&thread).await;
+    let statuses: Vec<_> = stored.turns.iter().map(|turn| turn.status.clone()).collect();
+    assert_eq!(statuses, [TurnStatus::Failed, TurnStatus::Completed], "the end was stored later");
     app.ignore_rest();
 }
 
