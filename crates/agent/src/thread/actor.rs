@@ -158,11 +158,11 @@ impl ThreadActor {
         }
     }
 
-    /// When it has been quiet for long enough to go, if it may: it can be loaded again from the store, has no work
-    /// and belongs to no other. No time at all, or more than the clock has, means never.
+    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. An ephemeral thread without subscribers
+    /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
     fn quiet_at(&self) -> Option<Instant> {
         let is_free = self.active.is_none() && self.commands.is_empty();
-        let may_go = is_free && self.state.log.is_some() && self.state.seat.is_none();
+        let may_go = is_free && self.state.seat.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
     }

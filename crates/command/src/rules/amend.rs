@@ -1,9 +1,12 @@
 //! New rules: what to propose with a question, and how an accepted one gets into its file.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -15,6 +18,10 @@ use crate::{
 
 /// Where rules go that the user agrees to on the way.
 const FILE: &str = "default.rules";
+
+/// How long another process may hold the rules.
+const LOCK_TIME: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// More than that is a script, not a kind of command.
 const LONGEST_PROPOSAL: usize = 2_000;
@@ -60,23 +67,27 @@ fn append(directory: &Path, line: &str) -> io::Result<Appended> {
     Ok(Appended::Added)
 }
 
-#[cfg(unix)]
+/// Waits for other processes, but not for ever: the kernel has no lock with a deadline, so this looks again and again.
 fn lock(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
-    file.lock()?;
-    Ok(file)
-}
-
-/// Directories cannot be opened here.
-#[cfg(not(unix))]
-fn lock(directory: &Path) -> io::Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(directory.join(".lock"))?;
-    file.lock()?;
-    Ok(file)
+    let until = Instant::now() + LOCK_TIME;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!("{} is locked by another process", directory.display());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // The name is this process's own, and the lock is held: what is there was left by a process that was killed.
     let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
+    let _ = fs::remove_file(&temporary);
     let written = write(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
@@ -85,7 +96,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(temporary)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
     file.write_all(text.as_bytes())?;
     if let Ok(metadata) = fs::metadata(path) {
         file.set_permissions(metadata.permissions())?;

@@ -46,7 +46,8 @@ impl Scene {
     /// Most of it is below `/var/tmp`, because `/tmp` is writable under the policies.
     pub fn new(mode: Mode) -> Self {
         let (root, nested) = (directory_in("/var/tmp"), directory_in("/tmp"));
-        for name in ["server", "person", "tmpdir", "home", "tools", "scripts", "runs", "neighbour", "granted"] {
+        for name in ["server", "person", "tmpdir", "home", "tools", "scripts", "runs", "neighbour", "granted"]
+        {
             fs::create_dir(root.path().join(name)).unwrap();
         }
         for (name, text) in TOOLS {
