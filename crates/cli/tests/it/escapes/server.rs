@@ -238,7 +238,7 @@ impl Server {
     /// Makes a prompt at which the model makes these calls.
     pub fn script(&mut self, calls: Vec<ToolCall>) -> String {
         let mut plays = self.plays.lock().unwrap();
-        let prompt = format!("play-{}", plays.len());
+        let prompt = format!("play-{}-", plays.len());
         plays.insert(prompt.clone(), Play { calls: calls.into(), ..Play::default() });
         prompt
     }
@@ -246,6 +246,15 @@ impl Server {
     /// What the model was told of the calls at this prompt so far.
     pub fn outputs(&self, prompt: &str) -> Vec<String> {
         self.plays.lock().unwrap().get(prompt).map(|play| play.outputs.clone()).unwrap_or_default()
+    }
+}
+
+impl Server {
+    /// Whether a request of the model at this prompt held this text.
+    pub fn model_saw(&self, prompt: &str, text: &str) -> bool {
+        let requests = self.model.requests();
+        let requests = requests.iter().filter(|request| prompt_of(request).as_deref() == Some(prompt));
+        requests.into_iter().any(|request| String::from_utf8_lossy(request.bytes()).contains(text))
     }
 }
 

@@ -262,7 +262,19 @@ pub async fn subagent(
     outputs.join("\n")
 }
 
+/// The policy of `command/exec` under which the directory is writable. Its roots are those that the policy names
+/// and the directory of the server; the directory of the command does not matter.
+pub fn client_policy(mut policy: Value, cwd: &Path) -> Value {
+    if policy["type"] == "workspaceWrite" {
+        let mut roots = policy["writableRoots"].as_array().cloned().unwrap_or_default();
+        roots.push(json!(cwd));
+        policy["writableRoots"] = roots.into();
+    }
+    policy
+}
+
 async fn client(server: &mut Server, cwd: &Path, policy: Value, line: &str) -> String {
+    let policy = client_policy(policy, cwd);
     let params = json!({
         "command": ["bash", "-c", line], "cwd": cwd, "sandboxPolicy": policy, "timeoutMs": 120_000,
     });
@@ -274,7 +286,7 @@ async fn client(server: &mut Server, cwd: &Path, policy: Value, line: &str) -> S
 async fn client_input(server: &mut Server, cwd: &Path, policy: Value, line: &str, more: Value) -> String {
     let process = format!("typed-{}", cwd.display());
     let mut params = json!({
-        "command": ["bash", "--norc"], "cwd": cwd, "sandboxPolicy": policy, "timeoutMs": 120_000,
+        "command": ["bash", "--norc"], "cwd": cwd, "sandboxPolicy": client_policy(policy, cwd), "timeoutMs": 120_000,
         "processId": process, "streamStdoutStderr": true,
     });
     params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
