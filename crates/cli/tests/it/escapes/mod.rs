@@ -1,10 +1,30 @@
 //! Ways out of the sandbox, tried as a model would try them: through the built server, with a scripted model.
+//!
+//! | what | where |
+//! |---|---|
+//! | shell lines, attempts and controls, made by one command for each way | `lines/` |
+//! | patches, and the ways in which a model hands them in | `patches.rs` |
+//! | what takes several steps of the protocol | `stories/` |
+//! | the ways in which a line is run: tools, `workdir`, agents, `command/exec` | `ways.rs` |
+//! | confinements and users | `mode.rs` |
+//! | programs that attempts are made with | `tools/` |
+//!
+//! A new attempt is a line of one of the tables. Each is first made without a sandbox, through the same server; what
+//! fails there is skipped by name. With Landlock in a mount namespace and as the user of the tests, everything is
+//! tried by every way. In the other modes every line and patch is tried by one way, the lines of
+//! [`lines::REPRESENTATIVES`] by every way, and stories without their variants. All modes print one line for each
+//! thing that is not as it should be: `open: NAME via WAY in MODE`, or `broken: …` for legitimate work.
+//!
+//! `CODICIL_ESCAPES=NAME` makes only the attempts whose names contain it. `CODICIL_TEST_BWRAP` names a directory with
+//! `bwrap`; without it the one that is installed is used, and hidden from the modes that are tested without.
+
 mod lines;
 mod mode;
 mod patches;
 mod report;
 mod scene;
 mod server;
+mod stories;
 mod ways;
 
 use codicil_testkit::skipped;
@@ -26,13 +46,42 @@ async fn make_attempts(confinement: Confinement, user: User) {
     };
     let mut report = Report::new(mode.name());
     let every_way = mode == Mode { confinement: Confinement::Mounts, user: User::Tester };
-    let mut server = Server::start(&scene, Listen::Stdio, "").await;
+    let config = format!("[features]\ncodex_hooks = true\n{}", stories::trusted_projects(&scene));
+    let mut server = Server::start(&scene, Listen::Stdio, &config).await;
     lines::make_all((&mut server, &scene), every_way, &sandbox, &mut report).await;
     patches::make_all(&mut server, &scene, every_way, &mut report).await;
+    let mut stage =
+        stories::Stage { server: &mut server, scene: &scene, report: &mut report, thorough: every_way };
+    stories::make_all(&mut stage).await;
     report.finish();
 }
 
 #[tokio::test]
 async fn nothing_escapes_with_mounts() {
     make_attempts(Confinement::Mounts, User::Tester).await;
+}
+
+#[tokio::test]
+async fn nothing_escapes_with_mounts_as_an_ordinary_user() {
+    make_attempts(Confinement::Mounts, User::Ordinary).await;
+}
+
+#[tokio::test]
+async fn nothing_escapes_with_landlock_alone() {
+    make_attempts(Confinement::LandlockAlone, User::Tester).await;
+}
+
+#[tokio::test]
+async fn nothing_escapes_with_landlock_alone_as_an_ordinary_user() {
+    make_attempts(Confinement::LandlockAlone, User::Ordinary).await;
+}
+
+#[tokio::test]
+async fn nothing_escapes_with_bubblewrap() {
+    make_attempts(Confinement::Bubblewrap, User::Tester).await;
+}
+
+#[tokio::test]
+async fn nothing_escapes_with_bubblewrap_as_an_ordinary_user() {
+    make_attempts(Confinement::Bubblewrap, User::Ordinary).await;
 }

@@ -118,7 +118,7 @@ impl Mode {
         command.args(arguments).current_dir(scene.path("server")).env_clear();
         command.env("PATH", self.search_path(scene)).env("SHELL", "/bin/bash").env("LANG", "C.UTF-8");
         command.env("CODICIL_HOME", scene.home()).env("HOME", scene.path("person"));
-        command.env("TMPDIR", scene.path("tmpdir")).env("USER", "tester");
+        command.env("TMPDIR", scene.tmpdir()).env("USER", "tester");
         command.env("ESCAPE_API_KEY", super::scene::SECRET);
         if let Some(user) = self.user_id() {
             command.uid(user).gid(user);

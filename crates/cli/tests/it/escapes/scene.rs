@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::{
-        fs::{MetadataExt, PermissionsExt, chown, symlink},
+        fs::{MetadataExt, PermissionsExt, lchown, symlink},
         process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -22,11 +22,12 @@ use super::mode::Mode;
 /// Stands for every credential: in the server's environment, in its home, in files that must not be read.
 pub const SECRET: &str = "escape-secret-value";
 
-const TOOLS: [(&str, &str); 5] = [
+const TOOLS: [(&str, &str); 6] = [
     ("escape.py", include_str!("tools/escape.py")),
     ("neighbour.py", include_str!("tools/neighbour.py")),
     ("no_namespaces.py", include_str!("tools/no_namespaces.py")),
     ("client.py", include_str!("tools/client.py")),
+    ("daemon.py", include_str!("tools/daemon.py")),
     ("flip.py", include_str!("tools/flip.py")),
 ];
 
@@ -36,6 +37,7 @@ pub struct Scene {
     /// Below `/tmp`, which is itself a writable root, for workspaces inside another root.
     nested: TempDir,
     pub mode: Mode,
+    home: PathBuf,
     neighbour: Child,
     /// Variables that say where the neighbour's things are.
     neighbour_things: Vec<(String, String)>,
@@ -45,17 +47,25 @@ pub struct Scene {
 impl Scene {
     /// Most of it is below `/var/tmp`, because `/tmp` is writable under the policies.
     pub fn new(mode: Mode) -> Self {
+        Self::with_home(mode, "home")
+    }
+
+    /// A scene in which the server's home is `home` in a directory that can be a workspace.
+    pub fn with_home_inside(mode: Mode) -> Self {
+        Self::with_home(mode, "shared/home")
+    }
+
+    fn with_home(mode: Mode, home: &str) -> Self {
         let (root, nested) = (directory_in("/var/tmp"), directory_in("/tmp"));
-        for name in ["server", "person", "tmpdir", "home", "tools", "scripts", "runs", "neighbour", "granted"]
-        {
+        for name in ["server", "person", "tools", "scripts", "runs", "neighbour", "granted"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
+        fs::create_dir(nested.path().join("tmpdir")).unwrap();
         for (name, text) in TOOLS {
             fs::write(root.path().join("tools").join(name), text).unwrap();
         }
-        let home = root.path().join("home");
-        write(&home.join("auth.json"), &format!(r#"{{"OPENAI_API_KEY":"{SECRET}"}}"#));
-        write(&home.join(".credentials.json"), &format!(r#"{{"x":"{SECRET}"}}"#));
+        let home = root.path().join(home);
+        fill_home(&home);
         for path in [root.path(), nested.path()] {
             give(path, mode.user_id());
         }
@@ -63,7 +73,7 @@ impl Scene {
         let _ = fs::copy("/usr/bin/id", root.path().join("setuid-id"));
         let _ = fs::set_permissions(root.path().join("setuid-id"), PermissionsExt::from_mode(0o4755));
         let (neighbour, neighbour_things) = start_neighbour(mode, root.path());
-        Self { root, nested, mode, neighbour, neighbour_things, runs: AtomicUsize::new(0) }
+        Self { root, nested, mode, home, neighbour, neighbour_things, runs: AtomicUsize::new(0) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -76,7 +86,35 @@ impl Scene {
     }
 
     pub fn home(&self) -> PathBuf {
-        self.path("home")
+        self.home.clone()
+    }
+
+    /// The server's `TMPDIR`, below `/tmp`.
+    pub fn tmpdir(&self) -> PathBuf {
+        self.nested("tmpdir")
+    }
+
+    /// Makes `TMPDIR` a directory again if an attempt has replaced it.
+    pub fn restore_tmpdir(&self) {
+        if fs::remove_file(self.tmpdir()).is_ok() {
+            fs::create_dir(self.tmpdir()).unwrap();
+            self.give(&self.tmpdir());
+        }
+    }
+
+    /// Makes a home inside a workspace anew, and with it the workspace.
+    pub fn reset_home(&self) {
+        let shared = self.home.parent().unwrap();
+        let _ = fs::remove_dir_all(shared);
+        fill_home(&self.home);
+        self.give(shared);
+    }
+
+    /// A run in this directory, which is gone afterwards.
+    pub fn workspace_run(&self, work: &Path) -> Run<'_> {
+        let number = self.number();
+        let outside = self.path("runs").join(&number).join("outside");
+        Run::new(self, number, work.to_owned(), outside)
     }
 
     pub fn tool(&self, name: &str) -> PathBuf {
@@ -143,7 +181,8 @@ impl<'s> Run<'s> {
         write(&outside.join("secret"), SECRET);
         symlink(&outside, work.join("link")).unwrap();
         for path in [&work, &outside] {
-            scene.give(path.parent().unwrap());
+            scene.give(path);
+            give_one(path.parent().unwrap(), scene.mode.user_id());
         }
         Self { scene, number, work, outside }
     }
@@ -228,6 +267,11 @@ impl Drop for Run<'_> {
 
 const PROTECTED: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
 
+fn fill_home(home: &Path) {
+    write(&home.join("auth.json"), &format!(r#"{{"OPENAI_API_KEY":"{SECRET}"}}"#));
+    write(&home.join(".credentials.json"), &format!(r#"{{"x":"{SECRET}"}}"#));
+}
+
 fn directory_in(place: &str) -> TempDir {
     let directory = tempfile::Builder::new().prefix("escape-").tempdir_in(place).unwrap();
     fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -240,9 +284,15 @@ fn write(path: &Path, text: &str) {
 }
 
 fn give(path: &Path, user: Option<u32>) {
-    let Some(user) = user else { return };
-    walk(path, &mut |path| std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap());
-    let _ = chown(path, Some(user), Some(user));
+    if user.is_some() {
+        walk(path, &mut |path| give_one(path, user));
+    }
+}
+
+fn give_one(path: &Path, user: Option<u32>) {
+    if let Some(user) = user {
+        lchown(path, Some(user), Some(user)).unwrap();
+    }
 }
 
 /// Visits parents before children and follows no links.

@@ -81,10 +81,7 @@ impl Server {
     /// Starts a server in the scene's mode. `config` is TOML: keys first, tables after them.
     pub async fn start(scene: &Scene, listen: Listen, config: &str) -> Self {
         let plays = Plays::default();
-        let decide = {
-            let plays = plays.clone();
-            move |request: &Recorded| next_reply(&plays, request)
-        };
+        let decide = { let plays = plays.clone(); move |request: &Recorded| next_reply(&plays, request) };
         let model = ModelServer::start(Script::new().respond_with(decide)).await;
         let home = scene.home();
         scene.write(&home.join("config.toml"), &configuration(&model, config));
@@ -131,8 +128,7 @@ impl Server {
             questions: Vec::new(),
         };
         let capabilities = json!({ "experimentalApi": true });
-        let hello =
-            json!({ "clientInfo": { "name": "escapes", "version": "1" }, "capabilities": capabilities });
+        let hello = json!({ "clientInfo": { "name": "escapes", "version": "1" }, "capabilities": capabilities });
         server.call("initialize", hello).await;
         server
     }
@@ -242,7 +238,7 @@ impl Server {
     /// Makes a prompt at which the model makes these calls.
     pub fn script(&mut self, calls: Vec<ToolCall>) -> String {
         let mut plays = self.plays.lock().unwrap();
-        let prompt = format!("play-{}", plays.len());
+        let prompt = format!("play-{}-", plays.len());
         plays.insert(prompt.clone(), Play { calls: calls.into(), ..Play::default() });
         prompt
     }
@@ -250,6 +246,15 @@ impl Server {
     /// What the model was told of the calls at this prompt so far.
     pub fn outputs(&self, prompt: &str) -> Vec<String> {
         self.plays.lock().unwrap().get(prompt).map(|play| play.outputs.clone()).unwrap_or_default()
+    }
+}
+
+impl Server {
+    /// Whether a request of the model at this prompt held this text.
+    pub fn model_saw(&self, prompt: &str, text: &str) -> bool {
+        let requests = self.model.requests();
+        let requests = requests.iter().filter(|request| prompt_of(request).as_deref() == Some(prompt));
+        requests.into_iter().any(|request| String::from_utf8_lossy(request.bytes()).contains(text))
     }
 }
 

@@ -164,8 +164,7 @@ impl Way {
                 model(server, cwd, policy, json!({}), calls).await
             }
             Self::Typed(workdir) => {
-                let open =
-                    exec("exec bash --norc", workdir.path(run), json!({ "tty": true, "yield_time_ms": 250 }));
+                let open = exec("exec bash --norc", workdir.path(run), json!({ "tty": true, "yield_time_ms": 250 }));
                 let typed = json!({
                     "session_id": "{session}", "chars": format!("{line}; exit\n"), "yield_time_ms": 30_000,
                     "max_output_tokens": 200_000,
@@ -185,19 +184,14 @@ impl Way {
                 subagent(server, cwd, policy, shell_tools(), vec![shell(line, None)]).await
             }
             Self::Agreed(workdir) => {
-                server
-                    .answers
-                    .insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
+                server.answers.insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
                 let calls = vec![exec(line, workdir.path(run), json!({})), ToolCall::AwaitSession];
-                let output =
-                    model(server, cwd, policy, json!({ "approvalPolicy": "untrusted" }), calls).await;
+                let output = model(server, cwd, policy, json!({ "approvalPolicy": "untrusted" }), calls).await;
                 server.answers.clear();
                 output
             }
             Self::Permitted(workdir) => {
-                server
-                    .answers
-                    .insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
+                server.answers.insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
                 let granted = json!({ "file_system": { "write": [run.scene.path("granted")] } });
                 let more = json!({
                     "sandbox_permissions": "with_additional_permissions", "additional_permissions": granted,
@@ -242,13 +236,7 @@ pub fn shell_tools() -> Value {
 }
 
 /// Runs calls in a new thread and returns all that the model was told.
-pub async fn model(
-    server: &mut Server,
-    cwd: &Path,
-    policy: Value,
-    more: Value,
-    calls: Vec<ToolCall>,
-) -> String {
+pub async fn model(server: &mut Server, cwd: &Path, policy: Value, more: Value, calls: Vec<ToolCall>) -> String {
     let mut thread = server.start_thread(cwd, policy, more).await;
     server.turn(&mut thread, calls).await.join("\n")
 }
@@ -274,7 +262,19 @@ pub async fn subagent(
     outputs.join("\n")
 }
 
+/// The policy of `command/exec` under which the directory is writable. Its roots are those that the policy names
+/// and the directory of the server; the directory of the command does not matter.
+pub fn client_policy(mut policy: Value, cwd: &Path) -> Value {
+    if policy["type"] == "workspaceWrite" {
+        let mut roots = policy["writableRoots"].as_array().cloned().unwrap_or_default();
+        roots.push(json!(cwd));
+        policy["writableRoots"] = roots.into();
+    }
+    policy
+}
+
 async fn client(server: &mut Server, cwd: &Path, policy: Value, line: &str) -> String {
+    let policy = client_policy(policy, cwd);
     let params = json!({
         "command": ["bash", "-c", line], "cwd": cwd, "sandboxPolicy": policy, "timeoutMs": 120_000,
     });
@@ -286,7 +286,7 @@ async fn client(server: &mut Server, cwd: &Path, policy: Value, line: &str) -> S
 async fn client_input(server: &mut Server, cwd: &Path, policy: Value, line: &str, more: Value) -> String {
     let process = format!("typed-{}", cwd.display());
     let mut params = json!({
-        "command": ["bash", "--norc"], "cwd": cwd, "sandboxPolicy": policy, "timeoutMs": 120_000,
+        "command": ["bash", "--norc"], "cwd": cwd, "sandboxPolicy": client_policy(policy, cwd), "timeoutMs": 120_000,
         "processId": process, "streamStdoutStderr": true,
     });
     params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());

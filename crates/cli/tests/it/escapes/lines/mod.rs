@@ -171,9 +171,7 @@ async fn make(server: &mut Server, way: Way, run: &Run<'_>, policy: Value, lines
     run.scene.write(&script, &json!({ "variables": variables, "attempts": attempts }).to_string());
     let driver = run.scene.tool("escape.py");
     let line = format!("python3 -I -S {} {}", driver.display(), script.display());
-    let began = std::time::Instant::now();
     let output = way.run(server, run, policy, &line).await;
-    eprintln!("TIME {:?} {} {}", began.elapsed(), way.name(), lines.len());
     let results = parse(&output);
     if !results.contains_key("end") {
         eprintln!("{} did not come to its end: {output}", way.name());

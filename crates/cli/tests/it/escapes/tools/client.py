@@ -22,11 +22,11 @@ def opened():
     host, port = where.rsplit(":", 1)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     stream = socket.socket(family, socket.SOCK_STREAM, 262 if kind == "mptcp" else 0)
-    stream.settimeout(10)
     if kind == "fastopen":
         stream.sendto(b"", 0x20000000, (host, int(port)))
     else:
         stream.connect((host, int(port)))
+    stream.settimeout(10)
     return stream
 
 

@@ -1,0 +1,79 @@
+//! A command in the background swaps a directory for a link while patches are applied to what is in it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Stage, file_appears, is_wanted};
+use crate::escapes::{
+    lines::workspace_write,
+    patches::{apply, patch_text},
+    server::ToolCall,
+    ways::exec,
+};
+
+/// How long each race is run; with a patch that is written by path, a moment is enough.
+const TIME: Duration = Duration::from_secs(2);
+
+/// A name, and the body of the patch. Each patch is applied again and again.
+const RACES: &[(&str, &str)] = &[
+    ("race-add", "*** Add File: a/added-{n}\n+x"),
+    ("race-add-in-new-directory", "*** Add File: a/new-{n}/added\n+x"),
+    ("race-update", "*** Update File: a/file\n@@\n-kept\n+changed"),
+    ("race-delete", "*** Delete File: a/file"),
+    ("race-move", "*** Update File: mine-{n}\n*** Move to: a/moved-{n}\n@@\n-mine\n+x"),
+];
+
+pub async fn make_all(stage: &mut Stage<'_>) {
+    for (name, body) in RACES.iter().filter(|(name, _)| is_wanted(name)) {
+        let (open, patches) = is_won(stage, body).await;
+        stage.report.attempt(name, "apply_patch", open, format!("{patches} patches"));
+    }
+}
+
+/// Runs the race and returns whether something outside changed, and after how many patches.
+async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
+    let scene = stage.scene;
+    let run = scene.run();
+    fs::create_dir(run.work.join("a")).unwrap();
+    symlink(&run.outside, run.work.join("b")).unwrap();
+    scene.write(&run.work.join("a/file"), "kept");
+    scene.give(&run.work);
+    let before = run.untouchable();
+    let (started, stop) = (run.work.join("started"), run.work.join("stop"));
+    let flip = format!(
+        "touch {}; python3 -I -S {} a b {}",
+        started.display(),
+        scene.tool("flip.py").display(),
+        stop.display()
+    );
+    let mut thread = stage.server.start_thread(&run.work, workspace_write(), json!({})).await;
+    let calls = vec![exec(&flip, None, json!({ "yield_time_ms": 250 }))];
+    stage.server.turn(&mut thread, calls).await;
+    assert!(file_appears(&started).await, "the command starts");
+    let (began, mut patches, mut open) = (Instant::now(), 0, false);
+    while began.elapsed() < TIME && !open {
+        let calls: Vec<ToolCall> = (0..20)
+            .map(|n| {
+                let number = patches + n;
+                let _ = fs::write(run.work.join(format!("mine-{number}")), "mine");
+                apply(&patch_text(&run, &body.replace("{n}", &number.to_string())))
+            })
+            .collect();
+        scene.give(&run.work);
+        patches += calls.len();
+        stage.server.turn(&mut thread, calls).await;
+        open = run.untouchable() != before;
+        // The directory of the workspace has its file again, for the next round.
+        for place in ["a/file", "b/file"] {
+            if fs::symlink_metadata(run.work.join(&place[..1])).is_ok_and(|found| found.is_dir()) {
+                let _ = fs::write(run.work.join(place), "kept");
+            }
+        }
+    }
+    fs::write(&stop, "").unwrap();
+    stage.server.call("thread/backgroundTerminals/clean", json!({ "threadId": thread.id })).await;
+    (open, patches)
+}
