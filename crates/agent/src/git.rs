@@ -6,7 +6,7 @@
 //! confined.
 
 use std::{
-    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -14,6 +14,9 @@ use std::{
 
 use codicil_protocol::GitInfo;
 use tokio::{process::Command, time::timeout};
+
+/// Packed references of a large repository fit in.
+const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 /// How long `git` may take.
 const GIT_TIME: Duration = Duration::from_secs(5);
@@ -78,16 +81,30 @@ pub async fn merge_base(cwd: &Path, branch: &str) -> Option<String> {
 pub fn info(dir: &Path) -> Option<GitInfo> {
     let git_dir = dir.ancestors().find_map(git_dir)?;
     let common = common_dir(&git_dir);
-    let head = fs::read_to_string(git_dir.join("HEAD")).ok()?;
+    let head = read_text(&git_dir.join("HEAD")).ok()?;
     let (branch, sha) = match head.trim().strip_prefix("ref: ") {
         Some(reference) => (
             reference.strip_prefix("refs/heads/").map(str::to_owned),
             resolve(&git_dir, reference).or_else(|| resolve(&common, reference)),
         ),
-        None => (None, Some(head.trim().to_owned())),
+        None => (None, commit(&head)),
     };
-    let origin_url = fs::read_to_string(common.join("config")).ok().and_then(|config| origin(&config));
+    let origin_url = read_text(&common.join("config")).ok().and_then(|config| origin(&config));
     Some(GitInfo { sha, branch, origin_url })
+}
+
+/// Reads a file of a repository, which a command may have replaced by something else: a pipe is not waited for.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    codicil_store::open_regular(path)?.take(LARGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The name of a commit. Anything else may be the text of a file that a link leads to.
+fn commit(text: &str) -> Option<String> {
+    let name = text.trim();
+    let is_commit = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_commit.then(|| name.to_owned())
 }
 
 /// `.git` is a directory, or a file that names one (worktrees and submodules).
@@ -96,26 +113,26 @@ fn git_dir(dir: &Path) -> Option<PathBuf> {
     if dot_git.is_dir() {
         return Some(dot_git);
     }
-    let pointer = fs::read_to_string(&dot_git).ok()?;
+    let pointer = read_text(&dot_git).ok()?;
     Some(dir.join(pointer.trim().strip_prefix("gitdir: ")?))
 }
 
 /// Where a worktree shares its references and configuration with the others.
 fn common_dir(git_dir: &Path) -> PathBuf {
-    match fs::read_to_string(git_dir.join("commondir")) {
+    match read_text(&git_dir.join("commondir")) {
         Ok(common) => git_dir.join(common.trim()),
         Err(_) => git_dir.to_owned(),
     }
 }
 
 fn resolve(git_dir: &Path, reference: &str) -> Option<String> {
-    if let Ok(sha) = fs::read_to_string(git_dir.join(reference)) {
-        return Some(sha.trim().to_owned());
+    if let Ok(sha) = read_text(&git_dir.join(reference)) {
+        return commit(&sha);
     }
-    let packed = fs::read_to_string(git_dir.join("packed-refs")).ok()?;
+    let packed = read_text(&git_dir.join("packed-refs")).ok()?;
     let line =
         packed.lines().find(|line| line.ends_with(reference) && line.split(' ').nth(1) == Some(reference))?;
-    line.split(' ').next().map(str::to_owned)
+    line.split(' ').next().and_then(commit)
 }
 
 fn origin(config: &str) -> Option<String> {
@@ -128,7 +145,7 @@ fn origin(config: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use tempfile::TempDir;
 

@@ -12,6 +12,7 @@ mod audience;
 mod clock;
 mod confine;
 mod error;
+mod file_access;
 mod git;
 mod goals;
 mod hooks;

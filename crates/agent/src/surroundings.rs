@@ -11,6 +11,7 @@ use jiff::Zoned;
 
 use crate::{
     abilities::{Abilities, Lists},
+    file_access::AccessSources,
     settings::Settings,
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct Surroundings {
     pub supports_personality: bool,
     pub developer_instructions: Option<String>,
     pub docs: DocSearch,
+    /// What may be read in the name of the thread.
+    pub access: AccessSources,
     pub abilities: Abilities,
     /// What the model knows already.
     pub before: Option<Told>,
@@ -31,7 +34,7 @@ impl Surroundings {
     /// How things are now, and what has to be said of them. Reads files: not for the runtime.
     pub fn look(self) -> (Told, Vec<ResponseItem>) {
         let settings = self.settings;
-        let found = self.docs.run(&settings.cwd);
+        let found = self.docs.run(&settings.cwd, &|path| self.access.open_instructions(path));
         for warning in &found.warnings {
             tracing::warn!("{warning}");
         }

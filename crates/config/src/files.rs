@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     fs::{self, File, Metadata},
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -154,7 +155,8 @@ fn is_absent(error: &io::Error) -> bool {
 /// The text of a file and the state it was read in; `None` when there is no file.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(String, Fingerprint)>, ConfigError> {
     let unreadable = |error: io::Error| ConfigError::unreadable(path, error);
-    let file = match File::open(path) {
+    // Opening a pipe would otherwise wait for its other end.
+    let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => file,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(unreadable(error)),

@@ -44,6 +44,9 @@ impl Default for DocSearch {
     }
 }
 
+/// Opens a file that may be read.
+pub type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
+
 /// The rules that were found, the strongest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectDocs {
@@ -62,22 +65,22 @@ pub struct Doc {
 }
 
 impl DocSearch {
-    /// Finds and reads the files for this working directory. Never fails; see [`ProjectDocs::warnings`].
-    pub fn run(&self, cwd: &Path) -> ProjectDocs {
+    /// Finds and reads the files for this working directory. `open` opens a file, or says why it must not be read: a
+    /// file may be a link that a command has made. Never fails; see [`ProjectDocs::warnings`].
+    pub fn run(&self, cwd: &Path, open: OpenFile<'_>) -> ProjectDocs {
         let mut found = ProjectDocs::default();
         if self.max_bytes == 0 {
             return found;
         }
         let mut left = self.max_bytes;
-        let own =
-            self.home.as_deref().and_then(|home| self.read_folder(home, &mut left, &mut found.warnings));
+        let warnings = &mut found.warnings;
+        let own = self.home.as_deref().and_then(|home| self.read_folder(home, open, &mut left, warnings));
         let folders = self.folders(cwd);
         // The home may be a folder of the project; its file is not told twice.
         let is_new = |folder: &&&Path| self.home.as_deref() != Some(**folder);
         let nearest_first = folders.iter().filter(is_new);
-        let mut docs: Vec<_> = nearest_first
-            .filter_map(|folder| self.read_folder(folder, &mut left, &mut found.warnings))
-            .collect();
+        let mut docs: Vec<_> =
+            nearest_first.filter_map(|folder| self.read_folder(folder, open, &mut left, warnings)).collect();
         docs.extend(own);
         docs.reverse();
         found.docs = docs;
@@ -93,13 +96,19 @@ impl DocSearch {
 
     /// The first file of a folder that can be read. A blank one counts, so that it can switch off another,
     /// but has nothing to tell.
-    fn read_folder(&self, folder: &Path, left: &mut u64, warnings: &mut Vec<String>) -> Option<Doc> {
+    fn read_folder(
+        &self,
+        folder: &Path,
+        open: OpenFile<'_>,
+        left: &mut u64,
+        warnings: &mut Vec<String>,
+    ) -> Option<Doc> {
         // Names only: a path would let a project's configuration pull in files from elsewhere.
         let is_name = |name: &&str| Path::new(name).file_name() == Some(name.as_ref());
         let fallbacks = self.fallback_names.iter().map(String::as_str).filter(is_name);
         let names = NAMES.into_iter().chain(fallbacks);
         for path in names.map(|name| folder.join(name)).filter(|path| path.is_file()) {
-            match read(&path, *left) {
+            match open(&path).and_then(|file| read(&path, file, *left)) {
                 Ok(doc) if doc.text.trim().is_empty() && !doc.is_cut => return None,
                 Ok(doc) => {
                     *left -= (doc.text.len() as u64).min(*left);
@@ -119,9 +128,9 @@ impl DocSearch {
     }
 }
 
-fn read(path: &Path, limit: u64) -> io::Result<Doc> {
+fn read(path: &Path, file: File, limit: u64) -> io::Result<Doc> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     let is_cut = bytes.len() as u64 > limit;
     if is_cut {
         bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -211,7 +220,11 @@ mod tests {
             ("repo/a/b/AGENTS.md", "near"),
         ]);
         let check = |cwd: &str, expected: &[&str]| {
-            assert_eq!(tree.show(&tree.search().run(&tree.path(cwd))), expected, "{cwd}");
+            assert_eq!(
+                tree.show(&tree.search().run(&tree.path(cwd), &|path| File::open(path))),
+                expected,
+                "{cwd}"
+            );
         };
         check(
             "repo/a/b",
@@ -239,7 +252,7 @@ mod tests {
         ]);
         let mut search = tree.search();
         search.fallback_names = ["../AGENTS.md", "", "RULES.md", "CLAUDE.md"].map(str::to_owned).into();
-        let found = search.run(&tree.path("repo/a/b"));
+        let found = search.run(&tree.path("repo/a/b"), &|path| File::open(path));
         assert_eq!(tree.show(&found), ["repo/AGENTS.override.md: mine", "repo/a/CLAUDE.md: fallback"]);
         assert!(found.warnings.is_empty());
     }
@@ -250,9 +263,12 @@ mod tests {
             Tree::new(&[("repo/AGENTS.md", "root"), ("repo/a/AGENTS.md", "middle"), ("repo/a/.hg", "")]);
         let mut search = tree.search();
         search.root_markers = vec![".hg".to_owned()];
-        assert_eq!(tree.show(&search.run(&tree.path("repo/a/b"))), ["repo/a/AGENTS.md: middle"]);
+        assert_eq!(
+            tree.show(&search.run(&tree.path("repo/a/b"), &|path| File::open(path))),
+            ["repo/a/AGENTS.md: middle"]
+        );
         search.root_markers = Vec::new();
-        assert!(search.run(&tree.path("repo/a/b")).docs.is_empty());
+        assert!(search.run(&tree.path("repo/a/b"), &|path| File::open(path)).docs.is_empty());
     }
 
     #[test]
@@ -263,7 +279,8 @@ mod tests {
             ("repo/a/AGENTS.md", "ab€f"),
         ]);
         let check = |max_bytes: u64, expected: &[&str], warnings: usize| {
-            let found = DocSearch { max_bytes, ..tree.search() }.run(&tree.path("repo/a"));
+            let found =
+                DocSearch { max_bytes, ..tree.search() }.run(&tree.path("repo/a"), &|path| File::open(path));
             assert_eq!(tree.show(&found), expected, "{max_bytes}");
             assert_eq!(found.warnings.len(), warnings, "{:?}", found.warnings);
         };
@@ -285,7 +302,7 @@ mod tests {
         symlink("/proc/self/mem", tree.path("repo/AGENTS.override.md")).unwrap();
         symlink(tree.path("repo/rules"), tree.path("repo/AGENTS.md")).unwrap();
         symlink("nowhere", tree.path("repo/a/b/AGENTS.md")).unwrap();
-        let found = tree.search().run(&tree.path("repo/a/b"));
+        let found = tree.search().run(&tree.path("repo/a/b"), &|path| File::open(path));
         assert_eq!(tree.show(&found), ["repo/AGENTS.md: linked", "repo/a/AGENTS.md: a"]);
         assert_eq!(found.warnings.len(), 1);
         assert!(found.warnings[0].contains("AGENTS.override.md"), "{:?}", found.warnings);
@@ -297,7 +314,7 @@ mod tests {
         fs::write(tree.path("repo/AGENTS.md"), b"\xef\xbb\xbfgood \xff bad").unwrap();
         fs::create_dir(tree.path("repo/a/AGENTS.md")).unwrap();
         assert_eq!(
-            tree.show(&tree.search().run(&tree.path("repo/a"))),
+            tree.show(&tree.search().run(&tree.path("repo/a"), &|path| File::open(path))),
             ["repo/AGENTS.md: good \u{fffd} bad"]
         );
     }

@@ -35,7 +35,7 @@ mod plan;
 mod review;
 
 pub use {
-    agents_md::{DEFAULT_MAX_DOC_BYTES, Doc, DocSearch, ProjectDocs},
+    agents_md::{DEFAULT_MAX_DOC_BYTES, Doc, DocSearch, OpenFile, ProjectDocs},
     compaction::{compacted_history, summary_message, user_messages},
     cut::kept_within,
     extensions::{PluginOffer, plugin_message, plugins_text, skills_text},

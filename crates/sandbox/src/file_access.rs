@@ -3,7 +3,10 @@
 //! The answer comes from the same lists that confine commands (`access.rs`, `metadata.rs`), so a patch can change
 //! what a command could change, and nothing else.
 
-use std::path::{Component, Path};
+use std::{
+    path::{Component, Path},
+    sync::OnceLock,
+};
 
 use crate::{
     AccessRequest, SandboxError,
@@ -18,22 +21,24 @@ pub struct FileAccess(Option<Confined>);
 #[derive(Clone, Debug)]
 struct Confined {
     access: Access,
-    metadata: Metadata,
+    /// Searched for when something is to be written.
+    metadata: OnceLock<Metadata>,
 }
 
 impl FileAccess {
-    /// Looks at the disk: where roots lead, and what in them is protected.
+    /// Looks at the disk to find out where roots lead.
     pub fn new(request: &AccessRequest<'_>) -> Result<Self, SandboxError> {
         Ok(Self(match access::scope(request)? {
             Scope::Unconfined | Scope::External { .. } => None,
-            Scope::Confined(access) => Some(Confined { metadata: metadata::find(&access.roots), access }),
+            Scope::Confined(access) => Some(Confined { access, metadata: OnceLock::new() }),
         }))
     }
 
-    /// Whether a file at this place may be written, made or removed.
+    /// Whether a file at this place may be written, made or removed. Searches the roots for what is protected.
     pub fn can_write(&self, place: &Path) -> bool {
         let Some(Confined { access, metadata }) = &self.0 else { return true };
         let Some(root) = deepest_root(access, place) else { return false };
+        let metadata = metadata.get_or_init(|| metadata::find(&access.roots));
         let is_outside = |protected: &Path| !place.starts_with(protected) || root.path.starts_with(protected);
         is_plain(place)
             && !has_protected_name(&root.path, place)

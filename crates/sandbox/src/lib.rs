@@ -58,9 +58,9 @@
 //! # Sockets of other programs
 //!
 //! A daemon that obeys whoever connects (a container engine, a session bus, a terminal multiplexer) is a way out
-//! of any sandbox. Without a network, `connect` is refused altogether; pairs of sockets can be made. With a network,
-//! such sockets are covered where there are mounts of our own, unless they lie in the workspace or in a root that the
-//! policy names; elsewhere there are no sockets of the file system.
+//! of any sandbox. Without a network, `connect` is refused altogether, and with one there are no sockets of the file
+//! system; pairs of sockets can be made. A policy that names a socket as a root opens it, together with a network and
+//! where there are mounts of our own to cover the others.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod door;

@@ -7,8 +7,11 @@
 use std::{
     collections::VecDeque,
     fs,
+    io::Read,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::access::{Role, Root};
 
@@ -154,8 +157,13 @@ fn pointed_common(file: &Path) -> Option<PathBuf> {
 }
 
 fn small_text(file: &Path) -> Option<String> {
-    let size = fs::metadata(file).ok().filter(fs::Metadata::is_file)?.len();
-    (size <= LARGEST_POINTER).then(|| fs::read_to_string(file).ok())?
+    // Opening a pipe would otherwise wait for its other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
+    let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+    let mut text = String::new();
+    (size <= LARGEST_POINTER).then(|| file.take(LARGEST_POINTER).read_to_string(&mut text).ok())??;
+    Some(text)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use codicil_skills::Mentions;
 
 use super::{TurnKind, actor::ThreadActor};
 use crate::{
+    file_access::AccessSources,
     kin::Kin,
     settings::Settings,
     step::{Ask, FollowUp},
@@ -139,7 +140,9 @@ impl ThreadActor {
         before: Option<Told>,
     ) -> (Option<Told>, Vec<ResponseItem>) {
         self.follow_skills();
+        let access = AccessSources::new(&settings, &self.kit, self.kit.grants().access());
         let surroundings = Surroundings {
+            access,
             settings,
             hosts_by_proxy: self.state.config.network_proxy().is_some(),
             supports_personality: self.model_info().personality,

@@ -1,21 +1,11 @@
 //! `view_image`: an image file becomes part of the conversation.
 
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-};
-
 use codicil_protocol::{FunctionCallOutputBody, FunctionCallOutputContentItem, InputModality, ThreadItem};
-use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
 use super::{
     TurnTools,
     call::{Call, Cancelled, Output, say},
-    file_access::AccessSources,
 };
 
 #[derive(Deserialize)]
@@ -36,7 +26,7 @@ impl TurnTools {
         let path = self.path(&arguments.path);
         let (file, sources) = (path.clone(), self.access_sources(self.kit.grants().access()));
         let load = move || {
-            let file = open_readable(&file, &sources)?;
+            let file = sources.open(&file).map_err(|error| error.to_string())?;
             codicil_context::read_image(file).map_err(|error| error.to_string())
         };
         let image_url = match tokio::task::spawn_blocking(load).await {
@@ -51,32 +41,4 @@ impl TurnTools {
         let image = FunctionCallOutputContentItem::InputImage { image_url, detail: None };
         Ok(FunctionCallOutputBody::Content(vec![image]))
     }
-}
-
-/// Opens a file that commands of the turn may read. The open file is asked where it is, so that a link that is put in
-/// its place meanwhile leads nowhere.
-fn open_readable(path: &Path, sources: &AccessSources) -> Result<File, String> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| io::Error::from(error).to_string())?;
-    let file = File::from(file);
-    let place = real_path(&file).map_err(|error| error.to_string())?;
-    let files = sources.files().map_err(|error| error.to_string())?;
-    match files.can_read(&place) {
-        true => Ok(file),
-        false => Err("the sandbox does not let it be read".to_owned()),
-    }
-}
-
-/// Where an open file is, free of links.
-#[cfg(target_os = "linux")]
-fn real_path(file: &File) -> io::Result<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn real_path(file: &File) -> io::Result<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    let path = rustix::fs::getpath(file)?;
-    Ok(std::ffi::OsString::from_vec(path.into_bytes()).into())
 }

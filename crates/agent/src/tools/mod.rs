@@ -18,7 +18,6 @@ mod command;
 mod diff;
 mod dynamic;
 mod dynamic_check;
-mod file_access;
 mod guardian;
 mod hooks;
 mod image;
@@ -42,6 +41,7 @@ use std::{
     time::Duration,
 };
 
+use codicil_command::Access;
 use codicil_config::EffectiveConfig;
 use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{Provider, Tools};
@@ -50,6 +50,7 @@ use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    file_access::AccessSources,
     hooks::Hooks,
     settings::{Settings, join},
     step::{Step, Steps},
@@ -275,6 +276,11 @@ impl TurnTools {
 
     fn is_plan_mode(&self) -> bool {
         self.settings.collaboration_mode.as_ref().is_some_and(|mode| mode.mode == ModeKind::Plan)
+    }
+
+    /// What the tools of this turn may read and write, with what was granted on top.
+    fn access_sources(&self, granted: Access) -> AccessSources {
+        AccessSources::new(&self.settings, &self.kit, granted)
     }
 
     /// A path as a model writes it: relative to where the turn works.

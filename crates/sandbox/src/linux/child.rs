@@ -71,8 +71,8 @@ impl Child {
         let view = namespaces.map(|namespaces| View::new(plan, namespaces.privilege, own)).transpose()?;
         let sockets = match files {
             _ if plan.proxied => Sockets::Proxied,
-            Files::Mounted if network => Sockets::Network,
-            Files::LandlockOnly if network => Sockets::NetworkOnly,
+            Files::Mounted if network && plan.names_socket() => Sockets::Network,
+            _ if network => Sockets::NetworkOnly,
             Files::Mounted | Files::LandlockOnly => Sockets::Pairs,
         };
         let processes = if own.processes { Processes::Own } else { Processes::Shared };
@@ -153,8 +153,8 @@ impl Launcher {
         let covers = privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
         let sockets = match covers {
             _ if plan.proxied => Sockets::Proxied,
-            Some(_) if plan.access.network => Sockets::Network,
-            None if plan.access.network => Sockets::NetworkOnly,
+            Some(_) if plan.access.network && plan.names_socket() => Sockets::Network,
+            _ if plan.access.network => Sockets::NetworkOnly,
             Some(_) | None => Sockets::Pairs,
         };
         let failed = |error: io::Error| SandboxError::prepare("the seccomp filter", error);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -71,9 +72,11 @@ pub(super) enum Mount {
 impl Plan {
     pub(crate) fn new(access: Access, files: Files) -> Self {
         let metadata = metadata::find(&access.roots);
-        // Without a network nothing can be connected to.
+        // Unless a root is a socket, none can be connected to.
         let (sockets, all_sockets) = match files {
-            Files::Mounted if access.network => sockets::find(&access.roots, &access.hidden.sockets),
+            Files::Mounted if access.network && names_socket(&access) => {
+                sockets::find(&access.roots, &access.hidden.sockets)
+            }
             Files::Mounted | Files::LandlockOnly => (Vec::new(), true),
         };
         let mut gaps = Vec::new();
@@ -82,6 +85,11 @@ impl Plan {
         gaps.extend((!metadata.links.is_empty()).then_some(Gap::LinkedMetadata));
         gaps.extend(metadata.truncated.then_some(Gap::DeepRepositories));
         Self { access, metadata, sockets, proxied: false, gaps }
+    }
+
+    /// Whether commands may connect to a socket in the file system, because a root is one.
+    pub(super) fn names_socket(&self) -> bool {
+        names_socket(&self.access)
     }
 
     /// The mounts in an order in which none hides another: what is above comes first.
@@ -140,6 +148,11 @@ impl Plan {
         split(path, &closed, &mut parts);
         parts
     }
+}
+
+fn names_socket(access: &Access) -> bool {
+    let is_socket = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+    access.roots.iter().any(|root| is_socket(&root.path))
 }
 
 /// The largest parts of a tree that hold nothing of what is closed.

@@ -19,7 +19,7 @@ use seccompiler::{
 pub(super) enum Sockets {
     /// The network, and sockets in the file system.
     Network,
-    /// The network alone, where sockets of other programs cannot be covered.
+    /// The network alone.
     NetworkOnly,
     /// The internet protocols, in a network of its own.
     Proxied,

@@ -1,7 +1,8 @@
 //! Sockets in the file system behind which other programs listen.
 //!
-//! Without a network a command cannot connect at all. With one, neither read-only mounts nor Landlock (before Linux
-//! 7.1) keep it from connecting to them, and many a daemon does as it is told. The kernel lists those of our network
+//! A command can connect to a socket in the file system only if it has a network and a root is such a socket. Then
+//! the others have to be covered: neither read-only mounts nor Landlock (before Linux 7.1) keep it from
+//! connecting to them, and many a daemon does as it is told. The kernel lists those of our network
 //! namespace. Those of others, as containers
 //! have them, are known by name only; those that were bound by a relative path, or are bound later, are not
 //! found.
