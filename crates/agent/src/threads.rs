@@ -227,10 +227,6 @@ impl Threads {
         state.base_instructions = given.base_instructions.or(state.base_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
-        // What the request names holds when the thread is opened the next time.
-        if inherited != Inherited::ALL {
-            state.store_settings().await?;
-        }
         let opened = self.open(state, turns).await?;
         if opened.announce.is_none() {
             self.say_status(&opened.thread.id, ThreadStatus::Idle);
