@@ -73,7 +73,11 @@ const PATCHES: &[PatchAttempt] = &[
         Done("sub/moved", Some("x\n")),
         "*** Update File: mine\n*** Move to: sub/moved\n@@\n-mine\n+x",
     ),
-    ("patch-updates-through-inner-link", Done("sub/mine", Some("x\n")), "*** Update File: inner-link/mine\n@@\n-mine\n+x"),
+    (
+        "patch-updates-through-inner-link",
+        Done("sub/mine", Some("x\n")),
+        "*** Update File: inner-link/mine\n@@\n-mine\n+x",
+    ),
 ];
 
 /// Under a policy that restricts reading, no word of the secret may come back.
@@ -131,10 +135,13 @@ impl PatchWay {
             Self::ExecHereDocument => {
                 model(server, cwd, policy, json!({}), vec![exec(&line, None, json!({}))]).await
             }
-            Self::ShellHereDocument => model(server, cwd, policy, shell_tools(), vec![shell(&line, None)]).await,
+            Self::ShellHereDocument => {
+                model(server, cwd, policy, shell_tools(), vec![shell(&line, None)]).await
+            }
             Self::FromTheTop => {
                 let line = format!("cd {} && {line}", cwd.display());
-                model(server, cwd, policy, json!({}), vec![exec(&line, Some("/".to_owned()), json!({}))]).await
+                model(server, cwd, policy, json!({}), vec![exec(&line, Some("/".to_owned()), json!({}))])
+                    .await
             }
             Self::Subagent => subagent(server, cwd, policy, json!({}), vec![apply(patch)]).await,
         }

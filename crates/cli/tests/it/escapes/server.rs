@@ -81,7 +81,10 @@ impl Server {
     /// Starts a server in the scene's mode. `config` is TOML: keys first, tables after them.
     pub async fn start(scene: &Scene, listen: Listen, config: &str) -> Self {
         let plays = Plays::default();
-        let decide = { let plays = plays.clone(); move |request: &Recorded| next_reply(&plays, request) };
+        let decide = {
+            let plays = plays.clone();
+            move |request: &Recorded| next_reply(&plays, request)
+        };
         let model = ModelServer::start(Script::new().respond_with(decide)).await;
         let home = scene.home();
         scene.write(&home.join("config.toml"), &configuration(&model, config));
@@ -128,7 +131,8 @@ impl Server {
             questions: Vec::new(),
         };
         let capabilities = json!({ "experimentalApi": true });
-        let hello = json!({ "clientInfo": { "name": "escapes", "version": "1" }, "capabilities": capabilities });
+        let hello =
+            json!({ "clientInfo": { "name": "escapes", "version": "1" }, "capabilities": capabilities });
         server.call("initialize", hello).await;
         server
     }

@@ -164,7 +164,8 @@ impl Way {
                 model(server, cwd, policy, json!({}), calls).await
             }
             Self::Typed(workdir) => {
-                let open = exec("exec bash --norc", workdir.path(run), json!({ "tty": true, "yield_time_ms": 250 }));
+                let open =
+                    exec("exec bash --norc", workdir.path(run), json!({ "tty": true, "yield_time_ms": 250 }));
                 let typed = json!({
                     "session_id": "{session}", "chars": format!("{line}; exit\n"), "yield_time_ms": 30_000,
                     "max_output_tokens": 200_000,
@@ -184,14 +185,19 @@ impl Way {
                 subagent(server, cwd, policy, shell_tools(), vec![shell(line, None)]).await
             }
             Self::Agreed(workdir) => {
-                server.answers.insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
+                server
+                    .answers
+                    .insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
                 let calls = vec![exec(line, workdir.path(run), json!({})), ToolCall::AwaitSession];
-                let output = model(server, cwd, policy, json!({ "approvalPolicy": "untrusted" }), calls).await;
+                let output =
+                    model(server, cwd, policy, json!({ "approvalPolicy": "untrusted" }), calls).await;
                 server.answers.clear();
                 output
             }
             Self::Permitted(workdir) => {
-                server.answers.insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
+                server
+                    .answers
+                    .insert("item/commandExecution/requestApproval", json!({ "decision": "accept" }));
                 let granted = json!({ "file_system": { "write": [run.scene.path("granted")] } });
                 let more = json!({
                     "sandbox_permissions": "with_additional_permissions", "additional_permissions": granted,
@@ -236,7 +242,13 @@ pub fn shell_tools() -> Value {
 }
 
 /// Runs calls in a new thread and returns all that the model was told.
-pub async fn model(server: &mut Server, cwd: &Path, policy: Value, more: Value, calls: Vec<ToolCall>) -> String {
+pub async fn model(
+    server: &mut Server,
+    cwd: &Path,
+    policy: Value,
+    more: Value,
+    calls: Vec<ToolCall>,
+) -> String {
     let mut thread = server.start_thread(cwd, policy, more).await;
     server.turn(&mut thread, calls).await.join("\n")
 }

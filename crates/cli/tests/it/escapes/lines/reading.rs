@@ -31,7 +31,11 @@ pub const READ_ONLY: &[Line] = &[
     ("read-only-write-outside", Denied, "echo x > $OUT/file"),
     ("read-only-write-tmp", Denied, "f=/tmp/codicil-escape-$$ && echo x > $f && rm $f"),
     ("read-only-write-tmpdir", Denied, "f=$TMPDIR/codicil-escape-$$ && echo x > $f && rm $f"),
-    ("read-only-lock-stored-threads", Denied, "py: f = [os.path.join(d, n) for d, _, names in os.walk(path('SERVER_HOME', 'sessions')) for n in names]; fcntl.flock(os.open(f[0], os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)"),
+    (
+        "read-only-lock-stored-threads",
+        Denied,
+        "py: f = [os.path.join(d, n) for d, _, names in os.walk(path('SERVER_HOME', 'sessions')) for n in names]; fcntl.flock(os.open(f[0], os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)",
+    ),
     ("read-only-read", Allowed, "cat $SRC/mine $OUT/file /etc/passwd"),
     ("read-only-pipes", Allowed, "echo a | sed s/a/b/ | grep -q b"),
 ];

@@ -19,11 +19,19 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ("codex-hooks-created", "mkdir .codex && cp $HOOKS .codex/hooks.json", ""),
     ("codicil-config-renamed", "mkdir c && cp $MCP c/config.toml && mv c .codicil", ""),
     ("codicil-config-linked", "mkdir c && cp $MCP c/config.toml && ln -s c .codicil", ""),
-    ("codicil-file-linked", "mkdir c && cp $MCP c/config.toml; mkdir .codicil && ln -s ../c/config.toml .codicil/", ""),
+    (
+        "codicil-file-linked",
+        "mkdir c && cp $MCP c/config.toml; mkdir .codicil && ln -s ../c/config.toml .codicil/",
+        "",
+    ),
     ("codicil-config-from-tmp", "d=$(mktemp -d) && cp $MCP $d/config.toml && mv $d .codicil", ""),
     ("codicil-config-below", "mkdir sub/.codicil && cp $MCP sub/.codicil/config.toml", "sub"),
     ("codex-config-below", "mkdir -p new/.codex && cp $MCP new/.codex/config.toml", "new"),
-    ("codicil-config-in-moved-folder", "mkdir -p a/.codicil && cp $MCP a/.codicil/config.toml && rm -rf sub && mv a sub", "sub"),
+    (
+        "codicil-config-in-moved-folder",
+        "mkdir -p a/.codicil && cp $MCP a/.codicil/config.toml && rm -rf sub && mv a sub",
+        "sub",
+    ),
 ];
 
 /// How the configuration gets there.
@@ -50,7 +58,8 @@ fn project(name: &str, writer: &str) -> String {
 /// Tables of `config.toml` that trust the projects of all attempts.
 pub fn trusted_projects(scene: &crate::escapes::scene::Scene) -> String {
     let made = CONFIGURATIONS.iter().flat_map(|(name, ..)| WRITERS.map(|writer| project(name, writer)));
-    let patched = PATCHED.iter().flat_map(|(name, ..)| ["proof", "apply_patch"].map(|writer| project(name, writer)));
+    let patched =
+        PATCHED.iter().flat_map(|(name, ..)| ["proof", "apply_patch"].map(|writer| project(name, writer)));
     let others = ["settings", "settings-loaded"].map(str::to_owned);
     let names = made.chain(patched).chain(others);
     let table = |name: String| {
@@ -104,18 +113,22 @@ async fn written_by_command(stage: &mut Stage<'_>, name: &str, line: &str, next:
     let hooks = json!({ "hooks": { "SessionStart": [{ "hooks": [hook] }] } });
     stage.scene.write(&run.outside.join("servers.toml"), &server_table(&run));
     stage.scene.write(&run.outside.join("hooks.json"), &hooks.to_string());
-    let line = line.replace("$MCP", &run.outside("servers.toml")).replace("$HOOKS", &run.outside("hooks.json"));
+    let line =
+        line.replace("$MCP", &run.outside("servers.toml")).replace("$HOOKS", &run.outside("hooks.json"));
     let line = format!("cd {} && {line}", run.work.display());
     let server = &mut *stage.server;
     match writer {
         "proof" => drop(Way::Exec(Workdir::LeftOut).run(server, &run, unconfined(), &line).await),
-        "shell_command" => drop(Way::Shell(Workdir::LeftOut).run(server, &run, workspace_write(), &line).await),
+        "shell_command" => {
+            drop(Way::Shell(Workdir::LeftOut).run(server, &run, workspace_write(), &line).await)
+        }
         "command/exec" => drop(Way::Client.run(server, &run, workspace_write(), &line).await),
         "exec_command of a subagent" => {
             drop(Way::Subagent(Workdir::LeftOut).run(server, &run, workspace_write(), &line).await);
         }
         "exec_command and a reload" => {
-            let mut thread = server.start_thread(&run.work.join(next_directory(next)), workspace_write(), json!({})).await;
+            let mut thread =
+                server.start_thread(&run.work.join(next_directory(next)), workspace_write(), json!({})).await;
             server.turn(&mut thread, vec![exec(&line, None, json!({}))]).await;
             server.call("config/mcpServer/reload", json!({})).await;
             server.turn(&mut thread, vec![]).await;

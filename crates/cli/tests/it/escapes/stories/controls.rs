@@ -10,7 +10,10 @@ use crate::escapes::{
 };
 
 fn typed(chars: &str) -> ToolCall {
-    ToolCall::Function("write_stdin", json!({ "session_id": "{session}", "chars": chars, "yield_time_ms": 30_000 }))
+    ToolCall::Function(
+        "write_stdin",
+        json!({ "session_id": "{session}", "chars": chars, "yield_time_ms": 30_000 }),
+    )
 }
 
 pub async fn make_all(stage: &mut Stage<'_>) {
@@ -18,11 +21,30 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     let calls: [(&str, Vec<ToolCall>, &str); 7] = [
         ("control-exit-code", vec![exec("exit 7", None, json!({}))], "exited with code 7"),
         ("control-own-signal", vec![exec("kill -TERM $$", None, json!({}))], "exited with code 143"),
-        ("control-typing", vec![open("read line; echo got:$line"), typed("hello\n"), ToolCall::AwaitSession], "got:hello"),
-        ("control-interrupt-key", vec![open("sleep 1000"), typed("\u{3}"), ToolCall::AwaitSession], "exited with code 130"),
+        (
+            "control-typing",
+            vec![open("read line; echo got:$line"), typed("hello\n"), ToolCall::AwaitSession],
+            "got:hello",
+        ),
+        (
+            "control-interrupt-key",
+            vec![open("sleep 1000"), typed("\u{3}"), ToolCall::AwaitSession],
+            "exited with code 130",
+        ),
         ("control-long-output", vec![exec("seq 30000", None, json!({}))], "\n30000"),
-        ("control-background", vec![exec("sleep 0.5; echo la''te", None, json!({ "yield_time_ms": 250 })), ToolCall::AwaitSession], "late"),
-        ("control-relative-workdir", vec![exec("echo x > ../made && cat ../made", Some("sub".to_owned()), json!({}))], "exited with code 0"),
+        (
+            "control-background",
+            vec![
+                exec("sleep 0.5; echo la''te", None, json!({ "yield_time_ms": 250 })),
+                ToolCall::AwaitSession,
+            ],
+            "late",
+        ),
+        (
+            "control-relative-workdir",
+            vec![exec("echo x > ../made && cat ../made", Some("sub".to_owned()), json!({}))],
+            "exited with code 0",
+        ),
     ];
     for (name, calls, expected) in calls.into_iter().filter(|(name, ..)| is_wanted(name)) {
         let run = stage.scene.run();

@@ -44,7 +44,11 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     let run = scene.run();
     // Unlike every other process of the machine.
     let mut marks: BTreeMap<&str, String> = BTreeMap::new();
-    let names = ENDINGS.into_iter().chain(["daemon-of-killed-server", "daemon-of-ended-server", "daemon-of-ended-command-and-server"]);
+    let names = ENDINGS.into_iter().chain([
+        "daemon-of-killed-server",
+        "daemon-of-ended-server",
+        "daemon-of-ended-command-and-server",
+    ]);
     for name in names {
         let number = DAEMONS.fetch_add(1, Ordering::Relaxed);
         marks.insert(name, format!("{}.{}", 70_000 + number, std::process::id()));
@@ -78,7 +82,8 @@ pub async fn make_all(stage: &mut Stage<'_>) {
                 let mut thread = server.start_thread(&run.work, workspace_write(), json!({})).await;
                 server.start_turn(&mut thread, vec![exec(&line, None, json!({}))]).await;
                 assert!(file_appears(started.as_ref()).await, "{name} starts");
-                let read = server.call("thread/read", json!({ "threadId": thread.id, "includeTurns": true })).await;
+                let read =
+                    server.call("thread/read", json!({ "threadId": thread.id, "includeTurns": true })).await;
                 let turn = read["result"]["thread"]["turns"][0]["id"].clone();
                 server.call("turn/interrupt", json!({ "threadId": thread.id, "turnId": turn })).await;
             }
@@ -130,7 +135,9 @@ async fn left_at(deadline: Instant, mark: &str) -> Vec<i32> {
 
 fn sleeping(mark: &str) -> Vec<i32> {
     let wanted = format!("sleep\0{mark}\0");
-    let names = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let pids = names.filter_map(|name| name.parse::<i32>().ok());
-    pids.filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == wanted)).collect()
+    pids.filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == wanted))
+        .collect()
 }

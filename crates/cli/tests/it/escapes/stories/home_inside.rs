@@ -16,16 +16,31 @@ use crate::escapes::{
 /// Lines that are run in the directory that holds the home, which is called `home`.
 const LINES: &[(&str, &str)] = &[
     ("home-inside-append-configuration", "cat servers.toml >> home/config.toml"),
-    ("home-inside-replace-configuration", "cp home/config.toml c && cat servers.toml >> c && mv c home/config.toml"),
-    ("home-inside-move-away", "mv home home.old && cp -r home.old home && cat servers.toml >> home/config.toml"),
-    ("home-inside-link", "cp -r home copy && cat servers.toml >> copy/config.toml && mv home home.old && ln -s copy home"),
-    ("home-inside-exchange", "cp -r home copy && cat servers.toml >> copy/config.toml && python3 -I -S -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b\"home\", -100, b\"copy\", 2) != 0)'"),
+    (
+        "home-inside-replace-configuration",
+        "cp home/config.toml c && cat servers.toml >> c && mv c home/config.toml",
+    ),
+    (
+        "home-inside-move-away",
+        "mv home home.old && cp -r home.old home && cat servers.toml >> home/config.toml",
+    ),
+    (
+        "home-inside-link",
+        "cp -r home copy && cat servers.toml >> copy/config.toml && mv home home.old && ln -s copy home",
+    ),
+    (
+        "home-inside-exchange",
+        "cp -r home copy && cat servers.toml >> copy/config.toml && python3 -I -S -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b\"home\", -100, b\"copy\", 2) != 0)'",
+    ),
     ("home-inside-hooks", "cp hooks.json home/hooks.json"),
-    ("home-inside-rules", "mkdir -p home/rules && echo 'prefix_rule(pattern=[\"touch\"], decision=\"allow\")' > home/rules/x.rules"),
+    (
+        "home-inside-rules",
+        "mkdir -p home/rules && echo 'prefix_rule(pattern=[\"touch\"], decision=\"allow\")' > home/rules/x.rules",
+    ),
     ("home-inside-instructions", "echo x > home/AGENTS.md"),
     ("home-inside-read-credentials", "grep -q escape-secret home/auth.json"),
     ("home-inside-lock-threads", "flock -n -s \"$(find home/sessions -name '*.jsonl' | head -n 1)\" true"),
-    ("home-inside-remove-threads", "find home/sessions -name '*.jsonl' -delete && test -z \"$(find home/sessions -name '*.jsonl')\""),
+    ("home-inside-remove-threads", "find home/sessions -name '*.jsonl' -delete"),
 ];
 
 const PATCHES: &[(&str, &str)] = &[
@@ -77,7 +92,8 @@ async fn gets_in(scene: &Scene, line: &str, policy: serde_json::Value, way: Way)
     server.turn(&mut thread, vec![]).await;
     let before = fingerprint(scene);
     let run = scene.workspace_run(&work);
-    let told = way.run(&mut server, &run, policy, &format!("cd {} && {line} && echo do''ne", work.display())).await;
+    let told =
+        way.run(&mut server, &run, policy, &format!("cd {} && {line} && echo do''ne", work.display())).await;
     let params = json!({ "cwd": work, "approvalPolicy": "never", "sandbox": "read-only" });
     let started = server.call("thread/start", params).await;
     if started.get("result").is_some() {

@@ -44,7 +44,9 @@ async fn unix_sockets(stage: &mut Stage<'_>) {
     for (name, address, path) in sockets {
         let listen = Listen::Unix(format!("unix://{address}"), path.clone());
         let mut server = Server::start(scene, listen, "").await;
-        for (policy_name, policy) in [("without a network", workspace_write()), ("with a network", with_network())] {
+        for (policy_name, policy) in
+            [("without a network", workspace_write()), ("with a network", with_network())]
+        {
             let ways: &[Way] = &[Way::Exec(Workdir::LeftOut), Way::Client];
             for way in ways.iter().filter(|way| stage.thorough || **way != Way::Client) {
                 let place = path.to_str().unwrap();

@@ -4,11 +4,11 @@ mod configuration;
 mod controls;
 mod daemons;
 mod hangs;
-mod listeners;
 mod home_inside;
+mod listeners;
+mod races;
 mod reading;
 mod replaced_roots;
-mod races;
 mod settings;
 mod sockets;
 

@@ -9,7 +9,8 @@ use super::{Stage, is_wanted};
 use crate::escapes::{lines::restricted, lines::unconfined, scene::SECRET, server::ToolCall};
 
 /// One pixel.
-const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+const IMAGE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
 pub async fn make_all(stage: &mut Stage<'_>) {
     for (name, path) in [

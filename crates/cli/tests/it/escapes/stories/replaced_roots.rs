@@ -34,7 +34,12 @@ enum ExtraRoot {
 }
 
 const REPLACEMENTS: &[Replacement] = &[
-    Replacement { name: "workspace-moved", root: None, line: "mv $WORK $WORK.old && ln -s $OUTSIDE $WORK", target: "$WORK" },
+    Replacement {
+        name: "workspace-moved",
+        root: None,
+        line: "mv $WORK $WORK.old && ln -s $OUTSIDE $WORK",
+        target: "$WORK",
+    },
     Replacement {
         name: "workspace-moved-with-its-folder",
         root: None,
@@ -152,11 +157,19 @@ pub async fn make_all(stage: &mut Stage<'_>) {
 }
 
 /// Replaces the root, writes below it and returns whether the file is outside.
-async fn got_out(stage: &mut Stage<'_>, replacement: &Replacement, then: Then, policy: Option<Value>) -> bool {
+async fn got_out(
+    stage: &mut Stage<'_>,
+    replacement: &Replacement,
+    then: Then,
+    policy: Option<Value>,
+) -> bool {
     let scene = stage.scene;
     let run = scene.nested_run();
     let root = extra_root(&run, replacement.root);
-    if matches!(replacement.root, Some(ExtraRoot::InWorkspace | ExtraRoot::BesideWorkspace | ExtraRoot::Granted)) {
+    if matches!(
+        replacement.root,
+        Some(ExtraRoot::InWorkspace | ExtraRoot::BesideWorkspace | ExtraRoot::Granted)
+    ) {
         make_directory(scene, &root);
     }
     let is_granted = matches!(replacement.root, Some(ExtraRoot::Granted));
@@ -164,18 +177,21 @@ async fn got_out(stage: &mut Stage<'_>, replacement: &Replacement, then: Then, p
     let policy = policy.unwrap_or_else(|| json!({ "type": "workspaceWrite", "writableRoots": roots }));
     let fill = |text: &str| {
         let text = text.replace("$TMPDIR", scene.tmpdir().to_str().unwrap());
-        let text = text.replace("$ROOT", root.to_str().unwrap()).replace("$OUTSIDE", run.outside.to_str().unwrap());
+        let text =
+            text.replace("$ROOT", root.to_str().unwrap()).replace("$OUTSIDE", run.outside.to_str().unwrap());
         text.replace("$WORK", run.work.to_str().unwrap())
     };
     let more = match is_granted {
-        true => json!({ "approvalPolicy": "on-request", "config": { "features.request_permissions_tool": true } }),
+        true => {
+            json!({ "approvalPolicy": "on-request", "config": { "features.request_permissions_tool": true } })
+        }
         false => json!({}),
     };
     let write = json!({ "fileSystem": { "write": [root] } });
-    stage.server.answers.insert(
-        "item/permissions/requestApproval",
-        json!({ "permissions": write, "scope": "session" }),
-    );
+    stage
+        .server
+        .answers
+        .insert("item/permissions/requestApproval", json!({ "permissions": write, "scope": "session" }));
     let mut calls = Vec::new();
     if is_granted {
         let wanted = json!({ "permissions": { "file_system": { "write": [root] } }, "reason": "to write" });
