@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use codicil_sandbox::Kind;
+use codicil_sandbox::{Gap, Kind};
 use serde_json::Value;
 
 use super::scene::Scene;
@@ -44,12 +44,17 @@ pub struct Mode {
 }
 
 /// What the server says of its sandbox.
-pub struct SandboxReport(String);
+pub struct SandboxReport {
+    text: String,
+    confinement: Confinement,
+}
 
 impl SandboxReport {
-    /// Whether a weakness is documented: `codicil doctor` lists it.
-    pub fn documents(&self, gap: codicil_sandbox::Gap) -> bool {
-        self.0.contains(&gap.to_string())
+    /// Whether a weakness is documented: `codicil doctor` lists it, or `docs/sandbox.md` for commands with a
+    /// network, which `doctor` does not speak of.
+    pub fn documents(&self, gap: Gap) -> bool {
+        let with_network = self.confinement == Confinement::Bubblewrap && gap == Gap::AbstractSockets;
+        with_network || self.text.contains(&gap.to_string())
     }
 }
 
@@ -99,7 +104,7 @@ impl Mode {
             Confinement::LandlockAlone => Kind::Landlock,
         };
         match sandbox["summary"] == wanted.to_string() {
-            true => Ok(SandboxReport(sandbox.to_string())),
+            true => Ok(SandboxReport { text: sandbox.to_string(), confinement: self.confinement }),
             false => Err(sandbox.to_string()),
         }
     }

@@ -33,8 +33,8 @@ pub const LINES: &[Line] = &[
     ("join-keyring", Denied, "py: call('keyctl', 1, 0, 0, 0, 0)"),
     ("watch-files", Denied, "py: call('fanotify_init', 0, 0)"),
     ("kernel-log", Denied, "py: call('syslog', 10, 0, 0)"),
-    ("write-kernel-log", Denied, "echo codicil-escape > /dev/kmsg"),
-    ("kernel-memory", Denied, ": < /dev/mem"),
+    ("write-kernel-log", Denied, "py: os.open('/dev/kmsg', os.O_WRONLY)"),
+    ("kernel-memory", Denied, "py: os.open('/dev/mem', os.O_RDONLY)"),
     (
         "raw-disk",
         Denied,
@@ -42,12 +42,7 @@ pub const LINES: &[Line] = &[
     ),
     ("disk-device-inside", Denied, "mknod $SRC/disk b $(stat -c '%Hd %Ld' $SRC) && head -c 1 $SRC/disk"),
     ("character-device-inside", Denied, "mknod $SRC/null c 1 3"),
-    ("tunnel-device", Denied, "exec 9<> /dev/net/tun"),
-    ("file-system-device", Denied, "exec 9<> /dev/fuse"),
-    ("loop-device", Denied, "exec 9<> /dev/loop-control"),
-    (
-        "message-queues",
-        Denied,
-        "py: q = call('mq_open', b'codicil-escape', os.O_CREAT | os.O_RDWR, 0o600, None); LIBC.mq_unlink(b'/codicil-escape')",
-    ),
+    ("tunnel-device", Denied, "py: os.open('/dev/net/tun', os.O_RDWR)"),
+    ("file-system-device", Denied, "py: os.open('/dev/fuse', os.O_RDWR)"),
+    ("loop-device", Denied, "py: os.open('/dev/loop-control', os.O_RDWR)"),
 ];

@@ -1,7 +1,7 @@
 //! Attempts on other processes of the same user: the server, and a program beside it.
 
 use super::{Class::*, Line};
-use codicil_sandbox::Gap::{Ipc, Pipes, Signals, Terminals};
+use codicil_sandbox::Gap::{Ipc, Pipes, Scheduling, Signals, Terminals};
 
 pub const LINES: &[Line] = &[
     ("signal-server", DeniedUnless(Signals), "kill -CONT $SERVER"),
@@ -33,7 +33,7 @@ pub const LINES: &[Line] = &[
     ),
     (
         "processors-of-server",
-        Denied,
+        DeniedUnless(Scheduling),
         "py: s = number('SERVER'); os.sched_setaffinity(s, os.sched_getaffinity(s))",
     ),
     (
@@ -79,8 +79,17 @@ pub const LINES: &[Line] = &[
         Denied,
         "py: call('pidfd_getfd', os.pidfd_open(number('NEIGHBOUR')), number('MEMORY_FILE'), 0)",
     ),
-    ("shared-memory-of-neighbour", Denied, "echo x >> $SHM"),
+    (
+        "shared-memory-of-neighbour",
+        Denied,
+        "py: os.write(os.open(os.environ['SHM'], os.O_WRONLY | os.O_APPEND), b'x')",
+    ),
     ("memory-segment-of-neighbour", DeniedUnless(Ipc), "py: call('shmat', number('SEGMENT'), 0, 0)"),
+    (
+        "message-queue-of-neighbour",
+        DeniedUnless(Ipc),
+        "py: call('mq_open', os.environ['QUEUE'].encode(), os.O_RDWR, 0, None)",
+    ),
     (
         "pipe-of-neighbour",
         DeniedUnless(Pipes),

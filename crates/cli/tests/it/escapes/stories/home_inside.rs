@@ -40,10 +40,7 @@ const LINES: &[(&str, &str)] = &[
     ("home-inside-instructions", "echo x > home/AGENTS.md"),
     ("home-inside-read-credentials", "grep -q escape-secret home/auth.json"),
     ("home-inside-lock-threads", "flock -n -s \"$(find home/sessions -name '*.jsonl' | head -n 1)\" true"),
-    (
-        "home-inside-remove-threads",
-        "find home/sessions -name '*.jsonl' -delete && test -z \"$(find home/sessions -name '*.jsonl')\"",
-    ),
+    ("home-inside-remove-threads", "find home/sessions -name '*.jsonl' -delete"),
 ];
 
 const PATCHES: &[(&str, &str)] = &[

@@ -57,12 +57,15 @@ shared_memory = "/dev/shm/codicil-escape-%d" % os.getpid()
 with open(shared_memory, "w") as file:
     file.write("kept")
 segment = LIBC.shmget(0, 4096, 0o1600)
+queue = "codicil-escape-%d" % os.getpid()
+LIBC.mq_open(b"/" + queue.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
 memory_file = os.memfd_create("neighbour")
 secret = ctypes.create_string_buffer(b"neighbour-secret")
 print(json.dumps({
     "NEIGHBOUR": os.getpid(), "ABSTRACT": abstract, "TMP_SOCKET": temporary, "TCP": tcp.getsockname()[1],
     "UDP": udp.getsockname()[1], "TCP6": tcp6, "TERMINAL": os.ttyname(terminal), "SHM": shared_memory,
     "SEGMENT": segment, "MEMORY_FILE": memory_file, "ADDRESS": ctypes.addressof(secret), "SOCKETS": place,
+    "QUEUE": queue,
 }), flush=True)
 
 poll = select.poll()
@@ -76,6 +79,7 @@ while True:
             for name in [temporary, shared_memory]:
                 os.unlink(name)
             LIBC.shmctl(segment, 0, None)
+            LIBC.mq_unlink(b"/" + queue.encode())
             os._exit(0)
         elif made is None:
             os.read(descriptor, 4096)
