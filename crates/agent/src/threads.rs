@@ -30,7 +30,6 @@ use uuid::Uuid;
 use crate::{
     error::ThreadError,
     kin::{Kin, Seats},
-    permissions::Inherited,
     profiles::Profile,
     settings::{Overrides, Settings, join},
     thread::{Announce, Announced, Joined, Snapshot, ThreadActor, ThreadHandle, ThreadState},

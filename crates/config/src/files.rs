@@ -152,19 +152,32 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
+/// Opens a file for reading. Something else in its place (a named pipe, a device) is an error, and never waited for:
+/// a command may have put it into a project.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+/// The text of a regular file, at most as much as configuration may have.
+pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open_regular(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The text of a file and the state it was read in; `None` when there is no file.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(String, Fingerprint)>, ConfigError> {
     let unreadable = |error: io::Error| ConfigError::unreadable(path, error);
-    // Opening a pipe would otherwise wait for its other end.
-    let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+    let file = match open_regular(path) {
         Ok(file) => file,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     };
     let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(ConfigError::unreadable(path, "not a regular file"));
-    }
     if metadata.len() > MAX_BYTES {
         return Err(ConfigError::unreadable(path, format_args!("larger than {MAX_BYTES} bytes")));
     }

@@ -68,7 +68,7 @@ pub use {
     effective::{EffectiveConfig, Query},
     error::{ConfigError, FileProblem, Problem},
     features::{FEATURES, Feature, FeatureError, FeatureSpec, Features, SWITCHABLE, Stage},
-    files::Strictness,
+    files::{Strictness, open_regular},
     home::{Home, SystemFiles},
     keypath::{KeyPath, KeyPathError},
     layers::{Layer, LayerStack},

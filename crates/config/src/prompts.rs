@@ -1,8 +1,8 @@
 //! Prompts that a configuration keeps in files of their own.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use crate::{error::ConfigError, settings::Settings};
+use crate::{error::ConfigError, files::read_regular, settings::Settings};
 
 impl Settings {
     /// Puts the contents of the files that are named where the texts themselves would stand. Of
@@ -24,7 +24,7 @@ impl Settings {
 
 /// A prompt that says nothing is a mistake: whoever named the file wanted it to say something.
 fn prompt(path: &Path) -> Result<String, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, error))?;
+    let text = read_regular(path).map_err(|error| ConfigError::unreadable(path, error))?;
     match text.trim() {
         "" => Err(ConfigError::unreadable(path, "the file is empty")),
         text => Ok(text.to_owned()),

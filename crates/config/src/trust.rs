@@ -7,11 +7,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use crate::{
+    files::read_regular,
     project::Project,
     tables::{ProjectEntry, TrustLevel},
 };
@@ -45,8 +45,8 @@ impl TrustTable<'_> {
 /// repository must point back.
 fn main_worktree(root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
-    let admin = root.join(fs::read_to_string(&link).ok()?.strip_prefix("gitdir:")?.trim());
-    let back = fs::read_to_string(admin.join("gitdir")).ok()?;
+    let admin = root.join(read_regular(&link).ok()?.strip_prefix("gitdir:")?.trim());
+    let back = read_regular(&admin.join("gitdir")).ok()?;
     if admin.join(back.trim()).canonicalize().ok()? != link.canonicalize().ok()? {
         return None;
     }

@@ -3,20 +3,17 @@
 //! They come from repositories of strangers: a pipe must not hold up the server, nor a huge file fill it.
 
 use std::{
-    fs::{self, File},
     io::{self, Read},
     path::Path,
 };
 
+use codicil_config::open_regular;
 use serde::de::DeserializeOwned;
 
 /// The beginning of a regular file; links are followed.
 pub(crate) fn read_head(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(max).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -42,6 +39,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> Option<T>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

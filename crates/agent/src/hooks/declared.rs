@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -100,7 +100,8 @@ impl Hooks {
     fn read(&mut self, path: &Path) {
         let text = match std::fs::metadata(path) {
             Ok(file) if file.len() > LARGEST_FILE => Err(io::Error::other("the file is too large")),
-            Ok(_) => std::fs::read_to_string(path),
+            Ok(_) => codicil_config::open_regular(path)
+                .and_then(|file| io::read_to_string(file.take(LARGEST_FILE))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => Err(error),
         };

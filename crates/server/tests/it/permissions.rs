@@ -125,21 +125,23 @@ async fn a_resumed_thread_has_what_it_had_also_without_any_turn() {
 }
 
 #[tokio::test]
-async fn what_a_request_names_counts_and_is_kept() {
-    let mut app = trusted(Script::new()).await;
+async fn what_a_request_names_counts_and_is_kept_with_the_next_turn() {
+    let mut app = trusted(Script::new().say("done")).await;
     let thread = strict(&mut app).await;
     app.restart().await;
-    let named = json!({ "threadId": thread.id, "sandbox": "danger-full-access",
-        "config": { "approval_policy": "untrusted" } });
+    let named = || {
+        json!({ "threadId": thread.id, "sandbox": "danger-full-access",
+        "config": { "approval_policy": "untrusted" } })
+    };
     let expected = have(FULL, "untrusted", "guardian_subagent");
-    assert_eq!(resume(&mut app, named).await, expected);
+    assert_eq!(resume(&mut app, named()).await, expected);
+    app.restart().await;
+    assert_eq!(resume(&mut app, nulls(&thread.id)).await, strict_permissions(), "no turn ran with it");
+    app.restart().await;
+    assert_eq!(resume(&mut app, named()).await, expected);
+    app.run_turn(&thread, "go").await;
     app.restart().await;
     assert_eq!(resume(&mut app, nulls(&thread.id)).await, expected, "full access is inherited too");
-    app.restart().await;
-    let narrow = json!({ "threadId": thread.id, "sandbox": "read-only", "approvalsReviewer": "user" });
-    assert_eq!(resume(&mut app, narrow).await, have(READ_ONLY, "untrusted", "user"));
-    app.restart().await;
-    assert_eq!(resume(&mut app, nulls(&thread.id)).await, have(READ_ONLY, "untrusted", "user"));
 }
 
 #[tokio::test]

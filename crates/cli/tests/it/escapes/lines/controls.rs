@@ -92,11 +92,6 @@ pub const LINES: &[Line] = &[
     ),
     ("socket-pair", Allowed, "py: a, b = socket.socketpair(); a.sendall(b'x'); assert b.recv(1) == b'x'"),
     (
-        "datagram-pair",
-        AllowedWithMounts,
-        "py: a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.send(b'x'); assert b.recv(1) == b'x'",
-    ),
-    (
         "passed-descriptor",
         Allowed,
         "py: a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [0]); assert len(socket.recv_fds(b, 1, 1)[1]) == 1",

@@ -135,7 +135,7 @@ pub const LINES: &[Line] = &[
     (
         "git-exchanged-with-its-folder",
         Denied,
-        "py: os.makedirs(path('SRC', 'other/.git')); call('renameat2', AT_FDCWD, path('REPO').encode(), AT_FDCWD, path('SRC', 'other').encode(), 2)",
+        "py: os.makedirs(path('SRC', 'other')); call('renameat2', AT_FDCWD, path('REPO').encode(), AT_FDCWD, path('SRC', 'other').encode(), 2)",
     ),
     ("git-through-link", Denied, "ln -s $REPO/.git $SRC/l && echo x > $SRC/l/config"),
     ("git-through-hard-link", Denied, "ln $REPO/.git/config $SRC/hard && echo x > $SRC/hard"),

@@ -1,7 +1,7 @@
 //! A command in the background swaps a directory for a link while patches are applied to what is in it.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::{fd::AsRawFd, unix::fs::symlink};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -40,6 +40,7 @@ async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
     fs::create_dir(run.work.join("a")).unwrap();
     symlink(&run.outside, run.work.join("b")).unwrap();
     scene.write(&run.work.join("a/file"), "kept");
+    let directory = fs::File::open(run.work.join("a")).unwrap();
     scene.give(&run.work);
     let before = run.untouchable();
     let (started, stop) = (run.work.join("started"), run.work.join("stop"));
@@ -66,12 +67,9 @@ async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
         patches += calls.len();
         stage.server.turn(&mut thread, calls).await;
         open = run.untouchable() != before;
-        // The directory of the workspace has its file again, for the next round.
-        for place in ["a/file", "b/file"] {
-            if fs::symlink_metadata(run.work.join(&place[..1])).is_ok_and(|found| found.is_dir()) {
-                let _ = fs::write(run.work.join(place), "kept");
-            }
-        }
+        // The directory of the workspace has its file again, for the next round. Not by its path, which may be the
+        // link's at any moment.
+        fs::write(format!("/proc/self/fd/{}/file", directory.as_raw_fd()), "kept").unwrap();
     }
     fs::write(&stop, "").unwrap();
     stage.server.call("thread/backgroundTerminals/clean", json!({ "threadId": thread.id })).await;
