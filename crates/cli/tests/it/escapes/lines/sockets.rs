@@ -23,11 +23,6 @@ pub const LINES: &[Line] = &[
     ("socket-bound-relatively", Denied, "py: connect(path('SOCKETS', 'relative'))"),
     ("socket-relative-datagram", Denied, "py: os.chdir(path('SOCKETS')); send('relative-datagram')"),
     (
-        "socket-one-of-many",
-        Denied,
-        "py: for n in range(519, -1, -1):\n    try: connect(path('SOCKETS', 'many/%03d' % n)); break\n    except OSError: pass\nelse: raise OSError('none of them')",
-    ),
-    (
         "socket-through-link",
         Denied,
         "py: os.symlink(path('SOCKETS', 'stream'), path('SRC', 'l')); connect(path('SRC', 'l'))",
@@ -85,11 +80,6 @@ pub const WITH_NETWORK: &[Line] = &[
     ("network-socket-stream", DeniedUnless(Sockets), "py: connect(path('SOCKETS', 'stream'))"),
     ("network-socket-datagram", DeniedUnless(Sockets), "py: send(path('SOCKETS', 'datagram'))"),
     ("network-socket-relative", DeniedUnless(Sockets), "py: os.chdir(path('SOCKETS')); connect('relative')"),
-    (
-        "network-socket-one-of-many",
-        DeniedUnless(Sockets),
-        "py: for n in range(519, -1, -1):\n    try: connect(path('SOCKETS', 'many/%03d' % n)); break\n    except OSError: pass\nelse: raise OSError('none of them')",
-    ),
     ("network-socket-in-tmp", DeniedUnless(Sockets), "py: connect(os.environ['TMP_SOCKET'])"),
     ("network-socket-abstract", DeniedUnless(AbstractSockets), "py: connect('\\0' + os.environ['ABSTRACT'])"),
     (

@@ -7,13 +7,13 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Stage, file_appears, is_wanted};
+use super::{Stage, file_appears, is_wanted, make_directory};
 use crate::escapes::{
-    lines::{unconfined, workspace_write},
+    lines::{unconfined, with_network, workspace_write},
     server::ToolCall,
-    ways::exec,
+    ways::{Way, Workdir, exec},
 };
 
 /// When the socket is bound.
@@ -35,9 +35,12 @@ const ATTEMPTS: &[(&str, Bound, &str, &str)] = &[
 
 const BIND: &str = "import os, socket, sys
 os.chdir(sys.argv[1])
-s = socket.socket(socket.AF_UNIX, getattr(socket, 'SOCK_' + sys.argv[2]))
-s.bind('later')
-if sys.argv[2] == 'STREAM': s.listen()
+kept = []
+for name in sys.argv[3:]:
+    s = socket.socket(socket.AF_UNIX, getattr(socket, 'SOCK_' + sys.argv[2]))
+    s.bind(os.path.join(sys.argv[1], name) if len(sys.argv) > 4 else name)
+    if sys.argv[2] == 'STREAM': s.listen()
+    kept.append(s)
 print('bound', flush=True)
 sys.stdin.read()
 ";
@@ -60,6 +63,38 @@ pub async fn make_all(stage: &mut Stage<'_>) {
         let open = connects(stage, attempt, false).await;
         stage.report.attempt(attempt.0, "exec_command", open, "");
     }
+    for (name, policy) in
+        [("socket-one-of-many", workspace_write()), ("network-socket-one-of-many", with_network())]
+    {
+        if is_wanted(name) {
+            let open = connects_to_one_of_many(stage, policy).await;
+            stage.report.attempt(name, "exec_command", open, "");
+        }
+    }
+}
+
+const CONNECT_TO_ANY: &str = "import os, socket, sys
+for name in os.listdir(sys.argv[1]):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(5)
+    try: s.connect(os.path.join(sys.argv[1], name))
+    except OSError: continue
+    print(\"conn\" + \"ected\")
+    break
+";
+
+/// A list of sockets to be covered must not have an end.
+async fn connects_to_one_of_many(stage: &mut Stage<'_>, policy: Value) -> bool {
+    let run = stage.scene.run();
+    let place = run.outside("many");
+    make_directory(stage.scene, Path::new(&place));
+    let names: Vec<_> = (0..600).map(|number| format!("{number:03}")).collect();
+    let mut binder = bind(stage, &place, "STREAM", &names);
+    let line = format!("python3 -I -S -c '{CONNECT_TO_ANY}' {place}");
+    let told = Way::Exec(Workdir::LeftOut).run(stage.server, &run, policy, &line).await;
+    drop(binder.stdin.take());
+    let _ = binder.wait();
+    told.contains("connected")
 }
 
 async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is_proof: bool) -> bool {
@@ -69,7 +104,7 @@ async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is
     let place = place.replace("{work}", run.work.to_str().unwrap());
     let place = place.replace("{tmp}", stage.scene.nested("").to_str().unwrap());
     let socket = Path::new(&place).join("later");
-    let mut binder = (*bound == Bound::Before).then(|| bind(stage, &place, kind));
+    let mut binder = (*bound == Bound::Before).then(|| bind(stage, &place, kind, &["later".to_owned()]));
     let (started, go) = (run.work("started"), run.work("go"));
     let line = format!(
         "touch {started}; until test -e {go}; do sleep 0.02; done; python3 -I -S -c '{CONNECT}' {place} {kind}"
@@ -80,7 +115,7 @@ async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is
     let prompt = stage.server.start_turn(&mut thread, calls).await;
     assert!(file_appears(Path::new(&started)).await, "the command starts");
     if *bound == Bound::During {
-        binder = Some(bind(stage, &place, kind));
+        binder = Some(bind(stage, &place, kind, &["later".to_owned()]));
     }
     std::fs::write(&go, "").unwrap();
     stage.server.end_of_turn(&thread.id).await;
@@ -93,11 +128,11 @@ async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is
     connected
 }
 
-/// Starts a program of the server's user that listens by a relative path.
-fn bind(stage: &Stage<'_>, place: &str, kind: &str) -> Child {
+/// Starts a program of the server's user that listens: on one socket by a relative path, on several by whole paths.
+fn bind(stage: &Stage<'_>, place: &str, kind: &str, names: &[String]) -> Child {
     let mut command = Command::new("/usr/bin/env");
     command.args(["python3", "-I", "-S", "-c", BIND, place, kind]).env("PATH", "/usr/bin:/bin");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(names).stdin(Stdio::piped()).stdout(Stdio::piped());
     if let Some(user) = stage.scene.mode.user_id() {
         command.uid(user).gid(user);
     }
