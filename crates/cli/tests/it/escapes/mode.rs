@@ -23,6 +23,7 @@ const BWRAP_DIRECTORY: &str = "CODICIL_TEST_BWRAP";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confinement {
+    /// `bwrap` on a kernel without Landlock.
     Bubblewrap,
     /// Landlock in a mount namespace.
     Mounts,
@@ -112,13 +113,16 @@ impl Mode {
     /// The built binary in this mode, with the scene's home and environment.
     pub fn codicil(self, scene: &Scene, arguments: &[&str]) -> Command {
         let binary = env!("CARGO_BIN_EXE_codicil");
+        let without = |part: &str| {
+            let mut command = Command::new("python3");
+            command.args(["-I", "-S"]).arg(scene.tool("without.py")).arg(part).arg(binary);
+            command
+        };
         let mut command = match self.confinement {
-            Confinement::LandlockAlone => {
-                let mut command = Command::new("python3");
-                command.args(["-I", "-S"]).arg(scene.tool("no_namespaces.py")).arg(binary);
-                command
-            }
-            Confinement::Bubblewrap | Confinement::Mounts => Command::new(binary),
+            Confinement::Mounts => Command::new(binary),
+            Confinement::LandlockAlone => without("namespaces"),
+            // With it, the built-in confinement would be preferred.
+            Confinement::Bubblewrap => without("landlock"),
         };
         command.args(arguments).current_dir(scene.path("server")).env_clear();
         command.env("PATH", self.search_path(scene)).env("SHELL", "/bin/bash").env("LANG", "C.UTF-8");

@@ -25,7 +25,7 @@ pub const SECRET: &str = "escape-secret-value";
 const TOOLS: [(&str, &str); 6] = [
     ("escape.py", include_str!("tools/escape.py")),
     ("neighbour.py", include_str!("tools/neighbour.py")),
-    ("no_namespaces.py", include_str!("tools/no_namespaces.py")),
+    ("without.py", include_str!("tools/without.py")),
     ("client.py", include_str!("tools/client.py")),
     ("daemon.py", include_str!("tools/daemon.py")),
     ("flip.py", include_str!("tools/flip.py")),
