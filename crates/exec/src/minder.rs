@@ -193,7 +193,7 @@ fn write_status(report: RawFd, status: i32) {
 /// Signals one process, never a group: 0 and negative numbers stand for many.
 fn send(pid: i32, signal: libc::c_int) {
     if pid > 0 {
-        // SAFETY: takes numbers. Only children of this process are signalled, which nobody else can reap.
+        // SAFETY: takes numbers. Only children of this process are signalled, which no other process can reap.
         unsafe { libc::kill(pid, signal) };
     }
 }

@@ -1,7 +1,7 @@
 //! What belongs to the server itself and is out of reach for confined commands, whatever their policy says.
 //!
 //! The home holds credentials, stored threads and the configuration that says which programs the server starts. Its
-//! listeners obey whoever connects. A command that reaches either has left its sandbox.
+//! listeners obey every client that connects. A command that reaches either has left its sandbox.
 
 use std::{
     fs::DirBuilder,

@@ -34,7 +34,7 @@ pub enum Confinement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     Tester,
-    /// Somebody without privileges; for a tester who is root.
+    /// A user without privileges, for a tester who is root.
     Ordinary,
 }
 
