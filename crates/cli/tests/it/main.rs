@@ -43,6 +43,8 @@ mod sandbox;
 mod shared_home;
 mod stdio;
 mod stories;
+#[cfg(target_os = "linux")]
+mod trust;
 mod unix;
 mod websocket;
 
