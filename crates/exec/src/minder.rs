@@ -25,9 +25,10 @@ use rustix::process::{Pid, getpid, getppid};
 /// Tells a minder to kill everything and to end.
 pub(crate) const END: libc::c_int = libc::SIGUSR2;
 
-/// The pipe for the command's status in this process, or -1. Set in the child after the first split, where the
-/// sandbox cannot be handed it.
-static REPORT: AtomicI32 = AtomicI32::new(-1);
+/// The pipe for the command's status in this process. Set in a process that has one thread, and kept by its children:
+/// neither the sandbox nor a parent that has lost its stack can be handed it.
+static REPORT: AtomicI32 = AtomicI32::new(NO_REPORT);
+const NO_REPORT: RawFd = -1;
 
 /// What a minder does besides waiting.
 #[derive(Clone, Copy, Debug)]
@@ -53,37 +54,40 @@ pub(crate) fn split(minding: &Minding) -> io::Result<()> {
         }
     }
     adopt_orphans();
-    let has_pid_namespace = minding.namespaces & NEW_PID_NAMESPACE != 0;
-    // The first process of a process namespace reports by itself.
-    let report = minding.report.filter(|_| !has_pid_namespace);
     let minder = getpid();
+    REPORT.store(minding.report.unwrap_or(NO_REPORT), Ordering::Relaxed);
+    if minding.namespaces & NEW_PID_NAMESPACE == 0 {
+        split_until_exec(minding.namespaces)?;
+        set_mask(&mask);
+        end_with_parent(libc::SIGKILL)?;
+        return match getppid() == Some(minder) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        };
+    }
     match fork(minding.namespaces)? {
         0 => {
             set_mask(&mask);
-            REPORT.store(minding.report.unwrap_or(-1), Ordering::Relaxed);
-            end_with_parent(libc::SIGKILL)?;
-            // From within a process namespace the parent cannot be seen.
-            if !has_pid_namespace && getppid() != Some(minder) {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            Ok(())
+            end_with_parent(libc::SIGKILL)
         }
-        child => mind(child, report),
+        // The first process of the namespace reports by itself.
+        child => mind(child, None),
     }
 }
 
 /// Splits the first process of a process namespace from the command that will run in it. For a sandbox, between
 /// `fork` and `exec`; the namespace was made by the first split.
 pub fn become_init() -> io::Result<()> {
-    let report = Some(REPORT.load(Ordering::Relaxed)).filter(|fd| *fd >= 0);
     let mask = block_signals();
-    match fork(0)? {
-        0 => {
-            set_mask(&mask);
-            Ok(())
-        }
-        child => mind(child, report),
-    }
+    split_until_exec(0)?;
+    set_mask(&mask);
+    Ok(())
+}
+
+/// What [`split_until_exec`] goes on with in the parent.
+extern "C" fn mind_child(child: libc::c_long) -> ! {
+    let report = REPORT.load(Ordering::Relaxed);
+    mind(child as i32, (report != NO_REPORT).then_some(report))
 }
 
 /// Adds a minder to a command that is spawned without this crate's [`Process`](crate::Process). It ends everything
@@ -253,9 +257,13 @@ fn close_range(first: RawFd, last: RawFd) {
 }
 
 #[cfg(target_os = "linux")]
-use linux::{NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal};
+use linux::{
+    NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal, split_until_exec,
+};
 #[cfg(not(target_os = "linux"))]
-use other::{NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal};
+use other::{
+    NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal, split_until_exec,
+};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -275,6 +283,52 @@ mod linux {
         match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
             -1 => Err(io::Error::last_os_error()),
             pid => Ok(pid as i32),
+        }
+    }
+
+    /// Forks where the child is going to execute a program: it borrows the memory of its parent until then, instead of
+    /// copying it, and the parent waits. Only the child returns. The parent goes on in `mind_child`, and never looks at
+    /// its stack again, because the child has used it meanwhile.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+        let flags = namespaces | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let result: libc::c_long;
+        // SAFETY: the child returns on the stack of its parent, which the kernel holds until the child executes a
+        // program or ends. After that the parent calls a function that does not return, with what is in a register;
+        // below its stack pointer nothing is in use any more. The registers that a system call changes are named.
+        unsafe {
+            std::arch::asm!(
+                "syscall",
+                "test rax, rax",
+                "jle 2f",
+                "mov rdi, rax",
+                "and rsp, -16",
+                "call {mind_child}",
+                "ud2",
+                "2:",
+                mind_child = sym super::mind_child,
+                inlateout("rax") libc::SYS_clone => result,
+                inlateout("rdi") libc::c_long::from(flags) => _,
+                inlateout("rsi") 0_i64 => _,
+                inlateout("rdx") 0_i64 => _,
+                inlateout("r10") 0_i64 => _,
+                inlateout("r8") 0_i64 => _,
+                out("rcx") _,
+                out("r11") _,
+            );
+        }
+        match i32::try_from(-result) {
+            Ok(0) => Ok(()),
+            Ok(error) => Err(io::Error::from_raw_os_error(error)),
+            Err(_) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+        match fork(namespaces)? {
+            0 => Ok(()),
+            child => super::mind_child(child.into()),
         }
     }
 
@@ -407,6 +461,13 @@ mod other {
                 CHILD.store(pid, Ordering::Relaxed);
                 Ok(pid)
             }
+        }
+    }
+
+    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+        match fork(namespaces)? {
+            0 => Ok(()),
+            child => super::mind_child(child.into()),
         }
     }
 

@@ -139,8 +139,8 @@ impl Profile {
         if let Some(home) = &hidden.home {
             let name = self.parameter("HOME", home.clone());
             self.line(&format!("(deny file-read* file-write* (subpath (param \"{name}\")))"));
-            for path in hidden.readable() {
-                let name = self.parameter("HOME", path);
+            for entry in &hidden.readable {
+                let name = self.parameter("HOME", entry.path.clone());
                 self.line(&format!("(allow file-read* (subpath (param \"{name}\")))"));
             }
             for root in access.roots.iter().filter(|root| hidden.contains(&root.path)) {

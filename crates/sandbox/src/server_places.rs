@@ -7,7 +7,7 @@ use std::{
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::{PoisonError, RwLock},
+    sync::{OnceLock, PoisonError, RwLock},
 };
 
 /// What of the home commands may read: instructions and programs that are meant for agents. The rest of the home does
@@ -27,6 +27,8 @@ const READABLE: [&str; 8] = [
 #[derive(Debug, Default)]
 pub struct ServerPlaces {
     home: Option<PathBuf>,
+    /// The home free of links, once it exists.
+    real_home: OnceLock<PathBuf>,
     listeners: RwLock<ListenerAddresses>,
 }
 
@@ -42,10 +44,10 @@ pub struct ListenerAddresses {
 impl ServerPlaces {
     /// The places of a server with this home.
     pub fn new(home: &Path) -> Self {
-        Self { home: Some(home.to_owned()), listeners: RwLock::default() }
+        Self { home: Some(home.to_owned()), ..Self::default() }
     }
 
-    /// Adds a socket in the file system that the server listens on. Call it before the first client is accepted.
+    /// Adds a socket in the file system that the server listens on, by its path without links. Call it before the first client is accepted.
     pub fn add_socket(&self, path: PathBuf) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).sockets.push(path);
     }
@@ -63,17 +65,25 @@ impl ServerPlaces {
     /// The places as they are now, free of links. Makes the home if it is missing: a command could otherwise make it
     /// and write the server's configuration.
     pub(crate) fn resolve(&self) -> HiddenPlaces {
-        let real = |path: &PathBuf| path.canonicalize().ok();
-        let make = |home: &PathBuf| {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(home);
-            made.ok().and_then(|()| real(home))
-        };
+        let home = self.real_home();
+        let entries = home.iter().flat_map(|home| READABLE.map(|name| home.join(name)));
         let ListenerAddresses { sockets, open_ports } = self.listeners();
         HiddenPlaces {
-            home: self.home.as_ref().and_then(|home| real(home).or_else(|| make(home))),
-            sockets: sockets.iter().filter_map(real).collect(),
+            readable: entries.filter_map(ReadableEntry::of).collect(),
+            home,
+            sockets,
             ports: open_ports,
         }
+    }
+
+    fn real_home(&self) -> Option<PathBuf> {
+        if let Some(home) = self.real_home.get() {
+            return Some(home.clone());
+        }
+        let home = self.home.as_ref()?;
+        DirBuilder::new().recursive(true).mode(0o700).create(home).ok()?;
+        let real = home.canonicalize().ok()?;
+        Some(self.real_home.get_or_init(|| real).clone())
     }
 }
 
@@ -81,17 +91,41 @@ impl ServerPlaces {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenPlaces {
     pub home: Option<PathBuf>,
+    /// Entries of the home that commands may read, as far as they exist.
+    pub readable: Vec<ReadableEntry>,
     pub sockets: Vec<PathBuf>,
     pub ports: Vec<u16>,
 }
 
-impl HiddenPlaces {
-    /// Entries of the home that commands may read, as far as they exist.
-    pub(crate) fn readable(&self) -> Vec<PathBuf> {
-        let entries = self.home.iter().flat_map(|home| READABLE.map(|name| home.join(name)));
-        entries.filter(|path| path.symlink_metadata().is_ok()).collect()
-    }
+/// An entry of the home that commands may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadableEntry {
+    pub path: PathBuf,
+    pub kind: EntryKind,
+}
 
+/// What such an entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Folder,
+    File,
+    /// A link, with where it leads.
+    Link(PathBuf),
+}
+
+impl ReadableEntry {
+    /// `None` for what does not exist, and for a link that leads nowhere.
+    fn of(path: PathBuf) -> Option<Self> {
+        let kind = match path.symlink_metadata().ok()?.file_type() {
+            kind if kind.is_symlink() => EntryKind::Link(path.canonicalize().ok()?),
+            kind if kind.is_dir() => EntryKind::Folder,
+            _ => EntryKind::File,
+        };
+        Some(Self { path, kind })
+    }
+}
+
+impl HiddenPlaces {
     /// Whether a path, free of links, belongs to the server. Readable entries of the home are not meant.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         self.home.as_ref().is_some_and(|home| path.starts_with(home))

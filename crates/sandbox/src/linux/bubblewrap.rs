@@ -13,7 +13,10 @@ use super::{
     plan::{Mount, PLATFORM, Plan},
     view::Privilege,
 };
-use crate::access::Reads;
+use crate::{
+    access::Reads,
+    server_places::{EntryKind, ReadableEntry},
+};
 
 /// A `bwrap` that was tried and works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ impl Bubblewrap {
                 Mount::Writable => line.bind("--bind-try", path, path),
                 Mount::ReadOnly | Mount::Readable => line.bind("--ro-bind-try", path, path),
                 Mount::Covered => {}
-                Mount::Hidden => line.hide(path, &plan.access.hidden.readable()),
+                Mount::Hidden => line.hide(path, &plan.access.hidden.readable),
             }
         }
         for (path, _) in mounts.iter().filter(|(_, mount)| **mount == Mount::Hidden) {
@@ -86,11 +89,11 @@ impl Line {
     }
 
     /// An empty folder in the place of another one, with links that may be read. Mounts in it follow.
-    fn hide(&mut self, path: &Path, readable: &[PathBuf]) {
+    fn hide(&mut self, path: &Path, readable: &[ReadableEntry]) {
         self.0.extend([OsStr::new("--tmpfs"), path.as_os_str()].map(OsStr::to_owned));
-        for link in readable.iter().filter(|path| path.is_symlink()) {
-            if let Ok(target) = link.canonicalize() {
-                self.bind("--symlink", &target, link);
+        for entry in readable {
+            if let EntryKind::Link(target) = &entry.kind {
+                self.bind("--symlink", target, &entry.path);
             }
         }
     }

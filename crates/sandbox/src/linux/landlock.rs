@@ -7,7 +7,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use landlock::{
@@ -134,7 +134,9 @@ fn rules(plan: &Plan, files: Files) -> Vec<Rule> {
         }
     }
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
-    rules.extend(DEVICES.iter().map(|path| (real(path), device)));
+    static REAL_DEVICES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let devices = REAL_DEVICES.get_or_init(|| DEVICES.iter().map(|path| real(path)).collect());
+    rules.extend(devices.iter().map(|path| (path.clone(), device)));
     rules
 }
 
@@ -156,7 +158,8 @@ fn readable(plan: &Plan, files: Files) -> Vec<Rule> {
     // Names can be listed everywhere; what is in the home's files cannot be read.
     let mut rules: Vec<_> = whole.iter().map(|path| (path.clone(), AccessFs::ReadDir.into())).collect();
     let parts = whole.iter().flat_map(|path| plan.readable_parts(path));
-    rules.extend(parts.chain(plan.access.hidden.readable()).map(|path| (path, read)));
+    let readable = plan.access.hidden.readable.iter().map(|entry| entry.path.clone());
+    rules.extend(parts.chain(readable).map(|path| (path, read)));
     rules
 }
 

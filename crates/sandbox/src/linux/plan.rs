@@ -11,6 +11,7 @@ use crate::{
     Gap,
     access::{Access, Role},
     metadata::{self, Metadata},
+    server_places::EntryKind,
 };
 
 /// What programs need to run at all, where reading is restricted. What is missing is left out.
@@ -99,8 +100,9 @@ impl Plan {
             let place = mounts.entry(path).or_insert(mount);
             *place = mount.max(*place);
         };
-        let readable = self.access.hidden.readable().into_iter().filter(|path| !path.is_symlink());
-        readable.for_each(|path| add(path, Mount::Readable));
+        let readable = self.access.hidden.readable.iter();
+        let readable = readable.filter(|entry| !matches!(entry.kind, EntryKind::Link(_)));
+        readable.for_each(|entry| add(entry.path.clone(), Mount::Readable));
         self.access.roots.iter().for_each(|root| add(root.path.clone(), Mount::Writable));
         self.metadata.paths.iter().for_each(|path| add(path.clone(), Mount::ReadOnly));
         self.sockets.iter().for_each(|path| add(path.clone(), Mount::Covered));

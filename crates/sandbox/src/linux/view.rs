@@ -9,13 +9,14 @@
 //! still runs could put one there in the meantime.
 
 use std::{
+    collections::BTreeMap,
     ffi::{CStr, CString},
     io,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
@@ -33,7 +34,7 @@ use super::{
     plan::{Mount, Plan},
     sys,
 };
-use crate::{SandboxError, Step};
+use crate::{SandboxError, Step, server_places::EntryKind};
 
 /// A private file system of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl View {
         let all = plan.mounts();
         let mut mounts = Vec::new();
         for (path, mount) in all.iter().filter(|(_, mount)| wanted(**mount)) {
-            let entries = if *mount == Mount::Hidden { entries(path, plan)? } else { Vec::new() };
+            let entries = if *mount == Mount::Hidden { entries(path, plan, &all)? } else { Vec::new() };
             mounts.push(Prepared { path: c_path(path)?, mount: *mount, tree: None, entries });
         }
         let network = if own.network { libc::CLONE_NEWNET } else { 0 };
@@ -225,9 +226,8 @@ impl View {
 }
 
 /// What the empty folder in the place of the home holds: the places of mounts in it, and links that may be read.
-fn entries(home: &Path, plan: &Plan) -> Result<Vec<Entry>, SandboxError> {
+fn entries(home: &Path, plan: &Plan, mounts: &BTreeMap<PathBuf, Mount>) -> Result<Vec<Entry>, SandboxError> {
     let mut entries = Vec::new();
-    let mounts = plan.mounts();
     let inside = mounts.keys().filter_map(|path| Some((path, path.strip_prefix(home).ok()?)));
     for (path, below) in inside.filter(|(_, below)| *below != Path::new("")) {
         for folder in below
@@ -243,9 +243,10 @@ fn entries(home: &Path, plan: &Plan) -> Result<Vec<Entry>, SandboxError> {
         let entry = c_path(below)?;
         entries.push(if path.is_dir() { Entry::Folder(entry) } else { Entry::File(entry) });
     }
-    for link in plan.access.hidden.readable().iter().filter(|path| path.is_symlink()) {
-        let (Ok(below), Ok(target)) = (link.strip_prefix(home), link.canonicalize()) else { continue };
-        entries.push(Entry::Link { path: c_path(below)?, target: c_path(&target)? });
+    for entry in &plan.access.hidden.readable {
+        if let (EntryKind::Link(target), Ok(below)) = (&entry.kind, entry.path.strip_prefix(home)) {
+            entries.push(Entry::Link { path: c_path(below)?, target: c_path(target)? });
+        }
     }
     Ok(entries)
 }
