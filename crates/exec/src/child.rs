@@ -7,7 +7,16 @@ use std::{io, os::unix::process::CommandExt, process::Command, sync::OnceLock};
 
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 
-use crate::minder::{self, Minding};
+use crate::minder::{self, InitReport, Minding};
+
+/// What the new process is before the sandbox does its part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// It splits off a minder.
+    Minded(Minding),
+    /// It is the first process of a process namespace, and will mind the others in it by itself.
+    Init(InitReport),
+}
 
 /// The limit of open files that commands start with, if it is not the server's.
 static FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
@@ -21,15 +30,15 @@ pub fn set_command_file_limit(limit: Rlimit) {
 /// The steps for one child.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
-    pub(crate) minding: Minding,
+    role: Role,
     /// Whether standard input is a terminal to take over.
-    pub(crate) terminal: bool,
+    terminal: bool,
     file_limit: Option<Rlimit>,
 }
 
 impl Setup {
-    pub(crate) fn new(minding: Minding, terminal: bool) -> Self {
-        Self { minding, terminal, file_limit: FILE_LIMIT.get().copied() }
+    pub(crate) fn new(role: Role, terminal: bool) -> Self {
+        Self { role, terminal, file_limit: FILE_LIMIT.get().copied() }
     }
 
     /// Adds the steps to a command.
@@ -39,7 +48,10 @@ impl Setup {
     }
 
     fn run(&self) -> io::Result<()> {
-        minder::split(&self.minding)?;
+        match &self.role {
+            Role::Minded(minding) => minder::split(minding)?,
+            Role::Init(report) => minder::start_as_init(report)?,
+        }
         default_signals();
         setsid()?;
         if let Some(limit) = self.file_limit {

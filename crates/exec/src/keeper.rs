@@ -28,11 +28,12 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{exit::Exit, minder::END, output::register, spawner::LIVE};
+use crate::{exit::Exit, output::register, spawner::LIVE};
 
 /// A child as the server knows it: its minder, and how the command ended.
 pub(crate) struct Child {
     minder: Pid,
+    end: Signal,
     is_reaped: Mutex<bool>,
     exit: watch::Sender<Option<Exit>>,
     order: watch::Sender<Order>,
@@ -47,9 +48,11 @@ enum Order {
 }
 
 impl Child {
-    pub(crate) fn new(minder: Pid) -> Child {
+    /// `end` is the signal that ends everything.
+    pub(crate) fn new(minder: Pid, end: Signal) -> Child {
         Child {
             minder,
+            end,
             is_reaped: Mutex::new(false),
             exit: watch::Sender::new(None),
             order: watch::Sender::new(Order::Live),
@@ -82,9 +85,9 @@ impl Child {
     /// Tells the minder to kill everything. Does nothing once the minder has been reaped.
     fn end(&self) {
         let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_reaped && let Some(end) = Signal::from_named_raw(END) {
+        if !*is_reaped {
             // It may have ended by itself.
-            let _ = kill_process(self.minder, end);
+            let _ = kill_process(self.minder, self.end);
         }
     }
 
@@ -213,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_is_seen_without_a_process_descriptor() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let child = Child::new(Pid::from_child(&process));
+        let child = Child::new(Pid::from_child(&process), Signal::KILL);
         let waiting = reaped_by_signal(&child);
         tokio::pin!(waiting);
         tokio::select! {

@@ -33,6 +33,7 @@ mod output;
 mod child;
 mod keeper;
 mod minder;
+mod namespaces;
 mod spawner;
 mod terminal;
 

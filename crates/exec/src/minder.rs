@@ -9,7 +9,8 @@
 //! [`split`] is called between `fork` and `exec`. The calling process becomes the minder and never returns; its new
 //! child returns and goes on to become the command. A sandbox that makes a process namespace calls [`become_init`]
 //! in that child, which splits once more: the first process of the namespace minds everything in it, and the kernel
-//! kills the namespace with it.
+//! kills the namespace with it. A server that may make process namespaces by itself (`spawner.rs`) starts that first
+//! process directly, without a minder outside: killing it is enough.
 //!
 //! The server has many threads, and the minder is a copy of one of them. No code here allocates, locks or panics.
 
@@ -20,10 +21,11 @@ use std::{
     sync::atomic::{AtomicI32, Ordering},
 };
 
-use rustix::process::{Pid, getpid, getppid};
+use rustix::process::{Pid, Signal, getpid, getppid};
 
 /// Tells a minder to kill everything and to end.
-pub(crate) const END: libc::c_int = libc::SIGUSR2;
+pub(crate) const END: Signal = Signal::USR2;
+const END_NUMBER: libc::c_int = libc::SIGUSR2;
 
 /// The pipe for the command's status in this process. Set in a process that has one thread, and kept by its children:
 /// neither the sandbox nor a parent that has lost its stack can be handed it.
@@ -47,7 +49,7 @@ pub(crate) struct Minding {
 pub(crate) fn split(minding: &Minding) -> io::Result<()> {
     let mask = block_signals();
     if let Some(owner) = minding.owner {
-        end_with_parent(END)?;
+        end_with_parent(END_NUMBER)?;
         // It may have ended before the signal was asked for.
         if getppid() != Some(owner) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -72,6 +74,33 @@ pub(crate) fn split(minding: &Minding) -> io::Result<()> {
         }
         // The first process of the namespace reports by itself.
         child => mind(child, None),
+    }
+}
+
+/// How the first process of a process namespace, which the server started without a minder, reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InitReport {
+    /// Where the status of the command is written.
+    pub pipe: RawFd,
+    /// The other end, which only the server must have.
+    pub server_end: RawFd,
+}
+
+/// Prepares the first process of a process namespace for [`become_init`].
+pub(crate) fn start_as_init(report: &InitReport) -> io::Result<()> {
+    REPORT.store(report.pipe, Ordering::Relaxed);
+    end_with_parent(libc::SIGKILL)?;
+    // The server may have ended before the signal was asked for. It cannot be seen from within the namespace, but
+    // without it nothing reads the pipe.
+    let mut pipe = libc::pollfd { fd: report.pipe, events: 0, revents: 0 };
+    // SAFETY: plain system calls; the descriptor is this process's own copy.
+    unsafe {
+        libc::close(report.server_end);
+        libc::poll(&mut pipe, 1, 0);
+    }
+    match pipe.revents & libc::POLLERR {
+        0 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }
 }
 
@@ -122,7 +151,7 @@ fn mind(child: i32, report: Option<RawFd>) -> ! {
     loop {
         reap_ended(child, report);
         match next_signal() {
-            END => {
+            END_NUMBER => {
                 kill_everything();
                 leave(128 + libc::SIGKILL)
             }
@@ -483,7 +512,7 @@ mod other {
         unsafe {
             let queue = libc::kqueue();
             let mut changes: [libc::kevent; 4] = std::mem::zeroed();
-            let signals = [libc::SIGCHLD, super::END, libc::SIGTERM];
+            let signals = [libc::SIGCHLD, super::END_NUMBER, libc::SIGTERM];
             for (change, signal) in changes.iter_mut().zip(signals) {
                 change.ident = signal as libc::uintptr_t;
                 change.filter = libc::EVFILT_SIGNAL;
@@ -499,7 +528,7 @@ mod other {
             let waiting = signals.into_iter().find(|signal| libc::sigismember(&pending, *signal) == 1);
             let seen = waiting.unwrap_or_else(|| {
                 libc::kevent(queue, changes.as_ptr(), 4, &mut event, 1, std::ptr::null());
-                if event.filter == libc::EVFILT_PROC { super::END } else { event.ident as libc::c_int }
+                if event.filter == libc::EVFILT_PROC { super::END_NUMBER } else { event.ident as libc::c_int }
             });
             libc::close(queue);
             let mut one = std::mem::zeroed();

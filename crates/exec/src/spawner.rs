@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Signal, getpid};
 use thiserror::Error;
 use tokio::{
     runtime::Handle,
@@ -26,9 +26,10 @@ use tokio::{
 };
 
 use crate::{
-    child::Setup,
+    child::{Role, Setup},
     keeper::{self, Child, Lease},
-    minder::Minding,
+    minder::{END, InitReport, Minding},
+    namespaces,
     spec::{Input, Preparation, Spec},
     terminal::{self, Terminal},
 };
@@ -124,7 +125,7 @@ fn start(spec: Spec, keeper: &Handle) -> Result<Started, SpawnError> {
     }
     let timeout = spec.timeout;
     let spawned = exec(spec).inspect_err(|_| _ = LIVE.fetch_sub(1, Ordering::Relaxed))?;
-    let child = Arc::new(Child::new(spawned.minder));
+    let child = Arc::new(Child::new(spawned.minder, spawned.end));
     keeper.spawn(keeper::keep(child.clone(), timeout, spawned.report));
     Ok(Started { lease: Lease { child }, stdio: spawned.stdio })
 }
@@ -132,6 +133,8 @@ fn start(spec: Spec, keeper: &Handle) -> Result<Started, SpawnError> {
 /// A minder and its command, and the server's ends of what leads to them.
 struct Spawned {
     minder: Pid,
+    /// The signal that makes it end everything.
+    end: Signal,
     report: OwnedFd,
     stdio: ServerEnds,
 }
@@ -141,18 +144,22 @@ fn exec(mut spec: Spec) -> Result<Spawned, SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
     let (report, reporting) = io::pipe()?;
     let preparation = spec.preparation.take();
-    let minding = Minding {
-        namespaces: preparation.as_ref().map_or(0, |preparation| preparation.namespaces),
-        report: Some(reporting.as_raw_fd()),
-        owner: Some(getpid()),
+    let namespaces = preparation.as_ref().map_or(0, |preparation| preparation.namespaces);
+    let is_init = namespaces::can_be_made_directly(namespaces);
+    let role = match is_init {
+        true => Role::Init(InitReport { pipe: reporting.as_raw_fd(), server_end: report.as_raw_fd() }),
+        false => {
+            Role::Minded(Minding { namespaces, report: Some(reporting.as_raw_fd()), owner: Some(getpid()) })
+        }
     };
-    let setup = Setup::new(minding, terminal.is_some());
-    let command = command(&spec, setup, preparation)?;
-    let (minder, stdio) = match terminal {
-        Some(terminal) => spawn_in(command, terminal)?,
-        None => spawn_with_pipes(command, spec.stdin)?,
+    let command = command(&spec, Setup::new(role, terminal.is_some()), preparation)?;
+    let spawn = || match terminal {
+        Some(terminal) => spawn_in(command, terminal),
+        None => spawn_with_pipes(command, spec.stdin),
     };
-    Ok(Spawned { minder, report: report.into(), stdio })
+    let (minder, stdio) = if is_init { namespaces::with_new_processes(spawn)? } else { spawn()? };
+    let end = if is_init { Signal::KILL } else { END };
+    Ok(Spawned { minder, end, report: report.into(), stdio })
 }
 
 fn command(spec: &Spec, setup: Setup, preparation: Option<Preparation>) -> Result<Command, SpawnError> {
