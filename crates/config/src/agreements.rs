@@ -18,7 +18,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Home, atomic::replace_private};
+use crate::{Home, atomic::replace_private, write::lock};
 
 /// The files in a configuration folder that name programs.
 const FILES: [&str; 2] = ["config.toml", "hooks.json"];
@@ -156,6 +156,8 @@ fn read(home: &Home) -> Record {
 
 fn change(home: &Home, change: impl FnOnce(&mut Record)) -> io::Result<()> {
     home.ensure()?;
+    // Other servers with the same home change the record too; what one of them noted must not be lost.
+    let _lock = lock(home).map_err(io::Error::other)?;
     let mut record = read(home);
     change(&mut record);
     record.agreed.retain(|folder| AgreedFolder::of(&folder.path).as_ref() == Some(folder));

@@ -146,7 +146,7 @@ impl Current {
 }
 
 /// Waits its turn. The lock ends with the file that is returned, also when the process is killed.
-fn lock(home: &Home) -> Result<File, WriteError> {
+pub(crate) fn lock(home: &Home) -> Result<File, WriteError> {
     let path = home.path().join("config.lock");
     let failed = |source| WriteError::Io { path: path.clone(), source };
     let mut options = OpenOptions::new();

@@ -1,6 +1,6 @@
 //! Connections that are not clients yet: how many there may be, and for how long.
 //!
-//! Whoever reaches a listener can open connections and stay silent. Such connections must not use up the file
+//! A peer that reaches a listener can open connections and stay silent. Such connections must not use up the file
 //! descriptors that clients, the store and commands need. So there is a ceiling: beyond it, the oldest
 //! unfinished handshake is closed, and the new connection gets its chance.
 

@@ -69,7 +69,7 @@ impl Scene {
         for path in [root.path(), nested.path()] {
             give(path, mode.user_id());
         }
-        // A program that makes whoever runs it root, if the tester can give it away.
+        // A program that makes its user root, if the tester can give it away.
         let _ = fs::copy("/usr/bin/id", root.path().join("setuid-id"));
         let _ = fs::set_permissions(root.path().join("setuid-id"), PermissionsExt::from_mode(0o4755));
         let (neighbour, neighbour_things) = start_neighbour(mode, root.path());

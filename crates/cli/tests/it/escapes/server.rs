@@ -150,7 +150,7 @@ impl Server {
     }
 
     fn write(&self, message: &Value) {
-        // A server that has ended is noticed by whoever reads.
+        // The reader notices a server that has ended.
         let _ = self.outgoing.as_ref().expect("the connection is open").send(message.to_string());
     }
 
@@ -203,7 +203,7 @@ impl Server {
         }
     }
 
-    /// Starts a thread that asks nobody. `more` are further members of `thread/start`.
+    /// Starts a thread with the approval policy `never`. `more` are further members of `thread/start`.
     pub async fn start_thread(&mut self, cwd: &Path, policy: Value, more: Value) -> Thread {
         let sandbox = match policy["type"].as_str() {
             Some("readOnly") => "read-only",
