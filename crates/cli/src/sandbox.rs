@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codicil_agent::{Overrides as ThreadOverrides, Settings, confinement};
+use codicil_engine::{Overrides as ThreadOverrides, Settings, confinement};
 use codicil_config::{EffectiveConfig, Home, Query};
 use codicil_protocol::{AbsolutePathBuf, SandboxMode, SandboxPolicy};
 use codicil_sandbox::{AccessRequest, Grants, Lifetime, Probe, RootCache, SandboxError, ServerPlaces};

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use codicil_command::{Destination, Reach, is_public};
+use codicil_policy::{Destination, Reach, is_public};
 use thiserror::Error;
 use tokio::{
     net::{TcpStream, lookup_host},

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use codicil_command::{Destination, Reach};
+use codicil_policy::{Destination, Reach};
 
 /// Decides, for one command, which hosts it reaches.
 pub trait Gate: Send + Sync + 'static {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io};
 
-use codicil_command::{Destination, Host};
+use codicil_policy::{Destination, Host};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 use url::Url;
 

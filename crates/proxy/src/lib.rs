@@ -4,7 +4,7 @@
 //! answers there: HTTP requests in their absolute form, `CONNECT` tunnels and SOCKS5. Each connection names its
 //! host; a [`Gate`] says whether it may be reached, and may take its time to ask somebody. The name is looked up
 //! once, here, and the connection goes to an address of that look-up: a name that leads to this machine or its
-//! networks leads nowhere, unless the gate says so ([`Reach`](codicil_command::Reach)).
+//! networks leads nowhere, unless the gate says so ([`Reach`](codicil_policy::Reach)).
 //!
 //! | file | what |
 //! |---|---|

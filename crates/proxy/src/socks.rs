@@ -5,7 +5,7 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-use codicil_command::{Destination, Host};
+use codicil_policy::{Destination, Host};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use codicil_command::{DomainPattern, Domains, Host};
+use codicil_policy::{DomainPattern, Domains, Host};
 use codicil_config::{NetworkMode, NetworkProxy};
 use thiserror::Error;
 

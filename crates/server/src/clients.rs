@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use codicil_agent::{Answer, Audience, Question, Withdraw};
+use codicil_engine::{Answer, Audience, Question, Withdraw};
 use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, Notice, ThreadId, rpc::RequestId,
 };

@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    fn answer(&self, id: &RequestId, answer: codicil_agent::Answer) {
+    fn answer(&self, id: &RequestId, answer: codicil_engine::Answer) {
         self.shared.clients.answer(self.client.id, id, answer);
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use codicil_accounts::Accounts;
-use codicil_agent::{Announced, Origin, Threads};
+use codicil_engine::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
 use codicil_services::feedback::Feedback;
 

@@ -1,6 +1,6 @@
 //! Answers that hold stored turns: their items are JSON already and go out as they are.
 
-use codicil_agent::{Opened, ThreadRead};
+use codicil_engine::{Opened, ThreadRead};
 use codicil_protocol::ThreadTurnsListResponse;
 use codicil_store::ThreadJson;
 use serde::{Serialize, Serializer, ser::SerializeStruct};

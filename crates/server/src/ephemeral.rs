@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use codicil_agent::{Audience, ThreadHandle};
+use codicil_engine::{Audience, ThreadHandle};
 use codicil_protocol::ThreadId;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use codicil_agent::{ConfineError, ThreadError};
+use codicil_engine::{ConfineError, ThreadError};
 use codicil_exec::SpawnError;
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use codicil_files::{Searches, Session, Watch, Watcher};
+use codicil_fs::{Searches, Session, Watch, Watcher};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use codicil_agent::Answer;
+use codicil_engine::Answer;
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
 use tokio::sync::oneshot;
 

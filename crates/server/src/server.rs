@@ -6,7 +6,7 @@ use std::{
 };
 
 use codicil_accounts::Accounts;
-use codicil_agent::{Threads, World};
+use codicil_engine::{Threads, World};
 use codicil_config::ConfigStore;
 use codicil_model::{Environment, ProviderContext};
 use codicil_protocol::SessionSource;

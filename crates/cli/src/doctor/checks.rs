@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use codicil_agent::{Overrides as ThreadOverrides, Settings};
+use codicil_engine::{Overrides as ThreadOverrides, Settings};
 use codicil_config::{ConfigError, ConfigStore, EffectiveConfig, Query};
 use codicil_exec::Shell;
 use codicil_model::ProviderConfig;

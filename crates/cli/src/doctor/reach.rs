@@ -51,7 +51,7 @@ pub async fn threads(home: &Path) -> Finding {
 
 /// Any answer will do: who may ask what is another matter.
 pub async fn provider(id: &str, config: &EffectiveConfig) -> Finding {
-    let Ok(provider) = codicil_agent::provider_config(id, config) else {
+    let Ok(provider) = codicil_engine::provider_config(id, config) else {
         return Finding::new("network", Status::Warning, "not tried, as the provider cannot be used");
     };
     match ask(id, &provider).await {

@@ -107,7 +107,7 @@ impl<'a> Converter<'a> {
 
     fn compacted(&mut self, given: &Value) -> Vec<Record> {
         let mut records = self.ensure_turn();
-        let summary = codicil_context::user_text_message(owned(given, "message"));
+        let summary = codicil_prompts::user_text_message(owned(given, "message"));
         let replacement = member(given, "replacement_history").unwrap_or_else(|| vec![summary]);
         let turn_id = self.turn.clone();
         records.extend(turn_id.map(|turn_id| Record::Compaction { turn_id, replacement }));

@@ -3,7 +3,7 @@
 //! Codex stores the events of tools only on request. What the model asked for and was answered is always there,
 //! so commands, patches and calls are shown from that, as far as it tells.
 
-use codicil_context::ReviewOutput;
+use codicil_prompts::ReviewOutput;
 use codicil_protocol::{
     CommandExecutionSource, ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ItemId,
     LocalShellAction, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
@@ -29,8 +29,8 @@ pub struct Call {
 /// Whether a message is what a person said, in files that have no events.
 pub fn is_input(item: &ResponseItem) -> bool {
     matches!(item, ResponseItem::Message { role, .. } if role == "user")
-        && !codicil_context::is_context_message(item)
-        && !codicil_context::message_text(item).trim_start().starts_with('<')
+        && !codicil_prompts::is_context_message(item)
+        && !codicil_prompts::message_text(item).trim_start().starts_with('<')
 }
 
 pub fn user_message(converter: &mut Converter<'_>, event: &Value) -> ThreadItem {
@@ -132,7 +132,7 @@ pub fn of_history(converter: &mut Converter<'_>, item: &ResponseItem) -> Option<
 }
 
 fn of_message(converter: &mut Converter<'_>, role: &str, item: &ResponseItem) -> Option<ThreadItem> {
-    let text = codicil_context::message_text(item);
+    let text = codicil_prompts::message_text(item);
     if role == "user"
         && let Some(ran) = outputs::user_command(&text)
     {

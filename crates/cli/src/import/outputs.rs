@@ -1,6 +1,6 @@
 //! Items of tools: from the events that codex stores on request, or from what the model was answered.
 
-use codicil_command::{CommandLine, command_actions};
+use codicil_policy::{CommandLine, command_actions};
 use codicil_patch::{Line, Operation, Patch, Section};
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionStatus, DynamicToolCallOutputContentItem, DynamicToolCallStatus,
@@ -65,7 +65,7 @@ impl Ran {
         let line = CommandLine::new(self.argv);
         ThreadItem::CommandExecution {
             id,
-            command: codicil_command::join(line.argv().iter().map(String::as_str)),
+            command: codicil_policy::join(line.argv().iter().map(String::as_str)),
             cwd,
             process_id: None,
             source,

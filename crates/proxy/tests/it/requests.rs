@@ -1,6 +1,6 @@
 //! Requests that name their host.
 
-use codicil_command::Reach;
+use codicil_policy::Reach;
 use codicil_proxy::{Methods, Pass};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_command::{Destination, Reach};
+use codicil_policy::{Destination, Reach};
 use codicil_proxy::{Gate, Methods, Pass, Passing, Proxy};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use codicil_agent::ConfineError;
+use codicil_engine::ConfineError;
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_exec::{ResizeError, SpawnError};
 use codicil_sandbox::SandboxError;

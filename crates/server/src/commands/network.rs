@@ -3,8 +3,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_agent::ProxiedNetwork;
-use codicil_command::{
+use codicil_engine::ProxiedNetwork;
+use codicil_policy::{
     Destination, Domains, Grants, NetworkDecision, NetworkPolicies, Rules, decide_network,
 };
 use codicil_protocol::AskForApproval;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codicil_agent::{ConfinedProcess, Overrides, Settings, confine, environment_policy};
+use codicil_engine::{ConfinedProcess, Overrides, Settings, confine, environment_policy};
 use codicil_config::{ConfigStore, Query, ShellEnvironmentPolicy};
 use codicil_exec::{Environment, Input, Spec};
 use codicil_sandbox::{AccessRequest, Grants, RootCache, ServerPlaces};

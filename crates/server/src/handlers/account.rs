@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_accounts::{AccountError, GivenTokens, Invitation, Login, SignedIn, TokenSource, TokenUpdate};
-use codicil_agent::Audience;
+use codicil_engine::Audience;
 use codicil_protocol::{
     AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated,
     BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,

@@ -1,6 +1,6 @@
 //! `feedback/*`.
 
-use codicil_agent::{ThreadError, Turns};
+use codicil_engine::{ThreadError, Turns};
 use codicil_config::Query;
 use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
 use codicil_services::feedback::{FeedbackError, Sender};

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_files::{Depth, FileError, Parents, Removal, WatchError};
+use codicil_fs::{Depth, FileError, Parents, Removal, WatchError};
 use codicil_protocol::{
     AbsolutePathBuf, Frame, FsChanged, FsChangedNotification, FsCopyParams, FsCopyResponse,
     FsCreateDirectoryParams, FsCreateDirectoryResponse, FsGetMetadataParams, FsGetMetadataResponse,
@@ -39,7 +39,7 @@ pub async fn read_file(cx: Cx, params: FsReadFileParams) -> Result<Box<RawValue>
 async fn read(path: PathBuf, limit: u64) -> Result<Box<RawValue>, FileError> {
     let work = tokio::task::spawn_blocking(move || {
         let mut json = String::from(r#"{"dataBase64":""#);
-        codicil_files::read_base64(&path, limit, &mut json)?;
+        codicil_fs::read_base64(&path, limit, &mut json)?;
         json.push_str(r#""}"#);
         RawValue::from_string(json).map_err(|error| FileError::Io(error.into()))
     });
@@ -58,9 +58,9 @@ pub async fn write_file(cx: Cx, params: FsWriteFileParams) -> Result<FsWriteFile
     blocking(move || {
         let _turn = turn;
         let FsWriteFileParams { path, data_base64 } = params;
-        let data = codicil_files::decode(&data_base64)?;
+        let data = codicil_fs::decode(&data_base64)?;
         drop(data_base64);
-        codicil_files::write(&normal_path(&path), &data)?;
+        codicil_fs::write(&normal_path(&path), &data)?;
         Ok(FsWriteFileResponse {})
     })
     .await
@@ -74,7 +74,7 @@ pub async fn create_directory(
     blocking(move || {
         let _turn = turn;
         let parents = if params.recursive.unwrap_or(true) { Parents::Made } else { Parents::Required };
-        codicil_files::create_directory(&normal_path(&params.path), parents)?;
+        codicil_fs::create_directory(&normal_path(&params.path), parents)?;
         Ok(FsCreateDirectoryResponse {})
     })
     .await
@@ -84,7 +84,7 @@ pub async fn get_metadata(cx: Cx, params: FsGetMetadataParams) -> Result<FsGetMe
     let turn = cx.client.files.looking().await;
     blocking(move || {
         let _turn = turn;
-        Ok(codicil_files::metadata(&normal_path(&params.path))?)
+        Ok(codicil_fs::metadata(&normal_path(&params.path))?)
     })
     .await
 }
@@ -95,7 +95,7 @@ pub async fn read_directory(
 ) -> Result<FsReadDirectoryResponse, RpcError> {
     let _turn = cx.client.files.looking().await;
     let entries =
-        blocking(move || Ok(codicil_files::directory(&normal_path(&params.path), MAX_LISTING_BYTES)?))
+        blocking(move || Ok(codicil_fs::directory(&normal_path(&params.path), MAX_LISTING_BYTES)?))
             .await?;
     if entries.iter().map(|entry| entry.file_name.len()).sum::<usize>() as u64 > LARGE_ANSWER_BYTES {
         wait_for_room(&cx).await;
@@ -109,7 +109,7 @@ pub async fn remove(cx: Cx, params: FsRemoveParams) -> Result<FsRemoveResponse, 
         let _turn = turn;
         let how =
             Removal { recursive: params.recursive.unwrap_or(true), force: params.force.unwrap_or(true) };
-        codicil_files::remove(&normal_path(&params.path), how)?;
+        codicil_fs::remove(&normal_path(&params.path), how)?;
         Ok(FsRemoveResponse {})
     })
     .await
@@ -120,7 +120,7 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
     blocking(move || {
         let _turn = turn;
         let depth = if params.recursive.unwrap_or(false) { Depth::Tree } else { Depth::Single };
-        codicil_files::copy(
+        codicil_fs::copy(
             &normal_path(&params.source_path),
             &normal_path(&params.destination_path),
             depth,

@@ -1,6 +1,6 @@
 //! `thread/goal/*`.
 
-use codicil_agent::Audience;
+use codicil_engine::Audience;
 use codicil_protocol::{
     Notice, ThreadGoalClearResponse, ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetResponse,
     ThreadGoalParams, ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated,

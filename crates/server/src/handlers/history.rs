@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use codicil_agent::Turns;
+use codicil_engine::Turns;
 use codicil_protocol::{
     SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListParams, ThreadItemsListResponse,
     ThreadResumeInitialTurnsPageParams, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,

@@ -15,7 +15,7 @@ pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, 
     }
     let mut cwds: Vec<PathBuf> = params.cwds.iter().map(|cwd| cx.cwd().join(cwd)).collect();
     if let Some(thread) = &params.thread_id {
-        let read = cx.threads().read(thread, codicil_agent::Turns::LeftOut).await?;
+        let read = cx.threads().read(thread, codicil_engine::Turns::LeftOut).await?;
         cwds = vec![PathBuf::from(read.thread.cwd)];
     } else if cwds.is_empty() {
         cwds.push(cx.cwd().to_owned());
@@ -24,7 +24,7 @@ pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, 
     blocking(move || {
         let entry = |cwd: PathBuf| {
             let config = world.config.load(&Query::at(&cwd)).map_err(RpcError::from)?;
-            Ok(codicil_agent::declared_hooks(world.config.home(), &config, &cwd))
+            Ok(codicil_engine::declared_hooks(world.config.home(), &config, &cwd))
         };
         Ok(HooksListResponse { data: cwds.into_iter().map(entry).collect::<Result<_, RpcError>>()? })
     })

@@ -6,7 +6,7 @@ use codicil_protocol::{
     PluginInstallParams, PluginInstallResponse, PluginListParams, PluginListResponse, PluginReadParams,
     PluginReadResponse, PluginUninstallParams, PluginUninstallResponse,
 };
-use codicil_skills::{Extensions, PluginError, PluginId, RemoteError};
+use codicil_extensions::{Extensions, PluginError, PluginId, RemoteError};
 
 use super::config::blocking;
 use crate::{cx::Cx, error::RpcError};

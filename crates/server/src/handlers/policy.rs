@@ -1,6 +1,6 @@
 //! `permissionProfile/*`.
 
-use codicil_agent::Profile;
+use codicil_engine::Profile;
 use codicil_config::Query;
 use codicil_protocol::{PermissionProfileListParams, PermissionProfileListResponse};
 

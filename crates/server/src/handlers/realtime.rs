@@ -1,6 +1,6 @@
 //! `thread/realtime/*`. Answered at once; what comes of it, failure included, arrives as notifications.
 
-use codicil_agent::Taken;
+use codicil_engine::Taken;
 use codicil_protocol::{
     ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
     ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_files::{Roots, SessionNews, check_query};
+use codicil_fs::{Roots, SessionNews, check_query};
 use codicil_protocol::{
     Frame, FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchSessionCompleted,
     FuzzyFileSearchSessionCompletedNotification, FuzzyFileSearchSessionStartParams,

@@ -3,7 +3,7 @@
 use codicil_protocol::{
     SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsListParams, SkillsListResponse,
 };
-use codicil_skills::{Skills, SkillsError};
+use codicil_extensions::{Skills, SkillsError};
 
 use super::config::blocking;
 use crate::{cx::Cx, error::RpcError};

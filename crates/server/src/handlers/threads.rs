@@ -1,6 +1,6 @@
 //! `thread/*`.
 
-use codicil_agent::{Opened, Profile, Settings, ThreadError, Turns};
+use codicil_engine::{Opened, Profile, Settings, ThreadError, Turns};
 use codicil_protocol::{
     DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
@@ -237,7 +237,7 @@ pub async fn settings_update(
     };
     let clients = cx.clients().clone();
     cx.after_answer(move || {
-        let audience: &dyn codicil_agent::Audience = &clients;
+        let audience: &dyn codicil_engine::Audience = &clients;
         audience.notify::<ThreadSettingsUpdated>(&told.thread_id, &told);
     });
     Ok(ThreadSettingsUpdateResponse {})
@@ -248,7 +248,7 @@ pub async fn increment_elicitation(
     params: ThreadIncrementElicitationParams,
 ) -> Result<ThreadIncrementElicitationResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
-    let count = thread.count_elicitation(codicil_agent::Elicitation::Begun).await?;
+    let count = thread.count_elicitation(codicil_engine::Elicitation::Begun).await?;
     Ok(ThreadIncrementElicitationResponse { count, paused: count > 0 })
 }
 
@@ -257,7 +257,7 @@ pub async fn decrement_elicitation(
     params: ThreadDecrementElicitationParams,
 ) -> Result<ThreadDecrementElicitationResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
-    let count = thread.count_elicitation(codicil_agent::Elicitation::Ended).await?;
+    let count = thread.count_elicitation(codicil_engine::Elicitation::Ended).await?;
     Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
 }
 
@@ -289,7 +289,7 @@ fn say_started(cx: &Cx, opened: &Opened) {
 fn broadcast_later<N: Notice>(cx: &Cx, params: N::Params) {
     let clients = cx.clients().clone();
     cx.after_answer(move || {
-        let audience: &dyn codicil_agent::Audience = &clients;
+        let audience: &dyn codicil_engine::Audience = &clients;
         audience.broadcast::<N>(&params);
     });
 }

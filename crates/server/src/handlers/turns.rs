@@ -1,6 +1,6 @@
 //! `turn/*` and `review/*`.
 
-use codicil_agent::Audience;
+use codicil_engine::Audience;
 use codicil_protocol::{
     ReviewDelivery, ReviewStartParams, ReviewStartResponse, ThreadStarted, ThreadStartedNotification,
     TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
@@ -32,7 +32,7 @@ pub async fn interrupt(cx: Cx, params: TurnInterruptParams) -> Result<TurnInterr
 pub async fn review_start(cx: Cx, params: ReviewStartParams) -> Result<ReviewStartResponse, RpcError> {
     let thread_id = match params.delivery {
         Some(ReviewDelivery::Detached) => {
-            codicil_agent::check_review_target(&params.target)?;
+            codicil_engine::check_review_target(&params.target)?;
             let opened = cx.threads().fork_for_review(&params.thread_id).await?;
             let id = opened.thread.id.clone();
             cx.clients().subscribe(&cx.client, &id);

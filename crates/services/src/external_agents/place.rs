@@ -93,9 +93,9 @@ impl Place {
 
 /// The text of a file; `None` when there is none, or nothing that could be text of a person.
 pub(super) fn read(path: &Path) -> Result<Option<String>, ImportError> {
-    let file = match codicil_files::open_regular(path) {
+    let file = match codicil_fs::open_regular(path) {
         Ok(file) => file,
-        Err(codicil_files::FileError::Io(error)) if !is_missing(&error) => {
+        Err(codicil_fs::FileError::Io(error)) if !is_missing(&error) => {
             return Err(ImportError::io(path)(error));
         }
         Err(_) => return Ok(None),

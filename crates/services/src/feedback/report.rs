@@ -123,11 +123,11 @@ impl Attachment {
     }
 }
 
-fn read_end(path: &Path) -> Result<(String, bool), codicil_files::FileError> {
+fn read_end(path: &Path) -> Result<(String, bool), codicil_fs::FileError> {
     if !path.is_absolute() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute").into());
     }
-    let mut file = codicil_files::open_regular(path)?;
+    let mut file = codicil_fs::open_regular(path)?;
     let start = file.metadata()?.len().saturating_sub(MAX_ATTACHMENT_BYTES as u64);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();

@@ -1,0 +1,307 @@
+//! The task that owns a thread. Its events are a closed list; each has its `on_…` method.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use codicil_mcp::ThreadServers;
+use codicil_protocol::{
+    CollabAgentState, Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnError, TurnId,
+};
+use codicil_extensions::SkillWatch;
+use codicil_store::Record;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Announced, Command, Elicitation, Inbox, Joined, Reply, Snapshot, ThreadSetup, ThreadState,
+    active::ActiveTurn, goal::Mark,
+};
+use crate::{
+    error::ThreadError,
+    ids::new_turn_id,
+    step::{Outcome, Step},
+    threads::{Turns, WeakThreads, stored_turns},
+    tools::{Report, Toolkit},
+    world::World,
+};
+
+/// A thread at work.
+pub(crate) struct ThreadActor {
+    pub(super) world: Arc<World>,
+    pub(super) state: ThreadState,
+    pub(super) active: Option<ActiveTurn>,
+    pub(super) kit: Arc<Toolkit>,
+    /// Commands that have begun and are not complete; they may outlive their turn.
+    pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
+    pub(super) reports: mpsc::Receiver<Report>,
+    /// Clients hear of changes to the skills of a loaded thread.
+    pub(super) skills: SkillWatch,
+    /// The end of a turn that could not be stored yet.
+    late_records: Vec<Record>,
+    /// Where the turn that is running began.
+    pub(super) turn_mark: Option<Mark>,
+    /// How far it has come, for threads whose agent it is.
+    pub(super) progress: watch::Sender<CollabAgentState>,
+    /// How many of the configuration's reloads it has seen.
+    pub(super) reloads_seen: u64,
+    mailbox: mpsc::Receiver<Command>,
+    threads: WeakThreads,
+    /// When something last happened.
+    last_event: Instant,
+}
+
+/// Everything that can happen to a thread.
+enum Event {
+    Command(Command),
+    Steps(Vec<Step>),
+    /// News of commands.
+    Report(Report),
+    TurnOver(Outcome),
+    /// Nothing has happened for a long time.
+    Quiet,
+    /// Nobody holds the thread any more.
+    Abandoned,
+}
+
+impl ThreadActor {
+    pub fn new(
+        world: Arc<World>,
+        threads: WeakThreads,
+        state: ThreadState,
+        servers: ThreadServers,
+        inbox: Inbox,
+    ) -> Self {
+        let (kit, reports) = Toolkit::new(world.clone(), threads.clone(), &state, servers);
+        let Inbox { mailbox, progress } = inbox;
+        let skills = world.extensions.skills.watch(&state.settings.cwd);
+        let commands = BTreeMap::new();
+        Self {
+            world,
+            state,
+            active: None,
+            kit,
+            commands,
+            reports,
+            skills,
+            late_records: Vec::new(),
+            turn_mark: None,
+            progress,
+            // A reload may have come while the thread was being made; then it looks once more than it has to.
+            reloads_seen: 0,
+            mailbox,
+            threads,
+            last_event: Instant::now(),
+        }
+    }
+
+    /// Runs until the thread is unloaded.
+    pub async fn run(mut self) {
+        loop {
+            let event = self.next_event().await;
+            self.last_event = Instant::now();
+            match event {
+                Event::Command(Command::Unload(reply)) => {
+                    self.end_active_turn().await;
+                    self.end_commands().await;
+                    self.store_late().await;
+                    // Free before anybody learns that the thread is gone.
+                    self.state.seat = None;
+                    // Whoever asked may be gone; the thread ends all the same.
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                Event::Command(command) => self.on_command(command).await,
+                Event::Steps(steps) => self.on_steps(steps).await,
+                Event::Report(report) => self.on_report(report).await,
+                Event::TurnOver(outcome) => self.on_turn_over(outcome).await,
+                Event::Quiet => self.on_quiet(),
+                Event::Abandoned => {
+                    self.end_active_turn().await;
+                    self.end_commands().await;
+                    self.store_late().await;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Tries for the last time to store what could not be stored before.
+    async fn store_late(&mut self) {
+        if let Err(error) = self.store_or_keep(Vec::new()).await {
+            tracing::error!(thread = %self.state.id, "the end of a turn is lost: {error}");
+        }
+    }
+
+    async fn next_event(&mut self) -> Event {
+        let quiet = self.quiet_at();
+        let quiet = async {
+            match quiet {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let turn = async {
+            match &mut self.active {
+                Some(active) => active.next_event().await.map_or_else(Event::TurnOver, Event::Steps),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            command = self.mailbox.recv() => command.map_or(Event::Abandoned, Event::Command),
+            // Before the turn: what a tool says of a command comes before what it says to the model.
+            Some(report) = self.reports.recv() => Event::Report(report),
+            event = turn => event,
+            () = quiet => Event::Quiet,
+        }
+    }
+
+    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. An ephemeral thread without subscribers
+    /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
+    fn quiet_at(&self) -> Option<Instant> {
+        let is_free = self.active.is_none() && self.commands.is_empty();
+        let may_go = is_free && self.state.seat.is_none();
+        let idle = self.state.config.settings.codicil.deadlines.idle_thread;
+        if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
+    }
+
+    /// Clients that went away without a word leave their threads behind; those must not pile up.
+    fn on_quiet(&self) {
+        let Some(threads) = self.threads.upgrade() else { return };
+        if !self.world.audience.is_heard(&self.state.id) && threads.agents_of(&self.state.id).is_empty() {
+            let id = self.state.id.clone();
+            // Ends by itself, when this thread has.
+            tokio::spawn(async move { threads.close(&id).await });
+        }
+    }
+
+    async fn on_command(&mut self, command: Command) {
+        match command {
+            Command::StartTurn(params, origin, reply) => self.on_start_turn(*params, origin, reply).await,
+            Command::Steer { input, expected, reply } => answer(reply, self.on_steer(input, &expected).await),
+            Command::Interrupt(reply) => self.on_interrupt(reply),
+            Command::Compact(origin, reply) => self.on_compact(origin, reply).await,
+            Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
+            Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
+            Command::Shell(command, reply) => self.on_shell(command, reply).await,
+            Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            Command::Setup(reply) => {
+                let (config, settings) = (self.state.config.clone(), self.state.settings.clone());
+                answer(reply, Ok(ThreadSetup { config, settings }));
+            }
+            Command::Complain(error) => self.on_complaint(error),
+            Command::Join(turns, reply) => self.on_join(turns, reply).await,
+            Command::Notice(item) => self.on_notice(item).await,
+            Command::SetName(name, reply) => {
+                let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
+                answer(reply, stored.map(|()| self.state.name = Some(name)));
+            }
+            Command::SetGit(git, reply) => {
+                let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
+                answer(reply, stored.map(|()| self.state.git = git));
+            }
+            Command::CleanTerminals(reply) => {
+                let kit = self.kit.clone();
+                // Ends by itself, when the commands have. Not waited for: their ends are reported here.
+                tokio::spawn(async move { kit.end_terminals().await });
+                answer(reply, Ok(()));
+            }
+            Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
+            Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
+            Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
+            Command::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
+            Command::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
+            Command::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
+            Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
+            Command::Unload(_) => unreachable!("handled by run"),
+        }
+    }
+
+    async fn on_join(&mut self, turns: Turns, reply: Reply<Announced<Joined>>) {
+        let snapshot = self.snapshot();
+        let turns = match self.state.log.is_some() && turns == Turns::Included {
+            true => stored_turns(&self.world, &self.state.id, snapshot.active_turn.as_deref()).await,
+            false => Ok(Vec::new()),
+        };
+        match turns {
+            Ok(turns) => {
+                self.state.usage_unsaid = true;
+                self.accept(reply, Joined { snapshot, turns }).await;
+            }
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    fn on_elicitation(&mut self, change: Elicitation) -> Result<u64, ThreadError> {
+        let open = *self.kit.elicitations.borrow();
+        let open = match change {
+            Elicitation::Begun => open.saturating_add(1),
+            Elicitation::Ended => open.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
+        };
+        self.kit.elicitations.send_replace(open);
+        Ok(open)
+    }
+
+    /// An error that belongs to no turn has an id of its own, and does not disturb a turn that is running.
+    fn on_complaint(&mut self, error: TurnError) {
+        if self.active.is_none() {
+            self.set_status(ThreadStatus::SystemError);
+        }
+        self.report_error(&new_turn_id(), error, false);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            thread: self.state.view(),
+            settings: self.state.settings.clone(),
+            active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            goal: self.state.goal.clone(),
+            config: self.state.config.clone(),
+        }
+    }
+
+    /// Writes records; what is written may be said. What could not be written before goes first.
+    pub(super) async fn store(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+        let late = self.late_records.len();
+        let stored = self.store_or_keep(records).await;
+        if stored.is_err() {
+            self.late_records.truncate(late);
+        }
+        stored
+    }
+
+    /// Writes records that describe what has happened already. If that fails, on a full disk or because another
+    /// process has locked the file, they are written with the next ones.
+    pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+        let Some(log) = &mut self.state.log else { return Ok(()) };
+        self.late_records.extend(records);
+        log.append(&self.late_records).await?;
+        self.late_records.clear();
+        Ok(())
+    }
+
+    pub(super) fn set_status(&mut self, status: ThreadStatus) {
+        if self.state.status == status {
+            return;
+        }
+        self.state.status = status.clone();
+        let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
+        self.world.audience.broadcast::<ThreadStatusChanged>(&params);
+    }
+
+    /// Tells the thread's subscribers.
+    pub(super) fn notify<N: Notice>(&self, params: &N::Params) {
+        self.tell(&Frame::notification::<N>(params));
+    }
+
+    pub(super) fn tell(&self, frame: &Frame) {
+        self.world.audience.tell(&self.state.id, frame);
+    }
+}
+
+/// The asker may have given up in this very moment; then there is nobody to tell.
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, ThreadError>) {
+    let _ = reply.send(result);
+}

@@ -1,0 +1,180 @@
+//! What the model is asked next: the history, and how to go on from it.
+
+use codicil_prompts::Told;
+use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
+use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
+use codicil_extensions::Mentions;
+
+use super::{TurnKind, actor::ThreadActor};
+use crate::{
+    file_access::AccessSources,
+    kin::Kin,
+    settings::Settings,
+    step::{Ask, FollowUp},
+    surroundings::{Surroundings, doc_search},
+};
+
+/// The share of a context window that a conversation may fill; the rest is for the answer.
+const USABLE_PERCENT: i64 = 95;
+
+impl ThreadActor {
+    /// Takes in what was steered and decides how the turn goes on.
+    pub(super) async fn next_request(&mut self, turn: &TurnId, follow_up: FollowUp) -> Ask {
+        let Some(active) = self.active.as_mut() else { return Ask::End };
+        if active.cancel.is_cancelled() {
+            return Ask::End;
+        }
+        let steered = std::mem::take(&mut active.steered);
+        match (active.kind, follow_up) {
+            (TurnKind::Compact, _) if active.compacted => return Ask::End,
+            (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
+            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more && !active.has_news() => {
+                return Ask::End;
+            }
+            _ => active.wants_more = false,
+        }
+        // Once: what is still too long then will not get shorter by doing it again.
+        let compacted = std::mem::take(&mut active.compacted);
+        if !compacted && !self.is_reviewing() && self.is_too_long() {
+            if let Some(active) = self.active.as_mut() {
+                active.steered = steered;
+            }
+            return Ask::Compact(Box::new(self.compaction_request(turn)));
+        }
+        self.say_first(turn).await;
+        self.take_notices(turn).await;
+        self.take_steered(turn, steered).await;
+        if !self.is_reviewing() {
+            self.say_usage_again(turn);
+        }
+        let request = self.request(turn);
+        Ask::Respond(Box::new(self.for_review(request)))
+    }
+
+    pub(super) fn request(&mut self, turn: &TurnId) -> Request {
+        let input = self.state.history.snapshot();
+        let info = self.model_info().clone();
+        let settings = &self.state.settings;
+        let active = self.active.as_ref();
+        // People know more models than the catalogue does.
+        let reasons =
+            info.reasons() || self.state.config.settings.model_supports_reasoning_summaries == Some(true);
+        let mut request = Request {
+            model: settings.model.clone(),
+            instructions: self.instructions(&info),
+            input,
+            tools: active.map(|active| active.offered.clone()).unwrap_or_default(),
+            parallel_tool_calls: info.parallel_tool_calls,
+            reasoning: reasons.then(|| self.reasoning(&info)),
+            output_schema: active.and_then(|active| active.output_schema.clone()),
+            verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
+            service_tier: settings.service_tier.clone(),
+            prompt_cache_key: Some(self.state.id.to_string()),
+            ..Request::default()
+        };
+        if let Some(active) = active {
+            request.set_header("originator", &active.origin.name);
+            request.set_header("user-agent", &active.origin.user_agent);
+        }
+        request.set_header("session_id", &self.state.id);
+        request.set_header("x-client-request-id", &self.state.id);
+        let sandbox = match &settings.sandbox {
+            SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => "none",
+            _ => "seccomp",
+        };
+        let metadata =
+            serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
+        request.set_header("x-codex-turn-metadata", &metadata.to_string());
+        if Kin::of(&self.state.source).is_some() {
+            request.set_header("x-openai-subagent", "collab_spawn");
+        }
+        request
+    }
+
+    fn reasoning(&self, info: &ModelInfo) -> Reasoning {
+        let settings = &self.state.settings;
+        let summary = settings.summary.clone().unwrap_or_else(|| info.default_summary.clone());
+        Reasoning {
+            effort: settings.effort.clone().or_else(|| info.default_effort.clone()),
+            summary: (summary != ReasoningSummary::None).then_some(summary),
+        }
+    }
+
+    /// The standing instructions. Their tone is that of the thread's beginning: a later one is told as a
+    /// message, so that what the provider has cached stays valid.
+    fn instructions(&self, info: &ModelInfo) -> Instructions {
+        let own =
+            (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
+        codicil_prompts::base_instructions(info.personality, self.state.tone, own).into()
+    }
+
+    pub(super) fn model_info(&self) -> &ModelInfo {
+        self.world.catalogue().look_up(&self.state.settings.model)
+    }
+
+    /// What a conversation may fill, in tokens.
+    pub(super) fn context_window(&self) -> Option<i64> {
+        let known = i64::from(self.model_info().context_window);
+        let window = self.state.config.settings.model_context_window.unwrap_or(known);
+        Some(window.saturating_mul(USABLE_PERCENT) / 100)
+    }
+
+    /// What has changed since the model was last told, as messages.
+    pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
+        let (now, messages) = self.look_around(self.state.settings.clone(), self.state.told.clone()).await;
+        if now.is_some() {
+            self.state.told = now;
+        }
+        messages
+    }
+
+    /// Everything that a reviewer is told: its conversation is not the thread's.
+    pub(super) async fn reviewer_context(&mut self) -> Vec<ResponseItem> {
+        self.look_around(self.tool_settings(TurnKind::Review), None).await.1
+    }
+
+    /// What a model is to know by now, and the messages that tell it what it does not.
+    async fn look_around(
+        &mut self,
+        settings: Settings,
+        before: Option<Told>,
+    ) -> (Option<Told>, Vec<ResponseItem>) {
+        self.follow_skills();
+        let access = AccessSources::new(&settings, &self.kit, self.kit.grants().access());
+        let surroundings = Surroundings {
+            access,
+            settings,
+            hosts_by_proxy: self.state.config.network_proxy().is_some(),
+            supports_personality: self.model_info().personality,
+            developer_instructions: self.state.developer_instructions.clone(),
+            docs: doc_search(&self.state.config, self.world.config.home().path()),
+            abilities: self.abilities(),
+            before,
+        };
+        match tokio::task::spawn_blocking(move || surroundings.look()).await {
+            Ok((now, messages)) => (Some(now), messages),
+            // Only a panic ends up here; the turn can do without.
+            Err(error) => {
+                tracing::error!("the context of a turn could not be made: {error}");
+                (None, Vec::new())
+            }
+        }
+    }
+
+    /// A user's input as the model sees it, with what it calls for; nothing where there is nothing to say.
+    pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
+        let cwd = self.state.settings.cwd.clone();
+        let abilities = self.abilities();
+        let called = Mentions::of(input);
+        if !codicil_prompts::reads_files(input) && called.is_empty() {
+            return codicil_prompts::user_message(input, &cwd).into_iter().collect();
+        }
+        let input = input.to_vec();
+        let content = tokio::task::spawn_blocking(move || {
+            let message = codicil_prompts::user_message(&input, &cwd);
+            message.into_iter().chain(abilities.called(&called)).collect()
+        });
+        // Only a panic ends up in the error.
+        content.await.unwrap_or_default()
+    }
+}

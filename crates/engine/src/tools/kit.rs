@@ -1,0 +1,158 @@
+//! What the tools of a thread keep between turns.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use codicil_policy::Grants;
+use codicil_exec::{Owner, SessionId};
+use codicil_mcp::ThreadServers;
+use codicil_model::Tools;
+use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
+use codicil_sandbox::RootCache;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    agents::Family,
+    network::Questions,
+    offer::{Offer, Offers},
+};
+use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
+
+/// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
+const REPORTS: usize = 32;
+
+/// The tools' side of a thread.
+pub(crate) struct Toolkit {
+    pub world: Arc<World>,
+    pub thread: ThreadId,
+    /// Whose terminals they are.
+    pub owner: Owner,
+    /// The thread's MCP servers.
+    pub servers: ThreadServers,
+    /// Tools that the client runs.
+    pub dynamic: Vec<DynamicToolEntry>,
+    pub reports: Reports,
+    pub family: Family,
+    /// What is being asked about hosts.
+    pub network_questions: Questions,
+    /// How many questions a client says that it asks the person by itself.
+    pub elicitations: watch::Sender<u64>,
+    /// Where the writable and readable roots of the thread lead.
+    pub roots: RootCache,
+    /// What people have agreed to for the rest of the thread.
+    grants: Mutex<Grants>,
+    /// Tools of MCP servers, by server and name, that need not be asked about again.
+    approved_mcp_tools: Mutex<HashSet<(String, String)>>,
+    /// How the thread came to be here, until hooks have been told.
+    begun_by: Mutex<Option<&'static str>>,
+    terminals: Mutex<HashMap<SessionId, Terminal>>,
+    /// Names of tools that the model has found, which are offered like others from then on.
+    found: Mutex<Arc<BTreeSet<String>>>,
+    /// What is offered here and nowhere else.
+    offers: Offers,
+}
+
+/// A command that outlives the call that started it.
+#[derive(Clone, Debug)]
+pub(crate) struct Terminal {
+    pub item: ItemId,
+    /// Cancelled once its item is complete.
+    pub over: CancellationToken,
+}
+
+/// What happened in a turn that may be over by now.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub turn: TurnId,
+    pub steps: Vec<Step>,
+}
+
+/// The way from commands to the thread. Unlike the channel of a turn it does not keep the turn from ending.
+#[derive(Clone, Debug)]
+pub(crate) struct Reports(mpsc::Sender<Report>);
+
+impl Reports {
+    /// A thread that is gone is not told any more; it has ended its commands then.
+    pub async fn send(&self, turn: &TurnId, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            let _ = self.0.send(Report { turn: turn.clone(), steps }).await;
+        }
+    }
+}
+
+impl Toolkit {
+    pub fn new(
+        world: Arc<World>,
+        threads: WeakThreads,
+        state: &ThreadState,
+        servers: ThreadServers,
+    ) -> (Arc<Self>, mpsc::Receiver<Report>) {
+        let (sender, reports) = mpsc::channel(REPORTS);
+        let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
+        let kit = Self {
+            world,
+            thread: state.id.clone(),
+            owner: Owner::from(state.id.to_string()),
+            servers,
+            dynamic: state.dynamic_tools.clone(),
+            reports: Reports(sender),
+            family: Family::of(threads, state),
+            network_questions: Questions::default(),
+            elicitations: watch::Sender::new(0),
+            roots: RootCache::default(),
+            grants: Mutex::default(),
+            approved_mcp_tools: Mutex::default(),
+            begun_by: Mutex::new(Some(begun_by)),
+            terminals: Mutex::default(),
+            found: Mutex::default(),
+            offers: Offers::default(),
+        };
+        (Arc::new(kit), reports)
+    }
+
+    pub fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn approved_mcp_tools(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.approved_mcp_tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `startup` or `resume`, the first time that somebody asks.
+    pub fn take_begun_by(&self) -> Option<&'static str> {
+        self.begun_by.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The tools that the model has found so far.
+    pub fn found(&self) -> Arc<BTreeSet<String>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of tools that the model has found.
+    pub fn find(&self, names: impl IntoIterator<Item = String>) -> Arc<BTreeSet<String>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut found).extend(names);
+        found.clone()
+    }
+
+    /// The tools of an offer.
+    pub fn tools(&self, offer: Offer) -> Tools {
+        let offers = match self.dynamic.is_empty() && offer.is_common() {
+            true => &self.world.offers,
+            false => &self.offers,
+        };
+        offers.tools(offer, &self.dynamic)
+    }
+
+    /// Ends every command that is still running in the background.
+    pub async fn end_terminals(&self) {
+        self.world.terminals.end_all(&self.owner).await;
+    }
+}

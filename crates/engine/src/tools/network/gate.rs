@@ -1,0 +1,185 @@
+//! Decides, for one command, which hosts it reaches.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use codicil_policy::{
+    Destination, Domains, NetworkDecision, NetworkPolicies, NetworkQuestion, Rules, decide_network,
+};
+use codicil_protocol::{AskForApproval, ItemId};
+use codicil_proxy::{Gate, Pass, Passing};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::question::{Answer, Key, Place};
+use crate::tools::{TurnTools, kit::Toolkit};
+
+/// Refusals that the model is told of; more say no more.
+const MOST_REFUSALS: usize = 8;
+
+/// The gate of one command.
+pub(in crate::tools) struct CommandGate {
+    pub(super) kit: Arc<Toolkit>,
+    /// The turn that started the command, while it lasts.
+    pub(super) tools: Weak<TurnTools>,
+    over: CancellationToken,
+    pub(super) item: ItemId,
+    approval: AskForApproval,
+    domains: Domains,
+    /// Whether the command was granted all of the network.
+    is_open: bool,
+    memory: Mutex<Memory>,
+    /// How many connections wait for a person.
+    waiting: watch::Sender<usize>,
+}
+
+/// What people have said about the command's connections so far.
+#[derive(Default)]
+struct Memory {
+    answers: HashMap<Key, Answer>,
+    /// Why hosts were refused, each once.
+    refusals: Vec<String>,
+}
+
+impl CommandGate {
+    pub fn new(tools: &TurnTools, item: ItemId, domains: Domains, is_open: bool) -> Self {
+        Self {
+            kit: tools.kit.clone(),
+            tools: tools.me.clone(),
+            over: tools.over.clone(),
+            item,
+            approval: tools.settings.approval_policy.clone(),
+            domains,
+            is_open,
+            memory: Mutex::default(),
+            waiting: watch::Sender::new(0),
+        }
+    }
+
+    /// What was refused since somebody last wanted to know.
+    pub fn take_refusals(&self) -> Vec<String> {
+        std::mem::take(&mut self.memory().refusals)
+    }
+
+    /// How many connections wait for a person; to be watched.
+    pub fn waiting(&self) -> watch::Receiver<usize> {
+        self.waiting.subscribe()
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn decide(&self, to: Destination) -> Pass {
+        let decided = match self.settled(&to).await {
+            Ok(answer) => answer,
+            Err(question) => self.ask_or_join(&to, &question).await,
+        };
+        match decided {
+            Ok(reach) => Pass::Open(reach),
+            Err(why) => {
+                self.note(&to, &why);
+                Pass::Shut(why)
+            }
+        }
+    }
+
+    /// What is known without asking, or what to ask.
+    async fn settled(&self, to: &Destination) -> Result<Answer, NetworkQuestion> {
+        let remembered = self.memory().answers.get(&Key::of(to)).cloned();
+        if let Some(answer) = remembered {
+            return Ok(answer);
+        }
+        match self.look_up(to).await {
+            NetworkDecision::Connect(reach) => Ok(Ok(reach)),
+            NetworkDecision::Refuse { why } => Ok(Err(why)),
+            NetworkDecision::Ask(question) => Err(question),
+        }
+    }
+
+    /// What policies, rules and earlier answers say. The rules are on disk, and may have changed.
+    async fn look_up(&self, to: &Destination) -> NetworkDecision {
+        let rules = self.kit.world.config.home().rules_dir();
+        let (approval, domains, is_open) = (self.approval.clone(), self.domains.clone(), self.is_open);
+        let (grants, to) = (self.kit.grants().clone(), to.clone());
+        let decide = move || {
+            let (rules, errors) = Rules::load(&[rules]);
+            errors.iter().for_each(|error| tracing::warn!("{error}"));
+            let policies = NetworkPolicies {
+                approval: &approval,
+                rules: &rules,
+                domains: &domains,
+                grants: &grants,
+                is_open,
+            };
+            decide_network(&to, &policies)
+        };
+        let refuse = |_| NetworkDecision::Refuse { why: "it could not be decided".to_owned() };
+        tokio::task::spawn_blocking(decide).await.unwrap_or_else(refuse)
+    }
+
+    /// Asks, unless somebody else is asking the same. Who asks may go away; then another takes over.
+    async fn ask_or_join(&self, to: &Destination, question: &NetworkQuestion) -> Answer {
+        let _waiting = Waiting::new(&self.waiting);
+        loop {
+            match self.kit.network_questions.place(to) {
+                Place::First(asking) => {
+                    // The same may have been asked and answered a moment ago.
+                    if let Ok(answer) = self.settled(to).await {
+                        return answer;
+                    }
+                    let over = "nobody can be asked any more: the turn that started the command is over";
+                    let answer = tokio::select! {
+                        biased;
+                        () = self.over.cancelled() => Err(over.to_owned()),
+                        answer = self.ask(to, question) => answer,
+                    };
+                    // A program connects many times; its person is asked once.
+                    self.memory().answers.insert(Key::of(to), answer.clone());
+                    asking.answer(answer.clone());
+                    return answer;
+                }
+                Place::Joined(mut answer) => {
+                    if let Ok(answer) = answer.wait_for(Option::is_some).await
+                        && let Some(answer) = &*answer
+                    {
+                        self.memory().answers.insert(Key::of(to), answer.clone());
+                        return answer.clone();
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&self, to: &Destination, why: &str) {
+        let note = format!("network access to {}:{} was refused: {why}", to.host, to.port);
+        let mut memory = self.memory();
+        if memory.refusals.len() < MOST_REFUSALS && !memory.refusals.contains(&note) {
+            memory.refusals.push(note);
+        }
+    }
+}
+
+impl Gate for CommandGate {
+    fn pass(&self, to: Destination) -> Passing<'_> {
+        Box::pin(self.decide(to))
+    }
+}
+
+/// Counts a connection for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}

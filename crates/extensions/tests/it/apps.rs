@@ -1,0 +1,135 @@
+//! Apps of an account, from a backend on loopback.
+
+use std::sync::{Arc, Mutex};
+
+use codicil_model::Secret;
+use codicil_protocol::AppInfo;
+use codicil_extensions::{Account, Refetch};
+
+use crate::{
+    backend::{Backend, two_apps},
+    support::Place,
+};
+
+const TOKEN: &str = "canary-token-123";
+
+fn signed_in(backend: &Backend) -> Place {
+    let account = Account {
+        access_token: Secret::new(TOKEN),
+        account_id: Some("acc-1".to_owned()),
+        is_workspace: false,
+    };
+    let place = Place::with(Arc::new(account), || {});
+    place.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
+    place
+}
+
+impl Place {
+    async fn apps(&self, refetch: Refetch) -> Option<Vec<AppInfo>> {
+        self.extensions.apps.list(&self.load(), refetch, |_| {}).await
+    }
+}
+
+fn names(apps: Option<Vec<AppInfo>>) -> Vec<String> {
+    apps.expect("there are apps").into_iter().map(|app| app.name).collect()
+}
+
+#[tokio::test]
+async fn the_directory_and_the_connected_apps_are_one_list() {
+    let backend = Backend::start(two_apps).await;
+    let place = signed_in(&backend);
+    let updates = Mutex::new(Vec::new());
+
+    let config = place.load();
+    let listed = place.extensions.apps.list(&config, Refetch::IfNeeded, |apps| {
+        updates.lock().unwrap().push(apps);
+    });
+    let apps = listed.await.unwrap();
+
+    assert_eq!(updates.lock().unwrap().last(), Some(&apps), "the last update is the answer");
+    let shown: Vec<_> = apps.iter().map(|app| (app.id.as_str(), app.is_accessible, app.is_enabled)).collect();
+    assert_eq!(shown, [("demo-app", true, true), ("other", false, true)]);
+    assert_eq!(apps[0].install_url.as_deref(), Some("https://chatgpt.com/apps/demo-app/demo-app"));
+    for request in backend.received() {
+        assert_eq!(request.headers["authorization"], format!("Bearer {TOKEN}"));
+        assert_eq!(request.headers["chatgpt-account-id"], "acc-1");
+    }
+}
+
+#[tokio::test]
+async fn sources_are_asked_again_only_on_demand_and_failure_takes_nothing_away() {
+    let backend = Backend::start(two_apps).await;
+    let place = signed_in(&backend);
+    assert_eq!(names(place.apps(Refetch::IfNeeded).await), ["Demo App", "Other Thing"]);
+    let asked = backend.received().len();
+
+    place.apps(Refetch::IfNeeded).await;
+    assert_eq!(backend.received().len(), asked);
+
+    backend.answer_with(|_| (500, "down".to_owned()));
+    assert_eq!(names(place.apps(Refetch::Always).await), ["Demo App", "Other Thing"]);
+    assert!(backend.received().len() > asked);
+}
+
+#[tokio::test]
+async fn a_backend_that_is_down_makes_an_empty_list() {
+    let backend = Backend::start(two_apps).await;
+    let place = signed_in(&backend);
+    for answer in [(500, ""), (200, "not json"), (401, "{}"), (302, "")] {
+        backend.answer_with(move |_| (answer.0, answer.1.to_owned()));
+        assert_eq!(names(place.apps(Refetch::Always).await), Vec::<String>::new(), "{answer:?}");
+    }
+    drop(backend);
+    assert_eq!(names(place.apps(Refetch::Always).await), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn pages_of_the_directory_are_read_to_the_end() {
+    let backend = Backend::start(|request| match (request.path.ends_with("/list"), request.query.as_str()) {
+        (true, query) if query.contains("token=two") => {
+            (200, r#"{"apps":[{"id":"b","name":"B"}]}"#.to_owned())
+        }
+        (true, _) => (200, r#"{"apps":[{"id":"a","name":"A"}],"next_token":"two"}"#.to_owned()),
+        _ => two_apps(request),
+    })
+    .await;
+    let place = signed_in(&backend);
+    assert_eq!(names(place.apps(Refetch::IfNeeded).await), ["Demo App", "A", "B"]);
+}
+
+#[tokio::test]
+async fn there_are_no_apps_without_a_sign_in_or_the_feature() {
+    let signed_out = Place::new();
+    assert_eq!(signed_out.apps(Refetch::Always).await, None);
+    assert!(!signed_out.extensions.apps.has_account().await);
+
+    let backend = Backend::start(two_apps).await;
+    let place = signed_in(&backend);
+    let text = place.config_text();
+    place.write("home/config.toml", &format!("{text}\n[features]\napps = false\n"));
+    assert_eq!(place.apps(Refetch::Always).await, None);
+    assert!(backend.received().is_empty());
+}
+
+#[tokio::test]
+async fn the_configuration_turns_apps_off() {
+    let backend = Backend::start(two_apps).await;
+    let place = signed_in(&backend);
+    let text = place.config_text();
+    place.write("home/config.toml", &format!("{text}\n[apps.other]\nenabled = false\n"));
+    let apps = place.apps(Refetch::IfNeeded).await.unwrap();
+    assert_eq!(apps.iter().map(|app| app.is_enabled).collect::<Vec<_>>(), [true, false]);
+}
+
+#[tokio::test]
+async fn a_plugins_apps_say_whether_they_want_a_sign_in() {
+    let ids = ["demo-app", "other", "unknown"].map(str::to_owned);
+    let backend = Backend::start(two_apps).await;
+    let known = signed_in(&backend).extensions.apps.summaries(&ids).await;
+    let shown: Vec<_> = known.iter().map(|app| (app.name.as_str(), app.needs_auth)).collect();
+    assert_eq!(shown, [("Demo App", false), ("Other Thing", true), ("unknown", true)]);
+
+    let unknown = Place::new().extensions.apps.summaries(&ids).await;
+    assert!(unknown.iter().all(|app| !app.needs_auth && app.name == app.id));
+    assert!(Place::new().extensions.apps.summaries(&[]).await.is_empty());
+}

@@ -1,0 +1,99 @@
+//! A place with a home, a person's home and a workspace, and what is written there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use codicil_config::{ConfigStore, EffectiveConfig, Home, Query, Sources, SystemFiles};
+use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
+use codicil_extensions::{Accounts, Extensions, NoAccount};
+use tempfile::TempDir;
+
+pub struct Place {
+    root: TempDir,
+    pub config: ConfigStore,
+    pub extensions: Extensions,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self::with(Arc::new(NoAccount), || {})
+    }
+
+    pub fn with(accounts: Arc<dyn Accounts>, on_change: impl Fn() + Send + Sync + 'static) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let base = root.path().canonicalize().unwrap();
+        for folder in ["home", "user", "work/.git"] {
+            fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        let machine = SystemFiles { config: vec![base.join("etc/config.toml")], requirements: Vec::new() };
+        let sources = Sources { system: machine, ..Sources::of(Home::new(base.join("home")).unwrap()) };
+        let config = ConfigStore::new(sources);
+        let extensions = Extensions::new(config.clone(), Some(base.join("user")), accounts, on_change);
+        Self { root, config, extensions }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    pub fn absolute(&self, name: &str) -> AbsolutePathBuf {
+        AbsolutePathBuf::new(self.path(name)).unwrap()
+    }
+
+    /// Writes a file in one step, so that whoever watches never sees half of it.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let unfinished = path.with_file_name(".unfinished");
+        fs::write(&unfinished, text).unwrap();
+        fs::rename(&unfinished, &path).unwrap();
+        path
+    }
+
+    /// Writes `NAME/SKILL.md` into a folder.
+    pub fn skill(&self, folder: &str, name: &str) -> PathBuf {
+        self.write(&format!("{folder}/{name}/SKILL.md"), &skill_text(name, "Does a thing"))
+    }
+
+    pub fn load(&self) -> EffectiveConfig {
+        self.config.load(&Query::at(self.work())).unwrap()
+    }
+
+    pub fn config_text(&self) -> String {
+        fs::read_to_string(self.path("home/config.toml")).unwrap_or_default()
+    }
+
+    /// The skills of a directory, read anew.
+    pub fn list_at(&self, cwd: &Path) -> SkillsListEntry {
+        self.list(SkillsListParams {
+            cwds: Some(vec![cwd.to_string_lossy().into_owned()]),
+            force_reload: Some(true),
+            per_cwd_extra_user_roots: None,
+        })
+    }
+
+    pub fn list(&self, params: SkillsListParams) -> SkillsListEntry {
+        self.extensions.skills.list(&params, &self.work()).unwrap().data.remove(0)
+    }
+
+    /// Names and scopes of those that are not bundled.
+    pub fn names(&self) -> Vec<(String, SkillScope)> {
+        own(self.list_at(&self.work()).skills).into_iter().map(|skill| (skill.name, skill.scope)).collect()
+    }
+}
+
+pub fn skill_text(name: &str, description: &str) -> String {
+    format!("---\nname: {name}\ndescription: {description}\n---\n\nBody of {name}.\n")
+}
+
+pub fn own(mut skills: Vec<SkillMetadata>) -> Vec<SkillMetadata> {
+    skills.retain(|skill| skill.scope != SkillScope::System);
+    skills
+}

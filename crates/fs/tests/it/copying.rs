@@ -1,0 +1,105 @@
+//! Copies of files and trees.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use codicil_fs::{Depth, FileError, copy};
+
+use crate::support::Place;
+
+#[test]
+fn a_file_is_copied_with_its_mode_over_whatever_file_was_there() {
+    let place = Place::new();
+    let from = place.file("from", "new");
+    fs::set_permissions(&from, fs::Permissions::from_mode(0o640)).unwrap();
+    let to = place.file("to", "something longer");
+    copy(&from, &to, Depth::Single).unwrap();
+    assert_eq!(place.read("to"), "new");
+    assert_eq!(fs::metadata(to).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn a_file_that_is_copied_onto_itself_keeps_its_contents() {
+    let place = Place::new();
+    let file = place.file("file", "precious");
+    fs::hard_link(&file, place.path("same")).unwrap();
+    let link = place.link("link", "file");
+    for to in [&file, &place.path("same"), &link] {
+        copy(&file, to, Depth::Single).unwrap();
+        assert_eq!(place.read("file"), "precious");
+    }
+}
+
+#[test]
+fn a_link_stays_a_link() {
+    let place = Place::new();
+    place.file("folder/file", "");
+    for (name, target) in [("to_folder", "folder"), ("broken", "nowhere")] {
+        let copied = place.path(&format!("copy_of_{name}"));
+        copy(&place.link(name, target), &copied, Depth::Tree).unwrap();
+        assert_eq!(fs::read_link(copied).unwrap().to_str(), Some(target));
+    }
+    let error = copy(&place.path("broken"), &place.file("taken", ""), Depth::Single).unwrap_err();
+    assert_eq!(error.to_string(), "File exists (os error 17)");
+}
+
+#[test]
+fn a_tree_is_added_to_what_is_there_and_leaves_out_pipes_and_sockets() {
+    let place = Place::new();
+    place.file("from/inner/file", "new");
+    place.link("from/link", "inner/file");
+    place.pipe("from/pipe");
+    place.socket("from/inner/socket");
+    place.file("far/to/inner/file", "old");
+    place.file("far/to/kept", "kept");
+    copy(&place.path("from"), &place.path("far/to"), Depth::Tree).unwrap();
+    assert_eq!(
+        (place.read("far/to/inner/file").as_str(), place.read("far/to/kept").as_str()),
+        ("new", "kept")
+    );
+    assert_eq!(fs::read_link(place.path("far/to/link")).unwrap().to_str(), Some("inner/file"));
+    assert!(!place.path("far/to/pipe").exists() && !place.path("far/to/inner/socket").exists());
+
+    copy(&place.path("from/inner"), &place.path("not/there/yet"), Depth::Tree).unwrap();
+    assert_eq!(place.read("not/there/yet/file"), "new");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let place = Place::new();
+    let file = place.file("file", "x");
+    let folder = place.directory("folder");
+    let pipe = place.pipe("pipe");
+    let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
+    let to = place.path("to");
+    let recursive = "fs/copy requires recursive: true when sourcePath is a directory";
+    assert_eq!(text(copy(&folder, &to, Depth::Single)), recursive);
+    let special = "fs/copy only supports regular files, directories, and symlinks";
+    assert_eq!(text(copy(&pipe, &to, Depth::Tree)), special);
+    assert_eq!(text(copy(&file, &pipe, Depth::Single)), special);
+    assert_eq!(text(copy(&file, &folder, Depth::Single)), "Is a directory (os error 21)");
+    assert_eq!(text(copy(&folder, &file, Depth::Tree)), "File exists (os error 17)");
+    assert_eq!(text(copy(&to, &file, Depth::Tree)), "No such file or directory (os error 2)");
+    assert_eq!(text(copy(&file, &place.path("a/b"), Depth::Tree)), "No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_directory_is_not_copied_into_itself_by_whatever_way() {
+    let place = Place::new();
+    place.file("folder/inner/file", "x");
+    place.link("link", "folder");
+    place.link("inside", "folder/inner");
+    place.directory("sibling");
+    let folder = place.path("folder");
+    for to in ["folder", "folder/new", "folder/a/b", "link", "link/new", "inside/new", "sibling/../link/new"]
+    {
+        let result = copy(&folder, &place.path(to), Depth::Tree);
+        assert!(matches!(result, Err(FileError::IntoItself)), "{to}: {result:?}");
+    }
+    // A link at the destination must not lead back either.
+    place.link("sibling/inner", "../folder/inner");
+    let result = copy(&folder, &place.path("sibling"), Depth::Tree);
+    assert!(matches!(result, Err(FileError::IntoItself)), "{result:?}");
+    // Not everything whose name begins the same lies inside.
+    copy(&folder, &place.path("folder2"), Depth::Tree).unwrap();
+    assert_eq!(place.read("folder2/inner/file"), "x");
+}

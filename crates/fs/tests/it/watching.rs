@@ -1,0 +1,254 @@
+//! Watches: what is told, and what is not.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use codicil_fs::{Watch, Watcher};
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::support::Place;
+
+/// Generous: machines are busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A watch and what it was told.
+struct Watched {
+    watch: Option<Watch>,
+    told: mpsc::UnboundedReceiver<Vec<PathBuf>>,
+}
+
+async fn watch(watcher: &Watcher, path: &Path) -> Watched {
+    let (tell, told) = mpsc::unbounded_channel();
+    let watch = watcher.watch(path, move |changed| drop(tell.send(changed))).await.unwrap();
+    watch.listen();
+    Watched { watch: Some(watch), told }
+}
+
+impl Watched {
+    /// Everything that is told until all of these are, which must be nothing else.
+    async fn expect<const N: usize>(&mut self, paths: [PathBuf; N]) {
+        let expected = BTreeSet::from(paths);
+        let mut seen = BTreeSet::new();
+        while !expected.is_subset(&seen) {
+            let told = timeout(PATIENCE, self.told.recv()).await;
+            let told = told.unwrap_or_else(|_| panic!("waited for {expected:?} and saw {seen:?}"));
+            seen.extend(told.expect("the watch goes on"));
+        }
+        assert_eq!(seen, expected);
+    }
+
+    fn end(&mut self) {
+        self.watch = None;
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_heard_of_when_it_is_written_replaced_removed_and_made_again() {
+    let place = Place::new();
+    let file = place.file("file", "one");
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, &file).await;
+    place.file("another", "not watched");
+
+    fs::write(&file, "two").unwrap();
+    watched.expect([file.clone()]).await;
+    fs::rename(place.file("new", "three"), &file).unwrap();
+    watched.expect([file.clone()]).await;
+    fs::remove_file(&file).unwrap();
+    watched.expect([file.clone()]).await;
+    fs::write(&file, "four").unwrap();
+    watched.expect([file.clone()]).await;
+}
+
+#[tokio::test]
+async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
+    let place = Place::new();
+    let folder = place.directory("folder/inner");
+    let folder = folder.parent().unwrap();
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, folder).await;
+
+    place.file("folder/inner/deep", "x");
+    let (a, b) = (place.file("folder/a", "x"), place.file("folder/b", "x"));
+    watched.expect([a.clone(), b.clone()]).await;
+    fs::rename(&a, folder.join("c")).unwrap();
+    fs::remove_file(&b).unwrap();
+    watched.expect([a, b, folder.join("c")]).await;
+}
+
+#[tokio::test]
+async fn a_directory_that_is_removed_and_made_again_is_watched_on() {
+    let place = Place::new();
+    let folder = place.directory("folder");
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, &folder).await;
+
+    for round in 0..5 {
+        fs::remove_dir_all(&folder).unwrap();
+        watched.expect([folder.clone()]).await;
+        fs::create_dir(&folder).unwrap();
+        watched.expect([folder.clone()]).await;
+        let file = place.file(&format!("folder/{round}"), "x");
+        watched.expect([file.clone()]).await;
+        fs::remove_file(&file).unwrap();
+        watched.expect([file]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_swapped_for_another_is_watched_on() {
+    let place = Place::new();
+    let folder = place.directory("folder");
+    place.file("other/inner", "x");
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, &folder).await;
+
+    fs::rename(&folder, place.path("away")).unwrap();
+    fs::rename(place.path("other"), &folder).unwrap();
+    watched.expect([folder.clone()]).await;
+    place.file("away/not", "watched");
+    fs::write(folder.join("inner"), "y").unwrap();
+    watched.expect([folder.join("inner")]).await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_heard_of_when_it_appears_however_deep() {
+    let place = Place::new();
+    let watcher = Watcher::default();
+    let (near, far) = (place.path("near"), place.path("no/such/folder/file"));
+    let mut near_watched = watch(&watcher, &near).await;
+    let mut far_watched = watch(&watcher, &far).await;
+
+    fs::write(&near, "x").unwrap();
+    near_watched.expect([near.clone()]).await;
+    place.file("no/such/folder/file", "at once");
+    far_watched.expect([far.clone()]).await;
+    fs::remove_dir_all(place.path("no")).unwrap();
+    far_watched.expect([far.clone()]).await;
+    fs::create_dir(place.path("no")).unwrap();
+    fs::create_dir(place.path("no/such")).unwrap();
+    place.file("no/such/folder/file", "step by step");
+    far_watched.expect([far.clone()]).await;
+}
+
+#[tokio::test]
+async fn a_link_is_heard_of_by_its_own_name_at_both_ends() {
+    let place = Place::new();
+    place.file("elsewhere/file", "x");
+    place.file("elsewhere/other", "x");
+    let link = place.link("link", "elsewhere/file");
+    let folder = place.link("folder", "elsewhere");
+    let watcher = Watcher::default();
+    let mut to_file = watch(&watcher, &link).await;
+    let mut to_folder = watch(&watcher, &folder).await;
+
+    fs::write(place.path("elsewhere/file"), "y").unwrap();
+    to_file.expect([link.clone()]).await;
+    to_folder.expect([folder.join("file")]).await;
+    fs::rename(place.link("new", "elsewhere/other"), &link).unwrap();
+    to_file.expect([link.clone()]).await;
+    fs::write(place.path("elsewhere/other"), "y").unwrap();
+    to_file.expect([link.clone()]).await;
+    to_folder.expect([folder.join("other")]).await;
+}
+
+#[tokio::test]
+async fn changes_before_anybody_listens_are_told_then_and_none_after_the_end() {
+    let place = Place::new();
+    let watcher = Watcher::default();
+    let file = place.file("file", "one");
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let quiet = watcher.watch(&file, move |changed| drop(tell.send(changed))).await.unwrap();
+    let mut other = watch(&watcher, &file).await;
+
+    fs::write(&file, "two").unwrap();
+    other.expect([file.clone()]).await;
+    // Both are told at the same time.
+    assert!(told.try_recv().is_err());
+    quiet.listen();
+    let held = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    assert_eq!(held, std::slice::from_ref(&file));
+
+    drop(quiet);
+    fs::write(&file, "three").unwrap();
+    other.expect([file.clone()]).await;
+    assert!(timeout(PATIENCE, told.recv()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn many_watches_of_one_folder_take_one_watch_of_the_system() {
+    let place = Place::new();
+    let (folder, file) = (place.directory("folder"), place.file("folder/file", "x"));
+    let watcher = Watcher::default();
+    let mut all = Vec::new();
+    for _ in 0..200 {
+        all.push((watch(&watcher, &folder).await, watch(&watcher, &file).await));
+    }
+    if let Some(count) = system_watches() {
+        // Of the folder and of the directory it lies in; other tests of this process have their own.
+        let lines = count.iter().filter(|watches| **watches == 2).count();
+        assert!(lines >= 1, "{count:?}");
+    }
+    fs::write(&file, "y").unwrap();
+    for (of_folder, of_file) in &mut all {
+        of_folder.expect([file.clone()]).await;
+        of_file.expect([file.clone()]).await;
+    }
+    // The first ones end, the last goes on.
+    let mut last = all.pop().unwrap();
+    all.iter_mut().for_each(|(of_folder, of_file)| {
+        of_folder.end();
+        of_file.end();
+    });
+    fs::write(&file, "z").unwrap();
+    last.0.expect([file.clone()]).await;
+}
+
+/// How many directories each of this process's inotify instances watches, where that can be seen.
+fn system_watches() -> Option<Vec<usize>> {
+    let counts = fs::read_dir("/proc/self/fdinfo").ok()?.filter_map(|entry| {
+        let text = fs::read_to_string(entry.ok()?.path()).ok()?;
+        let count = text.lines().filter(|line| line.starts_with("inotify")).count();
+        (count > 0).then_some(count)
+    });
+    Some(counts.collect())
+}
+
+#[tokio::test]
+async fn a_flood_of_changes_is_told_in_few_messages_and_watched_on() {
+    let place = Place::new();
+    let folder = place.directory("folder");
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, &folder).await;
+    for number in 0..3_000 {
+        fs::write(folder.join(format!("file_{number}")), "").unwrap();
+    }
+    let last = folder.join("last");
+    fs::write(&last, "").unwrap();
+    let mut tellings = 0;
+    loop {
+        let told = timeout(PATIENCE, watched.told.recv()).await.unwrap().unwrap();
+        tellings += 1;
+        // With too many at once it is the folder as a whole that has changed.
+        if told.contains(&last) || told.contains(&folder) {
+            break;
+        }
+    }
+    assert!(tellings < 1000, "{tellings}");
+    fs::remove_dir_all(&folder).unwrap();
+    while !timeout(PATIENCE, watched.told.recv()).await.unwrap().unwrap().contains(&folder) {}
+}
+
+#[tokio::test]
+async fn watches_end_with_the_watcher() {
+    let place = Place::new();
+    let watcher = Watcher::default();
+    let mut watched = watch(&watcher, place.root()).await;
+    drop(watcher);
+    watched.end();
+    assert!(timeout(PATIENCE, watched.told.recv()).await.unwrap().is_none());
+}

@@ -1,0 +1,107 @@
+//! Writing, making and removing.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use codicil_fs::{FileError, Parents, Removal, create_directory, decode, remove, write};
+
+use crate::support::Place;
+
+const ALL: Removal = Removal { recursive: true, force: true };
+
+#[test]
+fn a_file_keeps_its_mode_and_its_links_when_it_is_overwritten() {
+    let place = Place::new();
+    let path = place.file("file", "a longer text than the new one");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+    fs::hard_link(&path, place.path("other")).unwrap();
+    let link = place.link("link", "file");
+    let before = fs::metadata(&path).unwrap().ino();
+
+    write(&link, b"new").unwrap();
+
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!((place.read("file").as_str(), place.read("other").as_str()), ("new", "new"));
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!((after.ino(), after.permissions().mode() & 0o777), (before, 0o751));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_gets_its_file() {
+    let place = Place::new();
+    write(&place.link("link", "target"), b"x").unwrap();
+    assert_eq!(place.read("target"), "x");
+}
+
+#[test]
+fn nothing_but_regular_files_is_written_to() {
+    let place = Place::new();
+    for path in [place.pipe("pipe"), place.socket("socket"), "/dev/null".into()] {
+        assert!(matches!(write(&path, b"x"), Err(FileError::NotRegular)), "{}", path.display());
+    }
+    assert_eq!(write(place.root(), b"").unwrap_err().to_string(), "Is a directory (os error 21)");
+    let missing = write(&place.path("no/such/file"), b"").unwrap_err();
+    assert_eq!(missing.to_string(), "No such file or directory (os error 2)");
+}
+
+#[test]
+fn base64_is_strict_and_says_what_is_wrong() {
+    let check = |text: &str, reason: &str| {
+        let expected = format!("fs/writeFile requires valid base64 dataBase64: {reason}");
+        assert_eq!(decode(text).unwrap_err().to_string(), expected);
+    };
+    check("***", "Invalid symbol 42, offset 0.");
+    check("eA==\n", "Invalid symbol 10, offset 4.");
+    check("eA", "Invalid padding");
+    check("AAAAA", "Invalid input length: 5");
+    check("eB==", "Invalid last symbol 66, offset 1.");
+    assert_eq!(decode("eA==").unwrap(), b"x");
+}
+
+#[test]
+fn a_directory_is_made_with_its_parents_or_must_be_new() {
+    let place = Place::new();
+    let path = place.path("a/b/c");
+    let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
+    assert_eq!(text(create_directory(&path, Parents::Required)), "No such file or directory (os error 2)");
+    create_directory(&path, Parents::Made).unwrap();
+    create_directory(&path, Parents::Made).unwrap();
+    assert_eq!(text(create_directory(&path, Parents::Required)), "File exists (os error 17)");
+    place.file("file", "");
+    assert_eq!(text(create_directory(&place.path("file"), Parents::Made)), "File exists (os error 17)");
+}
+
+#[test]
+fn removing_a_link_leaves_what_it_leads_to() {
+    let place = Place::new();
+    place.file("folder/file", "x");
+    place.file("tree/inner/file", "y");
+    place.link("tree/out", "../folder");
+    remove(&place.link("link", "folder"), ALL).unwrap();
+    remove(&place.path("tree"), ALL).unwrap();
+    assert!(!place.path("tree").exists() && fs::symlink_metadata(place.path("link")).is_err());
+    assert_eq!(place.read("folder/file"), "x");
+}
+
+#[test]
+fn only_an_empty_directory_goes_without_its_contents() {
+    let place = Place::new();
+    place.file("full/file", "");
+    let empty = place.directory("empty");
+    let alone = Removal { recursive: false, force: true };
+    remove(&empty, alone).unwrap();
+    let error = remove(&place.path("full"), alone).unwrap_err().to_string();
+    assert!(error.starts_with("Directory not empty (os error"), "{error}");
+}
+
+#[test]
+fn what_is_missing_is_an_error_unless_forced() {
+    let place = Place::new();
+    remove(&place.path("missing"), ALL).unwrap();
+    let error = remove(&place.path("missing"), Removal { recursive: true, force: false }).unwrap_err();
+    assert_eq!(error.to_string(), "No such file or directory (os error 2)");
+    assert!(matches!(remove(Path::new("/"), ALL), Err(FileError::Root)));
+}

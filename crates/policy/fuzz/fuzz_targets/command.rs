@@ -1,0 +1,43 @@
+//! Any text as a script, an argv and a rules file: it is read, shown and decided about.
+#![no_main]
+
+use std::path::Path;
+
+use codicil_policy::{
+    CommandLine, CommandRequest, Decision, Grants, Policies, Rules, SandboxPermissions, command_actions,
+    decide_command, decide_retry,
+};
+use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
+use libfuzzer_sys::fuzz_target;
+
+const READ_ONLY: SandboxPolicy =
+    SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+
+fuzz_target!(|input: (&str, Vec<String>, &str)| {
+    let (script, argv, rules) = input;
+    let rules = Rules::parse(Path::new("fuzz.rules"), rules).unwrap_or_default();
+    let shell = ["bash", "-lc", script].map(str::to_owned).to_vec();
+    for line in [CommandLine::new(shell), CommandLine::new(argv)] {
+        assert!(!command_actions(&line).is_empty());
+        assert!(!(line.is_known_safe() && line.is_dangerous()), "{}", line.display());
+        for permissions in [SandboxPermissions::UseDefault, SandboxPermissions::RequireEscalated] {
+            decide(&line, &permissions, &rules);
+        }
+    }
+});
+
+/// Without a rule that allows it, nothing leaves the sandbox unasked, and `never` asks nobody.
+fn decide(line: &CommandLine, permissions: &SandboxPermissions, rules: &Rules) {
+    let request =
+        CommandRequest { line, cwd: Path::new("/"), permissions, justification: None, prefix_rule: None };
+    for approval in [AskForApproval::Untrusted, AskForApproval::OnRequest, AskForApproval::Never] {
+        let grants = Grants::default();
+        let policies = Policies { approval: &approval, sandbox: &READ_ONLY, rules, grants: &grants };
+        let decision = decide_command(&request, &policies);
+        let leaves = decision == Decision::Run { sandboxed: false };
+        assert!(!leaves || !rules.commands.is_empty(), "{}", line.display());
+        let asks = matches!(decision, Decision::Ask(_));
+        assert!(!(asks && approval == AskForApproval::Never));
+        let _ = decide_retry(&request, &policies);
+    }
+}

@@ -1,0 +1,112 @@
+//! Permissions that are asked for ahead of commands, and how long they hold.
+
+use std::path::Path;
+
+use codicil_policy::{
+    Access, CommandRequest, Grants, PermissionsDecision, Policies, Rules, SandboxPermissions, Topic,
+    decide_permissions, why_not_ask,
+};
+use codicil_protocol::{
+    AskForApproval, GrantedPermissionProfile, PermissionGrantScope, ReadOnlyAccess, RequestPermissionProfile,
+    SandboxPolicy,
+};
+
+use crate::support::bash;
+
+const READ_ONLY: SandboxPolicy =
+    SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+
+const TOPICS: [Topic; 5] =
+    [Topic::Sandbox, Topic::Rules, Topic::Skills, Topic::Permissions, Topic::McpElicitations];
+
+fn granular(switches: [bool; 5]) -> AskForApproval {
+    let [sandbox_approval, rules, skill_approval, request_permissions, mcp_elicitations] = switches;
+    AskForApproval::Granular {
+        sandbox_approval,
+        rules,
+        skill_approval,
+        request_permissions,
+        mcp_elicitations,
+    }
+}
+
+fn write(paths: &[&str]) -> Access {
+    Access { write: paths.iter().map(Into::into).collect(), ..Access::default() }
+}
+
+/// The first letter: granted, ask, refuse.
+fn decide(approval: &AskForApproval, sandbox: &SandboxPolicy, grants: &Grants) -> char {
+    let policies = Policies { approval, sandbox, rules: &Rules::default(), grants };
+    match decide_permissions(&write(&["/out"]), &policies) {
+        PermissionsDecision::Granted => 'g',
+        PermissionsDecision::Ask => 'a',
+        PermissionsDecision::Refuse { .. } => 'r',
+    }
+}
+
+#[test]
+fn each_switch_of_granular_is_about_its_own_topic() {
+    for (at, topic) in TOPICS.into_iter().enumerate() {
+        let only = granular(std::array::from_fn(|switch| switch == at));
+        let but = granular(std::array::from_fn(|switch| switch != at));
+        for other in TOPICS {
+            assert_eq!(why_not_ask(&only, other).is_none(), other == topic, "{only:?} {other:?}");
+            assert_eq!(why_not_ask(&but, other).is_none(), other != topic, "{but:?} {other:?}");
+        }
+        for asking in [AskForApproval::Untrusted, AskForApproval::OnFailure, AskForApproval::OnRequest] {
+            assert_eq!(why_not_ask(&asking, topic), None);
+        }
+        assert!(why_not_ask(&AskForApproval::Never, topic).is_some());
+    }
+}
+
+#[test]
+fn requests_ahead_of_commands() {
+    let none = Grants::default();
+    assert_eq!(decide(&AskForApproval::OnRequest, &READ_ONLY, &none), 'a');
+    assert_eq!(decide(&AskForApproval::Never, &READ_ONLY, &none), 'r');
+    assert_eq!(decide(&granular([true, true, true, false, true]), &READ_ONLY, &none), 'r');
+    assert_eq!(decide(&granular([false, false, false, true, false]), &READ_ONLY, &none), 'a');
+    assert_eq!(decide(&AskForApproval::Never, &SandboxPolicy::DangerFullAccess, &none), 'g');
+}
+
+#[test]
+fn grants_hold_for_the_turn_or_the_thread() {
+    let (turn, session) = (write(&["/turn"]), write(&["/out"]));
+    let mut grants = Grants::default();
+    grants.accept_access(&turn, PermissionGrantScope::Turn);
+    grants.accept_access(&session, PermissionGrantScope::Session);
+    assert_eq!(grants.access(), write(&["/out", "/turn"]));
+    grants.end_turn();
+    assert_eq!(grants.access(), session);
+    assert_eq!(decide(&AskForApproval::Never, &READ_ONLY, &grants), 'g');
+}
+
+#[test]
+fn an_answer_is_cut_to_what_was_asked() {
+    let asked: RequestPermissionProfile =
+        serde_json::from_str(r#"{"fileSystem": {"write": ["/ws", "/out"]}, "network": {"enabled": true}}"#)
+            .unwrap();
+    let answer: GrantedPermissionProfile = serde_json::from_str(
+        r#"{"fileSystem": {"write": ["/ws/sub", "/etc", "/ws/../etc"], "read": ["/root"]}}"#,
+    )
+    .unwrap();
+    let granted = Access::from(&answer).cut_to(&Access::from(&asked));
+    assert_eq!(granted, write(&["/ws/sub"]));
+    assert!(Access::from(&asked).network);
+}
+
+#[test]
+fn a_command_has_what_was_granted_and_what_it_asks_for() {
+    let mut grants = Grants::default();
+    grants.accept_access(&write(&["/out"]), PermissionGrantScope::Turn);
+    let request = |permissions| {
+        let line = bash("make");
+        let cwd = Path::new("/ws");
+        CommandRequest { line: &line, cwd, permissions, justification: None, prefix_rule: None }
+            .access(&grants)
+    };
+    assert_eq!(request(&SandboxPermissions::UseDefault), write(&["/out"]));
+    let more = SandboxPermissions::WithAdditional(write(&["/more"]));
+    assert_eq!(request(&more), write(&["/out", "/more"]));
+}

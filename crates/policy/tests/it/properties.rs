@@ -1,0 +1,132 @@
+//! What holds for any command.
+
+use std::path::Path;
+
+use codicil_policy::{
+    CommandLine, CommandRequest, Decision, Grants, Policies, Rules, SandboxPermissions, command_actions,
+    decide_command, is_dangerous, is_known_safe,
+};
+use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
+use proptest::{collection::vec, prelude::*};
+
+use crate::support::{bash, cases};
+
+/// Pieces of scripts, in any order.
+fn script() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("ls "),
+        Just("cat "),
+        Just("rm -rf "),
+        Just("git push "),
+        Just("sed -n 1,3p "),
+        Just("find . "),
+        Just("| "),
+        Just("&& "),
+        Just("; "),
+        Just("\n"),
+        Just("\\\n"),
+        Just("'a b' "),
+        Just("\"x"),
+        Just("\" "),
+        Just("$("),
+        Just(") "),
+        Just("`"),
+        Just("$x "),
+        Just("> f "),
+        Just("<<E\n"),
+        Just("{ "),
+        Just("} "),
+        Just("# "),
+        Just("-exec "),
+        Just("--"),
+        Just("=\u{e9}"),
+        Just("*"),
+        Just("\u{0}"),
+        Just("\r"),
+        Just("bash -c "),
+        Just("sudo "),
+        Just("xargs "),
+        Just("cd "),
+        Just("command -v "),
+        Just("git branch "),
+        Just("-d "),
+        Just("uniq "),
+        Just("printf "),
+        Just("é "),
+        Just("\\"),
+    ];
+    vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+fn look_at(line: &CommandLine) {
+    let actions = command_actions(line);
+    assert!(!actions.is_empty());
+    let _ = (line.display(), line.is_known_safe(), line.is_dangerous());
+    for command in line.mentioned() {
+        let _ = (is_known_safe(command), is_dangerous(command));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(128))]
+
+    #[test]
+    fn looking_at_a_script_never_panics(script in script()) {
+        look_at(&bash(&script));
+    }
+
+    #[test]
+    fn looking_at_any_text_or_argv_never_panics(text in "(?s).{0,80}", argv in vec("(?s).{0,12}", 0..5)) {
+        look_at(&bash(&text));
+        look_at(&CommandLine::new(argv));
+    }
+
+    #[test]
+    fn words_that_come_back_from_a_script_are_as_they_were(argv in vec("[^\u{0}]{1,8}", 1..5)) {
+        let line = bash(&codicil_policy::join(argv.iter().map(String::as_str)));
+        // Some first words mean something to a shell, such as `if` and `a=b`; then there are none.
+        if let Some(commands) = line.plain() {
+            prop_assert_eq!(commands.len(), 1);
+            prop_assert_eq!(&commands[0].words, &argv);
+        }
+    }
+
+    #[test]
+    fn quoted_arguments_are_plain(arguments in vec("[a-zA-Z0-9 ./_'\"$*{},;&|<>()#~!=\\\\é-]{0,8}", 0..5)) {
+        let argv: Vec<_> = ["prog".to_owned()].into_iter().chain(arguments).collect();
+        let line = bash(&codicil_policy::join(argv.iter().map(String::as_str)));
+        prop_assert_eq!(line.plain().map(|commands| commands[0].words.clone()), Some(argv));
+    }
+
+    #[test]
+    fn a_safe_command_never_runs_anything_else(script in script()) {
+        let line = bash(&script);
+        if line.is_known_safe() {
+            prop_assert!(!line.is_dangerous(), "{}", script);
+            let plain = line.plain().unwrap().len();
+            prop_assert_eq!(line.mentioned().len(), plain, "{}", script);
+        }
+    }
+
+    #[test]
+    fn under_never_nobody_is_asked_and_the_sandbox_holds(script in script(), escalated: bool) {
+        let line = bash(&script);
+        let permissions =
+            if escalated { SandboxPermissions::RequireEscalated } else { SandboxPermissions::UseDefault };
+        let sandbox = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
+        let request = CommandRequest {
+            line: &line, cwd: Path::new("/ws"), permissions: &permissions, justification: None, prefix_rule: None,
+        };
+        let (rules, grants) = (Rules::default(), Grants::default());
+        let policies =
+            Policies { approval: &AskForApproval::Never, sandbox: &sandbox, rules: &rules, grants: &grants };
+        let decision = decide_command(&request, &policies);
+        prop_assert!(matches!(decision, Decision::Run { sandboxed: true } | Decision::Refuse { .. }), "{:?}", decision);
+    }
+
+    #[test]
+    fn reading_rules_never_panics(text in "(?s).{0,80}", inner in "[\"'a-c=,\\[\\]() \\\\\n#]{0,40}") {
+        let _ = Rules::parse(Path::new("x.rules"), &text);
+        let _ = Rules::parse(Path::new("x.rules"), &format!("prefix_rule(pattern=[{inner}"));
+    }
+}

@@ -1,0 +1,22 @@
+//! Short ways to say things.
+
+use codicil_policy::CommandLine;
+use proptest::prelude::ProptestConfig;
+
+pub fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A script the way the model's tools start it.
+pub fn bash(script: &str) -> CommandLine {
+    CommandLine::new(["/bin/bash", "-lc", script].map(str::to_owned).to_vec())
+}
+
+/// How many cases a property is tried with: few enough to run always, more with `PROPTEST_CASES=10000`.
+pub fn cases(few: u32) -> ProptestConfig {
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig { cases: few, ..config },
+    }
+}

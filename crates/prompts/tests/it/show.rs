@@ -1,0 +1,46 @@
+//! Messages in a form for people, and the settings that most tests start from.
+
+use codicil_prompts::Told;
+use codicil_protocol::{AskForApproval, ContentItem, ReadOnlyAccess, ResponseItem, SandboxPolicy};
+
+pub fn told() -> Told {
+    Told {
+        hosts_by_proxy: false,
+        model: "gpt-5.1-codex".to_owned(),
+        cwd: "/home/ada/app".to_owned(),
+        approval_policy: AskForApproval::OnRequest,
+        sandbox_policy: SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false },
+        personality: None,
+        collaboration_mode: None,
+        shell: "bash".to_owned(),
+        current_date: "2026-11-15".to_owned(),
+        timezone: "Europe/Berlin".to_owned(),
+        agents_md: None,
+    }
+}
+
+/// Each message as its role and the whole text of its parts.
+pub fn full(items: &[ResponseItem]) -> String {
+    show(items, |text| format!("{text}\n"))
+}
+
+/// Each message as its role and the first line of its parts.
+pub fn outline(items: &[ResponseItem]) -> String {
+    show(items, |text| format!("  {}\n", text.lines().next().unwrap_or_default()))
+}
+
+fn show(items: &[ResponseItem], text: impl Fn(&str) -> String) -> String {
+    let mut shown = String::new();
+    for item in items {
+        let ResponseItem::Message { role, content, .. } = item else { panic!("only messages are told") };
+        shown.push_str(&format!("[{role}]\n"));
+        for part in content {
+            shown.push_str(&match part {
+                ContentItem::InputText { text: part } => text(part),
+                ContentItem::InputImage { image_url } => format!("  (image {image_url})\n"),
+                other => format!("  {other:?}\n"),
+            });
+        }
+    }
+    shown
+}

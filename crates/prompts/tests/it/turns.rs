@@ -1,0 +1,237 @@
+//! What is told at the start of a thread, and what later.
+
+use codicil_prompts::{
+    DocSearch, Extras, Told, compacted_history, fingerprint, is_context_message, messages,
+};
+use codicil_protocol::{
+    AskForApproval, CollaborationMode, ContentItem, ModeKind, Personality, ResponseItem, SandboxPolicy,
+    Settings,
+};
+use insta::assert_snapshot;
+
+use crate::show::{full, outline, told};
+
+fn mode(mode: ModeKind, instructions: Option<&str>) -> Option<CollaborationMode> {
+    let settings = Settings {
+        model: "gpt-5.1-codex".to_owned(),
+        reasoning_effort: None,
+        developer_instructions: instructions.map(str::to_owned),
+    };
+    Some(CollaborationMode { mode, settings })
+}
+
+const EVERYTHING: Extras<'_> = Extras {
+    developer_instructions: Some("DEV"),
+    skills: Some("- mine: does it"),
+    plugins: Some("- theirs: helps"),
+    agents_md: Some("# AGENTS.md instructions\n\nrules"),
+};
+
+#[test]
+fn a_plain_thread_is_told_what_it_may_do_and_where_it_is() {
+    assert_snapshot!(full(&messages(None, &told(), &Extras::default())));
+}
+
+#[test]
+fn everything_comes_in_its_order() {
+    let now = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    assert_snapshot!(outline(&messages(None, &now, &EVERYTHING)), @r"
+    [developer]
+      <permissions instructions>
+      DEV
+      <collaboration_mode>
+      <skills_instructions>
+      <plugins_instructions>
+    [user]
+      # AGENTS.md instructions
+      <environment_context>
+    ");
+}
+
+#[test]
+fn blank_texts_are_left_out() {
+    let now = Told { collaboration_mode: mode(ModeKind::Default, Some(" ")), ..told() };
+    let blank =
+        Extras { developer_instructions: Some(""), skills: Some("\n"), plugins: Some(" "), agents_md: None };
+    assert_snapshot!(outline(&messages(None, &now, &blank)), @r"
+    [developer]
+      <permissions instructions>
+    [user]
+      <environment_context>
+    ");
+}
+
+#[test]
+fn nothing_changed_nothing_told() {
+    assert_eq!(messages(Some(&told()), &told(), &EVERYTHING), []);
+}
+
+/// What a second turn is told when `change` was made after the first.
+fn after(change: impl FnOnce(&mut Told)) -> String {
+    let mut now = told();
+    change(&mut now);
+    outline(&messages(Some(&told()), &now, &Extras::default()))
+}
+
+#[test]
+fn a_policy_or_sandbox_that_changed_is_told() {
+    assert_snapshot!(after(|now| now.approval_policy = AskForApproval::Never), @r"
+    [developer]
+      <permissions instructions>
+    ");
+    assert_snapshot!(after(|now| now.sandbox_policy = SandboxPolicy::DangerFullAccess), @r"
+    [developer]
+      <permissions instructions>
+    ");
+}
+
+#[test]
+fn surroundings_that_changed_are_told() {
+    assert_snapshot!(after(|now| now.cwd = "/elsewhere".to_owned()), @r"
+    [user]
+      <environment_context>
+    ");
+    assert_snapshot!(after(|now| now.current_date = "2026-11-16".to_owned()), @r"
+    [user]
+      <environment_context>
+    ");
+}
+
+#[test]
+fn a_mode_is_told_when_its_words_changed() {
+    assert_snapshot!(after(|now| now.collaboration_mode = mode(ModeKind::Plan, None)), @r"
+    [developer]
+      <collaboration_mode>
+    ");
+    let planning = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let tell = |collaboration_mode| {
+        full(&messages(Some(&planning), &Told { collaboration_mode, ..told() }, &Extras::default()))
+    };
+    assert_snapshot!(tell(mode(ModeKind::Plan, Some("MY OWN"))), @r"
+    [developer]
+    <collaboration_mode>
+    MY OWN
+    </collaboration_mode>
+    ");
+    assert!(tell(mode(ModeKind::Default, None)).contains("default mode"));
+    assert_eq!(tell(None), "");
+    assert_eq!(tell(mode(ModeKind::Unrecognized("party".to_owned()), None)), "");
+}
+
+#[test]
+fn a_tone_is_told_when_it_changed_later() {
+    assert_snapshot!(after(|now| now.personality = Some(Personality::Friendly)), @r"
+    [developer]
+      <personality_spec>
+    ");
+    assert_eq!(after(|now| now.personality = Some(Personality::None)), "");
+    let friendly = Told { personality: Some(Personality::Friendly), ..told() };
+    assert_eq!(messages(Some(&friendly), &told(), &Extras::default()), []);
+    // At the start it is part of the base instructions.
+    let start = outline(&messages(None, &friendly, &Extras::default()));
+    assert!(!start.contains("personality"), "{start}");
+}
+
+#[test]
+fn many_changes_are_two_messages() {
+    let now = Told {
+        model: "gpt-5.2-codex".to_owned(),
+        cwd: "/elsewhere".to_owned(),
+        approval_policy: AskForApproval::Never,
+        sandbox_policy: SandboxPolicy::DangerFullAccess,
+        personality: Some(Personality::Pragmatic),
+        collaboration_mode: mode(ModeKind::Default, Some("MODE")),
+        ..told()
+    };
+    assert_snapshot!(full(&messages(Some(&told()), &now, &EVERYTHING)));
+}
+
+#[test]
+fn rules_are_told_again_when_they_changed() {
+    let text = "# AGENTS.md instructions\n\nother rules";
+    let extras = Extras { agents_md: Some(text), ..Extras::default() };
+    let ruled = Told { agents_md: Some(fingerprint(text)), ..told() };
+    assert_snapshot!(full(&messages(Some(&told()), &ruled, &extras)), @r"
+    [user]
+    # AGENTS.md instructions
+
+    other rules
+    ");
+    assert_eq!(messages(Some(&ruled), &ruled, &extras), []);
+    assert_snapshot!(full(&messages(Some(&ruled), &told(), &Extras::default())), @r"
+    [user]
+    # AGENTS.md instructions
+
+    The rules given earlier under this heading no longer apply: the working directory has none.
+    ");
+}
+
+#[test]
+fn rules_are_shown_file_by_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::create_dir_all(root.join("sub/.git")).unwrap();
+    std::fs::write(root.join("AGENTS.md"), "Be kind.\n").unwrap();
+    std::fs::write(root.join("sub/AGENTS.md"), "Use tabs.\nAnd more words.\n").unwrap();
+    let search = DocSearch { home: Some(root.to_owned()), max_bytes: 18, ..DocSearch::default() };
+    let text = search.run(&root.join("sub"), &|path| std::fs::File::open(path)).text().unwrap();
+    assert_snapshot!(text.replace(&*root.to_string_lossy(), "ROOT"), @r#"
+    # AGENTS.md instructions
+
+    Rules for working here, from the most general to the most specific. Where two disagree, the later one holds.
+
+    <file path="ROOT/AGENTS.md">
+    Be kind.
+    </file>
+
+    <file path="ROOT/sub/AGENTS.md">
+    Use tabs.
+    [The rest of this file did not fit. Read it yourself if you need it.]
+    </file>
+    "#);
+}
+
+#[test]
+fn odd_paths_cannot_break_out_of_their_tag() {
+    let now = Told { cwd: "/a&b/</cwd>\nx".to_owned(), ..told() };
+    let text = full(&messages(None, &now, &Extras::default()));
+    assert!(text.contains("  <cwd>/a&b/&lt;/cwd&gt; x</cwd>\n"), "{text}");
+}
+
+#[test]
+fn all_that_is_told_is_recognised_and_goes_when_condensing() {
+    let now = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let context = messages(None, &now, &EVERYTHING);
+    assert!(context.iter().all(is_context_message));
+    let after = compacted_history([], "note", context.clone());
+    assert_eq!(after.len(), 3);
+    assert_eq!(after[1..], context);
+}
+
+#[test]
+fn a_thread_remembers_what_it_told() {
+    let now = Told {
+        collaboration_mode: mode(ModeKind::Plan, None),
+        personality: Some(Personality::Friendly),
+        agents_md: Some(fingerprint("x")),
+        ..told()
+    };
+    for told in [now, told()] {
+        let stored = serde_json::to_string(&told).unwrap();
+        assert_eq!(serde_json::from_str::<Told>(&stored).unwrap(), told);
+    }
+    // As it was stored before a member was added.
+    assert_snapshot!(serde_json::to_string(&told()).unwrap());
+    let old = r#"{"model":"m","cwd":"/","approvalPolicy":"never","sandboxPolicy":{"type":"dangerFullAccess"},
+        "shell":"sh","currentDate":"2026-01-01","timezone":"UTC"}"#;
+    assert_eq!(serde_json::from_str::<Told>(old).unwrap().agents_md, None);
+}
+
+#[test]
+fn messages_go_out_without_ids() {
+    for item in messages(None, &told(), &EVERYTHING) {
+        let ResponseItem::Message { id, content, .. } = item else { panic!("only messages are told") };
+        assert_eq!(id, None);
+        assert!(content.iter().all(|part| matches!(part, ContentItem::InputText { .. })));
+    }
+}
