@@ -1,13 +1,11 @@
 //! [`Accounts`]: the one handle through which everybody learns who is signed in, and changes it.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use codicil_config::{ConfigStore, CredentialsStore};
 use codicil_model::Environment;
 use codicil_protocol::{CancelLoginAccountStatus, ForcedLoginMethod, GetAccountResponse, Secret};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -293,7 +291,7 @@ impl Accounts {
     }
 
     fn lock_external(&self) -> MutexGuard<'_, Option<External>> {
-        self.0.external.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.external.lock()
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codicil_engine::{Overrides as ThreadOverrides, Settings, confinement};
 use codicil_config::{EffectiveConfig, Home, Query};
+use codicil_engine::{Overrides as ThreadOverrides, Settings, confinement};
 use codicil_protocol::{AbsolutePathBuf, SandboxMode, SandboxPolicy};
 use codicil_sandbox::{AccessRequest, Grants, Lifetime, Probe, RootCache, SandboxError, ServerPlaces};
 use rustix::process::{Pid, Signal, kill_process};

@@ -8,12 +8,13 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll, Waker, ready},
 };
 
 use codicil_protocol::{ServerNotification, ThreadId};
 use futures_util::Stream;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::coop::poll_proceed;
 
 use crate::options::Limits;
@@ -141,7 +142,7 @@ impl Queue {
 
     /// The queue is a list of whole notifications at any time, so a panic elsewhere cannot have broken it.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -208,7 +209,7 @@ impl Readers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,12 +4,10 @@
 //! turn there is; with several, to none of them. What comes before the server has named the turn waits
 //! until it has.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use codicil_protocol::{ServerNotification, ThreadId, Turn, TurnId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
@@ -152,7 +150,7 @@ impl Route {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -273,7 +271,7 @@ impl Routes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

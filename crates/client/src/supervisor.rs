@@ -6,13 +6,10 @@
 //! next turn, or started anew where the server no longer knows them. A turn that was cut off runs once more if
 //! nothing of it had begun; otherwise its caller is told.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use codicil_protocol::{Thread, ThreadId, ThreadResume, ThreadStartParams, TurnStartParams};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -243,7 +240,7 @@ impl Supervisor {
     }
 
     fn threads(&self) -> MutexGuard<'_, HashMap<ThreadId, Known>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock()
     }
 }
 

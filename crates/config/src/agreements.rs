@@ -12,10 +12,10 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::{Home, atomic::replace_private, write::lock};
@@ -62,7 +62,7 @@ impl Agreements {
         folders: &[PathBuf],
         existing: &[PathBuf],
     ) -> io::Result<()> {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         if folders.iter().all(|folder| noted.contains(folder)) {
             return Ok(());
         }

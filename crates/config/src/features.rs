@@ -4,12 +4,10 @@
 //! switched while the server runs, the built-in default. The second and third are layers already, so here
 //! they arrive as one: the merged `[features]`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use codicil_protocol::{ExperimentalFeature, ExperimentalFeatureListParams, ExperimentalFeatureListResponse};
+use parking_lot::Mutex;
 
 pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, SWITCHABLE, Stage};
 use crate::{requirements::Requirements, settings::Settings};
@@ -123,12 +121,12 @@ impl Enablement {
     pub(crate) fn set(&self, wanted: &BTreeMap<String, bool>) -> Result<(), FeatureError> {
         let features = wanted.iter().map(|(name, on)| Ok((switchable_feature(name)?, *on)));
         let features = features.collect::<Result<Vec<_>, FeatureError>>()?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(features);
+        self.0.lock().extend(features);
         Ok(())
     }
 
     pub(crate) fn snapshot(&self) -> BTreeMap<Feature, bool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

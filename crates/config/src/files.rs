@@ -10,10 +10,11 @@ use std::{
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use toml::Table;
 
@@ -223,13 +224,13 @@ impl<T> FileCache<T> {
     }
 
     fn known(&self, path: &Path, now: Fingerprint) -> Option<Result<Arc<T>, ConfigError>> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         let entry = entries.get(path)?;
         (entry.settled && entry.fingerprint == now).then(|| entry.parsed.clone())
     }
 
     fn remember(&self, path: &Path, entry: Entry<T>) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         if entries.len() >= MAX_ENTRIES && !entries.contains_key(path) {
             entries.clear();
         }

@@ -6,9 +6,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::EffectiveConfig;
+use codicil_extensions::{Extensions, InstalledPlugin, Mentions, Skill};
 use codicil_prompts::{PluginOffer, plugin_message, plugins_text, skill_message, skills_text};
 use codicil_protocol::ResponseItem;
-use codicil_extensions::{Extensions, InstalledPlugin, Mentions, Skill};
 
 /// The skills and plugins of a thread in its directory. Owned, because the looking is done where blocking
 /// is allowed.

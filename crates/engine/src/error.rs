@@ -1,8 +1,8 @@
 //! What can go wrong with a thread, in words of the thread.
 
 use codicil_config::{ConfigError, NotAllowed};
-use codicil_prompts::ReviewTargetError;
 use codicil_model::ModelError;
+use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{ThreadId, TurnError, TurnId};
 use codicil_store::StoreError;
 

@@ -1,14 +1,12 @@
 //! Agents of agents: which thread started which, how far each has come, and how many there may be.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use codicil_prompts::{DEFAULT_OUTPUT_TOKENS, truncate_output};
 use codicil_protocol::{
     AgentPath, CollabAgentState, CollabAgentStatus, SessionSource, SubAgentSource, ThreadId,
 };
+use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 /// The path of a thread that a person started; the paths of its agents begin with it.
@@ -105,7 +103,7 @@ impl Seats {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Vec<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

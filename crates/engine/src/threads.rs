@@ -9,10 +9,7 @@ mod loaded;
 mod names;
 mod stored;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{EffectiveConfig, Query};
 use codicil_mcp::{ServerTable, ThreadServers};
@@ -24,6 +21,7 @@ use codicil_protocol::{
 use codicil_store::{
     ForkPoint, LoadedThread, Meta, Record, StoreError, StoredThread, StoredTurn, new_thread_id,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -408,7 +406,7 @@ impl Threads {
     }
 
     fn lock(&self) -> MutexGuard<'_, Loaded> {
-        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.loaded.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -12,12 +12,13 @@ use std::{
 
 use codicil_config::{ConfigStore, EffectiveConfig, Query};
 use codicil_exec::{Sessions, Shell};
+use codicil_extensions::{AccountOf, Extensions};
 use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
 use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
 use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
 use codicil_sandbox::ServerPlaces;
-use codicil_extensions::{AccountOf, Extensions};
 use codicil_store::Store;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::Offers};
@@ -132,7 +133,7 @@ impl World {
     /// The provider with this id. Threads with the same configuration share it, and so its connections.
     pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn Provider>, ModelError> {
         let wanted = provider_config(id, config)?;
-        let mut providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut providers = self.providers.lock();
         if let Some((known, provider)) = providers.get(id)
             && *known == wanted
         {

@@ -11,11 +11,12 @@ use std::{
     future::pending,
     io,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
@@ -84,7 +85,7 @@ impl Child {
 
     /// Tells the minder to kill everything. Does nothing once the minder has been reaped.
     fn end(&self) {
-        let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_reaped = self.is_reaped.lock();
         if !*is_reaped {
             // It may have ended by itself.
             let _ = kill_process(self.minder, self.end);
@@ -98,7 +99,7 @@ impl Child {
 
     /// Reaps the minder if it has ended.
     fn reap(&self) -> bool {
-        let mut is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_reaped = self.is_reaped.lock();
         if !*is_reaped {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
             // An error means that another part of the program waited for every child: the number is not ours any more.

@@ -12,12 +12,13 @@ use std::{
     },
     process::{Command, Stdio},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, getpid};
 use thiserror::Error;
 use tokio::{
@@ -86,7 +87,7 @@ fn stopped() -> SpawnError {
 fn line() -> io::Result<mpsc::Sender<Job>> {
     static LINE: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
 
-    let mut line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut line = LINE.lock();
     if let Some(line) = &*line {
         return Ok(line.clone());
     }

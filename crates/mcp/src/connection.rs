@@ -3,12 +3,13 @@
 use std::{
     ffi::OsStr,
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use codicil_exec::Environment;
 use codicil_protocol::Tool;
+use parking_lot::Mutex;
 use rmcp::{
     Peer, RoleClient,
     model::{ClientRequest, CustomRequest, RequestMetaObject},
@@ -144,7 +145,7 @@ impl Connection {
         {
             tracing::warn!(server = self.board.server, %error, "the changed list of tools could not be read");
         }
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tools.lock().clone()
     }
 
     async fn list_tools(&self) -> Result<(), CallError> {
@@ -154,7 +155,7 @@ impl Connection {
             Err(CallError::Server { code: METHOD_NOT_FOUND, .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools.into();
+        *self.tools.lock() = tools.into();
         Ok(())
     }
 

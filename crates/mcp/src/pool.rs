@@ -6,13 +6,14 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use codicil_exec::Environment;
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     config::{ServerConfig, ServerTable, Transport},
@@ -143,6 +144,6 @@ impl Pool {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<Key, Weak<Slot>>> {
-        self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.slots.lock()
     }
 }

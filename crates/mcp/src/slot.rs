@@ -3,8 +3,9 @@
 //! The state is a watched value. One task at a time works on it: it starts the server and then waits for its
 //! end. When the last holder lets go of the slot, the task and the connection go with it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -71,7 +72,7 @@ impl Slot {
         }
         let run = run(self.name.clone(), self.config.clone(), self.surroundings.clone(), self.state.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(run));
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        *self.task.lock() = Some(task);
     }
 
     /// Lets the next start count as the first, after something has changed that made it fail.
@@ -117,7 +118,7 @@ impl Slot {
 
     /// Ends the server, whoever holds it.
     pub(crate) async fn close(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         drop(task);
         let connection = self.connection();
         self.state.send_replace(State::Ended);

@@ -1,12 +1,10 @@
 //! The servers of one thread: which it holds, what they offer, and calls to them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification, Tool};
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -189,7 +187,7 @@ impl ThreadServers {
     }
 
     fn share(&self) -> MutexGuard<'_, Share> {
-        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+        self.share.lock()
     }
 }
 

@@ -6,10 +6,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use reqwest::{Client, ClientBuilder, Url, redirect};
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -53,7 +54,7 @@ pub async fn http_client_with(
 ) -> Result<Client, ModelError> {
     let reach = if is_loopback(url) { Reach::Loopback } else { Reach::World };
     let kind = (reach, connect_timeout, redirects);
-    if let Some(client) = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
+    if let Some(client) = CLIENTS.lock().get(&kind) {
         return Ok(client.clone());
     }
     let client = match reach {
@@ -64,7 +65,7 @@ pub async fn http_client_with(
             .map_err(|error| ModelError::Config(format!("failed to set up TLS: {error}")))??,
     };
     // Whoever was faster wins, so that all requests share one pool of connections.
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut clients = CLIENTS.lock();
     Ok(clients.entry(kind).or_insert(client).clone())
 }
 

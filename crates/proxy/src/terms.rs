@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use codicil_policy::{DomainPattern, Domains, Host};
 use codicil_config::{NetworkMode, NetworkProxy};
+use codicil_policy::{DomainPattern, Domains, Host};
 use thiserror::Error;
 
 use crate::{Methods, environment::environment};

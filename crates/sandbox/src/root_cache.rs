@@ -7,8 +7,10 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use crate::links::{self, Resolved};
 
@@ -19,7 +21,7 @@ pub struct RootCache(Arc<Mutex<HashMap<PathBuf, Resolved>>>);
 impl RootCache {
     /// Where a path leads, by the first answer. `None` for what has not existed so far.
     pub(crate) fn resolve(&self, path: &Path) -> Option<Resolved> {
-        let mut resolved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resolved = self.0.lock();
         if let Some(found) = resolved.get(path) {
             return Some(found.clone());
         }

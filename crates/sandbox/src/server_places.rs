@@ -7,8 +7,10 @@ use std::{
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::{OnceLock, PoisonError, RwLock},
+    sync::OnceLock,
 };
+
+use parking_lot::RwLock;
 
 /// What of the home commands may read: instructions and programs that are meant for agents. The rest of the home does
 /// not exist for them.
@@ -49,17 +51,17 @@ impl ServerPlaces {
 
     /// Adds a socket in the file system that the server listens on, by its path without links. Call it before the first client is accepted.
     pub fn add_socket(&self, path: PathBuf) {
-        self.listeners.write().unwrap_or_else(PoisonError::into_inner).sockets.push(path);
+        self.listeners.write().sockets.push(path);
     }
 
     /// Adds a TCP port that the server listens on without asking clients for a token.
     pub fn add_open_port(&self, port: u16) {
-        self.listeners.write().unwrap_or_else(PoisonError::into_inner).open_ports.push(port);
+        self.listeners.write().open_ports.push(port);
     }
 
     /// What the server listens on now.
     pub fn listeners(&self) -> ListenerAddresses {
-        self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.listeners.read().clone()
     }
 
     /// The places as they are now, free of links. Makes the home if it is missing: a command could otherwise make it

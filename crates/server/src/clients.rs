@@ -5,7 +5,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use codicil_engine::{Answer, Audience, Question, Withdraw};
 use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, Notice, ThreadId, rpc::RequestId,
 };
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::oneshot;
 
@@ -246,11 +247,11 @@ impl Clients {
 
     // The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
     fn read(&self) -> RwLockReadGuard<'_, Rooms> {
-        self.0.rooms.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.rooms.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Rooms> {
-        self.0.rooms.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.rooms.write()
     }
 }
 

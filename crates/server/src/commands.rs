@@ -17,10 +17,11 @@ mod spec;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use codicil_exec::{ProcessHandle, Size};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -86,7 +87,7 @@ impl Commands {
 
     // The table is changed in single steps, so a panic elsewhere cannot leave it half done.
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock()
     }
 }
 

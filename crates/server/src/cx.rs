@@ -1,14 +1,12 @@
 //! What a handler is given beside its params.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
 use codicil_accounts::Accounts;
-use codicil_engine::{Announced, Origin, Threads};
 use codicil_config::ConfigStore;
+use codicil_engine::{Announced, Origin, Threads};
 use codicil_services::feedback::Feedback;
+use parking_lot::Mutex;
 
 use crate::{
     background::Background,
@@ -95,7 +93,7 @@ impl Cx {
 
     /// Has something done after this request has been answered. Not done when the client is gone by then.
     pub fn after_answer(&self, work: impl FnOnce() + Send + 'static) {
-        self.afterwards.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(work));
+        self.afterwards.lock().push(Box::new(work));
     }
 
     /// The answer of a thread, which goes on speaking once it has been given.
@@ -106,6 +104,6 @@ impl Cx {
     }
 
     pub fn take_afterwards(&self) -> Vec<Afterwards> {
-        std::mem::take(&mut *self.afterwards.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.afterwards.lock())
     }
 }

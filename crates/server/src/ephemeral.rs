@@ -4,13 +4,11 @@
 //! subscriber unsubscribes; one whose client went away without that stays. So there are ceilings, for each
 //! connection and for all, and at a ceiling a thread that was left behind gives way to a new one.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_engine::{Audience, ThreadHandle};
 use codicil_protocol::ThreadId;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     clients::ClientId,
@@ -70,7 +68,7 @@ impl EphemeralThreads {
 
     /// Lists are changed in single steps, so a panic elsewhere cannot leave them half done.
     fn lock(&self) -> MutexGuard<'_, ThreadSlots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }
 

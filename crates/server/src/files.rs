@@ -1,11 +1,9 @@
 //! What the server and each of its connections have going on with files.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use codicil_fs::{Searches, Session, Watch, Watcher};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -132,5 +130,5 @@ impl ClientFiles {
 
 /// The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
 fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
+    map.lock()
 }

@@ -8,10 +8,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     clients::{Client, ClientId},
@@ -70,7 +72,7 @@ impl InboundBudget {
 
     /// The total is changed together with the map, so a panic elsewhere cannot leave them apart.
     fn lock(&self) -> MutexGuard<'_, HeldBytes> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -5,13 +5,11 @@
 //! new requests are refused, then nothing more is read from it, then deltas of one item are joined, and
 //! at the last ceiling the outbox closes and with it the connection.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use codicil_protocol::Frame;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -175,7 +173,7 @@ impl Outbox {
 
     /// The queue is a list of whole messages at any time, so a panic elsewhere cannot have broken it.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

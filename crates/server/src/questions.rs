@@ -6,14 +6,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::atomic::{AtomicI64, Ordering},
 };
 
 use codicil_engine::Answer;
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use crate::clients::ClientId;
@@ -81,6 +79,6 @@ impl Questions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use codicil_accounts::Accounts;
-use codicil_engine::{Threads, World};
 use codicil_config::ConfigStore;
+use codicil_engine::{Threads, World};
 use codicil_model::{Environment, ProviderContext};
 use codicil_protocol::SessionSource;
 use codicil_sandbox::ServerPlaces;

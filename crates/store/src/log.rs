@@ -10,11 +10,12 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use codicil_protocol::{ThreadId, ThreadItem};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::{
     blobs, clock,
@@ -285,8 +286,8 @@ impl LogFile {
         synced
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

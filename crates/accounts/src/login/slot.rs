@@ -1,7 +1,8 @@
 //! The one sign-in that may be under way.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
@@ -52,7 +53,7 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Sitting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

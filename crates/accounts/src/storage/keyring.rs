@@ -111,11 +111,9 @@ fn find(name: &str) -> Option<PathBuf> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::{
-        fs,
-        os::unix::fs::PermissionsExt,
-        sync::{Mutex, PoisonError},
-    };
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -132,7 +130,7 @@ mod tests {
 
     #[test]
     fn credentials_go_to_the_keyring_and_come_back() {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ONE_AT_A_TIME.lock();
         let folder = tempfile::tempdir().unwrap();
         let script = "echo \"$@\" >> calls\n\
             case $1 in store) cat > secret;; lookup) cat secret 2>/dev/null || exit 1;; clear) rm -f secret;; esac";
@@ -150,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ONE_AT_A_TIME.lock();
         let folder = tempfile::tempdir().unwrap();
         let broken = keyring(folder.path(), "echo 'Cannot autolaunch D-Bus' >&2; exit 1");
         assert!(!broken.is_usable());
@@ -163,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_keyring_that_hangs_is_given_up() {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ONE_AT_A_TIME.lock();
         let mut command = Command::new("sleep");
         command.arg("60").stdout(Stdio::piped()).stderr(Stdio::piped());
         let error = within(Duration::from_millis(20), command.spawn().unwrap()).unwrap_err();

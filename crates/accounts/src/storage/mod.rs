@@ -9,10 +9,11 @@ mod lock;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use codicil_config::{CredentialsStore, Home};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::{file::AuthFile, keyring::Keyring, lock::HomeLock};
@@ -115,8 +116,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Stored>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Stored>> {
+        self.stored.lock()
     }
 }
 

@@ -1,9 +1,6 @@
 //! The prompt's tools as the server calls them: each call a transaction with an event at its end.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use codicil_client::{
     Tools,
@@ -12,6 +9,7 @@ use codicil_client::{
     },
 };
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     sync::{Semaphore, SetOnce},
@@ -79,7 +77,7 @@ impl Bridge {
     }
 
     pub fn take_expansion(&self) -> Option<Expansion> {
-        self.expansion.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.expansion.lock().take()
     }
 
     async fn call(&self, tool: &Tool, call: DynamicToolCallParams) -> DynamicToolCallResponse {
@@ -139,7 +137,7 @@ impl Bridge {
 
     fn note_expansion(&self, expansion: Expansion) {
         let expansion = Expansion { prompt: self.prompt.clone(), ..expansion };
-        self.expansion.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(expansion);
+        self.expansion.lock().get_or_insert(expansion);
     }
 }
 

@@ -1,11 +1,9 @@
 //! Tokens: what was used, and what may be.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use codicil_client::protocol::{ThreadTokenUsage, TokenUsageBreakdown};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -140,7 +138,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, TokenUsage> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spent.lock()
     }
 }
 

@@ -5,8 +5,10 @@ use std::{
     collections::HashMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{events::Event, transaction::Transaction};
 
@@ -81,12 +83,12 @@ impl Session {
     /// Tells this function of every event from now on. It is called where the event happens and should return at
     /// once; if it panics, that is logged and nothing else.
     pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
-        let mut observers = self.inner.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut observers = self.inner.observers.lock();
         observers.push(Arc::new(observer));
     }
 
     pub(super) fn tell(&self, event: &Event) {
-        let observers = self.inner.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.inner.observers.lock().clone();
         for observer in observers {
             if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
                 tracing::error!(event = event.name(), "an observer of a session panicked");
@@ -100,7 +102,7 @@ impl Session {
 
     /// The maps are whole at any time, so a panic elsewhere cannot have broken them.
     pub(super) fn slices(&self) -> MutexGuard<'_, Slices> {
-        self.inner.slices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.slices.lock()
     }
 }
 
@@ -140,9 +142,9 @@ mod tests {
         session.observe(|_| panic!("on purpose"));
         session.observe({
             let count = count.clone();
-            move |_| *count.lock().unwrap() += 1
+            move |_| *count.lock() += 1
         });
         session.tell(&Event::PromptRendered(PromptRendered::default()));
-        assert_eq!(*count.lock().unwrap(), 1);
+        assert_eq!(*count.lock(), 1);
     }
 }

@@ -3,11 +3,9 @@
 //! Rolling back is forgetting. So it needs no code on the way out, and happens just as well when a call panics
 //! or is dropped in the middle because the server no longer waits for it.
 
-use std::{
-    any::TypeId,
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{any::TypeId, collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::session::{Held, Session, Slice, Slices, cast};
 
@@ -112,7 +110,7 @@ impl Transaction {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 }
 
@@ -141,12 +139,12 @@ mod tests {
         let change = session.begin();
         for number in 1..=3 {
             let log = log.clone();
-            change.on_rollback(move || log.lock().unwrap().push(number));
+            change.on_rollback(move || log.lock().push(number));
         }
         change.set(Some(1_u32));
         change.roll_back();
         change.roll_back();
-        assert_eq!((log.lock().unwrap().as_slice(), session.get::<u32>()), ([3, 2, 1].as_slice(), None));
+        assert_eq!((log.lock().as_slice(), session.get::<u32>()), ([3, 2, 1].as_slice(), None));
         assert_eq!(change.commit(), Err(Conflict));
     }
 

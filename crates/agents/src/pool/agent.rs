@@ -1,6 +1,6 @@
 //! An agent: a conversation that goes on, whatever happens to its server.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use codicil_client::{
     Client, ClientError, IntoInput,
@@ -10,6 +10,7 @@ use codicil_client::{
     },
     resume,
 };
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use codicil_client::{
         ToolRequestUserInputResponse,
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -84,7 +85,7 @@ impl Questions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<QuestionId, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
@@ -150,7 +151,7 @@ impl Desk {
     }
 
     fn seats(&self) -> MutexGuard<'_, HashMap<ThreadId, mpsc::Sender<StreamMessage>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seats.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! Whose turn it is: a queue in order of arrival, with a limit that may change.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Where turns wait to run.
@@ -91,7 +89,7 @@ impl Line {
 
     /// Counts and a list, changed together.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One server of the pool: supervised, with a directory of its own and a line of turns.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -9,6 +9,7 @@ use codicil_client::{
     Address, Client, ClientError, Supervisor,
     protocol::{ThreadFork, ThreadForkParams, ThreadId, ThreadStart, ThreadStartParams},
 };
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::sync::OwnedSemaphorePermit;
 

@@ -1,12 +1,9 @@
 //! Threads that stand ready, so that the first message of an agent need not wait for one.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use codicil_client::protocol::ThreadId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::sleep};
 
 use super::{error::PoolError, handle::Shared, server::Server};
@@ -66,7 +63,7 @@ impl Warm {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Ready>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 }
 

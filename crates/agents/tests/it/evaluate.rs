@@ -14,12 +14,10 @@ mod stage;
 mod surroundings;
 mod tools;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use codicil_agents::evaluate::{Event, Session, ToolInvoked};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 /// Waits for what must come. Generous: machines are busy.
@@ -38,12 +36,12 @@ impl Recording {
     pub fn new() -> Self {
         let (session, events) = (Session::new(), Arc::<Mutex<Vec<Event>>>::default());
         let log = events.clone();
-        session.observe(move |event| log.lock().unwrap().push(event.clone()));
+        session.observe(move |event| log.lock().push(event.clone()));
         Self { session, events }
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.events.lock().unwrap().clone()
+        self.events.lock().clone()
     }
 
     pub fn names(&self) -> Vec<&'static str> {

@@ -7,8 +7,8 @@ use std::{
     process::Command,
 };
 
-use codicil_engine::{Overrides as ThreadOverrides, Settings};
 use codicil_config::{ConfigError, ConfigStore, EffectiveConfig, Query};
+use codicil_engine::{Overrides as ThreadOverrides, Settings};
 use codicil_exec::Shell;
 use codicil_model::ProviderConfig;
 use codicil_sandbox::Probe;

@@ -1,7 +1,7 @@
 //! Items of tools: from the events that codex stores on request, or from what the model was answered.
 
-use codicil_policy::{CommandLine, command_actions};
 use codicil_patch::{Line, Operation, Patch, Section};
+use codicil_policy::{CommandLine, command_actions};
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionStatus, DynamicToolCallOutputContentItem, DynamicToolCallStatus,
     FileUpdateChange, ItemId, McpToolCallError, McpToolCallResult, McpToolCallStatus, PatchApplyStatus,

@@ -14,7 +14,7 @@ mod transcript;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -25,6 +25,7 @@ use codicil_protocol::{
     CodexErrorInfo, ThreadId, ThreadItem, ThreadRealtimeAudioChunk, ThreadRealtimeClosed,
     ThreadRealtimeClosedNotification, ThreadRealtimeStartParams, TurnError, TurnId,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -158,7 +159,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Running>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.running.lock()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
     CollabAgentState, Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
 };
-use codicil_extensions::SkillWatch;
 use codicil_store::Record;
 use tokio::{
     sync::{mpsc, watch},

@@ -1,9 +1,9 @@
 //! What the model is asked next: the history, and how to go on from it.
 
-use codicil_prompts::Told;
-use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
-use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 use codicil_extensions::Mentions;
+use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
+use codicil_prompts::Told;
+use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 
 use super::{TurnKind, actor::ThreadActor};
 use crate::{

@@ -1,10 +1,10 @@
 //! Reviews: a turn whose model sees nothing but its task, and whose answer becomes part of the thread.
 
+use codicil_model::{History, Request};
 use codicil_prompts::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
     review_label, review_prompt, user_action_review_message, user_text_message,
 };
-use codicil_model::{History, Request};
 use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
 use codicil_store::Record;
 

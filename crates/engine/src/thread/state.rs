@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
-use codicil_prompts::Told;
 use codicil_model::History;
+use codicil_prompts::Told;
 use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
     ThreadItem, ThreadStatus, ThreadTokenUsage,

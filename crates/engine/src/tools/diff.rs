@@ -1,12 +1,10 @@
 //! What a turn has made of the files, told whenever it has changed.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use codicil_patch::{Disk, Plan, TurnDiff, git_root};
 use codicil_protocol::{Frame, TurnDiffUpdated, TurnDiffUpdatedNotification};
+use parking_lot::Mutex;
 
 use super::TurnTools;
 use crate::step::Step;
@@ -31,18 +29,18 @@ impl Diff {
 
     /// Takes note of a patch that has been applied.
     pub fn record(&self, plan: &Plan) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let root = || git_root(&self.cwd).unwrap_or_else(|| self.cwd.clone());
         state.files.get_or_insert_with(|| TurnDiff::new(&root())).record(plan);
     }
 
     fn has_files(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).files.is_some()
+        self.state.lock().files.is_some()
     }
 
     /// The diff, if it is another than the one that was told. Reads files.
     fn news(state: &Mutex<State>) -> Option<String> {
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = state.lock();
         let diff = match state.files.as_ref()?.diff(&Disk) {
             Ok(diff) => diff.unwrap_or_default(),
             Err(error) => {

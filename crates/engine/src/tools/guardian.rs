@@ -6,8 +6,8 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_config::Feature;
-use codicil_prompts::{message_text, truncate_output, user_text_message};
 use codicil_model::{Event, Flow, History, Reasoning, Request, WireApi};
+use codicil_prompts::{message_text, truncate_output, user_text_message};
 use codicil_protocol::{
     ApprovalsReviewer, AutoApprovalReviewCompleted, AutoApprovalReviewStarted, Frame, FunctionCallOutputBody,
     GuardianApprovalReview, GuardianApprovalReviewStatus, GuardianRiskLevel,

@@ -2,15 +2,16 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
-use codicil_policy::Grants;
 use codicil_exec::{Owner, SessionId};
 use codicil_mcp::ThreadServers;
 use codicil_model::Tools;
+use codicil_policy::Grants;
 use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
 use codicil_sandbox::RootCache;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -114,30 +115,30 @@ impl Toolkit {
     }
 
     pub fn grants(&self) -> MutexGuard<'_, Grants> {
-        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+        self.grants.lock()
     }
 
     pub fn approved_mcp_tools(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
-        self.approved_mcp_tools.lock().unwrap_or_else(PoisonError::into_inner)
+        self.approved_mcp_tools.lock()
     }
 
     pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {
-        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.terminals.lock()
     }
 
     /// `startup` or `resume`, the first time that somebody asks.
     pub fn take_begun_by(&self) -> Option<&'static str> {
-        self.begun_by.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.begun_by.lock().take()
     }
 
     /// The tools that the model has found so far.
     pub fn found(&self) -> Arc<BTreeSet<String>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.found.lock().clone()
     }
 
     /// Takes note of tools that the model has found.
     pub fn find(&self, names: impl IntoIterator<Item = String>) -> Arc<BTreeSet<String>> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         Arc::make_mut(&mut found).extend(names);
         found.clone()
     }

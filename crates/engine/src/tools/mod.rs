@@ -41,10 +41,10 @@ use std::{
     time::Duration,
 };
 
-use codicil_policy::Access;
 use codicil_config::EffectiveConfig;
 use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{Provider, Tools};
+use codicil_policy::Access;
 use codicil_protocol::{ModeKind, ResponseItem, ThreadItem, TurnId};
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
 use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools, joined_name};
 use codicil_protocol::{DynamicToolEntry, WebSearchMode};
+use parking_lot::Mutex;
 
 use super::{
     agents::{self, AgentOffer},
@@ -51,7 +52,7 @@ const MOST_OFFERS: usize = 8;
 impl Offers {
     /// The list of an offer with these tools of the client; they must be the same for all calls.
     pub fn tools(&self, offer: Offer, dynamic: &[DynamicToolEntry]) -> Tools {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.0.lock();
         if let Some((_, tools)) = made.iter().find(|(known, _)| *known == offer) {
             return tools.clone();
         }
@@ -265,6 +266,6 @@ mod tests {
             assert!(!is_first(&offers.tools(offer(depth), &[])));
         }
         assert!(!is_first(&offers.tools(offer(0), &[])));
-        assert_eq!(offers.0.lock().unwrap().len(), MOST_OFFERS);
+        assert_eq!(offers.0.lock().len(), MOST_OFFERS);
     }
 }

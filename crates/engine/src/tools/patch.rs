@@ -6,8 +6,8 @@ use std::{
     time::Instant,
 };
 
-use codicil_policy::{Outcome, PatchDecision, Policies, Rules, decide_patch, settle_patch};
 use codicil_patch::{Disk, Durability, Invocation, Patch, Plan};
+use codicil_policy::{Outcome, PatchDecision, Policies, Rules, decide_patch, settle_patch};
 use codicil_protocol::{
     FileChangeApproval, FileChangeOutputDelta, FileChangeOutputDeltaNotification,
     FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId, PatchApplyStatus, ThreadItem,

@@ -1,7 +1,7 @@
 //! Having the model sum up a conversation that is getting too long.
 
-use codicil_prompts::{approx_tokens, kept_within, message_text};
 use codicil_model::{Event, Flow, HistoryItem, ModelError, Request};
+use codicil_prompts::{approx_tokens, kept_within, message_text};
 use codicil_protocol::{ThreadItem, TurnError};
 
 use super::TurnTask;

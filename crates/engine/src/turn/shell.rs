@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, time::Instant};
 
-use codicil_prompts::user_shell_command_message;
 use codicil_exec::{Process, Shell, Spec, Start, display};
+use codicil_prompts::user_shell_command_message;
 use codicil_protocol::{CommandAction, CommandExecutionSource, ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 

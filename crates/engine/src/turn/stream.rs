@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use codicil_prompts::message_text;
 use codicil_model::Event;
+use codicil_prompts::message_text;
 use codicil_protocol::{
     AgentMessageDelta, AgentMessageDeltaNotification, Frame, ItemId, MessagePhase, ReasoningItemContent,
     ReasoningItemReasoningSummary, ReasoningSummaryPartAdded, ReasoningSummaryPartAddedNotification,

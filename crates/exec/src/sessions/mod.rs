@@ -8,13 +8,10 @@
 mod pump;
 mod table;
 
-use std::{
-    fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 use tokio::{
     sync::mpsc,
@@ -251,5 +248,5 @@ async fn stop(session: &Session) -> bool {
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    table.lock()
 }

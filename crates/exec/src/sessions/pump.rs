@@ -3,10 +3,11 @@
 use std::{
     future::pending,
     io,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
@@ -64,7 +65,7 @@ impl Session {
     }
 
     pub(super) fn take_unread(&self) -> HeadTail {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.unread.lock().take()
     }
 
     /// Kills the command, unless it has ended; the first reason is the one that is told.
@@ -140,7 +141,7 @@ impl Pump {
     }
 
     async fn on_output(&mut self, chunk: Chunk) {
-        self.session.unread.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk.bytes);
+        self.session.unread.lock().push(&chunk.bytes);
         self.tell(SessionEvent::Output { id: self.session.id, chunk }).await;
     }
 

@@ -12,12 +12,13 @@ mod merge;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Feature, Query};
 use codicil_protocol::{AppInfo, AppSummary};
+use parking_lot::{Mutex, MutexGuard};
 
 pub use self::{
     account::{Account, AccountFuture, AccountOf, Accounts, NoAccount},
@@ -200,7 +201,7 @@ impl Inner {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

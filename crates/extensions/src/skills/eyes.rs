@@ -3,10 +3,11 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 
 /// How many folders are followed.
 const MAX_FOLDERS: usize = 4096;
@@ -77,6 +78,6 @@ impl Eyes {
     }
 }
 
-fn lock(sights: &Mutex<Sights>) -> std::sync::MutexGuard<'_, Sights> {
-    sights.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(sights: &Mutex<Sights>) -> parking_lot::MutexGuard<'_, Sights> {
+    sights.lock()
 }

@@ -10,12 +10,13 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     runtime::Handle,
     sync::Notify,
@@ -80,7 +81,7 @@ struct Wanted {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Wanted>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock()
     }
 
     fn stir(&self) {
@@ -119,7 +120,7 @@ impl Watching {
     }
 
     fn start(&self, inner: &Arc<Inner>) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         // Without a runtime there is nobody to tell either.
         if let (None, Ok(runtime)) = (&*task, Handle::try_current()) {
             let run = run(Arc::downgrade(inner), self.shared.clone());
@@ -130,7 +131,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let task = self.task.get_mut();
         if let Some(task) = task.take() {
             task.abort();
         }

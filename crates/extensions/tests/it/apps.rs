@@ -1,10 +1,11 @@
 //! Apps of an account, from a backend on loopback.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use codicil_extensions::{Account, Refetch};
 use codicil_model::Secret;
 use codicil_protocol::AppInfo;
-use codicil_extensions::{Account, Refetch};
+use parking_lot::Mutex;
 
 use crate::{
     backend::{Backend, two_apps},
@@ -42,11 +43,11 @@ async fn the_directory_and_the_connected_apps_are_one_list() {
 
     let config = place.load();
     let listed = place.extensions.apps.list(&config, Refetch::IfNeeded, |apps| {
-        updates.lock().unwrap().push(apps);
+        updates.lock().push(apps);
     });
     let apps = listed.await.unwrap();
 
-    assert_eq!(updates.lock().unwrap().last(), Some(&apps), "the last update is the answer");
+    assert_eq!(updates.lock().last(), Some(&apps), "the last update is the answer");
     let shown: Vec<_> = apps.iter().map(|app| (app.id.as_str(), app.is_accessible, app.is_enabled)).collect();
     assert_eq!(shown, [("demo-app", true, true), ("other", false, true)]);
     assert_eq!(apps[0].install_url.as_deref(), Some("https://chatgpt.com/apps/demo-app/demo-app"));

@@ -1,10 +1,8 @@
 //! A stand-in for the ChatGPT backend: HTTP on loopback, one answer a connection.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -52,11 +50,11 @@ impl Backend {
     }
 
     pub fn received(&self) -> Vec<Received> {
-        self.received.lock().unwrap().clone()
+        self.received.lock().clone()
     }
 
     pub fn answer_with(&self, respond: impl Fn(&Received) -> (u16, String) + Send + Sync + 'static) {
-        *self.respond.lock().unwrap() = Arc::new(respond);
+        *self.respond.lock() = Arc::new(respond);
     }
 }
 
@@ -98,8 +96,8 @@ fn mcp(request: &Received) -> (u16, String) {
 async fn serve(stream: TcpStream, log: &Mutex<Vec<Received>>, respond: &Mutex<Arc<Respond>>) {
     let mut stream = BufReader::new(stream);
     let Some(request) = read(&mut stream).await else { return };
-    log.lock().unwrap().push(request.clone());
-    let respond = respond.lock().unwrap().clone();
+    log.lock().push(request.clone());
+    let respond = respond.lock().clone();
     let (status, body) = respond(&request);
     let head = format!(
         "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",

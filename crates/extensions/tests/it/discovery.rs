@@ -158,8 +158,12 @@ fn a_home_that_is_a_repository_is_searched_once() {
     let file = place.skill("work/.codex/skills", "mine");
     let sources = codicil_config::Sources::of(codicil_config::Home::new(place.path("work/.codex")).unwrap());
     let config = codicil_config::ConfigStore::new(sources);
-    let extensions =
-        codicil_extensions::Extensions::new(config, None, std::sync::Arc::new(codicil_extensions::NoAccount), || {});
+    let extensions = codicil_extensions::Extensions::new(
+        config,
+        None,
+        std::sync::Arc::new(codicil_extensions::NoAccount),
+        || {},
+    );
     let listed = extensions.skills.list(&SkillsListParams::default(), &place.work()).unwrap();
     let skills = own(listed.data[0].skills.clone());
     assert_eq!((skills.len(), skills[0].path.as_str()), (1, file.to_str().unwrap()));

@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use codicil_extensions::PluginId;
 use codicil_protocol::{
     PluginAuthPolicy, PluginInstallParams, PluginListParams, PluginReadParams, SkillsConfigWriteParams,
 };
-use codicil_extensions::PluginId;
 use serde_json::json;
 
 use crate::support::Place;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use codicil_config::{ConfigStore, EffectiveConfig, Home, Query, Sources, SystemFiles};
-use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
 use codicil_extensions::{Accounts, Extensions, NoAccount};
+use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
 use tempfile::TempDir;
 
 pub struct Place {

@@ -2,8 +2,8 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use codicil_protocol::SkillsListParams;
 use codicil_extensions::NoAccount;
+use codicil_protocol::SkillsListParams;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::{Place, own, skill_text};

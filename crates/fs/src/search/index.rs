@@ -1,10 +1,11 @@
 //! The paths that a walk has found, packed tightly: some 60 bytes each.
 
 use std::sync::{
-    Arc, RwLock,
+    Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::{
@@ -70,7 +71,7 @@ impl Index {
     pub fn chunks(&self) -> (Vec<Arc<Chunk>>, bool) {
         // In this order: what is added before the end has been seen must not be missed.
         let complete = self.complete.load(Ordering::Acquire);
-        (self.chunks.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone(), complete)
+        (self.chunks.read().clone(), complete)
     }
 
     pub fn bytes(&self) -> usize {
@@ -94,7 +95,7 @@ impl Index {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let paths = self.paths.fetch_add(chunk.entries.len(), Ordering::Relaxed) + chunk.entries.len();
         let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.chunks.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::new(chunk));
+        self.chunks.write().push(Arc::new(chunk));
         self.grown.notify_one();
         held < MAX_INDEX_BYTES && paths < MAX_PATHS
     }

@@ -13,7 +13,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -21,6 +21,7 @@ use std::{
 };
 
 use ignore::gitignore::gitconfig_excludes_path;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{
     index::{Chunk, Index},
@@ -93,7 +94,8 @@ impl Memory {
     /// What a walk of these roots would find, if that is known. Waits if it is about to be.
     pub fn recall(&self, roots: &Roots, threads: usize) -> Option<Arc<Index>> {
         let is_expected = |state: &mut State| state.expected.contains(roots);
-        let state = self.looked.wait_while(self.lock(), is_expected).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.looked.wait_while(&mut state, is_expected);
         let walk = state.kept.as_ref().map(|kept| kept.walk.clone())?;
         drop(state);
         if walk.roots != *roots || !walk.still_holds(threads) {
@@ -123,7 +125,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -212,7 +214,7 @@ fn all_of<T: Sync, R: Send>(
             && let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed))
         {
             match work(one) {
-                Some(result) => done.lock().unwrap_or_else(PoisonError::into_inner).push(result),
+                Some(result) => done.lock().push(result),
                 None => failed.store(true, Ordering::Relaxed),
             }
         }
@@ -223,7 +225,7 @@ fn all_of<T: Sync, R: Send>(
         }
         run();
     });
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let done = done.into_inner();
     (!failed.into_inner()).then_some(done)
 }
 

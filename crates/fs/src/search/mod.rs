@@ -17,12 +17,13 @@ mod walk;
 
 use std::{
     num::NonZero,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, atomic::AtomicUsize},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use codicil_protocol::FuzzyFileSearchResult;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -116,7 +117,7 @@ impl Searches {
 
     /// Sees to it that a walk is not remembered for ever.
     fn forget_in_time(&self) {
-        let mut forgetting = self.forgetting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut forgetting = self.forgetting.lock();
         if forgetting.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }

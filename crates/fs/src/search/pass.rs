@@ -2,12 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     MAX_MATCH_TIME,
@@ -83,7 +85,7 @@ impl Pass {
                 work.run(scorer);
             }
         });
-        let Done { best, mut hits } = work.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Done { best, mut hits } = work.done.into_inner();
         self.time_left = self.time_left.saturating_sub(began.elapsed());
         if hits.len() < new.len() {
             return false;
@@ -127,7 +129,7 @@ impl Work<'_> {
             let Some(hits) = hits else { break };
             done.hits.push((number, hits));
         }
-        let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.done.lock();
         all.best.merge(done.best);
         all.hits.append(&mut done.hits);
     }

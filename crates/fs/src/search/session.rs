@@ -1,12 +1,9 @@
 //! A search that follows what a person types.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use codicil_protocol::FuzzyFileSearchResult;
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     task::{JoinSet, spawn_blocking},
@@ -78,7 +75,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // Whoever is telling something at this moment finishes first.
-        self.tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.tell.lock().take();
     }
 }
 
@@ -220,7 +217,7 @@ impl Actor {
     }
 
     fn tell(&self, news: SessionNews) {
-        if let Some(tell) = &*self.tell.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(tell) = &*self.tell.lock() {
             tell(news);
         }
     }

@@ -1,11 +1,8 @@
 //! Where a watch is heard: not before its owner is ready, and never after it has ended.
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
+
+use parking_lot::{Mutex, MutexGuard};
 
 type Tell = Box<dyn Fn(Vec<PathBuf>) + Send>;
 
@@ -50,7 +47,7 @@ impl Ear {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -7,11 +7,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
 use notify::{Event, EventKind, event::ModifyKind};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{WatchError, ear::Ear};
@@ -114,10 +115,12 @@ impl Mailbox {
                 let last_number = news.last_number;
                 return Some(std::mem::replace(&mut *news, News { last_number, ..News::default() }));
             }
-            news = match left {
-                Some(left) => self.arrived.wait_timeout(news, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.arrived.wait(news).unwrap_or_else(PoisonError::into_inner),
-            };
+            match left {
+                Some(left) => {
+                    self.arrived.wait_for(&mut news, left);
+                }
+                None => self.arrived.wait(&mut news),
+            }
         }
     }
 
@@ -133,7 +136,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.news.lock()
     }
 }
 

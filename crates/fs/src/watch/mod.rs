@@ -19,10 +19,11 @@ mod place;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use self::{
@@ -97,7 +98,7 @@ impl Watcher {
     }
 
     fn mailbox(&self) -> Result<Arc<Mailbox>, WatchError> {
-        let mut slot = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.mailbox.lock();
         match &*slot {
             Some(mailbox) if !mailbox.is_closed() => Ok(mailbox.clone()),
             _ => Ok(slot.insert(start()?).clone()),
@@ -116,7 +117,7 @@ fn start() -> Result<Arc<Mailbox>, WatchError> {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        if let Some(mailbox) = &*self.mailbox.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(mailbox) = &*self.mailbox.lock() {
             mailbox.close();
         }
     }

@@ -1,11 +1,9 @@
 //! Calls: results, progress, errors, cancellation, deadlines and deaths.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use codicil_mcp::{CallError, MESSAGE_BYTES, Progress, ToolCall};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::support::{World, ask_for, call, hanging, server, soon, text};
@@ -57,11 +55,11 @@ async fn progress_comes_in_order_and_before_the_result() {
     let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let sink = seen.clone();
     let counted = ToolCall {
-        progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))),
+        progress: Some(Arc::new(move |progress| sink.lock().push(progress))),
         ..call("count", json!({ "to": 500 }))
     };
     soon(servers.call(counted)).await.unwrap();
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     let texts: Vec<String> = seen.iter().map(Progress::text).collect();
     let expected: Vec<String> = (1..=500).map(|step| format!("step {step}")).collect();
     assert_eq!(texts, expected);

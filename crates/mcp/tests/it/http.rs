@@ -1,9 +1,10 @@
 //! Servers at an address.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use codicil_mcp::{CallError, ModelOutput, Progress, ThreadServers, ToolCall};
 use codicil_protocol::McpServerStartupState::{Failed, Ready};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -94,13 +95,13 @@ async fn progress_comes_by_events() {
     let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let sink = seen.clone();
     let counted = ToolCall {
-        progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress))),
+        progress: Some(Arc::new(move |progress| sink.lock().push(progress))),
         ..call("count", json!({}))
     };
     let outcome = soon(servers.call(counted)).await.unwrap();
     assert_eq!(text(&outcome), "counted");
     assert!(matches!(outcome.for_model(), ModelOutput::Text(_)));
-    let texts: Vec<String> = seen.lock().unwrap().iter().map(Progress::text).collect();
+    let texts: Vec<String> = seen.lock().iter().map(Progress::text).collect();
     assert_eq!(texts, ["1", "2", "3"]);
 }
 

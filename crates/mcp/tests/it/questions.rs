@@ -1,16 +1,13 @@
 //! Questions of servers during a call.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex},
-};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use codicil_mcp::{Elicitor, ToolCall};
 use codicil_protocol::{
     McpServerElicitationAction as Action, McpServerElicitationRequest,
     McpServerElicitationRequestResponse as Response,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -39,7 +36,7 @@ impl Person {
     }
 
     pub fn questions(&self) -> Vec<(String, Value)> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -50,7 +47,7 @@ impl Elicitor for Person {
         request: McpServerElicitationRequest,
     ) -> Pin<Box<dyn Future<Output = Response> + Send + 'a>> {
         Box::pin(async move {
-            self.seen.lock().unwrap().push((server.to_owned(), serde_json::to_value(request).unwrap()));
+            self.seen.lock().push((server.to_owned(), serde_json::to_value(request).unwrap()));
             self.asked.notify_one();
             match &self.answer {
                 Some(answer) => answer.clone(),
@@ -84,7 +81,7 @@ async fn a_form_is_answered() {
         answered(Some(&person), form()).await,
         json!({ "action": "accept", "content": { "name": "Ada" } })
     );
-    let seen = person.seen.lock().unwrap();
+    let seen = person.seen.lock();
     let mut expected = form();
     expected["mode"] = json!("form");
     expected["_meta"] = Value::Null;
@@ -112,7 +109,7 @@ async fn a_question_that_makes_no_sense_is_an_error() {
     let person = Person::new(Some((Action::Accept, None)));
     let answer = answered(Some(&person), json!({ "mode": "telepathy", "message": "?" })).await;
     assert_eq!(answer["code"], -32602);
-    assert!(person.seen.lock().unwrap().is_empty());
+    assert!(person.seen.lock().is_empty());
 }
 
 #[tokio::test]
@@ -187,5 +184,5 @@ async fn nobody_is_shown_the_question_of_somebody_else() {
     })
     .await;
     assert_eq!(text(&answer.unwrap()), r#"{"action":"decline"}"#);
-    assert!(ada.seen.lock().unwrap().is_empty() && ben.seen.lock().unwrap().is_empty());
+    assert!(ada.seen.lock().is_empty() && ben.seen.lock().is_empty());
 }

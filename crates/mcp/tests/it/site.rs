@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -53,7 +54,7 @@ impl Site {
         let state = Arc::new(Mutex::new(State { habits, ..State::default() }));
         let shared = state.clone();
         let make = move |base: String| -> Handler {
-            shared.lock().unwrap().base = base;
+            shared.lock().base = base;
             Arc::new(move |seen| {
                 let state = shared.clone();
                 Box::pin(async move { answer(seen, &state) })
@@ -88,12 +89,12 @@ impl Site {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 }
 
 fn answer(seen: Seen, state: &Mutex<State>) -> Reply {
-    let mut state = state.lock().unwrap();
+    let mut state = state.lock();
     match (seen.method.as_str(), seen.path.as_str()) {
         ("POST", "/mcp") if state.habits.redirects => Reply::status(307).with("location", "/mcp/"),
         ("POST", "/mcp" | "/mcp/") => state.post(&seen),

@@ -1,12 +1,6 @@
 //! A web server on loopback that does what a test says, and a browser.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -18,6 +12,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -115,7 +110,7 @@ impl Web {
     }
 
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     pub fn count(&self, method: &str, path: &str) -> usize {
@@ -131,7 +126,7 @@ async fn accept(listener: TcpListener, handler: Handler, seen: Arc<Mutex<Vec<See
             let (handler, seen) = (handler.clone(), seen.clone());
             async move {
                 let request = read(request).await;
-                seen.lock().unwrap().push(request.clone());
+                seen.lock().push(request.clone());
                 Ok::<_, Infallible>(respond(handler(request).await))
             }
         });

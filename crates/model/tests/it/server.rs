@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -132,7 +133,7 @@ impl Server {
     }
 
     pub fn requests(&self) -> Vec<Received> {
-        self.received.lock().unwrap().clone()
+        self.received.lock().clone()
     }
 
     /// Waits until a client went away while an answer hung.
@@ -156,8 +157,8 @@ struct Shared {
 
 async fn serve(mut socket: TcpStream, shared: Shared, connection: usize) {
     while let Some(request) = read_request(&mut socket, connection).await {
-        shared.received.lock().unwrap().push(request);
-        let answer = shared.answers.lock().unwrap().pop_front();
+        shared.received.lock().push(request);
+        let answer = shared.answers.lock().pop_front();
         let answer = answer.unwrap_or_else(|| Answer::status(500, &[], "no answer left"));
         if socket.write_all(&answer.bytes).await.is_err() {
             return;

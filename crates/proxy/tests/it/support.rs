@@ -1,13 +1,10 @@
 //! A proxy with a gate of the test's own, and a host to reach.
 
-use std::{
-    net,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net, sync::Arc, time::Duration};
 
 use codicil_policy::{Destination, Reach};
 use codicil_proxy::{Gate, Methods, Pass, Passing, Proxy};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -25,7 +22,7 @@ pub struct Doorman {
 
 impl Gate for Doorman {
     fn pass(&self, to: Destination) -> Passing<'_> {
-        self.asked.lock().unwrap().push(to);
+        self.asked.lock().push(to);
         Box::pin(std::future::ready(self.pass.clone()))
     }
 }
@@ -72,7 +69,7 @@ impl Stage {
 
     /// Whom the gate was asked about: host, port and protocol.
     pub fn asked(&self) -> Vec<String> {
-        let asked = self.doorman.asked.lock().unwrap();
+        let asked = self.doorman.asked.lock();
         asked.iter().map(|to| format!("{:?} {}:{}", to.protocol, to.host, to.port)).collect()
     }
 }

@@ -7,13 +7,14 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, Scope,
 };
+use parking_lot::Mutex;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
     io::Errno,
@@ -86,7 +87,7 @@ pub(super) fn ruleset(plan: &Plan, files: Files) -> Result<OwnedFd, SandboxError
 /// and abstract sockets stay within. Rules about ports need [`PORTS`]; they are many, so they are made once and kept.
 pub(super) fn network_rules(closed_ports: &[u16]) -> Result<Arc<OwnedFd>, SandboxError> {
     static KEPT: Mutex<Option<(Vec<u16>, Arc<OwnedFd>)>> = Mutex::new(None);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     if let Some((_, rules)) = kept.as_ref().filter(|(ports, _)| ports == closed_ports) {
         return Ok(rules.clone());
     }

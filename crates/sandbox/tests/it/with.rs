@@ -6,12 +6,12 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Command, Output},
-    sync::Mutex,
     thread,
 };
 
 use codicil_protocol::SandboxPolicy;
 use codicil_sandbox::{AccessRequest, Confinement, Gap, Grants, Kind, Probe, RootCache, ServerPlaces};
+use parking_lot::Mutex;
 
 use crate::place::Place;
 
@@ -110,7 +110,7 @@ pub fn probe() -> Option<&'static Probe> {
 /// Found out, and said, once.
 fn is_available(with: With, user: User) -> bool {
     static KNOWN: Mutex<Vec<(With, User, bool)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap();
+    let mut known = KNOWN.lock();
     if let Some((.., found)) = known.iter().find(|(w, u, _)| (*w, *u) == (with, user)) {
         return *found;
     }

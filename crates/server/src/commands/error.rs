@@ -2,8 +2,8 @@
 
 use std::io;
 
-use codicil_engine::ConfineError;
 use codicil_config::{ConfigError, NotAllowed};
+use codicil_engine::ConfineError;
 use codicil_exec::{ResizeError, SpawnError};
 use codicil_sandbox::SandboxError;
 

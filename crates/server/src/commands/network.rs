@@ -4,9 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use codicil_engine::ProxiedNetwork;
-use codicil_policy::{
-    Destination, Domains, Grants, NetworkDecision, NetworkPolicies, Rules, decide_network,
-};
+use codicil_policy::{Destination, Domains, Grants, NetworkDecision, NetworkPolicies, Rules, decide_network};
 use codicil_protocol::AskForApproval;
 use codicil_proxy::{Gate, Pass, Passing, Proxy, Terms};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use codicil_engine::{ConfinedProcess, Overrides, Settings, confine, environment_policy};
 use codicil_config::{ConfigStore, Query, ShellEnvironmentPolicy};
+use codicil_engine::{ConfinedProcess, Overrides, Settings, confine, environment_policy};
 use codicil_exec::{Environment, Input, Spec};
 use codicil_sandbox::{AccessRequest, Grants, RootCache, ServerPlaces};
 

@@ -1,10 +1,10 @@
 //! `app/*`.
 
 use codicil_engine::Audience;
+use codicil_extensions::Refetch;
 use codicil_protocol::{
     AppInfo, AppListUpdated, AppListUpdatedNotification, AppsListParams, AppsListResponse,
 };
-use codicil_extensions::Refetch;
 
 use super::models::page;
 use crate::{cx::Cx, error::RpcError};

@@ -1,7 +1,7 @@
 //! `feedback/*`.
 
-use codicil_engine::{ThreadError, Turns};
 use codicil_config::Query;
+use codicil_engine::{ThreadError, Turns};
 use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
 use codicil_services::feedback::{FeedbackError, Sender};
 

@@ -95,8 +95,7 @@ pub async fn read_directory(
 ) -> Result<FsReadDirectoryResponse, RpcError> {
     let _turn = cx.client.files.looking().await;
     let entries =
-        blocking(move || Ok(codicil_fs::directory(&normal_path(&params.path), MAX_LISTING_BYTES)?))
-            .await?;
+        blocking(move || Ok(codicil_fs::directory(&normal_path(&params.path), MAX_LISTING_BYTES)?)).await?;
     if entries.iter().map(|entry| entry.file_name.len()).sum::<usize>() as u64 > LARGE_ANSWER_BYTES {
         wait_for_room(&cx).await;
     }
@@ -120,11 +119,7 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
     blocking(move || {
         let _turn = turn;
         let depth = if params.recursive.unwrap_or(false) { Depth::Tree } else { Depth::Single };
-        codicil_fs::copy(
-            &normal_path(&params.source_path),
-            &normal_path(&params.destination_path),
-            depth,
-        )?;
+        codicil_fs::copy(&normal_path(&params.source_path), &normal_path(&params.destination_path), depth)?;
         Ok(FsCopyResponse {})
     })
     .await

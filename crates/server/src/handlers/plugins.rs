@@ -2,11 +2,11 @@
 //!
 //! The server keeps no remote catalogue: `forceRemoteSync` is answered with what stands in its way.
 
+use codicil_extensions::{Extensions, PluginError, PluginId, RemoteError};
 use codicil_protocol::{
     PluginInstallParams, PluginInstallResponse, PluginListParams, PluginListResponse, PluginReadParams,
     PluginReadResponse, PluginUninstallParams, PluginUninstallResponse,
 };
-use codicil_extensions::{Extensions, PluginError, PluginId, RemoteError};
 
 use super::config::blocking;
 use crate::{cx::Cx, error::RpcError};

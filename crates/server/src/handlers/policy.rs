@@ -1,7 +1,7 @@
 //! `permissionProfile/*`.
 
-use codicil_engine::Profile;
 use codicil_config::Query;
+use codicil_engine::Profile;
 use codicil_protocol::{PermissionProfileListParams, PermissionProfileListResponse};
 
 use crate::{cx::Cx, error::RpcError};

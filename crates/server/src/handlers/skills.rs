@@ -1,9 +1,9 @@
 //! `skills/*`.
 
+use codicil_extensions::{Skills, SkillsError};
 use codicil_protocol::{
     SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsListParams, SkillsListResponse,
 };
-use codicil_extensions::{Skills, SkillsError};
 
 use super::config::blocking;
 use crate::{cx::Cx, error::RpcError};

@@ -1,10 +1,8 @@
 //! The last lines of the server's log, kept for reports.
 
-use std::{
-    collections::VecDeque,
-    fmt, io,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::VecDeque, fmt, io};
+
+use parking_lot::Mutex;
 
 /// How much of the log is kept.
 const MAX_BYTES: usize = 256 << 10;
@@ -24,7 +22,7 @@ pub fn recent_logs() -> &'static RecentLogs {
 impl RecentLogs {
     /// What is remembered, beginning with a whole line.
     pub fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = self.0.lock().clone();
         let bytes = Vec::from(kept);
         let is_cut = bytes.len() >= MAX_BYTES;
         let start = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut).map_or(0, |end| end + 1);
@@ -34,7 +32,7 @@ impl RecentLogs {
 
 impl io::Write for &RecentLogs {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.extend(bytes);
         let excess = kept.len().saturating_sub(MAX_BYTES);
         kept.drain(..excess);

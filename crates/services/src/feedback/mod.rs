@@ -12,10 +12,10 @@ mod send;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use codicil_protocol::{FeedbackUploadParams, ThreadId};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -73,7 +73,7 @@ impl Feedback {
 
     /// Sends a report in its own time. A failure is logged; the file stays either way.
     pub fn send(&self, endpoint: String, report: Written) {
-        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = self.sending.lock();
         while sending.try_join_next().is_some() {}
         if sending.len() >= MAX_SENDING {
             tracing::warn!(report = %report.path.display(), "too many reports are being sent; this one is not");

@@ -3,7 +3,9 @@
 //! A page by time of creation can be answered before all are read: what is still to come is older than
 //! the page, and the files' names say so.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     error::{Result, StoreError},
@@ -138,7 +140,7 @@ impl Backlog {
             if open == 0 || state.total.saturating_sub(open) != seen.done || state.total != seen.total {
                 return Ok(());
             }
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut state);
         }
     }
 
@@ -156,6 +158,6 @@ impl Backlog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -3,13 +3,10 @@
 //! Appending to a thread leaves a note here and goes on. The notes are written by a thread of their own
 //! after a while, or by the next list before it looks, whichever comes first.
 
-use std::{
-    collections::HashMap,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use codicil_protocol::{GitInfo, ThreadId};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::summary::{FileStamp, Summary};
 
@@ -159,12 +156,12 @@ impl Changes {
 
     /// Waits until something should be written. `false` when it is for the last time.
     pub fn wait(&self) -> bool {
-        let notes = self.lock();
+        let mut notes = self.lock();
         let idle = |notes: &mut Notes| notes.notes.is_empty() && !notes.closed;
-        let notes = self.arrived.wait_while(notes, idle).unwrap_or_else(PoisonError::into_inner);
+        self.arrived.wait_while(&mut notes, idle);
         let lingering = |notes: &mut Notes| !notes.urgent && !notes.closed && !notes.notes.is_empty();
-        let waited = self.arrived.wait_timeout_while(notes, LINGER, lingering);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+        self.arrived.wait_while_for(&mut notes, lingering, LINGER);
+        !notes.closed
     }
 
     pub fn is_closed(&self) -> bool {
@@ -177,6 +174,6 @@ impl Changes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 }

@@ -18,12 +18,13 @@ mod rows;
 mod tree;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use codicil_protocol::ThreadId;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 pub use backlog::Progress;
@@ -269,10 +270,10 @@ impl Index {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock()
     }
 }

@@ -11,13 +11,11 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::{self, File},
     io,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{self, AtomicU64},
-    },
+    sync::atomic::{self, AtomicU64},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use crate::{
@@ -121,7 +119,7 @@ impl Active {
     /// Call before the first change in a directory.
     pub fn enter(&self, layout: &Layout, dir: &str) {
         if !self.holds(dir) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.to_owned());
+            self.0.lock().insert(dir.to_owned());
             let touched =
                 File::open(layout.absolute(dir)).and_then(|dir| dir.set_modified(SystemTime::now()));
             if let Err(error) = touched {
@@ -131,7 +129,7 @@ impl Active {
     }
 
     fn holds(&self, dir: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(dir)
+        self.0.lock().contains(dir)
     }
 }
 

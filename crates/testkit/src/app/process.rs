@@ -6,9 +6,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -71,7 +72,7 @@ impl Process {
 
     /// What it has written to standard error so far.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stderr.lock().clone()
     }
 
     /// Waits for a line of standard error that contains a text, and panics when there is none.
@@ -161,7 +162,7 @@ async fn collect(stderr: Option<ChildStderr>, text: Arc<Mutex<String>>, count: w
     let Some(stderr) = stderr else { return };
     let mut lines = BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
-        let mut text = text.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = text.lock();
         if text.len() < MAX_STDERR_BYTES {
             text.push_str(&String::from_utf8_lossy(&line));
             text.push('\n');

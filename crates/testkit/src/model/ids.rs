@@ -1,6 +1,8 @@
 //! Ids that are the same in every run: a prefix and ten digits, counted per prefix and server.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 
 use super::state::lock;
 

@@ -1,9 +1,10 @@
 //! The requests that came, in order, as many as there is room for.
 
-use std::{collections::VecDeque, sync::Mutex};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{recorded::Recorded, state::lock};

@@ -1,12 +1,10 @@
 //! What the server and its connections share: the script, the log, the gates and the faults.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::{
@@ -34,7 +32,7 @@ pub(super) struct Shared {
 
 /// A panic in a test's own closure must not turn into a second one here.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Shared {

@@ -4,11 +4,12 @@
 //! test wants to see, are left to it.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use codicil_client::UnixSocket;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -77,7 +78,7 @@ impl Fake {
 
     /// Leaves requests of this method to the test.
     pub fn own(&self, method: &'static str) {
-        self.rules.own.lock().unwrap().push(method);
+        self.rules.own.lock().push(method);
     }
 }
 
@@ -99,7 +100,7 @@ impl Life {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 let message: Value = serde_json::from_str(&line).unwrap();
-                notes.lock().unwrap().push(message.clone());
+                notes.lock().push(message.clone());
                 match common.answer(&message) {
                     Some(answer) => drop(answers.send(answer.to_string()).await),
                     None => drop(sender.send(message).await),
@@ -201,7 +202,7 @@ impl Life {
 
     /// The params of every message of this method so far.
     pub fn seen(&self, method: &str) -> Vec<Value> {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         seen.iter().filter(|message| message["method"] == method).map(|it| it["params"].clone()).collect()
     }
 }
@@ -210,7 +211,7 @@ impl Rules {
     /// `None` for what is left to the test.
     fn answer(&self, message: &Value) -> Option<Value> {
         let method = message["method"].as_str()?;
-        if self.own.lock().unwrap().contains(&method) {
+        if self.own.lock().contains(&method) {
             return None;
         }
         let result = match method {

@@ -1,10 +1,11 @@
 //! What is told to whoever collects spans and events.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
@@ -23,13 +24,13 @@ impl Subscriber for Notes {
     }
 
     fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        self.told.lock().unwrap().push(format!("span {}", span.metadata().name()));
+        self.told.lock().push(format!("span {}", span.metadata().name()));
         span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     fn event(&self, event: &Event<'_>) {
         if *event.metadata().level() <= Level::WARN {
-            self.told.lock().unwrap().push(format!("{}", event.metadata().level()));
+            self.told.lock().push(format!("{}", event.metadata().level()));
         }
     }
 
@@ -58,7 +59,7 @@ async fn each_turn_is_a_span_and_failures_are_warnings() {
     life.bare_turn().await;
     life.notify("turn/failed", json!({ "message": "broken" })).await;
     all(bad).await;
-    assert_eq!(*notes.told.lock().unwrap(), ["span turn", "span turn", "WARN"]);
+    assert_eq!(*notes.told.lock(), ["span turn", "span turn", "WARN"]);
     let counts = serde_json::to_value(pool.counts()).unwrap();
     assert_eq!((&counts["turns_started"], &counts["turns_failed"]), (&json!(2), &json!(1)));
     pool.close().await;

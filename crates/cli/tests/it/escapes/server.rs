@@ -6,12 +6,13 @@
 use std::{
     collections::{HashMap, VecDeque},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use codicil_testkit::{ModelServer, Process, Recorded, Reply, Script};
 use futures_util::{SinkExt, StreamExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -241,7 +242,7 @@ impl Server {
 
     /// Makes a prompt at which the model makes these calls.
     pub fn script(&mut self, calls: Vec<ToolCall>) -> String {
-        let mut plays = self.plays.lock().unwrap();
+        let mut plays = self.plays.lock();
         let prompt = format!("play-{}-", plays.len());
         plays.insert(prompt.clone(), Play { calls: calls.into(), ..Play::default() });
         prompt
@@ -249,7 +250,7 @@ impl Server {
 
     /// What the model was told of the calls at this prompt so far.
     pub fn outputs(&self, prompt: &str) -> Vec<String> {
-        self.plays.lock().unwrap().get(prompt).map(|play| play.outputs.clone()).unwrap_or_default()
+        self.plays.lock().get(prompt).map(|play| play.outputs.clone()).unwrap_or_default()
     }
 }
 
@@ -283,7 +284,7 @@ fn configuration(model: &ModelServer, config: &str) -> String {
 /// The next call of the play that the request belongs to.
 fn next_reply(plays: &Plays, request: &Recorded) -> Reply {
     let Some(prompt) = prompt_of(request) else { return Reply::new().say("Nothing to do") };
-    let mut plays = plays.lock().unwrap();
+    let mut plays = plays.lock();
     let Some(play) = plays.get_mut(&prompt) else { return Reply::new().say("Nothing to do") };
     let outputs = (0..play.made).map_while(|made| request.tool_output(&format!("{prompt}.{made}")));
     play.outputs = outputs.collect();

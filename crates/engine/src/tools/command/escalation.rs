@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use codicil_policy::{Access, SandboxPermissions};
 use codicil_patch::{Disk, Files, Follow};
+use codicil_policy::{Access, SandboxPermissions};
 use serde::Deserialize;
 
 use super::TurnTools;

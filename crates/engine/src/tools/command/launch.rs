@@ -1,10 +1,10 @@
 //! Starting a command: its environment and its confinement.
 
-use codicil_policy::{Access, SandboxPermissions};
 use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
     Environment, EnvironmentPolicy, Inherit, Input, SessionId, Size, Spec, add_tool_defaults,
 };
+use codicil_policy::{Access, SandboxPermissions};
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
 use tokio::sync::mpsc;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use codicil_prompts::{text_tokens, truncate_output};
 use codicil_exec::HeadTail;
+use codicil_prompts::{text_tokens, truncate_output};
 
 /// The state of a session after a call.
 #[derive(Clone, Copy, Debug)]

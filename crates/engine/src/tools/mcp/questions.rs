@@ -2,8 +2,8 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use codicil_policy::{Topic, why_not_ask};
 use codicil_mcp::Elicitor;
+use codicil_policy::{Topic, why_not_ask};
 use codicil_protocol::{
     McpServerElicitation, McpServerElicitationAction, McpServerElicitationRequest,
     McpServerElicitationRequestParams, McpServerElicitationRequestResponse, ThreadId, TurnId,

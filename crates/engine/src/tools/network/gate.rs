@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use codicil_policy::{
@@ -10,6 +10,7 @@ use codicil_policy::{
 };
 use codicil_protocol::{AskForApproval, ItemId};
 use codicil_proxy::{Gate, Pass, Passing};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -69,7 +70,7 @@ impl CommandGate {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     async fn decide(&self, to: Destination) -> Pass {

@@ -1,9 +1,6 @@
 //! Asking whether a command may reach a host: one question for all who want to know the same.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use codicil_policy::{
     Destination, Host, NetworkOutcome, NetworkQuestion, NetworkRule, Reach, append_network_rule,
@@ -13,6 +10,7 @@ use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionRequestApprovalParams, NetworkApprovalContext,
     NetworkApprovalProtocol as Protocol,
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -91,7 +89,7 @@ impl Questions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, watch::Receiver<Option<Answer>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
