@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_config::{ConfigStore, CredentialsStore};
-use codicil_model::Environment;
+use codicil_model::EnvironmentSource;
 use codicil_protocol::{CancelLoginAccountStatus, ForcedLoginMethod, GetAccountResponse, Secret};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -11,14 +11,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
-    credentials::{Stored, Tokens},
+    credentials::{IssuedTokens, StoredCredentials},
     error::AccountError,
-    external::{External, GivenTokens, TokenSource},
-    issuer::Issuer,
-    login::{Login, LoginError, Seat, Slot, check_workspace},
-    settings::Settings,
+    external::{ExternalLogin, ExternalTokens, TokenSource},
+    issuer::OauthIssuer,
+    login::{LoginAttempt, LoginError, LoginPermit, LoginSlot, check_workspace},
+    settings::AccountSettings,
     signed_in::SignedIn,
-    storage::{Guard, Memory, Storage, StorageError},
+    storage::{CredentialStorage, MemoryStorage, StorageError, StorageLock},
 };
 
 /// The variable with a key that counts before what is stored.
@@ -29,19 +29,19 @@ const REVOKE_TIME: Duration = Duration::from_secs(8);
 
 /// Who is signed in. Clones are the same accounts; making it touches no disk.
 #[derive(Clone)]
-pub struct Accounts(pub(crate) Arc<Inner>);
+pub struct Accounts(pub(crate) Arc<AccountsInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct AccountsInner {
     config: ConfigStore,
-    environment: Environment,
-    external: Mutex<Option<External>>,
-    memory: Memory,
+    environment: EnvironmentSource,
+    external: Mutex<Option<ExternalLogin>>,
+    memory: MemoryStorage,
     /// What changes or reads the account passes one after the other, in order of arrival: a client that
     /// signs in and asks who is signed in, in one write, is told the new account.
     line: Semaphore,
     /// Tokens are asked of their client by one request at a time; the others use what it gets.
     pub(crate) asking: Semaphore,
-    slot: Slot,
+    slot: LoginSlot,
     /// Owns sign-ins and exchanges of tokens.
     pub(crate) tasks: TaskTracker,
     stopping: CancellationToken,
@@ -55,15 +55,15 @@ pub enum TokenUpdate {
 }
 
 impl Accounts {
-    pub fn new(config: ConfigStore, environment: Environment) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(config: ConfigStore, environment: EnvironmentSource) -> Self {
+        Self(Arc::new(AccountsInner {
             config,
             environment,
             external: Mutex::default(),
-            memory: Memory::default(),
+            memory: MemoryStorage::default(),
             line: Semaphore::new(1),
             asking: Semaphore::new(1),
-            slot: Slot::default(),
+            slot: LoginSlot::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }))
@@ -112,13 +112,13 @@ impl Accounts {
             return Err(AccountError::KeysDisabled);
         }
         self.0.slot.clear(LoginError::NotCompleted).await;
-        self.save(&settings, Stored::of_key(key)).await.map_err(AccountError::Save)
+        self.save(&settings, StoredCredentials::of_key(key)).await.map_err(AccountError::Save)
     }
 
     /// Signs in with tokens of a client, who will be asked for others when they are refused.
     pub async fn sign_in_with_tokens(
         &self,
-        tokens: GivenTokens,
+        tokens: ExternalTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
         let _line = self.stand_in_line().await;
@@ -132,8 +132,8 @@ impl Accounts {
 
     pub(crate) fn use_tokens(
         &self,
-        settings: &Settings,
-        tokens: GivenTokens,
+        settings: &AccountSettings,
+        tokens: ExternalTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
         // Without an account of its own the token's counts, which has to be a token then.
@@ -145,32 +145,32 @@ impl Accounts {
             return Err(AccountError::OtherWorkspace { expected, given });
         }
         let tokens = tokens.checked()?;
-        *self.lock_external() = Some(External { tokens, source });
+        *self.lock_external() = Some(ExternalLogin { tokens, source });
         Ok(())
     }
 
     /// Begins a sign-in in a browser on this machine.
-    pub async fn sign_in_with_browser(&self) -> Result<Login, AccountError> {
+    pub async fn sign_in_with_browser(&self) -> Result<LoginAttempt, AccountError> {
         let _line = self.stand_in_line().await;
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         self.0.slot.clear(LoginError::Cancelled).await;
-        let login = Login::in_browser(self.clone(), &settings, self.0.slot.sit()).await;
+        let login = LoginAttempt::in_browser(self.clone(), &settings, self.0.slot.sit()).await;
         login.map_err(AccountError::Callback)
     }
 
     /// Begins a sign-in by typing a code.
-    pub async fn sign_in_with_code(&self) -> Result<Login, AccountError> {
+    pub async fn sign_in_with_code(&self) -> Result<LoginAttempt, AccountError> {
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         let code = settings.issuer.device_code().await.map_err(AccountError::DeviceCode)?;
         let _line = self.stand_in_line().await;
         self.check_chatgpt_login(&settings)?;
         self.0.slot.clear(LoginError::Cancelled).await;
-        Ok(Login::with_code(self.clone(), settings.issuer, code, self.0.slot.sit()))
+        Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.slot.sit()))
     }
 
-    fn check_chatgpt_login(&self, settings: &Settings) -> Result<(), AccountError> {
+    fn check_chatgpt_login(&self, settings: &AccountSettings) -> Result<(), AccountError> {
         match settings.forced_method {
             _ if self.external().is_some() => Err(AccountError::ExternalActive),
             Some(ForcedLoginMethod::Api) => Err(AccountError::ChatgptDisabled),
@@ -179,7 +179,7 @@ impl Accounts {
     }
 
     /// Waits for a sign-in on behalf of somebody who does not, and says how it ended.
-    pub fn follow<R>(&self, login: Login, ended: impl FnOnce(Result<(), String>) -> R + Send + 'static)
+    pub fn follow<R>(&self, login: LoginAttempt, ended: impl FnOnce(Result<(), String>) -> R + Send + 'static)
     where
         R: Future<Output = ()> + Send + 'static,
     {
@@ -204,8 +204,8 @@ impl Accounts {
         let removed = async {
             let _guard = self.lock(settings.store).await?;
             // What cannot be read is removed all the same.
-            let stored = self.at_storage(settings.store, Storage::load).await.unwrap_or_default();
-            let removed = self.at_storage(settings.store, Storage::remove).await?;
+            let stored = self.at_storage(settings.store, CredentialStorage::load).await.unwrap_or_default();
+            let removed = self.at_storage(settings.store, CredentialStorage::remove).await?;
             Ok((removed, stored.and_then(|stored| stored.tokens)))
         };
         let (removed, tokens) = removed.await.map_err(AccountError::SignOut)?;
@@ -217,13 +217,13 @@ impl Accounts {
     }
 
     /// Stores what a person's sign-in brought, unless it has been stopped meanwhile.
-    pub(crate) async fn keep(&self, tokens: Tokens, seat: &Seat) -> Result<(), LoginError> {
+    pub(crate) async fn keep(&self, tokens: IssuedTokens, seat: &LoginPermit) -> Result<(), LoginError> {
         let settings = self.settings_or_default().await;
         check_workspace(&tokens, settings.forced_workspace.as_deref())?;
         if !seat.commit() {
             return Err(LoginError::NotCompleted);
         }
-        Ok(self.save(&settings, Stored::of_tokens(tokens)).await?)
+        Ok(self.save(&settings, StoredCredentials::of_tokens(tokens)).await?)
     }
 
     /// Where the services of a ChatGPT account are, without a slash at its end.
@@ -242,45 +242,45 @@ impl Accounts {
         self.0.stopping.clone()
     }
 
-    pub(crate) fn external(&self) -> Option<External> {
+    pub(crate) fn external(&self) -> Option<ExternalLogin> {
         self.lock_external().clone()
     }
 
-    pub(crate) async fn stored(&self) -> Result<Option<Stored>, StorageError> {
+    pub(crate) async fn stored(&self) -> Result<Option<StoredCredentials>, StorageError> {
         let this = self.clone();
         blocking(move || {
-            let settings = Settings::load_or_default(&this.0.config, &this.0.environment);
-            Storage::new(settings.store, this.0.config.home(), &this.0.memory).load()
+            let settings = AccountSettings::load_or_default(&this.0.config, &this.0.environment);
+            CredentialStorage::new(settings.store, this.0.config.home(), &this.0.memory).load()
         })
         .await
     }
 
-    pub(crate) async fn settings(&self) -> Result<Settings, AccountError> {
+    pub(crate) async fn settings(&self) -> Result<AccountSettings, AccountError> {
         let this = self.clone();
-        Ok(blocking(move || Settings::load(&this.0.config, &this.0.environment)).await?)
+        Ok(blocking(move || AccountSettings::load(&this.0.config, &this.0.environment)).await?)
     }
 
-    pub(crate) async fn settings_or_default(&self) -> Settings {
+    pub(crate) async fn settings_or_default(&self) -> AccountSettings {
         let this = self.clone();
-        blocking(move || Settings::load_or_default(&this.0.config, &this.0.environment)).await
+        blocking(move || AccountSettings::load_or_default(&this.0.config, &this.0.environment)).await
     }
 
     /// Waits until nobody else changes the credentials. Comes after the line, never before it.
-    pub(crate) async fn lock(&self, store: CredentialsStore) -> Result<Guard, StorageError> {
-        Storage::lock(store, self.0.config.home(), &self.0.memory).await
+    pub(crate) async fn lock(&self, store: CredentialsStore) -> Result<StorageLock, StorageError> {
+        CredentialStorage::lock(store, self.0.config.home(), &self.0.memory).await
     }
 
     /// Does something with the place of the credentials, where waiting is allowed.
     pub(crate) async fn at_storage<T: Send + 'static>(
         &self,
         store: CredentialsStore,
-        work: impl FnOnce(&Storage) -> Result<T, StorageError> + Send + 'static,
+        work: impl FnOnce(&CredentialStorage) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let (home, memory) = (self.0.config.home().clone(), self.0.memory.clone());
-        blocking(move || work(&Storage::new(store, &home, &memory))).await
+        blocking(move || work(&CredentialStorage::new(store, &home, &memory))).await
     }
 
-    async fn save(&self, settings: &Settings, stored: Stored) -> Result<(), StorageError> {
+    async fn save(&self, settings: &AccountSettings, stored: StoredCredentials) -> Result<(), StorageError> {
         let _guard = self.lock(settings.store).await?;
         self.at_storage(settings.store, move |storage| storage.save(&stored)).await
     }
@@ -290,13 +290,13 @@ impl Accounts {
         self.0.line.acquire().await.ok()
     }
 
-    fn lock_external(&self) -> MutexGuard<'_, Option<External>> {
+    fn lock_external(&self) -> MutexGuard<'_, Option<ExternalLogin>> {
         self.0.external.lock()
     }
 }
 
 /// Tells the issuer that tokens are no longer wanted. Bounded, and no more than an attempt.
-async fn revoke(issuer: Issuer, tokens: Tokens) {
+async fn revoke(issuer: OauthIssuer, tokens: IssuedTokens) {
     match tokio::time::timeout(REVOKE_TIME, issuer.revoke(&tokens)).await {
         Ok(Ok(())) => tracing::debug!("the issuer was told to revoke the tokens"),
         Ok(Err(error)) => tracing::info!("the issuer did not revoke the tokens: {error}"),

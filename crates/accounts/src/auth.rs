@@ -1,11 +1,11 @@
 //! What the requests of providers carry.
 
-use codicil_model::{Auth, AuthFuture, Credentials, ModelError};
+use codicil_model::{AccountAuth, AuthFuture, ModelError, ProviderCredentials};
 use codicil_protocol::{AuthMode, Secret};
 
 use crate::{accounts::Accounts, issuer::RefreshError, signed_in::SignedIn};
 
-impl Auth for Accounts {
+impl AccountAuth for Accounts {
     fn credentials(&self) -> AuthFuture<'_> {
         Box::pin(async {
             let signed_in = self.usable().await.map_err(|error| unauthorized(&error))?;
@@ -13,7 +13,7 @@ impl Auth for Accounts {
         })
     }
 
-    fn refresh<'a>(&'a self, refused: &'a Credentials) -> AuthFuture<'a> {
+    fn refresh<'a>(&'a self, refused: &'a ProviderCredentials) -> AuthFuture<'a> {
         Box::pin(async move {
             let token = Secret::from(refused.token.expose().to_owned());
             let fresh = self.other_than(token).await?.map(|signed_in| signed_in.credentials());

@@ -13,7 +13,7 @@ const PROFILE: &str = "https://api.openai.com/profile";
 
 /// The claims that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claims {
+pub struct TokenClaims {
     pub email: Option<String>,
     pub plan: Option<String>,
     pub account_id: Option<String>,
@@ -32,7 +32,7 @@ pub enum TokenError {
     Json,
 }
 
-impl Claims {
+impl TokenClaims {
     /// Reads the payload of a JWT.
     pub fn of(token: &str) -> Result<Self, TokenError> {
         let parts: Vec<&str> = token.splitn(3, '.').collect();
@@ -95,23 +95,23 @@ mod tests {
     fn claims_are_found_where_the_issuer_puts_them() {
         let auth = json!({ "chatgpt_plan_type": "pro", "chatgpt_account_id": "acc" });
         let both = json!({ "email": "a@b.c", "exp": 12, AUTH: auth, PROFILE: { "email": "other" } });
-        let expected = Claims {
+        let expected = TokenClaims {
             email: Some("a@b.c".into()),
             plan: Some("pro".into()),
             account_id: Some("acc".into()),
             expires_at: Some(12),
         };
-        assert_eq!(Claims::of(&token(&both)), Ok(expected));
-        let profile = Claims::of(&token(&json!({ PROFILE: { "email": "p@b.c" } }))).unwrap();
-        assert_eq!(profile, Claims { email: Some("p@b.c".into()), ..Claims::default() });
+        assert_eq!(TokenClaims::of(&token(&both)), Ok(expected));
+        let profile = TokenClaims::of(&token(&json!({ PROFILE: { "email": "p@b.c" } }))).unwrap();
+        assert_eq!(profile, TokenClaims { email: Some("p@b.c".into()), ..TokenClaims::default() });
         let odd = token(&json!({ "email": 5, "exp": "soon", AUTH: [] }));
-        assert_eq!(Claims::of(&odd), Ok(Claims::default()));
+        assert_eq!(TokenClaims::of(&odd), Ok(TokenClaims::default()));
     }
 
     #[test]
     fn what_is_no_token_is_refused_without_being_repeated() {
         let check = |token: &str, expected: &str| {
-            let said = Claims::of(token).unwrap_err().to_string();
+            let said = TokenClaims::of(token).unwrap_err().to_string();
             assert_eq!(said, expected, "{token}");
         };
         check("garbage", "invalid ID token format");
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_token_expires_a_little_early() {
-        let claims = Claims { expires_at: Some(1_000), ..Claims::default() };
+        let claims = TokenClaims { expires_at: Some(1_000), ..TokenClaims::default() };
         assert!(!claims.is_expired(900));
         assert!(claims.is_expired(980));
-        assert!(!Claims::default().is_expired(i64::MAX - 100));
+        assert!(!TokenClaims::default().is_expired(i64::MAX - 100));
     }
 }

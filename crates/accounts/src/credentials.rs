@@ -6,18 +6,18 @@ use codicil_protocol::{AuthMode, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::claims::Claims;
+use crate::claims::TokenClaims;
 
 /// The content of `auth.json`. What this version does not know is kept as it is.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stored {
+pub(crate) struct StoredCredentials {
     /// `apikey` or `chatgpt`. Older files leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_mode: Option<String>,
     #[serde(rename = "OPENAI_API_KEY", default)]
     pub api_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<IssuedTokens>,
     /// When the tokens were last exchanged, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_refresh: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Stored {
 
 /// What the issuer gave.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tokens {
+pub(crate) struct IssuedTokens {
     pub id_token: Secret,
     pub access_token: Secret,
     pub refresh_token: Secret,
@@ -37,7 +37,7 @@ pub(crate) struct Tokens {
     rest: Map<String, Value>,
 }
 
-impl Stored {
+impl StoredCredentials {
     pub fn of_key(key: Secret) -> Self {
         Self {
             auth_mode: Some("apikey".to_owned()),
@@ -48,7 +48,7 @@ impl Stored {
         }
     }
 
-    pub fn of_tokens(tokens: Tokens) -> Self {
+    pub fn of_tokens(tokens: IssuedTokens) -> Self {
         Self {
             auth_mode: Some("chatgpt".to_owned()),
             api_key: None,
@@ -59,7 +59,7 @@ impl Stored {
     }
 
     /// The same sign-in with other tokens.
-    pub fn with_tokens(&self, tokens: Tokens) -> Self {
+    pub fn with_tokens(&self, tokens: IssuedTokens) -> Self {
         Self { tokens: Some(tokens), last_refresh: Some(now()), ..self.clone() }
     }
 
@@ -80,9 +80,9 @@ impl Stored {
     }
 }
 
-impl Tokens {
+impl IssuedTokens {
     pub fn new(id_token: String, access_token: String, refresh_token: String) -> Self {
-        let account_id = Claims::of(&id_token).ok().and_then(|claims| claims.account_id);
+        let account_id = TokenClaims::of(&id_token).ok().and_then(|claims| claims.account_id);
         Self {
             id_token: id_token.into(),
             access_token: access_token.into(),
@@ -104,9 +104,9 @@ impl Tokens {
     }
 
     /// Who the tokens belong to. The id token is made for this; older files may hold one that says less.
-    pub fn claims(&self) -> Claims {
-        let mut claims = Claims::of(self.id_token.reveal()).unwrap_or_default();
-        let access = Claims::of(self.access_token.reveal()).unwrap_or_default();
+    pub fn claims(&self) -> TokenClaims {
+        let mut claims = TokenClaims::of(self.id_token.reveal()).unwrap_or_default();
+        let access = TokenClaims::of(self.access_token.reveal()).unwrap_or_default();
         claims.email = claims.email.or(access.email);
         claims.plan = claims.plan.or(access.plan);
         claims.account_id = self.account_id.clone().or(claims.account_id).or(access.account_id);
@@ -121,7 +121,7 @@ fn now() -> String {
 }
 
 /// Whatever a file holds that this version does not know may be a secret too.
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Stored");
         shown.field("auth_mode", &self.auth_mode).field("last_refresh", &self.last_refresh);
@@ -129,7 +129,7 @@ impl fmt::Debug for Stored {
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for IssuedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokens").field("account_id", &self.account_id).finish_non_exhaustive()
     }
@@ -143,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_key_is_written_as_other_programs_expect_it() {
-        let stored = serde_json::to_value(Stored::of_key("sk-1".to_owned().into())).unwrap();
+        let stored = serde_json::to_value(StoredCredentials::of_key("sk-1".to_owned().into())).unwrap();
         assert_eq!(stored, json!({ "auth_mode": "apikey", "OPENAI_API_KEY": "sk-1" }));
     }
 
     #[test]
     fn files_of_other_versions_are_understood_and_kept() {
-        let mode = |file: Value| serde_json::from_value::<Stored>(file).unwrap().mode();
+        let mode = |file: Value| serde_json::from_value::<StoredCredentials>(file).unwrap().mode();
         let tokens = json!({ "id_token": "i", "access_token": "a", "refresh_token": "r" });
         assert_eq!(mode(json!({ "OPENAI_API_KEY": "sk" })), AuthMode::Apikey);
         assert_eq!(mode(json!({ "OPENAI_API_KEY": null, "tokens": tokens })), AuthMode::Chatgpt);
@@ -161,7 +161,7 @@ mod tests {
             "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "agent": { "x": 1 },
             "tokens": { "id_token": "i", "access_token": "a", "refresh_token": "r", "account_id": null, "y": 2 },
         });
-        let read: Stored = serde_json::from_value(newer.clone()).unwrap();
+        let read: StoredCredentials = serde_json::from_value(newer.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), newer);
     }
 
@@ -171,7 +171,7 @@ mod tests {
             "auth_mode": "chatgpt", "OPENAI_API_KEY": "sk-canary", "other": "canary",
             "tokens": { "id_token": "canary", "access_token": "canary", "refresh_token": "canary", "z": "canary" },
         });
-        let stored: Stored = serde_json::from_value(stored).unwrap();
+        let stored: StoredCredentials = serde_json::from_value(stored).unwrap();
         let shown = format!("{stored:?} {:?}", stored.tokens);
         assert!(!shown.contains("canary"), "{shown}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codicil_protocol::{ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Secret};
 use futures_util::future::BoxFuture;
 
-use crate::claims::{Claims, TokenError};
+use crate::claims::{TokenClaims, TokenError};
 
 /// Whoever gave tokens and is asked for others when they are refused.
 pub trait TokenSource: Send + Sync {
@@ -18,29 +18,29 @@ pub trait TokenSource: Send + Sync {
 
 /// An access token and whose it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GivenTokens {
+pub struct ExternalTokens {
     pub access_token: Secret,
     pub account_id: String,
     /// Counts before the plan named in the token.
     pub plan: Option<String>,
 }
 
-impl GivenTokens {
+impl ExternalTokens {
     /// Refuses what is no token. An empty account is taken from the token.
     pub(crate) fn checked(mut self) -> Result<Self, TokenError> {
-        let claims = Claims::of(self.access_token.reveal())?;
+        let claims = TokenClaims::of(self.access_token.reveal())?;
         if self.account_id.is_empty() {
             self.account_id = claims.account_id.unwrap_or_default();
         }
         Ok(self)
     }
 
-    pub(crate) fn claims(&self) -> Claims {
-        Claims::of(self.access_token.reveal()).unwrap_or_default()
+    pub(crate) fn claims(&self) -> TokenClaims {
+        TokenClaims::of(self.access_token.reveal()).unwrap_or_default()
     }
 }
 
-impl From<ChatgptAuthTokensRefreshResponse> for GivenTokens {
+impl From<ChatgptAuthTokensRefreshResponse> for ExternalTokens {
     fn from(answer: ChatgptAuthTokensRefreshResponse) -> Self {
         Self {
             access_token: answer.access_token,
@@ -52,7 +52,7 @@ impl From<ChatgptAuthTokensRefreshResponse> for GivenTokens {
 
 /// Tokens in force and who gave them.
 #[derive(Clone)]
-pub(crate) struct External {
-    pub tokens: GivenTokens,
+pub(crate) struct ExternalLogin {
+    pub tokens: ExternalTokens,
     pub source: Arc<dyn TokenSource>,
 }

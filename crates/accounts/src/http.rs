@@ -16,7 +16,7 @@ const TOTAL: Duration = Duration::from_secs(30);
 const MAX_BODY: usize = 1 << 20;
 
 /// An answer, whatever its status.
-pub(crate) struct Answer {
+pub(crate) struct HttpReply {
     pub status: u16,
     pub body: Vec<u8>,
 }
@@ -37,17 +37,17 @@ pub enum HttpError {
 }
 
 /// What a request carries.
-pub(crate) enum Content<'a> {
+pub(crate) enum RequestContent<'a> {
     Nothing,
     Json(&'a Value),
     Form(&'a [(&'a str, &'a str)]),
 }
 
-pub(crate) async fn get(url: &str, headers: HeaderMap) -> Result<Answer, HttpError> {
-    send(Method::GET, url, headers, Content::Nothing).await
+pub(crate) async fn get(url: &str, headers: HeaderMap) -> Result<HttpReply, HttpError> {
+    send(Method::GET, url, headers, RequestContent::Nothing).await
 }
 
-pub(crate) async fn post(url: &str, content: Content<'_>) -> Result<Answer, HttpError> {
+pub(crate) async fn post(url: &str, content: RequestContent<'_>) -> Result<HttpReply, HttpError> {
     send(Method::POST, url, HeaderMap::new(), content).await
 }
 
@@ -55,29 +55,29 @@ async fn send(
     method: Method,
     url: &str,
     headers: HeaderMap,
-    content: Content<'_>,
-) -> Result<Answer, HttpError> {
+    content: RequestContent<'_>,
+) -> Result<HttpReply, HttpError> {
     let url = address(url)?;
     let shown = shown(&url);
     let request = request(method, url, headers, content);
     timeout(TOTAL, perform(request, &shown)).await.map_err(|_| HttpError::Timeout(shown.clone()))?
 }
 
-fn request(method: Method, url: Url, headers: HeaderMap, content: Content<'_>) -> Request {
+fn request(method: Method, url: Url, headers: HeaderMap, content: RequestContent<'_>) -> Request {
     let mut request = Request::new(method, url);
     *request.headers_mut() = headers;
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
     let (kind, body) = match content {
-        Content::Nothing => return request,
-        Content::Json(json) => ("application/json", json.to_string()),
-        Content::Form(pairs) => ("application/x-www-form-urlencoded", encode(pairs)),
+        RequestContent::Nothing => return request,
+        RequestContent::Json(json) => ("application/json", json.to_string()),
+        RequestContent::Form(pairs) => ("application/x-www-form-urlencoded", encode(pairs)),
     };
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     *request.body_mut() = Some(body.into());
     request
 }
 
-async fn perform(request: Request, shown: &str) -> Result<Answer, HttpError> {
+async fn perform(request: Request, shown: &str) -> Result<HttpReply, HttpError> {
     let unreachable = |error: reqwest::Error| HttpError::Connect {
         url: shown.to_owned(),
         cause: innermost(&error.without_url()),
@@ -93,10 +93,10 @@ async fn perform(request: Request, shown: &str) -> Result<Answer, HttpError> {
             return Err(HttpError::TooLarge(shown.to_owned()));
         }
     }
-    Ok(Answer { status, body })
+    Ok(HttpReply { status, body })
 }
 
-impl Answer {
+impl HttpReply {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }

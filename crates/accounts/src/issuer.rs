@@ -6,8 +6,8 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::{
-    credentials::Tokens,
-    http::{Answer, Content, HttpError, encode, get, post},
+    credentials::IssuedTokens,
+    http::{HttpError, HttpReply, RequestContent, encode, get, post},
     storage::StorageError,
 };
 
@@ -21,7 +21,7 @@ const MAX_REASON: usize = 300;
 
 /// An issuer and the id under which we are known to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Issuer {
+pub(crate) struct OauthIssuer {
     /// Without a slash at its end.
     url: String,
     client_id: String,
@@ -67,12 +67,12 @@ pub(crate) struct DeviceCode {
 }
 
 /// The end of a device sign-in: a code to be exchanged for tokens.
-pub(crate) struct Authorized {
+pub(crate) struct DeviceAuthorization {
     code: Secret,
     verifier: Secret,
 }
 
-impl Issuer {
+impl OauthIssuer {
     pub fn new(url: &str, client_id: &str, refresh_url: Option<String>) -> Self {
         let url = url.trim().trim_end_matches('/').to_owned();
         Self { url, client_id: client_id.to_owned(), refresh_url }
@@ -102,7 +102,12 @@ impl Issuer {
     }
 
     /// Exchanges the code that a browser brought.
-    pub async fn exchange(&self, code: &str, verifier: &str, redirect: &str) -> Result<Tokens, IssuerError> {
+    pub async fn exchange(
+        &self,
+        code: &str,
+        verifier: &str,
+        redirect: &str,
+    ) -> Result<IssuedTokens, IssuerError> {
         const WHAT: &str = "the exchange of the sign-in code";
         let form = [
             ("grant_type", "authorization_code"),
@@ -111,14 +116,14 @@ impl Issuer {
             ("client_id", &self.client_id),
             ("code_verifier", verifier),
         ];
-        let answer = post(&format!("{}/oauth/token", self.url), Content::Form(&form)).await?;
+        let answer = post(&format!("{}/oauth/token", self.url), RequestContent::Form(&form)).await?;
         let body = succeeded(WHAT, &answer, &[code, verifier])?;
         let text = |name: &str| text(&body, name).ok_or(IssuerError::Malformed { what: WHAT });
-        Ok(Tokens::new(text("id_token")?, text("access_token")?, text("refresh_token")?))
+        Ok(IssuedTokens::new(text("id_token")?, text("access_token")?, text("refresh_token")?))
     }
 
     /// Exchanges a refresh token, which is of no use afterwards. What the issuer does not renew stays.
-    pub async fn refresh(&self, tokens: &Tokens) -> Result<Tokens, RefreshError> {
+    pub async fn refresh(&self, tokens: &IssuedTokens) -> Result<IssuedTokens, RefreshError> {
         const WHAT: &str = "the renewal of the sign-in";
         let refresh_token = tokens.refresh_token.reveal();
         let request = json!({
@@ -127,7 +132,7 @@ impl Issuer {
             "refresh_token": refresh_token,
         });
         let url = self.refresh_url.clone().unwrap_or_else(|| format!("{}/oauth/token", self.url));
-        let answer = post(&url, Content::Json(&request)).await;
+        let answer = post(&url, RequestContent::Json(&request)).await;
         let answer = answer.map_err(|error| RefreshError::Failed(error.into()))?;
         if is_over(&answer) {
             return Err(RefreshError::Over(said(&answer.json(), &[refresh_token])));
@@ -142,7 +147,7 @@ impl Issuer {
     pub async fn device_code(&self) -> Result<DeviceCode, IssuerError> {
         const WHAT: &str = "the request for a device code";
         let url = format!("{}/api/accounts/deviceauth/usercode", self.url);
-        let answer = post(&url, Content::Json(&json!({ "client_id": self.client_id }))).await?;
+        let answer = post(&url, RequestContent::Json(&json!({ "client_id": self.client_id }))).await?;
         if answer.status == 404 {
             return Err(IssuerError::NoDeviceCodes);
         }
@@ -158,32 +163,38 @@ impl Issuer {
     }
 
     /// Asks whether the code has been typed. `None`: not yet.
-    pub async fn device_answer(&self, device: &DeviceCode) -> Result<Option<Authorized>, IssuerError> {
+    pub async fn device_answer(
+        &self,
+        device: &DeviceCode,
+    ) -> Result<Option<DeviceAuthorization>, IssuerError> {
         const WHAT: &str = "the sign-in with a device code";
         let url = format!("{}/api/accounts/deviceauth/token", self.url);
         let id = device.id.reveal();
         let request = json!({ "device_auth_id": id, "user_code": device.user_code });
-        let answer = post(&url, Content::Json(&request)).await?;
+        let answer = post(&url, RequestContent::Json(&request)).await?;
         if matches!(answer.status, 403 | 404) {
             return Ok(None);
         }
         let body = succeeded(WHAT, &answer, &[id])?;
         let text = |name: &str| text(&body, name).ok_or(IssuerError::Malformed { what: WHAT });
         let (code, verifier) = (text("authorization_code")?, text("code_verifier")?);
-        Ok(Some(Authorized { code: code.into(), verifier: verifier.into() }))
+        Ok(Some(DeviceAuthorization { code: code.into(), verifier: verifier.into() }))
     }
 
     /// Exchanges what came of a device code.
-    pub async fn exchange_device(&self, authorized: &Authorized) -> Result<Tokens, IssuerError> {
+    pub async fn exchange_device(
+        &self,
+        authorized: &DeviceAuthorization,
+    ) -> Result<IssuedTokens, IssuerError> {
         let redirect = format!("{}/deviceauth/callback", self.url);
         self.exchange(authorized.code.reveal(), authorized.verifier.reveal(), &redirect).await
     }
 }
 
-impl Issuer {
+impl OauthIssuer {
     /// Makes tokens useless. An issuer that says where it takes this is asked as RFC 7009 has it, others at
     /// the usual place; one that has no such place is done with.
-    pub async fn revoke(&self, tokens: &Tokens) -> Result<(), IssuerError> {
+    pub async fn revoke(&self, tokens: &IssuedTokens) -> Result<(), IssuerError> {
         const WHAT: &str = "revoking the tokens";
         let (token, kind) = match tokens.refresh_token.reveal() {
             "" => (tokens.access_token.reveal(), "access_token"),
@@ -194,11 +205,11 @@ impl Issuer {
         let answer = match self.revocation_endpoint().await {
             Some(url) => {
                 let form = [("token", token), ("token_type_hint", kind), ("client_id", id)];
-                post(&url, Content::Form(&form)).await?
+                post(&url, RequestContent::Form(&form)).await?
             }
             None => {
                 let request = json!({ "token": token, "token_type_hint": kind, "client_id": id });
-                post(&format!("{}/oauth/revoke", self.url), Content::Json(&request)).await?
+                post(&format!("{}/oauth/revoke", self.url), RequestContent::Json(&request)).await?
             }
         };
         match answer.status {
@@ -209,19 +220,19 @@ impl Issuer {
 
     async fn revocation_endpoint(&self) -> Option<String> {
         let url = format!("{}/.well-known/openid-configuration", self.url);
-        let answer = get(&url, HeaderMap::new()).await.ok().filter(Answer::is_success)?;
+        let answer = get(&url, HeaderMap::new()).await.ok().filter(HttpReply::is_success)?;
         text(&answer.json(), "revocation_endpoint")
     }
 }
 
 /// Whether a refresh token is spent or revoked, as opposed to an issuer in trouble.
-fn is_over(answer: &Answer) -> bool {
+fn is_over(answer: &HttpReply) -> bool {
     let code = error_code(&answer.json()).unwrap_or_default();
     let is_final = |code: &str| code == "invalid_grant" || code.starts_with("refresh_token_");
     answer.status == 401 || (answer.status == 400 && is_final(&code))
 }
 
-fn succeeded(what: &'static str, answer: &Answer, secrets: &[&str]) -> Result<Value, IssuerError> {
+fn succeeded(what: &'static str, answer: &HttpReply, secrets: &[&str]) -> Result<Value, IssuerError> {
     let body = answer.json();
     match answer.is_success() {
         true => Ok(body),

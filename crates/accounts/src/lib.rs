@@ -29,10 +29,10 @@ pub use {
     accounts::{Accounts, TokenUpdate},
     claims::TokenError,
     error::{AccountError, RateLimitsError},
-    external::{GivenTokens, TokenSource},
+    external::{ExternalTokens, TokenSource},
     http::HttpError,
     issuer::{IssuerError, RefreshError},
-    login::{Invitation, Login, LoginError},
+    login::{LoginAttempt, LoginError, LoginInvitation},
     signed_in::SignedIn,
     storage::StorageError,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codicil_model::{Auth, Credentials};
+use codicil_model::{AccountAuth, ProviderCredentials};
 use codicil_protocol::{
     CreditsSnapshot, GetAccountRateLimitsResponse, PlanType, RateLimitSnapshot, RateLimitWindow,
 };
@@ -13,7 +13,7 @@ use crate::{
     accounts::Accounts,
     claims::plan_type,
     error::{AccountError, RateLimitsError},
-    http::{self, Answer},
+    http::{self, HttpReply},
 };
 
 /// The id of the quota that is not one of the additional ones.
@@ -46,7 +46,7 @@ fn usage_url(backend: &str) -> String {
     format!("{backend}{path}")
 }
 
-async fn ask(url: &str, credentials: &Credentials) -> Result<Answer, RateLimitsError> {
+async fn ask(url: &str, credentials: &ProviderCredentials) -> Result<HttpReply, RateLimitsError> {
     let mut headers = HeaderMap::new();
     if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", credentials.token.expose())) {
         bearer.set_sensitive(true);
@@ -58,51 +58,52 @@ async fn ask(url: &str, credentials: &Credentials) -> Result<Answer, RateLimitsE
     Ok(http::get(url, headers).await?)
 }
 
-fn read(answer: &Answer) -> Result<GetAccountRateLimitsResponse, RateLimitsError> {
+fn read(answer: &HttpReply) -> Result<GetAccountRateLimitsResponse, RateLimitsError> {
     if !answer.is_success() {
         return Err(RateLimitsError::Status(answer.status));
     }
-    let usage: Usage = serde_json::from_slice(&answer.body).map_err(|_| RateLimitsError::Malformed)?;
+    let usage: UsageResponse =
+        serde_json::from_slice(&answer.body).map_err(|_| RateLimitsError::Malformed)?;
     Ok(usage.into_response())
 }
 
 /// The backend's answer. Whatever it leaves out is null to clients.
 #[derive(Deserialize)]
-struct Usage {
+struct UsageResponse {
     plan_type: Option<String>,
-    rate_limit: Option<Quota>,
-    credits: Option<Credits>,
-    additional_rate_limits: Option<Vec<Additional>>,
+    rate_limit: Option<QuotaResponse>,
+    credits: Option<CreditsResponse>,
+    additional_rate_limits: Option<Vec<AdditionalQuota>>,
 }
 
 #[derive(Deserialize)]
-struct Quota {
-    primary_window: Option<Window>,
-    secondary_window: Option<Window>,
+struct QuotaResponse {
+    primary_window: Option<WindowResponse>,
+    secondary_window: Option<WindowResponse>,
 }
 
 #[derive(Deserialize)]
-struct Window {
+struct WindowResponse {
     used_percent: f64,
     limit_window_seconds: Option<i64>,
     reset_at: Option<i64>,
 }
 
 #[derive(Deserialize)]
-struct Credits {
+struct CreditsResponse {
     has_credits: bool,
     unlimited: bool,
     balance: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Additional {
+struct AdditionalQuota {
     limit_name: Option<String>,
     metered_feature: String,
-    rate_limit: Option<Quota>,
+    rate_limit: Option<QuotaResponse>,
 }
 
-impl Usage {
+impl UsageResponse {
     fn into_response(self) -> GetAccountRateLimitsResponse {
         let plan = self.plan_type.as_deref().map(plan_type);
         let credits = self.credits.map(|credits| CreditsSnapshot {
@@ -125,7 +126,7 @@ impl Usage {
 fn snapshot(
     id: &str,
     name: Option<String>,
-    quota: Option<Quota>,
+    quota: Option<QuotaResponse>,
     plan: Option<PlanType>,
 ) -> RateLimitSnapshot {
     let (primary, secondary) = quota.map(|quota| (quota.primary_window, quota.secondary_window)).unzip();
@@ -139,7 +140,7 @@ fn snapshot(
     }
 }
 
-fn window(window: Window) -> RateLimitWindow {
+fn window(window: WindowResponse) -> RateLimitWindow {
     let minutes = |seconds: i64| (seconds > 0).then(|| seconds.saturating_add(59) / 60);
     RateLimitWindow {
         // Out of range it would be nonsense anyway; the conversion saturates.
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn told(usage: Value) -> Value {
-        let answer = Answer { status: 200, body: usage.to_string().into() };
+        let answer = HttpReply { status: 200, body: usage.to_string().into() };
         serde_json::to_value(read(&answer).unwrap()).unwrap()
     }
 
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(told["rateLimits"]["primary"], Value::Null);
         assert_eq!(told["rateLimits"]["planType"], Value::Null);
         let failed =
-            |status, body: &str| read(&Answer { status, body: body.into() }).unwrap_err().to_string();
+            |status, body: &str| read(&HttpReply { status, body: body.into() }).unwrap_err().to_string();
         assert_eq!(failed(500, "oops"), "the backend answered with status 500");
         assert_eq!(failed(200, "<html>"), "the backend answered something else than rate limits");
     }

@@ -7,8 +7,8 @@ use codicil_protocol::{AuthMode, ChatgptAuthTokensRefreshParams, ChatgptAuthToke
 
 use crate::{
     accounts::Accounts,
-    credentials::Stored,
-    external::{External, GivenTokens},
+    credentials::StoredCredentials,
+    external::{ExternalLogin, ExternalTokens},
     issuer::RefreshError,
     signed_in::SignedIn,
 };
@@ -59,7 +59,7 @@ impl Accounts {
     pub(crate) async fn ask_for_tokens(&self, refused: &Secret) -> Result<Option<SignedIn>, String> {
         // It is never closed.
         let _asking = self.0.asking.acquire().await;
-        let Some(External { tokens, source }) = self.external() else { return Ok(None) };
+        let Some(ExternalLogin { tokens, source }) = self.external() else { return Ok(None) };
         if tokens.access_token != *refused {
             return Ok(Some(SignedIn::with_given(&tokens)));
         }
@@ -73,14 +73,14 @@ impl Accounts {
         // A client that signed out or in again meanwhile has said what counts.
         if self.external().is_some_and(|now| now.tokens == tokens) {
             let settings = self.settings_or_default().await;
-            let fresh = GivenTokens::from(answer);
+            let fresh = ExternalTokens::from(answer);
             self.use_tokens(&settings, fresh, source).map_err(|error| error.to_string())?;
         }
         Ok(self.external().map(|now| SignedIn::with_given(&now.tokens)))
     }
 }
 
-impl Stored {
+impl StoredCredentials {
     /// Whether the tokens have expired, or have not been exchanged for long.
     pub(crate) fn needs_renewal(&self, now: i64) -> bool {
         let Some(tokens) = self.tokens.as_ref().filter(|_| self.mode() == AuthMode::Chatgpt) else {

@@ -1,10 +1,10 @@
 //! What the configuration and the environment say about accounts.
 
-use codicil_config::{ConfigError, ConfigStore, CredentialsStore, EffectiveConfig, Query};
-use codicil_model::{Environment, ProviderConfig};
+use codicil_config::{ConfigError, ConfigQuery, ConfigStore, CredentialsStore, EffectiveConfig};
+use codicil_model::{EnvironmentSource, ProviderConfig};
 use codicil_protocol::ForcedLoginMethod;
 
-use crate::issuer::Issuer;
+use crate::issuer::OauthIssuer;
 
 const ISSUER: &str = "https://auth.openai.com";
 /// The public id under which programs of this family are known to that issuer.
@@ -15,30 +15,30 @@ const CALLBACK_PORT: u16 = 1455;
 
 /// The settings that count now. Projects have no say in them: they are read without a directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct AccountSettings {
     pub store: CredentialsStore,
     pub forced_method: Option<ForcedLoginMethod>,
     pub forced_workspace: Option<String>,
     /// Without a slash at its end.
     pub backend: String,
-    pub issuer: Issuer,
+    pub issuer: OauthIssuer,
     pub callback_port: u16,
     /// Whether the provider in use wants the account.
     pub requires_openai_auth: bool,
 }
 
-impl Settings {
+impl AccountSettings {
     /// Reads files, so it is called where waiting is allowed.
-    pub fn load(config: &ConfigStore, environment: &Environment) -> Result<Self, ConfigError> {
-        Ok(Self::of(Some(&config.load(&Query::default())?), environment))
+    pub fn load(config: &ConfigStore, environment: &EnvironmentSource) -> Result<Self, ConfigError> {
+        Ok(Self::of(Some(&config.load(&ConfigQuery::default())?), environment))
     }
 
     /// For what must work with a broken configuration too, which is reported elsewhere.
-    pub fn load_or_default(config: &ConfigStore, environment: &Environment) -> Self {
+    pub fn load_or_default(config: &ConfigStore, environment: &EnvironmentSource) -> Self {
         Self::load(config, environment).unwrap_or_else(|_| Self::of(None, environment))
     }
 
-    fn of(config: Option<&EffectiveConfig>, environment: &Environment) -> Self {
+    fn of(config: Option<&EffectiveConfig>, environment: &EnvironmentSource) -> Self {
         let settings = config.map(|config| &config.settings);
         let login = settings.map(|settings| settings.codicil.login.clone()).unwrap_or_default();
         let variable = |names: &[&str]| names.iter().find_map(|name| environment.get(name));
@@ -50,7 +50,7 @@ impl Settings {
             forced_method: settings.and_then(|settings| settings.forced_login_method.clone()),
             forced_workspace: settings.and_then(|settings| settings.forced_chatgpt_workspace_id.clone()),
             backend: backend_url(backend.as_deref().unwrap_or(BACKEND)),
-            issuer: Issuer::new(
+            issuer: OauthIssuer::new(
                 issuer.as_deref().unwrap_or(ISSUER),
                 client_id.as_deref().unwrap_or(CLIENT_ID),
                 variable(&["CODEX_REFRESH_TOKEN_URL_OVERRIDE"]),

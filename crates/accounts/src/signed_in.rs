@@ -1,12 +1,12 @@
 //! An account that is signed in, whatever it came from.
 
-use codicil_model::Credentials;
+use codicil_model::ProviderCredentials;
 use codicil_protocol::{Account, AccountUpdatedNotification, AuthMode, PlanType, Secret};
 
 use crate::{
-    claims::{Claims, plan_type},
-    credentials::Stored,
-    external::GivenTokens,
+    claims::{TokenClaims, plan_type},
+    credentials::StoredCredentials,
+    external::ExternalTokens,
 };
 
 /// What is known of the account, and what its requests carry.
@@ -27,7 +27,7 @@ impl SignedIn {
         Self { mode: AuthMode::Apikey, token: key, email: None, plan: None, account_id: None }
     }
 
-    pub(crate) fn with_given(given: &GivenTokens) -> Self {
+    pub(crate) fn with_given(given: &ExternalTokens) -> Self {
         let claims = given.claims();
         Self {
             mode: AuthMode::ChatgptAuthTokens,
@@ -39,12 +39,12 @@ impl SignedIn {
     }
 
     /// `None` when the file holds nothing that can be used.
-    pub(crate) fn with_stored(stored: &Stored) -> Option<Self> {
+    pub(crate) fn with_stored(stored: &StoredCredentials) -> Option<Self> {
         if stored.mode() == AuthMode::Apikey {
             return stored.api_key.clone().map(Self::with_key);
         }
         let tokens = stored.tokens.as_ref()?;
-        let Claims { email, plan: named, account_id, .. } = tokens.claims();
+        let TokenClaims { email, plan: named, account_id, .. } = tokens.claims();
         Some(Self {
             mode: AuthMode::Chatgpt,
             token: tokens.access_token.clone(),
@@ -70,9 +70,9 @@ impl SignedIn {
     }
 
     /// What a request to the provider carries.
-    pub fn credentials(&self) -> Credentials {
-        let token = codicil_model::Secret::new(self.token.reveal());
-        Credentials { token, account_id: self.account_id.clone() }
+    pub fn credentials(&self) -> ProviderCredentials {
+        let token = codicil_model::SecretText::new(self.token.reveal());
+        ProviderCredentials { token, account_id: self.account_id.clone() }
     }
 
     /// What everyone is told when this, or nobody, is signed in now.

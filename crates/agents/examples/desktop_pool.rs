@@ -5,18 +5,18 @@
 //! ```
 
 use codicil_agents::{
-    client::Decision,
-    pool::{Pool, PoolError, Reply, ServerCommand, Settings, StreamMessage},
+    client::ApprovalDecision,
+    pool::{Pool, PoolError, PoolSettings, ReplyStream, ServerCommand, StreamMessage},
 };
 
 /// Shows a reply as a product would, one line a message.
-async fn show(name: &str, pool: &Pool, mut reply: Reply) -> Result<(), PoolError> {
+async fn show(name: &str, pool: &Pool, mut reply: ReplyStream) -> Result<(), PoolError> {
     let mut line = String::new();
     while let Some(message) = reply.next().await {
         match message {
             StreamMessage::Text { text } => line.push_str(&text),
             // A dialog in the product; here nobody is there to say yes.
-            StreamMessage::ApprovalRequest { id, .. } => pool.decide(id, Decision::Decline)?,
+            StreamMessage::ApprovalRequest { id, .. } => pool.decide(id, ApprovalDecision::Decline)?,
             StreamMessage::ToolUse { name: tool, .. } => println!("{name} uses {tool}"),
             StreamMessage::Error { message, .. } => println!("{name} failed: {message}"),
             StreamMessage::Complete { status, .. } => println!("{name} [{status:?}]: {line}"),
@@ -34,7 +34,8 @@ async fn main() -> Result<(), PoolError> {
         ..ServerCommand::new(program)
     };
     let instructions = "You are a desktop: brief, and fond of windows.".to_owned();
-    let pool = Pool::start(Settings { instructions, warm: 2, ..Settings::new(command.launch()) }).await?;
+    let pool =
+        Pool::start(PoolSettings { instructions, warm: 2, ..PoolSettings::new(command.launch()) }).await?;
     println!("{} threads stand ready", pool.warm());
 
     let desktop = pool.agent().await?;

@@ -3,33 +3,33 @@
 use std::env;
 
 use anyhow::{Context, bail};
-use codicil_config::{ConfigStore, Flags, Home, Query, Sources, Strictness};
-use codicil_sandbox::Probe;
-use codicil_server::{Listen, Server, Setup, WsAuth};
+use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, HomeDirectory, Strictness};
+use codicil_sandbox::MachineProbe;
+use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
 
 use crate::{
-    args::{AppServer, Overrides, WsAuthArgs, WsAuthMode},
+    args::{AppServerArgs, OverrideArgs, WsAuthArgs, WsAuthMode},
     descriptors,
-    ending::{Parent, Signals},
+    ending::{EndSignals, ParentProcess},
     export, logging, version,
 };
 
 /// Clocks may be this far apart when signed tokens are checked, unless said otherwise.
 const DEFAULT_CLOCK_SKEW_SECONDS: u64 = 30;
 
-pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
+pub fn run(overrides: OverrideArgs, args: AppServerArgs) -> anyhow::Result<()> {
     if let Some(export) = args.export {
         return export::run(export);
     }
-    let parent = Parent::now();
+    let parent = ParentProcess::now();
     logging::init();
     descriptors::raise_limit();
     log_confinement();
     let auth = ws_auth(&args.auth)?;
     let config = config(&overrides)?;
     codicil_config::remove_leftovers(config.home().path());
-    let setup = Setup {
+    let setup = ServerSetup {
         cwd: env::current_dir().context("the current directory is gone")?,
         store: Store::open(config.home().path().to_path_buf())?,
         config,
@@ -43,9 +43,14 @@ pub fn run(overrides: Overrides, args: AppServer) -> anyhow::Result<()> {
     result
 }
 
-async fn serve(server: Server, listen: Listen, auth: WsAuth, parent: Parent) -> anyhow::Result<()> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let over_stdio = listen == Listen::Stdio;
+async fn serve(
+    server: Server,
+    listen: ListenAddress,
+    auth: WsAuth,
+    parent: ParentProcess,
+) -> anyhow::Result<()> {
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
+    let over_stdio = listen == ListenAddress::Stdio;
     let stop = async {
         tokio::select! {
             _ = signals.received() => {}
@@ -100,9 +105,9 @@ fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
 /// Says how commands will be confined, if anybody listens: finding out starts processes. The thread ends by
 /// itself.
 fn log_confinement() {
-    let say = || match Probe::cached().kind() {
-        Ok(_) => tracing::info!("commands are confined by {}", Probe::cached().summary()),
-        Err(_) => tracing::warn!("confinement of commands: {}", Probe::cached().summary()),
+    let say = || match MachineProbe::cached().kind() {
+        Ok(_) => tracing::info!("commands are confined by {}", MachineProbe::cached().summary()),
+        Err(_) => tracing::warn!("confinement of commands: {}", MachineProbe::cached().summary()),
     };
     if tracing::enabled!(tracing::Level::INFO) {
         // Without it the server works just as well.
@@ -111,18 +116,22 @@ fn log_confinement() {
 }
 
 /// The configuration is read when it is first needed, except that a strict start checks it.
-pub fn config(overrides: &Overrides) -> anyhow::Result<ConfigStore> {
+pub fn config(overrides: &OverrideArgs) -> anyhow::Result<ConfigStore> {
     let cwd = env::current_dir().context("the current directory is gone")?;
-    let mut flags = Flags::parse(&overrides.config, &cwd)?;
+    let mut flags = CommandLineFlags::parse(&overrides.config, &cwd)?;
     for (names, on) in [(&overrides.enable, true), (&overrides.disable, false)] {
         for name in names {
             flags.switch_feature(name, on)?;
         }
     }
     let strictness = if overrides.strict_config { Strictness::Strict } else { Strictness::Lenient };
-    let config = ConfigStore::new(Sources { flags, strictness, ..Sources::of(Home::from_env()?) });
+    let config = ConfigStore::new(ConfigSources {
+        flags,
+        strictness,
+        ..ConfigSources::of(HomeDirectory::from_env()?)
+    });
     if overrides.strict_config {
-        config.load(&Query::at(cwd))?;
+        config.load(&ConfigQuery::at(cwd))?;
     }
     Ok(config)
 }

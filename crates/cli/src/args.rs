@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use codicil_server::Listen;
+use codicil_server::ListenAddress;
 
 use crate::{
-    doctor::DoctorArgs, exec::Exec, import::ImportArgs, mock_model::MockModel, sandbox::SandboxArgs,
+    doctor::DoctorArgs, exec::ExecArgs, import::ImportArgs, mock_model::MockModelArgs, sandbox::SandboxArgs,
     trust::TrustArgs, version,
 };
 
@@ -16,28 +16,28 @@ use crate::{
 #[command(name = "codicil", version = version::LINE.as_str(), propagate_version = false)]
 pub struct Cli {
     #[command(flatten)]
-    pub overrides: Overrides,
+    pub overrides: OverrideArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Serve the app-server protocol, over standard input and output unless told otherwise.
-    AppServer(AppServer),
+    AppServer(AppServerArgs),
     /// Run one turn without a person, and print the agent's answer.
     #[command(visible_alias = "e")]
-    Exec(Box<Exec>),
+    Exec(Box<ExecArgs>),
     /// Show what this program does, in half a minute, without a network or a key.
     Demo,
     /// Sign in: in a browser unless told otherwise.
-    Login(Login),
+    Login(LoginArgs),
     /// Sign out: forget the credentials that are stored.
     Logout,
     /// Take over the threads of a codex home.
     Import(ImportArgs),
     /// Serve a model that follows a script, for the tests of programs that use an app-server.
-    MockModel(MockModel),
+    MockModel(MockModelArgs),
     /// Make the index of stored threads anew from their files.
     Reindex,
     /// Run a command as confined as an agent's commands are.
@@ -57,7 +57,7 @@ pub enum Command {
 /// How somebody signs in.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Login {
+pub struct LoginArgs {
     #[command(subcommand)]
     pub action: Option<LoginAction>,
     /// Sign in by typing a code in any browser, for a machine that has none.
@@ -77,7 +77,7 @@ pub enum LoginAction {
 /// Changes to the configuration for this process only.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
-pub struct Overrides {
+pub struct OverrideArgs {
     /// Set a configuration value: a dotted key, and a value that is read as TOML or else as a string.
     #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
     pub config: Vec<String>,
@@ -94,12 +94,12 @@ pub struct Overrides {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct AppServer {
+pub struct AppServerArgs {
     #[command(subcommand)]
-    pub export: Option<Export>,
+    pub export: Option<ExportCommand>,
     /// Where to listen: stdio://, ws://IP:PORT or unix://PATH.
     #[arg(long, value_name = "URL", default_value = "stdio://")]
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// Listen on standard input and output (the same as --listen stdio://).
     #[arg(long, conflicts_with = "listen")]
     pub stdio: bool,
@@ -145,7 +145,7 @@ pub enum WsAuthMode {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Export {
+pub enum ExportCommand {
     /// Write the protocol as TypeScript.
     GenerateTs(ExportArgs),
     /// Write the protocol as JSON Schema.

@@ -6,13 +6,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub const INTERRUPT: &str = "SIGINT";
 
 /// The signals that ask the process to end.
-pub struct Signals {
+pub struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Signals {
+impl EndSignals {
     /// From here on they no longer kill the process. Comes before anything that a client can see.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
@@ -37,13 +37,13 @@ impl Signals {
 /// Whoever started this process. Standard input may stay open when it dies, held by a sibling.
 ///
 /// Not the kernel's parent-death signal: that fires when the *thread* that spawned us ends.
-pub struct Parent {
+pub struct ParentProcess {
     #[cfg(target_os = "linux")]
     process: Option<std::os::fd::OwnedFd>,
 }
 
 #[cfg(target_os = "linux")]
-impl Parent {
+impl ParentProcess {
     /// Comes before anything that others can see: who has seen it may end, and then we have another parent.
     pub fn now() -> Self {
         use rustix::process::{PidfdFlags, getppid, pidfd_open};
@@ -70,7 +70,7 @@ impl Parent {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Parent {
+impl ParentProcess {
     pub fn now() -> Self {
         Self {}
     }

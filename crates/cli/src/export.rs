@@ -3,22 +3,22 @@
 use std::{fs, path::Path};
 
 use anyhow::Context;
-use codicil_protocol::schema::{Audience, File, json_schema, typescript};
+use codicil_protocol::schema::{ExportAudience, ExportFile, json_schema, typescript};
 
-use crate::args::{Export, ExportArgs};
+use crate::args::{ExportArgs, ExportCommand};
 
-pub fn run(export: Export) -> anyhow::Result<()> {
+pub fn run(export: ExportCommand) -> anyhow::Result<()> {
     match export {
-        Export::GenerateTs(args) => write(&args, typescript(audience(&args))),
-        Export::GenerateJsonSchema(args) => write(&args, json_schema(audience(&args))),
+        ExportCommand::GenerateTs(args) => write(&args, typescript(audience(&args))),
+        ExportCommand::GenerateJsonSchema(args) => write(&args, json_schema(audience(&args))),
     }
 }
 
-fn audience(args: &ExportArgs) -> Audience {
-    if args.experimental { Audience::Experimental } else { Audience::Stable }
+fn audience(args: &ExportArgs) -> ExportAudience {
+    if args.experimental { ExportAudience::Experimental } else { ExportAudience::Stable }
 }
 
-fn write(args: &ExportArgs, files: Vec<File>) -> anyhow::Result<()> {
+fn write(args: &ExportArgs, files: Vec<ExportFile>) -> anyhow::Result<()> {
     for file in files {
         let path = args.out.join(file.path);
         write_file(&path, &file.content).with_context(|| format!("cannot write {}", path.display()))?;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use codicil_client::{Builder, Client, ClientError, Endpoint, Events};
+use codicil_client::{Client, ClientBuilder, ClientError, Endpoint, EventStream};
 use codicil_config::ConfigStore;
 use codicil_protocol::SessionSource;
-use codicil_server::{Server, Setup, connect};
+use codicil_server::{Server, ServerSetup, connect};
 use codicil_store::Store;
 
 use crate::version;
@@ -15,12 +15,12 @@ use crate::version;
 pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
     let store = Store::open(config.home().path().to_path_buf())?;
     let announced_version = version::announced();
-    let setup = Setup { config, store, cwd, announced_version, allow_unauthenticated: false };
+    let setup = ServerSetup { config, store, cwd, announced_version, allow_unauthenticated: false };
     Ok(Server::with_source(setup, SessionSource::Exec))
 }
 
 /// A client, and every notification it gets.
-pub async fn client(server: &Server, builder: Builder) -> Result<(Client, Events), ClientError> {
+pub async fn client(server: &Server, builder: ClientBuilder) -> Result<(Client, EventStream), ClientError> {
     let (to_server, from_server) = connect(server).split();
     builder.connect_and_listen(Endpoint::channels(to_server, from_server)).await
 }

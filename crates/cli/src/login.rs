@@ -7,26 +7,26 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use codicil_accounts::{Accounts, Invitation, Login as SignIn, SignedIn};
-use codicil_model::Environment;
+use codicil_accounts::{Accounts, LoginAttempt as SignIn, LoginInvitation, SignedIn};
+use codicil_model::EnvironmentSource;
 use codicil_protocol::{Account, AuthMode, Secret};
 
 use crate::{
     app_server::config,
-    args::{Login, LoginAction, Overrides},
+    args::{LoginAction, LoginArgs, OverrideArgs},
     logging,
 };
 
 /// A key is a line; more than this is something else.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
-pub fn run(overrides: &Overrides, args: &Login) -> anyhow::Result<ExitCode> {
+pub fn run(overrides: &OverrideArgs, args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let accounts = accounts(overrides)?;
     runtime()?.block_on(async {
         match args {
-            Login { action: Some(LoginAction::Status), .. } => return status(&accounts).await,
-            Login { with_api_key: true, .. } => accounts.sign_in_with_key(read_key()?).await?,
-            Login { device_auth: true, .. } => wait(accounts.sign_in_with_code().await?).await?,
+            LoginArgs { action: Some(LoginAction::Status), .. } => return status(&accounts).await,
+            LoginArgs { with_api_key: true, .. } => accounts.sign_in_with_key(read_key()?).await?,
+            LoginArgs { device_auth: true, .. } => wait(accounts.sign_in_with_code().await?).await?,
             _ => wait(accounts.sign_in_with_browser().await?).await?,
         }
         println!("{}", describe(accounts.current().await.as_ref()));
@@ -34,7 +34,7 @@ pub fn run(overrides: &Overrides, args: &Login) -> anyhow::Result<ExitCode> {
     })
 }
 
-pub fn logout(overrides: &Overrides) -> anyhow::Result<()> {
+pub fn logout(overrides: &OverrideArgs) -> anyhow::Result<()> {
     let accounts = accounts(overrides)?;
     let signed_out = runtime()?.block_on(async {
         let signed_out = accounts.sign_out().await;
@@ -68,7 +68,7 @@ pub fn describe(signed_in: Option<&SignedIn>) -> String {
 /// Shows the person where to go and waits until they are done there.
 async fn wait(login: SignIn) -> anyhow::Result<()> {
     match login.invitation() {
-        Invitation::Browser { auth_url } => {
+        LoginInvitation::Browser { auth_url } => {
             println!("To sign in, open this address in a browser on this machine:\n\n  {auth_url}\n");
             if open_browser(&auth_url) {
                 println!("A browser should be opening. Waiting for you to sign in there.");
@@ -78,7 +78,7 @@ async fn wait(login: SignIn) -> anyhow::Result<()> {
                 );
             }
         }
-        Invitation::Device { verification_url, user_code } => {
+        LoginInvitation::Device { verification_url, user_code } => {
             println!("To sign in, open this address in any browser:\n\n  {verification_url}\n");
             println!("and type this code, which nobody else should see:\n\n  {user_code}\n");
         }
@@ -121,9 +121,9 @@ fn open_browser(url: &str) -> bool {
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
 }
 
-fn accounts(overrides: &Overrides) -> anyhow::Result<Accounts> {
+fn accounts(overrides: &OverrideArgs) -> anyhow::Result<Accounts> {
     logging::init();
-    Ok(Accounts::new(config(overrides)?, Environment::default()))
+    Ok(Accounts::new(config(overrides)?, EnvironmentSource::default()))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, CliCommand};
 
 fn main() -> ExitCode {
     codicil_exec::return_large_blocks();
@@ -41,18 +41,18 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::AppServer(args) => app_server::run(cli.overrides, args)?,
-        Command::Exec(args) => return exec::run(cli.overrides, *args),
-        Command::Demo => return demo::run(),
-        Command::Login(args) => return login::run(&cli.overrides, &args),
-        Command::Logout => login::logout(&cli.overrides)?,
-        Command::Import(args) => return import::run(&args),
-        Command::MockModel(args) => mock_model::run(&args)?,
-        Command::Reindex => reindex::run()?,
-        Command::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
-        Command::Trust(args) => trust::run(&cli.overrides, &args)?,
-        Command::Doctor(args) => doctor::run(&cli.overrides, &args)?,
-        Command::Completion { shell } => {
+        CliCommand::AppServer(args) => app_server::run(cli.overrides, args)?,
+        CliCommand::Exec(args) => return exec::run(cli.overrides, *args),
+        CliCommand::Demo => return demo::run(),
+        CliCommand::Login(args) => return login::run(&cli.overrides, &args),
+        CliCommand::Logout => login::logout(&cli.overrides)?,
+        CliCommand::Import(args) => return import::run(&args),
+        CliCommand::MockModel(args) => mock_model::run(&args)?,
+        CliCommand::Reindex => reindex::run()?,
+        CliCommand::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
+        CliCommand::Trust(args) => trust::run(&cli.overrides, &args)?,
+        CliCommand::Doctor(args) => doctor::run(&cli.overrides, &args)?,
+        CliCommand::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
         }
     }

@@ -14,14 +14,14 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use codicil_model::Script;
-use codicil_testkit::{ModelServer, Recorded, follow};
+use codicil_testkit::{ModelServer, RecordedRequest, follow};
 use serde_json::json;
 
-use crate::ending::{Parent, Signals};
+use crate::ending::{EndSignals, ParentProcess};
 
 /// How the mock is started.
 #[derive(Debug, Args)]
-pub struct MockModel {
+pub struct MockModelArgs {
     /// The script to follow, in the format of the scripted provider. Without it, the built-in one.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct MockModel {
     pub log: Option<PathBuf>,
 }
 
-pub fn run(args: &MockModel) -> anyhow::Result<()> {
+pub fn run(args: &MockModelArgs) -> anyhow::Result<()> {
     let script = match &args.script {
         Some(path) => Script::load(path)?,
         None => Script::builtin(),
@@ -48,7 +48,7 @@ pub fn run(args: &MockModel) -> anyhow::Result<()> {
 }
 
 async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> anyhow::Result<()> {
-    let (parent, mut signals) = (Parent::now(), Signals::listen()?);
+    let (parent, mut signals) = (ParentProcess::now(), EndSignals::listen()?);
     let answer = follow(script);
     let script = codicil_testkit::Script::new().respond_with(move |request| {
         // Before the answer begins, so that whoever has the answer finds the line.
@@ -69,7 +69,7 @@ async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> any
 }
 
 /// A line that cannot be written is said once a request, and costs no answer.
-fn write(log: &mut File, request: &Recorded) {
+fn write(log: &mut File, request: &RecordedRequest) {
     let line = json!({
         "number": request.number(),
         "method": request.method(),

@@ -2,11 +2,11 @@
 
 use std::io::{IsTerminal, Write};
 
-use codicil_config::Home;
-use codicil_store::{Progress, Store};
+use codicil_config::HomeDirectory;
+use codicil_store::{BacklogProgress, Store};
 
 pub fn run() -> anyhow::Result<()> {
-    let store = Store::open(Home::from_env()?.path().to_path_buf())?;
+    let store = Store::open(HomeDirectory::from_env()?.path().to_path_buf())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let shows_progress = std::io::stderr().is_terminal();
@@ -27,6 +27,6 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 /// One line that is written over; a lost line is no reason to stop.
-fn show(progress: &Progress) {
+fn show(progress: &BacklogProgress) {
     let _ = write!(std::io::stderr(), "\r{} of {} files", progress.done, progress.total);
 }

@@ -10,17 +10,19 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codicil_config::{EffectiveConfig, Home, Query};
-use codicil_engine::{Overrides as ThreadOverrides, Settings, confinement};
+use codicil_config::{ConfigQuery, EffectiveConfig, HomeDirectory};
+use codicil_engine::{SettingsOverrides as ThreadOverrides, TurnSettings, confinement};
 use codicil_protocol::{AbsolutePathBuf, SandboxMode, SandboxPolicy};
-use codicil_sandbox::{AccessRequest, Grants, Lifetime, Probe, RootCache, SandboxError, ServerPlaces};
+use codicil_sandbox::{
+    AccessRequest, CommandLifetime, MachineProbe, RootCache, SandboxError, SandboxGrants, ServerPlaces,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
     signal::unix::{SignalKind, signal},
 };
 
-use crate::{app_server, args::Overrides, exec::Sandbox, logging};
+use crate::{app_server, args::OverrideArgs, exec::SandboxFlag, logging};
 
 /// The exit code when the command was not run, as other programs have it that run commands. A command that is
 /// not there is 127, one that cannot be executed 126.
@@ -30,7 +32,7 @@ const NOT_RUN: i32 = 125;
 pub struct SandboxArgs {
     /// What the command can write [default: `sandbox_mode` of the configuration, else read-only].
     #[arg(long, value_enum, value_name = "MODE")]
-    mode: Option<Sandbox>,
+    mode: Option<SandboxFlag>,
     /// A directory that it can write beside its working directory, with --mode workspace-write. May be repeated.
     #[arg(long = "writable-root", value_name = "DIR")]
     writable_roots: Vec<PathBuf>,
@@ -46,7 +48,7 @@ pub struct SandboxArgs {
 }
 
 /// Ends the process with the exit code of the command, or with 128 and the number of the signal that ended it.
-pub fn run(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<()> {
+pub fn run(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<()> {
     logging::init();
     let code = confined(overrides, args).unwrap_or_else(|error| {
         eprintln!("codicil: {error:#}");
@@ -55,16 +57,16 @@ pub fn run(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<()> {
     std::process::exit(code)
 }
 
-fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
+fn confined(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<i32> {
     let here = env::current_dir().context("the current directory is gone")?;
     let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
     let store = app_server::config(overrides)?;
-    let config = store.load(&Query::at(&cwd))?;
+    let config = store.load(&ConfigQuery::at(&cwd))?;
     let policy = policy(args, &config, store.home(), &here, &cwd)?;
     let request = AccessRequest {
         policy: &policy,
         workspace: &cwd,
-        grants: &Grants::default(),
+        grants: &SandboxGrants::default(),
         roots: &RootCache::default(),
         server: &ServerPlaces::new(store.home().path()),
     };
@@ -77,14 +79,14 @@ fn confined(overrides: &Overrides, args: &SandboxArgs) -> anyhow::Result<i32> {
     let mut command = std::process::Command::new(program);
     command.args(arguments).current_dir(&cwd);
     // One thread: the command is to end with the thread that starts it.
-    confinement.apply(&mut command, Lifetime::OfCaller)?;
+    confinement.apply(&mut command, CommandLifetime::OfCaller)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(follow(command.into(), program, &cwd))
 }
 
 /// Who has configured a proxy for commands may expect it here.
 fn about_proxy() -> String {
-    match Probe::cached().proxy() {
+    match MachineProbe::cached().proxy() {
         Ok(()) => {
             "the configured network proxy is for the commands of agents; this one runs without it".to_owned()
         }
@@ -98,7 +100,7 @@ fn about_proxy() -> String {
 fn policy(
     args: &SandboxArgs,
     config: &EffectiveConfig,
-    home: &Home,
+    home: &HomeDirectory,
     here: &Path,
     cwd: &Path,
 ) -> anyhow::Result<SandboxPolicy> {
@@ -107,7 +109,7 @@ fn policy(
         config.requirements.check_sandbox_mode(mode)?;
     }
     let given = ThreadOverrides { sandbox: mode, ..ThreadOverrides::default() };
-    let mut policy = Settings::resolve(config, home, cwd.to_owned(), &given).sandbox;
+    let mut policy = TurnSettings::resolve(config, home, cwd.to_owned(), &given).sandbox;
     match &mut policy {
         SandboxPolicy::WorkspaceWrite { writable_roots, network_access, .. } => {
             let roots = args.writable_roots.iter().filter_map(|root| AbsolutePathBuf::new(here.join(root)));
@@ -125,7 +127,7 @@ fn policy(
 
 /// Waits for the end of the command and says how it ended.
 async fn follow(mut command: Command, program: &OsString, cwd: &Path) -> anyhow::Result<i32> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut signals = ForwardedSignals::listen().context("cannot listen for signals")?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return not_started(&error, program, cwd),
@@ -159,14 +161,14 @@ fn pass_on(child: &Child, signal: Signal) {
 }
 
 /// What must not end this process before the command. Keys of the terminal reach the command by themselves.
-struct Signals {
+struct ForwardedSignals {
     interrupt: tokio::signal::unix::Signal,
     quit: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
 }
 
-impl Signals {
+impl ForwardedSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 /// When to colour what people read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
@@ -26,25 +26,25 @@ pub struct Palette {
 
 impl Palette {
     /// For what is written to standard error.
-    pub fn new(color: Color) -> Self {
+    pub fn new(color: ColorChoice) -> Self {
         Self::on(color, &io::stderr())
     }
 
     /// For what is written to standard output.
-    pub fn of_stdout(color: Color) -> Self {
+    pub fn of_stdout(color: ColorChoice) -> Self {
         Self::on(color, &io::stdout())
     }
 
-    fn on(color: Color, stream: &impl IsTerminal) -> Self {
+    fn on(color: ColorChoice, stream: &impl IsTerminal) -> Self {
         let is_wanted = || {
             let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
             let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             stream.is_terminal() && !is_dumb && !is_unwanted
         };
         let is_coloured = match color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => is_wanted(),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_wanted(),
         };
         Self { is_coloured }
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn without_colour_text_is_left_alone() {
-        assert_eq!(Palette::new(Color::Never).red("x"), "x");
-        assert_eq!(Palette::new(Color::Always).red("x"), "\x1b[31mx\x1b[0m");
+        assert_eq!(Palette::new(ColorChoice::Never).red("x"), "x");
+        assert_eq!(Palette::new(ColorChoice::Always).red("x"), "\x1b[31mx\x1b[0m");
     }
 }

@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{app_server, args::Overrides};
+use crate::{app_server, args::OverrideArgs};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
@@ -15,7 +15,7 @@ pub struct TrustArgs {
 }
 
 /// Marks the project as trusted and agrees to what is configured in it now.
-pub fn run(overrides: &Overrides, args: &TrustArgs) -> anyhow::Result<()> {
+pub fn run(overrides: &OverrideArgs, args: &TrustArgs) -> anyhow::Result<()> {
     let folder = match &args.folder {
         Some(folder) => folder.clone(),
         None => env::current_dir().context("the current directory is gone")?,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_client::{Client, Event, Launch, protocol::ServerNotification, turn};
+use codicil_client::{Client, ClientEvent, ServerLaunch, protocol::ServerNotification, turn};
 use codicil_testkit::{ModelServer, Reply, Script};
 
 const DELTAS: usize = 20_000;
@@ -50,7 +50,7 @@ async fn measure(program: &str) {
     let mut url = String::new();
     BufReader::new(model.stdout.take().unwrap()).read_line(&mut url).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let server = Launch::new(program)
+    let server = ServerLaunch::new(program)
         .config("model_provider", "mock")
         .config("model_providers.mock.name", "mock")
         .config("model_providers.mock.base_url", format!("\"{}\"", url.trim()))
@@ -65,8 +65,8 @@ async fn measure(program: &str) {
         let (mut seen, mut missed) = (0, 0);
         while let Some(event) = running.next().await {
             match event {
-                Event::Notification(ServerNotification::AgentMessageDelta(_)) => seen += 1,
-                Event::Missed(count) => missed += count,
+                ClientEvent::Notification(ServerNotification::AgentMessageDelta(_)) => seen += 1,
+                ClientEvent::Missed(count) => missed += count,
                 _ => {}
             }
         }

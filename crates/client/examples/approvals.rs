@@ -5,22 +5,27 @@
 //! ```
 
 use codicil_client::{
-    Approval, Client, Decision, Launch, ask,
+    ApprovalDecision, ApprovalRequest, Client, ServerLaunch, ask,
     protocol::{AskForApproval, ThreadStartParams},
     turn,
 };
 
 /// Reading is fine, writing only notes is too; everything else is declined.
-async fn decide(approval: Approval) -> Decision {
+async fn decide(approval: ApprovalRequest) -> ApprovalDecision {
     let (what, decision) = match &approval {
-        Approval::Command(asked) => {
+        ApprovalRequest::Command(asked) => {
             let command = asked.command.as_deref().unwrap_or("something on the network");
             let is_look = command.contains("ls -A");
-            (format!("run {command}"), if is_look { Decision::Accept } else { Decision::Decline })
+            (
+                format!("run {command}"),
+                if is_look { ApprovalDecision::Accept } else { ApprovalDecision::Decline },
+            )
         }
         // The edits themselves came before, as an item of the turn.
-        Approval::FileChange(asked) => (format!("make the edits of {}", asked.item_id), Decision::Accept),
-        Approval::Permissions(_) => ("have more permissions".to_owned(), Decision::Decline),
+        ApprovalRequest::FileChange(asked) => {
+            (format!("make the edits of {}", asked.item_id), ApprovalDecision::Accept)
+        }
+        ApprovalRequest::Permissions(_) => ("have more permissions".to_owned(), ApprovalDecision::Decline),
     };
     println!("The agent wants to {what}: {decision:?}");
     decision
@@ -30,7 +35,7 @@ async fn decide(approval: Approval) -> Decision {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
     let work = tempfile::tempdir()?;
-    let server = Launch::new(program).config("model_provider", "scripted");
+    let server = ServerLaunch::new(program).config("model_provider", "scripted");
     let client = Client::builder().name("approvals", "1.0").handler(ask(decide)).connect(server).await?;
 
     let thread = client

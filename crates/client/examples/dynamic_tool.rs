@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path};
 
-use codicil_client::{Client, Launch, Tools, turn};
+use codicil_client::{Client, ClientTools, ServerLaunch, turn};
 use serde_json::{Value, json};
 
 /// What the model does: it calls the tool, and says what came of it.
@@ -28,8 +28,8 @@ async fn read_ticket(arguments: Value) -> Result<String, String> {
     }
 }
 
-fn server(program: String, script: &Path) -> Launch {
-    Launch::new(program)
+fn server(program: String, script: &Path) -> ServerLaunch {
+    ServerLaunch::new(program)
         .config("model_provider", "demo")
         .config("model_providers.demo.name", "demo")
         .config("model_providers.demo.wire_api", "scripted")
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let schema =
         json!({ "type": "object", "properties": { "id": { "type": "string" } }, "required": ["id"] });
-    let tools = Tools::new().add("ticket", "Reads a ticket.", schema, read_ticket);
+    let tools = ClientTools::new().add("ticket", "Reads a ticket.", schema, read_ticket);
     let builder = Client::builder().name("dynamic-tool", "1.0").tools(tools);
     let client = builder.connect(server(program, &script)).await?;
 

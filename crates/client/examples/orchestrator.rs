@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use codicil_client::{Client, ClientError, Launch, Supervision, Supervisor, turn};
+use codicil_client::{Client, ClientError, RestartLimits, ServerLaunch, Supervisor, turn};
 use tokio::task::JoinSet;
 
 #[tokio::main]
 async fn main() -> Result<(), ClientError> {
     let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
-    let server = Launch::new(program).config("model_provider", "scripted");
+    let server = ServerLaunch::new(program).config("model_provider", "scripted");
     let builder = Client::builder().name("orchestrator", "1.0");
-    let supervisor = Arc::new(Supervisor::start(builder, server, Supervision::default()).await?);
+    let supervisor = Arc::new(Supervisor::start(builder, server, RestartLimits::default()).await?);
 
     let mut workers = JoinSet::new();
     for number in 1..=20 {

@@ -6,18 +6,18 @@
 
 use std::io::Write;
 
-use codicil_client::{Client, ClientError, Event, Launch, protocol::ServerNotification, turn};
+use codicil_client::{Client, ClientError, ClientEvent, ServerLaunch, protocol::ServerNotification, turn};
 
 #[tokio::main]
 async fn main() -> Result<(), ClientError> {
     let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
-    let server = Launch::new(program).config("model_provider", "scripted");
+    let server = ServerLaunch::new(program).config("model_provider", "scripted");
     let client = Client::builder().name("quickstart", "1.0").connect(server).await?;
 
     let thread = client.start_thread(Default::default()).await?;
     let mut running = client.turn(turn(&thread.id, "Hello!")).await?;
     while let Some(event) = running.next().await {
-        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+        if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
             print!("{}", delta.delta);
             // Nobody minds if the terminal is gone.
             let _ = std::io::stdout().flush();

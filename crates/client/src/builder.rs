@@ -8,16 +8,16 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::{
     client::Client,
     connection,
-    endpoint::{Address, Endpoint, Kind},
+    endpoint::{Endpoint, EndpointKind, ServerAddress},
     error::ClientError,
-    events::Events,
-    handler::{AnyHandler, Handler},
-    options::{Limits, Retry, ThreadDefaults, Timeouts},
-    policies::Decline,
-    question::Desk,
-    receive::Receiver,
-    shared::Shared,
-    tools::Tools,
+    events::EventStream,
+    handler::{AnyHandler, RequestHandler},
+    options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
+    policies::DeclineAll,
+    question::RequestResponder,
+    receive::MessageReceiver,
+    shared::ClientShared,
+    tools::ClientTools,
     transport,
 };
 
@@ -39,20 +39,20 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Builder {
+pub struct ClientBuilder {
     pub(crate) info: ClientInfo,
     pub(crate) capabilities: InitializeCapabilities,
     pub(crate) handler: Arc<dyn AnyHandler>,
-    pub(crate) tools: Arc<Tools>,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) limits: Limits,
-    pub(crate) retry: Retry,
+    pub(crate) tools: Arc<ClientTools>,
+    pub(crate) timeouts: ClientTimeouts,
+    pub(crate) limits: ClientLimits,
+    pub(crate) retry: RetryOptions,
     pub(crate) thread_defaults: ThreadDefaults,
     /// Whether paths mean the same to the server.
     pub(crate) is_local: bool,
 }
 
-impl Default for Builder {
+impl Default for ClientBuilder {
     fn default() -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self {
@@ -61,18 +61,18 @@ impl Default for Builder {
                 experimental_api: true,
                 opt_out_notification_methods: None,
             },
-            handler: Arc::new(Decline),
+            handler: Arc::new(DeclineAll),
             tools: Arc::default(),
-            timeouts: Timeouts::default(),
-            limits: Limits::default(),
-            retry: Retry::default(),
+            timeouts: ClientTimeouts::default(),
+            limits: ClientLimits::default(),
+            retry: RetryOptions::default(),
             thread_defaults: ThreadDefaults::default(),
             is_local: true,
         }
     }
 }
 
-impl Builder {
+impl ClientBuilder {
     /// How this client presents itself to the server, and through it to model providers.
     pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info.name = name.into();
@@ -99,20 +99,20 @@ impl Builder {
         self
     }
 
-    /// Who answers the server's questions. [`Decline`] unless said otherwise.
-    pub fn handler(mut self, handler: impl Handler) -> Self {
+    /// Who answers the server's questions. [`DeclineAll`] unless said otherwise.
+    pub fn handler(mut self, handler: impl RequestHandler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
     /// Tools that this client runs for the model.
-    pub fn tools(mut self, tools: Tools) -> Self {
+    pub fn tools(mut self, tools: ClientTools) -> Self {
         self.tools = Arc::new(tools);
         self
     }
 
     /// How long things may take.
-    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+    pub fn timeouts(mut self, timeouts: ClientTimeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
@@ -130,13 +130,13 @@ impl Builder {
     }
 
     /// How much is kept at most.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: ClientLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// How requests are repeated that an overloaded server refused.
-    pub fn retry(mut self, retry: Retry) -> Self {
+    pub fn retry(mut self, retry: RetryOptions) -> Self {
         self.retry = retry;
         self
     }
@@ -165,7 +165,7 @@ impl Builder {
     pub async fn connect_and_listen(
         self,
         endpoint: impl Into<Endpoint>,
-    ) -> Result<(Client, Events), ClientError> {
+    ) -> Result<(Client, EventStream), ClientError> {
         let client = self.open(endpoint.into()).await?;
         let events = client.events();
         client.greet().await?;
@@ -173,20 +173,20 @@ impl Builder {
     }
 
     async fn open(mut self, endpoint: Endpoint) -> Result<Client, ClientError> {
-        self.is_local = !matches!(endpoint.0, Kind::Address(Address::WebSocket(_)));
+        self.is_local = !matches!(endpoint.0, EndpointKind::Address(ServerAddress::WebSocket(_)));
         let within = self.timeouts.connect;
         let opening = timeout(within, transport::open(endpoint, &self.limits)).await;
         let late = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
         let link = opening.map_err(|_| late())??;
         let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
-        let shared = Arc::new(Shared::new(self.limits.clone()));
-        let desk = Desk {
+        let shared = Arc::new(ClientShared::new(self.limits.clone()));
+        let desk = RequestResponder {
             handler: self.handler.clone(),
             tools: self.tools.clone(),
             shared: shared.clone(),
             outgoing: outgoing.downgrade(),
         };
-        let receiver = Receiver::new(shared.clone(), desk);
+        let receiver = MessageReceiver::new(shared.clone(), desk);
         // Ends by itself, within the time for closing, when the last handle of the client is dropped.
         tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close));
         Ok(Client::new(shared, outgoing, self))
@@ -207,7 +207,7 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("info", &self.info)

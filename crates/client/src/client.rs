@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, InitializeResponse, Method, Notice, ThreadId,
+    Frame, InitializeResponse, Method, NotificationMethod, ThreadId,
     rpc::{self, RequestId, codes},
 };
 use serde::de::DeserializeOwned;
@@ -19,19 +19,19 @@ use tokio::{
 };
 
 use crate::{
-    builder::Builder,
-    error::{ClientError, Ended},
-    events::Events,
-    pending::{Answer, Failure, Waiting},
+    builder::ClientBuilder,
+    error::{ClientError, Disconnected},
+    events::EventStream,
+    pending::{CallAnswer, CallFailure, WaitingCall},
     receive::fire,
     repair,
-    shared::Shared,
+    shared::ClientShared,
 };
 
 /// A connection to a server. Clones are the same connection.
 ///
 /// It ends when [`close`](Self::close) is called or the last clone is dropped. A spawned server is then given
-/// [`Timeouts::close`](crate::Timeouts) to end by itself, and is killed with all that it started.
+/// [`ClientTimeouts::close`](crate::ClientTimeouts) to end by itself, and is killed with all that it started.
 ///
 /// ```no_run
 /// use codicil_client::{Client, Launch, turn};
@@ -47,36 +47,40 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
+struct ClientInner {
+    shared: Arc<ClientShared>,
     outgoing: mpsc::Sender<Bytes>,
-    options: Builder,
+    options: ClientBuilder,
     server: OnceLock<InitializeResponse>,
 }
 
-impl Drop for Inner {
+impl Drop for ClientInner {
     fn drop(&mut self) {
         self.shared.closing.cancel();
     }
 }
 
 impl Client {
-    /// For everything that has a default; ends with [`Builder::connect`].
-    pub fn builder() -> Builder {
-        Builder::default()
+    /// For everything that has a default; ends with [`ClientBuilder::connect`].
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
     }
 
-    pub(crate) fn new(shared: Arc<Shared>, outgoing: mpsc::Sender<Bytes>, options: Builder) -> Self {
-        Self { inner: Arc::new(Inner { shared, outgoing, options, server: OnceLock::new() }) }
+    pub(crate) fn new(
+        shared: Arc<ClientShared>,
+        outgoing: mpsc::Sender<Bytes>,
+        options: ClientBuilder,
+    ) -> Self {
+        Self { inner: Arc::new(ClientInner { shared, outgoing, options, server: OnceLock::new() }) }
     }
 
     /// Calls a method of the protocol. The request is posted before this returns, so calls reach the server in
     /// the order in which they were made; the future waits for the answer.
     ///
-    /// A server that is overloaded is asked again; see [`Retry`](crate::Retry).
+    /// A server that is overloaded is asked again; see [`RetryOptions`](crate::RetryOptions).
     ///
     /// ```no_run
     /// use codicil_client::{Client, ClientError, protocol::*};
@@ -127,7 +131,7 @@ impl Client {
     }
 
     /// Sends a notification, waiting while the server does not read.
-    pub async fn notify<N: Notice>(&self, params: N::Params) -> Result<(), ClientError> {
+    pub async fn notify<N: NotificationMethod>(&self, params: N::Params) -> Result<(), ClientError> {
         let message = Frame::notification::<N>(&params).bytes().clone();
         match self.inner.outgoing.send(message).await {
             Ok(()) => Ok(()),
@@ -135,13 +139,13 @@ impl Client {
         }
     }
 
-    /// Every notification from now on. What happens when it is read too slowly is written at [`Events`].
-    pub fn events(&self) -> Events {
+    /// Every notification from now on. What happens when it is read too slowly is written at [`EventStream`].
+    pub fn events(&self) -> EventStream {
         self.inner.shared.readers.add(None, &self.inner.shared.limits)
     }
 
     /// The notifications of one thread from now on.
-    pub fn thread_events(&self, thread: &ThreadId) -> Events {
+    pub fn thread_events(&self, thread: &ThreadId) -> EventStream {
         self.inner.shared.readers.add(Some(thread.clone()), &self.inner.shared.limits)
     }
 
@@ -162,22 +166,22 @@ impl Client {
     }
 
     /// Waits for the connection to end, and tells how it did.
-    pub async fn ended(&self) -> Arc<Ended> {
+    pub async fn ended(&self) -> Arc<Disconnected> {
         self.inner.shared.ended.wait().await.clone()
     }
 
     /// Ends the connection for all clones, and waits until it has ended. Calls that wait get
     /// [`PortExit`](ClientError::PortExit).
-    pub async fn close(self) -> Arc<Ended> {
+    pub async fn close(self) -> Arc<Disconnected> {
         self.inner.shared.closing.cancel();
         self.ended().await
     }
 
-    pub(crate) fn options(&self) -> &Builder {
+    pub(crate) fn options(&self) -> &ClientBuilder {
         &self.inner.options
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<ClientShared> {
         &self.inner.shared
     }
 
@@ -214,8 +218,8 @@ impl Client {
                     Err(_) => return Err(ClientError::ResponseTimeout { method, within }),
                 };
                 let error = match failure {
-                    Failure::Ended(ended) => return Err(ClientError::PortExit(ended)),
-                    Failure::Error(error) => error,
+                    CallFailure::Ended(ended) => return Err(ClientError::PortExit(ended)),
+                    CallFailure::Error(error) => error,
                 };
                 let pause = client.inner.options.retry.pause(retries);
                 match pause
@@ -230,14 +234,14 @@ impl Client {
         }
     }
 
-    fn post(&self, encode: &impl Fn(&RequestId) -> Bytes) -> Posted {
+    fn post(&self, encode: &impl Fn(&RequestId) -> Bytes) -> PostedRequest {
         let waiting = self.inner.shared.pending.open();
         let unsent = match self.inner.outgoing.try_send(encode(&waiting.id())) {
             // Closed: the connection is about to end, and the answer will say how.
             Ok(()) | Err(TrySendError::Closed(_)) => None,
             Err(TrySendError::Full(message)) => Some(message),
         };
-        Posted { waiting, unsent }
+        PostedRequest { waiting, unsent }
     }
 }
 
@@ -245,13 +249,13 @@ impl Client {
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A request that was sent, or waits for room to be.
-struct Posted {
-    waiting: Waiting,
+struct PostedRequest {
+    waiting: WaitingCall,
     unsent: Option<Bytes>,
 }
 
-impl Posted {
-    async fn answer(&mut self, client: &Client) -> Answer {
+impl PostedRequest {
+    async fn answer(&mut self, client: &Client) -> CallAnswer {
         if let Some(message) = self.unsent.take() {
             // Fails when the connection is about to end; the answer says how.
             let _ = client.inner.outgoing.send(message).await;

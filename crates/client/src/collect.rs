@@ -8,7 +8,7 @@ use codicil_protocol::{
 };
 use serde_json::Value;
 
-use crate::error::{ClientError, Ended, Unfinished};
+use crate::error::{ClientError, Disconnected, UnfinishedTurn};
 
 /// All that happened in a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct CompletedTurn {
     pub plan: Vec<TurnPlanStep>,
     /// What the thread had used at the end.
     pub token_usage: Option<ThreadTokenUsage>,
-    /// Items that were not kept, because the turn was larger than [`Limits::turn_bytes`](crate::Limits).
+    /// Items that were not kept, because the turn was larger than [`ClientLimits::turn_bytes`](crate::ClientLimits).
     pub omitted_items: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn session_id(thread: &ThreadId, turn: &Turn) -> String {
 
 /// How a turn ended, as far as its client is concerned.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum TurnOutcome {
     /// With `turn/completed`, whatever its status.
     Completed(Turn),
     /// With `turn/failed`.
@@ -55,13 +55,13 @@ pub(crate) enum Outcome {
     InputRequired(Value),
     ApprovalRequired(Value),
     /// With the connection.
-    Ended(Arc<Ended>),
+    Ended(Arc<Disconnected>),
     TimedOut(String),
 }
 
 /// What has been seen of a turn so far.
 #[derive(Debug)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedTurn {
     items: Vec<ThreadItem>,
     /// An agent message that is being written.
     open_message: Option<(ItemId, String)>,
@@ -76,7 +76,7 @@ pub(crate) struct Collected {
     max_bytes: usize,
 }
 
-impl Collected {
+impl CollectedTurn {
     pub fn new(max_bytes: usize) -> Self {
         Self {
             items: Vec::new(),
@@ -93,7 +93,7 @@ impl Collected {
     }
 
     /// Notes a notification that took `size` bytes, and says how the turn ended if this was its end.
-    pub fn take(&mut self, event: &ServerNotification, size: usize) -> Option<Outcome> {
+    pub fn take(&mut self, event: &ServerNotification, size: usize) -> Option<TurnOutcome> {
         use ServerNotification as N;
         match event {
             N::ItemStarted(started) => self.has_begun |= is_work(&started.item),
@@ -103,7 +103,7 @@ impl Collected {
             N::TurnPlanUpdated(update) => self.plan.clone_from(&update.plan),
             N::ThreadTokenUsageUpdated(update) => self.token_usage = Some(update.token_usage.clone()),
             N::ErrorReported(report) => self.last_error = Some(report.error.clone()),
-            N::TurnCompleted(completed) => return Some(Outcome::Completed(completed.turn.clone())),
+            N::TurnCompleted(completed) => return Some(TurnOutcome::Completed(completed.turn.clone())),
             N::Unknown(unknown) => {
                 self.has_begun |= is_foreign_work(unknown);
                 return other_end(unknown);
@@ -162,13 +162,13 @@ impl Collected {
         self,
         thread_id: ThreadId,
         started: Turn,
-        outcome: Outcome,
+        outcome: TurnOutcome,
     ) -> Result<CompletedTurn, ClientError> {
         let agent_message = self.answer();
         let turn = match &outcome {
             // A server that names no turn means the one that it started.
-            Outcome::Completed(turn) if turn.id.is_empty() => Turn { id: started.id, ..turn.clone() },
-            Outcome::Completed(turn) => turn.clone(),
+            TurnOutcome::Completed(turn) if turn.id.is_empty() => Turn { id: started.id, ..turn.clone() },
+            TurnOutcome::Completed(turn) => turn.clone(),
             _ => started,
         };
         let last_error = self.last_error;
@@ -190,13 +190,13 @@ impl Collected {
 fn judge(
     so_far: CompletedTurn,
     last_error: Option<TurnError>,
-    outcome: Outcome,
+    outcome: TurnOutcome,
 ) -> Result<CompletedTurn, ClientError> {
     let unfinished = |message: String, error: Option<TurnError>, payload: Value, so_far: CompletedTurn| {
-        Box::new(Unfinished { message, error, payload, so_far })
+        Box::new(UnfinishedTurn { message, error, payload, so_far })
     };
     Err(match outcome {
-        Outcome::Completed(turn) => match turn.status {
+        TurnOutcome::Completed(turn) => match turn.status {
             TurnStatus::Failed => {
                 let error = turn.error.or(last_error);
                 let message = error.as_ref().map_or("no reason given", |error| &error.message).to_owned();
@@ -210,24 +210,24 @@ fn judge(
                 return Ok(so_far);
             }
         },
-        Outcome::Failed(payload) => {
+        TurnOutcome::Failed(payload) => {
             let error = error_in(&payload).or(last_error);
             let message = words(&payload, error.as_ref());
             ClientError::TurnFailed(unfinished(message, error, payload, so_far))
         }
-        Outcome::Cancelled(payload) => {
+        TurnOutcome::Cancelled(payload) => {
             ClientError::TurnCancelled(unfinished(words(&payload, None), None, payload, so_far))
         }
-        Outcome::InputRequired(payload) => {
+        TurnOutcome::InputRequired(payload) => {
             ClientError::TurnInputRequired(unfinished(question(&payload), None, payload, so_far))
         }
-        Outcome::ApprovalRequired(payload) => {
+        TurnOutcome::ApprovalRequired(payload) => {
             ClientError::ApprovalRequired(unfinished(question(&payload), None, payload, so_far))
         }
-        Outcome::TimedOut(message) => {
+        TurnOutcome::TimedOut(message) => {
             ClientError::TurnTimeout(unfinished(message, last_error, Value::Null, so_far))
         }
-        Outcome::Ended(ended) => ClientError::PortExit(ended),
+        TurnOutcome::Ended(ended) => ClientError::PortExit(ended),
     })
 }
 
@@ -264,13 +264,13 @@ pub(crate) fn ends_turn(method: &str) -> bool {
 }
 
 /// The ends that are not in the protocol's table.
-fn other_end(unknown: &rpc::Notification) -> Option<Outcome> {
+fn other_end(unknown: &rpc::Notification) -> Option<TurnOutcome> {
     let payload = || unknown.params.clone().unwrap_or_default();
     match unknown.method.as_str() {
-        "turn/failed" => Some(Outcome::Failed(payload())),
-        "turn/cancelled" | "turn/canceled" => Some(Outcome::Cancelled(payload())),
-        "turn/approval_required" => Some(Outcome::ApprovalRequired(payload())),
-        method if INPUT_REQUIRED.contains(&method) => Some(Outcome::InputRequired(payload())),
+        "turn/failed" => Some(TurnOutcome::Failed(payload())),
+        "turn/cancelled" | "turn/canceled" => Some(TurnOutcome::Cancelled(payload())),
+        "turn/approval_required" => Some(TurnOutcome::ApprovalRequired(payload())),
+        method if INPUT_REQUIRED.contains(&method) => Some(TurnOutcome::InputRequired(payload())),
         _ => None,
     }
 }

@@ -10,18 +10,23 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    error::Cause,
-    receive::Receiver,
-    shared::Shared,
-    transport::{Link, Sink, Source},
+    error::DisconnectCause,
+    receive::MessageReceiver,
+    shared::ClientShared,
+    transport::{MessageSink, MessageSource, TransportLink},
 };
 
 /// Messages that are written at a time, and that are read before others on this runtime have their turn.
 const BATCH: usize = 64;
 
 /// Runs a connection until it is over. Dropped before that, it ends at once, and a spawned server with it.
-pub async fn run(link: Link, outgoing: mpsc::Receiver<Bytes>, receiver: Receiver, grace: Duration) {
-    let Link { mut source, sink } = link;
+pub async fn run(
+    link: TransportLink,
+    outgoing: mpsc::Receiver<Bytes>,
+    receiver: MessageReceiver,
+    grace: Duration,
+) {
+    let TransportLink { mut source, sink } = link;
     let shared = receiver.shared().clone();
     let _last_resort = LastResort(shared.clone());
     let writing = write(sink, outgoing, shared.closing.clone());
@@ -29,22 +34,22 @@ pub async fn run(link: Link, outgoing: mpsc::Receiver<Bytes>, receiver: Receiver
     let stderr_tail = source.stderr_tail();
     // Before anyone is told: a spawned server that has not ended by itself ends here.
     drop(source);
-    let cause = if shared.closing.is_cancelled() { Cause::Closed } else { cause };
+    let cause = if shared.closing.is_cancelled() { DisconnectCause::Closed } else { cause };
     shared.end(cause, stderr_tail);
 }
 
 /// Reads until there is nothing more. Once there is nothing more to write, the server has a while to end.
 async fn converse(
-    source: &mut Source,
+    source: &mut MessageSource,
     writing: impl Future<Output = Result<(), String>>,
-    mut receiver: Receiver,
+    mut receiver: MessageReceiver,
     grace: Duration,
-) -> Cause {
+) -> DisconnectCause {
     tokio::pin!(writing);
     let closing = receiver.shared().closing.clone();
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
-    let mut last_word = Cause::Closed;
+    let mut last_word = DisconnectCause::Closed;
     let mut read = 0;
     loop {
         let limit = deadline.unwrap_or_else(Instant::now);
@@ -66,7 +71,7 @@ async fn converse(
                 is_written = true;
                 deadline.get_or_insert_with(|| Instant::now() + grace);
                 if let Err(reason) = written {
-                    last_word = Cause::Failed(reason);
+                    last_word = DisconnectCause::Failed(reason);
                 }
             }
             // A server that does not read must not hold up the end.
@@ -78,7 +83,7 @@ async fn converse(
 
 /// Writes what is posted until this client closes. What was posted before that still goes out.
 async fn write(
-    mut sink: Sink,
+    mut sink: MessageSink,
     mut outgoing: mpsc::Receiver<Bytes>,
     closing: CancellationToken,
 ) -> Result<(), String> {
@@ -100,12 +105,16 @@ async fn write(
 }
 
 /// Tells those who wait when the task is dropped with its runtime, or panics.
-struct LastResort(Arc<Shared>);
+struct LastResort(Arc<ClientShared>);
 
 impl Drop for LastResort {
     fn drop(&mut self) {
         let reason = "its runtime has ended".to_owned();
-        let cause = if self.0.closing.is_cancelled() { Cause::Closed } else { Cause::Failed(reason) };
+        let cause = if self.0.closing.is_cancelled() {
+            DisconnectCause::Closed
+        } else {
+            DisconnectCause::Failed(reason)
+        };
         self.0.end(cause, String::new());
     }
 }

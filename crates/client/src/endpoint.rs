@@ -8,24 +8,24 @@ use std::{
 };
 
 use bytes::Bytes;
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
 };
 
-/// What [`Builder::connect`](crate::Builder::connect) connects to: an [`Address`], or ends that are open already.
+/// What [`ClientBuilder::connect`](crate::ClientBuilder::connect) connects to: an [`Address`], or ends that are open already.
 #[derive(Debug)]
-pub struct Endpoint(pub(crate) Kind);
+pub struct Endpoint(pub(crate) EndpointKind);
 
 #[derive(Debug)]
-pub(crate) enum Kind {
-    Address(Address),
-    Open(Open),
+pub(crate) enum EndpointKind {
+    Address(ServerAddress),
+    Open(OpenEnds),
 }
 
 /// Ends that the caller opened.
-pub(crate) enum Open {
+pub(crate) enum OpenEnds {
     Lines { reader: Box<dyn AsyncRead + Send + Unpin>, writer: Box<dyn AsyncWrite + Send + Unpin> },
     Channels { to_server: mpsc::Sender<Bytes>, from_server: mpsc::Receiver<Bytes> },
 }
@@ -36,23 +36,23 @@ impl Endpoint {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self(Kind::Open(Open::Lines { reader: Box::new(reader), writer: Box::new(writer) }))
+        Self(EndpointKind::Open(OpenEnds::Lines { reader: Box::new(reader), writer: Box::new(writer) }))
     }
 
     /// Channels of whole messages, for a server in the same process: the two ends that
     /// `codicil_server::connect(&server).split()` gives.
     pub fn channels(to_server: mpsc::Sender<Bytes>, from_server: mpsc::Receiver<Bytes>) -> Self {
-        Self(Kind::Open(Open::Channels { to_server, from_server }))
+        Self(EndpointKind::Open(OpenEnds::Channels { to_server, from_server }))
     }
 }
 
-impl<A: Into<Address>> From<A> for Endpoint {
+impl<A: Into<ServerAddress>> From<A> for Endpoint {
     fn from(address: A) -> Self {
-        Self(Kind::Address(address.into()))
+        Self(EndpointKind::Address(address.into()))
     }
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for OpenEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Lines { .. } => "Lines",
@@ -63,28 +63,28 @@ impl fmt::Debug for Open {
 
 /// A place that can be connected to more than once.
 #[derive(Clone, Debug)]
-pub enum Address {
+pub enum ServerAddress {
     /// A server of one's own, started for this client.
-    Launch(Launch),
+    Launch(ServerLaunch),
     /// A server that listens at `ws://` or `wss://`.
     WebSocket(WebSocket),
     /// A server that listens at a socket file.
     Unix(UnixSocket),
 }
 
-impl From<Launch> for Address {
-    fn from(launch: Launch) -> Self {
+impl From<ServerLaunch> for ServerAddress {
+    fn from(launch: ServerLaunch) -> Self {
         Self::Launch(launch)
     }
 }
 
-impl From<WebSocket> for Address {
+impl From<WebSocket> for ServerAddress {
     fn from(socket: WebSocket) -> Self {
         Self::WebSocket(socket)
     }
 }
 
-impl From<UnixSocket> for Address {
+impl From<UnixSocket> for ServerAddress {
     fn from(socket: UnixSocket) -> Self {
         Self::Unix(socket)
     }
@@ -114,14 +114,14 @@ impl UnixSocket {
 /// let another = Launch::command(["ssh", "host", "codicil", "app-server"]);
 /// ```
 #[derive(Clone)]
-pub struct Launch {
+pub struct ServerLaunch {
     pub(crate) argv: Vec<OsString>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) shows_stderr: bool,
 }
 
-impl Launch {
+impl ServerLaunch {
     /// `PROGRAM app-server`; a program without a slash is looked up in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self::command([program.as_ref(), OsStr::new("app-server")])
@@ -169,8 +169,8 @@ impl Launch {
         self
     }
 
-    pub(crate) fn environment(&self) -> Environment {
-        let mut environment: Environment = env::vars_os().collect();
+    pub(crate) fn environment(&self) -> ProcessEnvironment {
+        let mut environment: ProcessEnvironment = env::vars_os().collect();
         for (name, value) in &self.env {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
@@ -190,7 +190,7 @@ impl Launch {
 }
 
 /// Arguments and values may be secret: shown are the program and the names of the variables.
-impl fmt::Debug for Launch {
+impl fmt::Debug for ServerLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Launch")
             .field("program", &self.argv.first())
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn debug_shows_no_secret() {
         let socket = WebSocket::new("ws://me:s3cret@host:1/path?token=s3cret").bearer("s3cret");
-        let launch = Launch::new("codicil").config("key", "s3cret").env("API_KEY", "s3cret");
+        let launch = ServerLaunch::new("codicil").config("key", "s3cret").env("API_KEY", "s3cret");
         let all = format!("{launch:?} {:?}", Endpoint::from(socket));
         assert!(!all.contains("s3cret"), "{all}");
         assert!(all.contains("ws://host:1/path") && all.contains("API_KEY"), "{all}");

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use codicil_exec::Exit;
+use codicil_exec::ProcessExit;
 use codicil_protocol::{TurnError, rpc::ErrorObject};
 use serde_json::Value;
 use thiserror::Error;
@@ -30,7 +30,7 @@ pub enum ClientError {
     },
     /// The connection ended before the answer, or had ended before the call.
     #[error("{0}")]
-    PortExit(Arc<Ended>),
+    PortExit(Arc<Disconnected>),
     /// The server answered with an error.
     #[error("{method} failed: {} (code {})", error.message, error.code)]
     ResponseError {
@@ -49,19 +49,19 @@ pub enum ClientError {
     },
     /// The turn did not end in time, and was asked to stop.
     #[error("the turn did not end in time: {}", .0.message)]
-    TurnTimeout(Box<Unfinished>),
+    TurnTimeout(Box<UnfinishedTurn>),
     /// The turn ended in an error.
     #[error("the turn failed: {}", .0.message)]
-    TurnFailed(Box<Unfinished>),
+    TurnFailed(Box<UnfinishedTurn>),
     /// Somebody interrupted the turn.
     #[error("the turn was interrupted: {}", .0.message)]
-    TurnCancelled(Box<Unfinished>),
+    TurnCancelled(Box<UnfinishedTurn>),
     /// The turn wants an answer that this client does not give ([`NoAnswer::EndTurn`](crate::NoAnswer)).
     #[error("the turn needs input: {}", .0.message)]
-    TurnInputRequired(Box<Unfinished>),
+    TurnInputRequired(Box<UnfinishedTurn>),
     /// The turn wants an approval that this client does not give ([`NoAnswer::EndTurn`](crate::NoAnswer)).
     #[error("the turn needs an approval: {}", .0.message)]
-    ApprovalRequired(Box<Unfinished>),
+    ApprovalRequired(Box<UnfinishedTurn>),
 }
 
 impl ClientError {
@@ -90,7 +90,7 @@ impl ClientError {
     }
 
     /// The turn as far as it came, if there was one.
-    pub fn unfinished(&self) -> Option<&Unfinished> {
+    pub fn unfinished(&self) -> Option<&UnfinishedTurn> {
         match self {
             Self::TurnTimeout(turn)
             | Self::TurnFailed(turn)
@@ -104,7 +104,7 @@ impl ClientError {
 
 /// A turn that did not complete: why, and what there is of it.
 #[derive(Clone, Debug)]
-pub struct Unfinished {
+pub struct UnfinishedTurn {
     /// For people.
     pub message: String,
     /// What the server said of the failure, if it said it in the protocol's form.
@@ -118,39 +118,43 @@ pub struct Unfinished {
 
 /// How a connection ended. Every call that waited gets to know.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct Disconnected {
     /// Who or what ended it.
-    pub cause: Cause,
+    pub cause: DisconnectCause,
     /// The last that a spawned server wrote to standard error, at most
-    /// [`Limits::stderr_tail`](crate::Limits) bytes. Empty for other connections.
+    /// [`ClientLimits::stderr_tail`](crate::ClientLimits) bytes. Empty for other connections.
     pub stderr_tail: String,
 }
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum DisconnectCause {
     /// This client closed it, or was dropped.
     Closed,
     /// The spawned server's process ended.
-    Exited(Exit),
+    Exited(ProcessExit),
     /// The other side hung up; the text is what it said, if it said anything.
     Disconnected(String),
     /// The connection broke.
     Failed(String),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for Disconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Closed => f.write_str("the connection was closed by this client")?,
-            Cause::Exited(Exit::Code(code)) => write!(f, "the server exited with code {code}")?,
-            Cause::Exited(Exit::Signal(signal)) => write!(f, "the server was killed by signal {signal}")?,
-            Cause::Exited(_) => f.write_str("the server exited")?,
-            Cause::Disconnected(said) if said.is_empty() => {
+            DisconnectCause::Closed => f.write_str("the connection was closed by this client")?,
+            DisconnectCause::Exited(ProcessExit::Code(code)) => {
+                write!(f, "the server exited with code {code}")?
+            }
+            DisconnectCause::Exited(ProcessExit::Signal(signal)) => {
+                write!(f, "the server was killed by signal {signal}")?
+            }
+            DisconnectCause::Exited(_) => f.write_str("the server exited")?,
+            DisconnectCause::Disconnected(said) if said.is_empty() => {
                 f.write_str("the server closed the connection")?
             }
-            Cause::Disconnected(said) => write!(f, "the server closed the connection: {said}")?,
-            Cause::Failed(reason) => write!(f, "the connection failed: {reason}")?,
+            DisconnectCause::Disconnected(said) => write!(f, "the server closed the connection: {said}")?,
+            DisconnectCause::Failed(reason) => write!(f, "the connection failed: {reason}")?,
         }
         // One line says most of it; the rest is in the field.
         match self.stderr_tail.trim_end().lines().last() {
@@ -166,16 +170,16 @@ mod tests {
 
     #[test]
     fn an_end_says_how_and_the_last_words() {
-        let check = |cause: Cause, stderr: &str, expected: &str| {
-            assert_eq!(Ended { cause, stderr_tail: stderr.to_owned() }.to_string(), expected);
+        let check = |cause: DisconnectCause, stderr: &str, expected: &str| {
+            assert_eq!(Disconnected { cause, stderr_tail: stderr.to_owned() }.to_string(), expected);
         };
-        check(Cause::Exited(Exit::Code(3)), "", "the server exited with code 3");
+        check(DisconnectCause::Exited(ProcessExit::Code(3)), "", "the server exited with code 3");
         check(
-            Cause::Exited(Exit::Signal(9)),
+            DisconnectCause::Exited(ProcessExit::Signal(9)),
             "one\ntwo\n\n",
             "the server was killed by signal 9; its last words: two",
         );
-        check(Cause::Disconnected(String::new()), "", "the server closed the connection");
-        check(Cause::Closed, "", "the connection was closed by this client");
+        check(DisconnectCause::Disconnected(String::new()), "", "the server closed the connection");
+        check(DisconnectCause::Closed, "", "the connection was closed by this client");
     }
 }

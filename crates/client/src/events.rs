@@ -1,7 +1,7 @@
 //! Notifications for whoever wants to follow along, in a queue that cannot grow without end.
 //!
 //! The rule for a reader that is too slow: its queue keeps the newest notifications, up to
-//! [`Limits::events`] and [`Limits::event_bytes`], and counts those it had to drop. The next thing that it reads is
+//! [`ClientLimits::events`] and [`ClientLimits::event_bytes`], and counts those it had to drop. The next thing that it reads is
 //! [`Event::Missed`] with that number. Nobody else waits for it: neither answers, nor turns that are being
 //! collected, nor other readers. What was missed can be read back with `thread/read`.
 
@@ -17,11 +17,11 @@ use futures_util::Stream;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::coop::poll_proceed;
 
-use crate::options::Limits;
+use crate::options::ClientLimits;
 
 /// What a reader of events gets to see.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ClientEvent {
     /// A notification; those that this version does not know are `ServerNotification::Unknown`.
     Notification(ServerNotification),
     /// So many notifications came before this and were dropped, because they were not read in time.
@@ -44,35 +44,35 @@ pub enum Event {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Events {
-    queue: Arc<Queue>,
+pub struct EventStream {
+    queue: Arc<EventQueue>,
 }
 
-impl Events {
+impl EventStream {
     /// Waits for the next event; `None` when there will be none. Safe to drop while waiting.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<ClientEvent> {
         std::future::poll_fn(|cx| self.queue.poll(cx)).await
     }
 }
 
-impl Stream for Events {
-    type Item = Event;
+impl Stream for EventStream {
+    type Item = ClientEvent;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
         self.queue.poll(cx)
     }
 }
 
 /// What waits to be read by one reader.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct EventQueue {
+    state: Mutex<QueueState>,
     max: usize,
     max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<(Arc<ServerNotification>, usize)>,
     bytes: usize,
     missed: u64,
@@ -80,12 +80,12 @@ struct State {
     reader: Option<Waker>,
 }
 
-impl Queue {
-    pub fn new(limits: &Limits) -> (Arc<Self>, Events) {
+impl EventQueue {
+    pub fn new(limits: &ClientLimits) -> (Arc<Self>, EventStream) {
         let queue =
             Self { state: Mutex::default(), max: limits.events.max(1), max_bytes: limits.event_bytes };
         let queue = Arc::new(queue);
-        (queue.clone(), Events { queue })
+        (queue.clone(), EventStream { queue })
     }
 
     /// Adds a notification that took `size` bytes on the wire.
@@ -115,7 +115,7 @@ impl Queue {
 
     /// Takes part in the runtime's fairness: a reader in a loop gives way now and then, so that its deadline is
     /// heard in a flood.
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
         let turn = ready!(poll_proceed(cx));
         let event = self.poll_next(cx);
         if event.is_ready() {
@@ -124,14 +124,14 @@ impl Queue {
         event
     }
 
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
         let mut state = self.lock();
         if state.missed > 0 {
-            return Poll::Ready(Some(Event::Missed(std::mem::take(&mut state.missed))));
+            return Poll::Ready(Some(ClientEvent::Missed(std::mem::take(&mut state.missed))));
         }
         if let Some((event, size)) = state.waiting.pop_front() {
             state.bytes -= size;
-            return Poll::Ready(Some(Event::Notification(Arc::unwrap_or_clone(event))));
+            return Poll::Ready(Some(ClientEvent::Notification(Arc::unwrap_or_clone(event))));
         }
         if state.is_over {
             return Poll::Ready(None);
@@ -141,12 +141,12 @@ impl Queue {
     }
 
     /// The queue is a list of whole notifications at any time, so a panic elsewhere cannot have broken it.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl QueueState {
     fn wake(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.wake();
@@ -156,29 +156,29 @@ impl State {
 
 /// Everybody who reads events of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Readers(Mutex<Table>);
+pub(crate) struct EventReaders(Mutex<ReaderTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    readers: Vec<Reader>,
+struct ReaderTable {
+    readers: Vec<EventReader>,
     is_over: bool,
 }
 
 #[derive(Debug)]
-struct Reader {
+struct EventReader {
     /// Only this thread's notifications.
     thread: Option<ThreadId>,
-    queue: Weak<Queue>,
+    queue: Weak<EventQueue>,
 }
 
-impl Readers {
-    pub fn add(&self, thread: Option<ThreadId>, limits: &Limits) -> Events {
-        let (queue, events) = Queue::new(limits);
+impl EventReaders {
+    pub fn add(&self, thread: Option<ThreadId>, limits: &ClientLimits) -> EventStream {
+        let (queue, events) = EventQueue::new(limits);
         let mut table = self.lock();
         if table.is_over {
             queue.finish();
         } else {
-            table.readers.push(Reader { thread, queue: Arc::downgrade(&queue) });
+            table.readers.push(EventReader { thread, queue: Arc::downgrade(&queue) });
         }
         events
     }
@@ -208,12 +208,12 @@ impl Readers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ReaderTable> {
         self.0.lock()
     }
 }
 
-impl Reader {
+impl EventReader {
     fn wants(&self, thread: Option<&str>) -> bool {
         self.thread.as_ref().is_none_or(|wanted| Some(&**wanted) == thread)
     }
@@ -230,13 +230,13 @@ mod tests {
         Arc::new(ServerNotification::Unknown(Notification { method, params: None }))
     }
 
-    fn read(events: &mut Events) -> Vec<String> {
+    fn read(events: &mut EventStream) -> Vec<String> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut read = Vec::new();
         while let Poll::Ready(Some(event)) = Pin::new(&mut *events).poll_next(&mut cx) {
             read.push(match event {
-                Event::Notification(notification) => notification.method().to_owned(),
-                Event::Missed(count) => format!("missed {count}"),
+                ClientEvent::Notification(notification) => notification.method().to_owned(),
+                ClientEvent::Missed(count) => format!("missed {count}"),
             });
         }
         read
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_keeps_the_newest_and_is_told_what_it_missed() {
-        let (queue, mut events) = Queue::new(&Limits { events: 3, ..Limits::default() });
+        let (queue, mut events) = EventQueue::new(&ClientLimits { events: 3, ..ClientLimits::default() });
         (0..10).for_each(|number| queue.push(&notification(number), 1));
         assert_eq!(read(&mut events), ["missed 7", "7", "8", "9"]);
         queue.push(&notification(10), 1);
@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn bytes_count_too_but_one_large_notification_passes() {
-        let (queue, mut events) = Queue::new(&Limits { event_bytes: 100, ..Limits::default() });
+        let (queue, mut events) =
+            EventQueue::new(&ClientLimits { event_bytes: 100, ..ClientLimits::default() });
         queue.push(&notification(0), 60);
         queue.push(&notification(1), 60);
         queue.push(&notification(2), 1000);
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_waits_can_be_read_after_the_end() {
-        let (queue, mut events) = Queue::new(&Limits::default());
+        let (queue, mut events) = EventQueue::new(&ClientLimits::default());
         queue.push(&notification(0), 1);
         queue.finish();
         queue.push(&notification(1), 1);
@@ -274,9 +275,9 @@ mod tests {
 
     #[test]
     fn readers_of_a_thread_get_that_thread_only_and_leave_when_dropped() {
-        let readers = Readers::default();
-        let mut all = readers.add(None, &Limits::default());
-        let mut one = readers.add(Some("a".into()), &Limits::default());
+        let readers = EventReaders::default();
+        let mut all = readers.add(None, &ClientLimits::default());
+        let mut one = readers.add(Some("a".into()), &ClientLimits::default());
         readers.push(Some("a"), &notification(1), 1);
         readers.push(Some("b"), &notification(2), 1);
         readers.push(None, &notification(3), 1);

@@ -1,7 +1,7 @@
 //! What the server asks of its client, and who answers.
 //!
-//! Implement [`Handler`] for what you want to decide; everything else keeps its safe default: nothing is
-//! approved. Ready-made ones are in [`Decline`](crate::Decline), [`Approve`](crate::Approve),
+//! Implement [`RequestHandler`] for what you want to decide; everything else keeps its safe default: nothing is
+//! approved. Ready-made ones are in [`Decline`](crate::Decline), [`ApproveAll`](crate::ApproveAll),
 //! [`FailTurn`](crate::FailTurn) and [`ask`](crate::ask).
 
 use std::{future::ready, pin::Pin};
@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{legacy, policies, tools};
 
 /// An answer, or why there is none.
-pub type Answer<T> = Result<T, NoAnswer>;
+pub type HandlerAnswer<T> = Result<T, NoAnswer>;
 
 /// Why a question of the server gets no ordinary answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,12 +70,12 @@ impl NoAnswer {
 ///     }
 /// }
 /// ```
-pub trait Handler: Send + Sync + 'static {
+pub trait RequestHandler: Send + Sync + 'static {
     /// May this command run, or reach this host? Declined by default.
     fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> impl Future<Output = Answer<CommandExecutionApprovalDecision>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<CommandExecutionApprovalDecision>> + Send {
         let _ = asked;
         ready(Ok(CommandExecutionApprovalDecision::Decline))
     }
@@ -84,7 +84,7 @@ pub trait Handler: Send + Sync + 'static {
     fn approve_file_change(
         &self,
         asked: FileChangeRequestApprovalParams,
-    ) -> impl Future<Output = Answer<FileChangeApprovalDecision>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<FileChangeApprovalDecision>> + Send {
         let _ = asked;
         ready(Ok(FileChangeApprovalDecision::Decline))
     }
@@ -93,7 +93,7 @@ pub trait Handler: Send + Sync + 'static {
     fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> impl Future<Output = Answer<PermissionsRequestApprovalResponse>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<PermissionsRequestApprovalResponse>> + Send {
         let _ = asked;
         ready(Ok(PermissionsRequestApprovalResponse {
             permissions: GrantedPermissionProfile::default(),
@@ -106,7 +106,7 @@ pub trait Handler: Send + Sync + 'static {
     fn user_input(
         &self,
         asked: ToolRequestUserInputParams,
-    ) -> impl Future<Output = Answer<ToolRequestUserInputResponse>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<ToolRequestUserInputResponse>> + Send {
         ready(Ok(policies::decline_input(&asked)))
     }
 
@@ -114,18 +114,18 @@ pub trait Handler: Send + Sync + 'static {
     fn elicitation(
         &self,
         asked: McpServerElicitationRequestParams,
-    ) -> impl Future<Output = Answer<McpServerElicitationRequestResponse>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<McpServerElicitationRequestResponse>> + Send {
         let _ = asked;
         let action = McpServerElicitationAction::Decline;
         ready(Ok(McpServerElicitationRequestResponse { action, content: None, meta: None }))
     }
 
-    /// A call of a client-side tool that is not among the builder's [`Tools`](crate::Tools). By default the
+    /// A call of a client-side tool that is not among the builder's [`ClientTools`](crate::ClientTools). By default the
     /// model is told that there is no such tool.
     fn call_tool(
         &self,
         asked: DynamicToolCallParams,
-    ) -> impl Future<Output = Answer<DynamicToolCallResponse>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<DynamicToolCallResponse>> + Send {
         ready(Ok(tools::unsupported(&asked.tool)))
     }
 
@@ -133,13 +133,13 @@ pub trait Handler: Send + Sync + 'static {
     fn refresh_tokens(
         &self,
         asked: ChatgptAuthTokensRefreshParams,
-    ) -> impl Future<Output = Answer<ChatgptAuthTokensRefreshResponse>> + Send {
+    ) -> impl Future<Output = HandlerAnswer<ChatgptAuthTokensRefreshResponse>> + Send {
         let _ = asked;
         ready(Err(NoAnswer::because("this client does not manage tokens")))
     }
 
     /// A request that this version of the protocol does not know. By default an error.
-    fn other(&self, asked: rpc::Notification) -> impl Future<Output = Answer<Value>> + Send {
+    fn other(&self, asked: rpc::Notification) -> impl Future<Output = HandlerAnswer<Value>> + Send {
         let message = format!("{} is not supported by this client", asked.method);
         ready(Err(NoAnswer::Error(ErrorObject { code: METHOD_NOT_FOUND, message, data: None })))
     }
@@ -150,11 +150,17 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// A handler as the connection holds it.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn answer(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer<Value>> + Send + '_>>;
+    fn answer(
+        &self,
+        request: ServerRequest,
+    ) -> Pin<Box<dyn Future<Output = HandlerAnswer<Value>> + Send + '_>>;
 }
 
-impl<H: Handler> AnyHandler for H {
-    fn answer(&self, request: ServerRequest) -> Pin<Box<dyn Future<Output = Answer<Value>> + Send + '_>> {
+impl<H: RequestHandler> AnyHandler for H {
+    fn answer(
+        &self,
+        request: ServerRequest,
+    ) -> Pin<Box<dyn Future<Output = HandlerAnswer<Value>> + Send + '_>> {
         use ServerRequest as R;
         Box::pin(async move {
             match request {
@@ -185,6 +191,6 @@ impl<H: Handler> AnyHandler for H {
     }
 }
 
-fn encode(answer: &impl Serialize) -> Answer<Value> {
+fn encode(answer: &impl Serialize) -> HandlerAnswer<Value> {
     serde_json::to_value(answer).map_err(|error| NoAnswer::because(error.to_string()))
 }

@@ -7,17 +7,17 @@ use serde_json::value::RawValue;
 
 /// The ids that a message names. Older servers name neither.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ids<'a> {
+pub struct MessageIds<'a> {
     pub thread: Option<Cow<'a, str>>,
     pub turn: Option<Cow<'a, str>>,
 }
 
-impl<'a> Ids<'a> {
+impl<'a> MessageIds<'a> {
     /// Nothing when the params are no object, or name ids that are not texts.
     pub fn of(params: Option<&'a RawValue>) -> Self {
-        let read = params.and_then(|params| serde_json::from_str::<Members<'a>>(params.get()).ok());
+        let read = params.and_then(|params| serde_json::from_str::<IdMembers<'a>>(params.get()).ok());
         let Some(members) = read else { return Self::default() };
-        let named = |id: Option<Text<'a>>, object: Option<Object<'a>>| {
+        let named = |id: Option<IdText<'a>>, object: Option<NestedObject<'a>>| {
             id.or_else(|| object.and_then(|object| object.id)).map(|text| text.0).filter(|id| !id.is_empty())
         };
         Self {
@@ -29,28 +29,28 @@ impl<'a> Ids<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Members<'a> {
+struct IdMembers<'a> {
     #[serde(borrow)]
-    thread_id: Option<Text<'a>>,
+    thread_id: Option<IdText<'a>>,
     #[serde(borrow)]
-    conversation_id: Option<Text<'a>>,
+    conversation_id: Option<IdText<'a>>,
     #[serde(borrow)]
-    turn_id: Option<Text<'a>>,
+    turn_id: Option<IdText<'a>>,
     #[serde(borrow)]
-    thread: Option<Object<'a>>,
+    thread: Option<NestedObject<'a>>,
     #[serde(borrow)]
-    turn: Option<Object<'a>>,
+    turn: Option<NestedObject<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
+struct NestedObject<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<IdText<'a>>,
 }
 
 /// Borrowed as long as nothing in it is escaped.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct IdText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -60,7 +60,7 @@ mod tests {
     fn ids_are_found_wherever_the_protocol_puts_them() {
         let check = |json: &str, thread: Option<&str>, turn: Option<&str>| {
             let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-            let ids = Ids::of(Some(&raw));
+            let ids = MessageIds::of(Some(&raw));
             assert_eq!((ids.thread.as_deref(), ids.turn.as_deref()), (thread, turn), "{json}");
         };
         check(r#"{"threadId":"t","turnId":"u","delta":"x"}"#, Some("t"), Some("u"));
@@ -70,6 +70,6 @@ mod tests {
         check(r#"{"threadId":"","turnId":null}"#, None, None);
         check(r#"{"threadId":7}"#, None, None);
         check("[1]", None, None);
-        assert_eq!(Ids::of(None), Ids::default());
+        assert_eq!(MessageIds::of(None), MessageIds::default());
     }
 }

@@ -1,7 +1,7 @@
 //! The client SDK of the app-server protocol.
 //!
 //! A [`Client`] drives a server, `codicil` or any other of that protocol, over a process that it starts
-//! ([`Launch`]), a websocket ([`WebSocket`]), a unix socket ([`UnixSocket`]), a stream of lines, or channels within the process
+//! ([`ServerLaunch`]), a websocket ([`WebSocket`]), a unix socket ([`UnixSocket`]), a stream of lines, or channels within the process
 //! ([`Endpoint`]). It mirrors the wire and hides the plumbing:
 //!
 //! | what | how |
@@ -10,11 +10,11 @@
 //! | the usual ones, by name | [`Client::start_thread`], [`Client::start_turn`], [`Client::exec_command`] … |
 //! | a turn or review from start to end | [`Client::run_turn`], [`Client::run_review`]; [`Client::turn`], [`Client::review`] to follow along |
 //! | notifications | [`Client::events`], [`Client::thread_events`] |
-//! | approvals and other questions | [`Handler`], with [`Decline`], [`Approve`], [`FailTurn`] and [`ask`] ready-made |
-//! | tools that live in the client | [`Tools`] |
+//! | approvals and other questions | [`RequestHandler`], with [`DeclineAll`], [`ApproveAll`], [`FailTurn`] and [`ask`] ready-made |
+//! | tools that live in the client | [`ClientTools`] |
 //! | a server that comes back after a crash | [`Supervisor`] |
 //!
-//! Nothing in it grows without a bound ([`Limits`]), waits without one ([`Timeouts`]) or outlives the client.
+//! Nothing in it grows without a bound ([`ClientLimits`]), waits without one ([`ClientTimeouts`]) or outlives the client.
 
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -51,20 +51,20 @@ mod transport;
 mod supervisor;
 
 pub use {
-    builder::Builder,
+    builder::ClientBuilder,
     client::Client,
-    codicil_exec::Exit,
+    codicil_exec::ProcessExit,
     collect::CompletedTurn,
-    endpoint::{Address, Endpoint, Launch, UnixSocket, WebSocket},
-    error::{Cause, ClientError, Ended, Unfinished},
-    events::{Event, Events},
-    handler::{Answer, Handler, NoAnswer},
-    methods::Turns,
-    options::{Limits, Retry, ThreadDefaults, Timeouts},
+    endpoint::{Endpoint, ServerAddress, ServerLaunch, UnixSocket, WebSocket},
+    error::{ClientError, DisconnectCause, Disconnected, UnfinishedTurn},
+    events::{ClientEvent, EventStream},
+    handler::{HandlerAnswer, NoAnswer, RequestHandler},
+    methods::IncludeTurns,
+    options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     params::{IntoInput, command, fork, resume, review, turn},
-    policies::{Approval, Approve, Decision, Decline, FailTurn, NON_INTERACTIVE, ask},
-    supervisor::{Supervision, Supervisor},
-    tools::Tools,
+    policies::{ApprovalDecision, ApprovalRequest, ApproveAll, DeclineAll, FailTurn, NON_INTERACTIVE, ask},
+    supervisor::{RestartLimits, Supervisor},
+    tools::ClientTools,
     turn::{CompletedReview, RunningTurn},
 };
 

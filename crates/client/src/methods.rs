@@ -21,7 +21,7 @@ const EXEC_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Whether a thread is read with all that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum IncludeTurns {
     /// With every turn and its items.
     Included,
     /// Only what lists show of it.
@@ -65,8 +65,8 @@ impl Client {
     }
 
     /// Looks at a thread without loading it.
-    pub async fn read_thread(&self, thread: &ThreadId, turns: Turns) -> Result<Thread, ClientError> {
-        let include_turns = turns == Turns::Included;
+    pub async fn read_thread(&self, thread: &ThreadId, turns: IncludeTurns) -> Result<Thread, ClientError> {
+        let include_turns = turns == IncludeTurns::Included;
         let params = ThreadReadParams { thread_id: thread.clone(), include_turns };
         Ok(self.call::<ThreadRead>(params).await?.thread)
     }

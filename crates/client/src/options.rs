@@ -6,7 +6,7 @@ use codicil_protocol::{AskForApproval, SandboxMode};
 
 /// How long things may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct ClientTimeouts {
     /// To open a connection and shake hands: 30 s.
     pub connect: Duration,
     /// From a request to its answer, retries included: 30 s.
@@ -19,7 +19,7 @@ pub struct Timeouts {
     pub close: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for ClientTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(30),
@@ -33,10 +33,10 @@ impl Default for Timeouts {
 
 /// How much is kept at most, whatever the server does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// The longest message: 256 MiB. A longer line is skipped and logged, a longer frame ends the connection.
     pub message_bytes: usize,
-    /// Notifications that wait in one [`Events`](crate::Events): 10,000.
+    /// Notifications that wait in one [`EventStream`](crate::EventStream): 10,000.
     pub events: usize,
     /// Bytes of such notifications: 32 MiB.
     pub event_bytes: usize,
@@ -50,7 +50,7 @@ pub struct Limits {
     pub stderr_tail: usize,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             message_bytes: 256 << 20,
@@ -66,7 +66,7 @@ impl Default for Limits {
 
 /// How requests are repeated that the server refused as overload (`-32001`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetryOptions {
     /// How often, after the first time: 10. The request's own timeout may end it earlier.
     pub max_retries: u32,
     /// The wait before the first repetition: 100 ms. Each wait doubles, and is shortened by up to half at
@@ -76,13 +76,13 @@ pub struct Retry {
     pub max: Duration,
 }
 
-impl Default for Retry {
+impl Default for RetryOptions {
     fn default() -> Self {
         Self { max_retries: 10, first: Duration::from_millis(100), max: Duration::from_secs(5) }
     }
 }
 
-impl Retry {
+impl RetryOptions {
     /// The wait before the repetition with this number, the first being 0. `None` when there is none.
     pub(crate) fn pause(&self, number: u32) -> Option<Duration> {
         if number >= self.max_retries {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_ceiling_and_vary() {
-        let retry = Retry { max_retries: 40, ..Retry::default() };
+        let retry = RetryOptions { max_retries: 40, ..RetryOptions::default() };
         for number in 0..40 {
             let full = (100_u64 << number.min(20)).min(5000);
             let pause = retry.pause(number).unwrap().as_millis() as u64;

@@ -10,26 +10,26 @@ use codicil_protocol::{
 };
 use serde_json::json;
 
-use crate::handler::{Answer, Handler, NoAnswer};
+use crate::handler::{HandlerAnswer, NoAnswer, RequestHandler};
 
 /// What the agent reads where a person would have answered.
 pub const NON_INTERACTIVE: &str = "This is a non-interactive session. Operator input is unavailable.";
 
 /// Declines everything. This is what a client does that was not told otherwise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Decline;
+pub struct DeclineAll;
 
-impl Handler for Decline {}
+impl RequestHandler for DeclineAll {}
 
 /// Approves every command, edit and permission, and answers the agent's questions without a person.
 ///
 /// Only for servers that are confined in another way: nothing is looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Approve {
+pub struct ApproveAll {
     scope: PermissionGrantScope,
 }
 
-impl Approve {
+impl ApproveAll {
     /// Each time anew.
     pub fn once() -> Self {
         Self { scope: PermissionGrantScope::Turn }
@@ -45,11 +45,11 @@ impl Approve {
     }
 }
 
-impl Handler for Approve {
+impl RequestHandler for ApproveAll {
     async fn approve_command(
         &self,
         _: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         use CommandExecutionApprovalDecision::{Accept, AcceptForSession};
         Ok(if self.is_lasting() { AcceptForSession } else { Accept })
     }
@@ -57,7 +57,7 @@ impl Handler for Approve {
     async fn approve_file_change(
         &self,
         _: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         use FileChangeApprovalDecision::{Accept, AcceptForSession};
         Ok(if self.is_lasting() { AcceptForSession } else { Accept })
     }
@@ -65,18 +65,21 @@ impl Handler for Approve {
     async fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
         Ok(granted(asked, self.scope))
     }
 
-    async fn user_input(&self, asked: ToolRequestUserInputParams) -> Answer<ToolRequestUserInputResponse> {
+    async fn user_input(
+        &self,
+        asked: ToolRequestUserInputParams,
+    ) -> HandlerAnswer<ToolRequestUserInputResponse> {
         Ok(approve_input(&asked))
     }
 
     async fn elicitation(
         &self,
         asked: McpServerElicitationRequestParams,
-    ) -> Answer<McpServerElicitationRequestResponse> {
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
         // A form that nobody has to fill is a question for a yes. Others need a person, as pages do.
         let is_approval = matches!(
             &asked.request,
@@ -97,43 +100,43 @@ impl Handler for Approve {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailTurn;
 
-impl Handler for FailTurn {
+impl RequestHandler for FailTurn {
     async fn approve_command(
         &self,
         _: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         Err(NoAnswer::EndTurn)
     }
 
     async fn approve_file_change(
         &self,
         _: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         Err(NoAnswer::EndTurn)
     }
 
     async fn approve_permissions(
         &self,
         _: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
         Err(NoAnswer::EndTurn)
     }
 
-    async fn user_input(&self, _: ToolRequestUserInputParams) -> Answer<ToolRequestUserInputResponse> {
+    async fn user_input(&self, _: ToolRequestUserInputParams) -> HandlerAnswer<ToolRequestUserInputResponse> {
         Err(NoAnswer::EndTurn)
     }
 
     async fn elicitation(
         &self,
         _: McpServerElicitationRequestParams,
-    ) -> Answer<McpServerElicitationRequestResponse> {
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
         Err(NoAnswer::EndTurn)
     }
 }
 
 /// Something to be approved.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Approval {
+pub enum ApprovalRequest {
     /// A command that wants to run, or to reach a host.
     Command(CommandExecutionRequestApprovalParams),
     /// Edits; the item that came before has them.
@@ -144,7 +147,7 @@ pub enum Approval {
 
 /// What [`ask`]'s closure decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum ApprovalDecision {
     /// This once.
     Accept,
     /// This and its like, for the rest of the thread.
@@ -167,54 +170,54 @@ pub enum Decision {
 ///     }
 /// }));
 /// ```
-pub fn ask<F, D>(decide: F) -> impl Handler
+pub fn ask<F, D>(decide: F) -> impl RequestHandler
 where
-    F: Fn(Approval) -> D + Send + Sync + 'static,
-    D: Future<Output = Decision> + Send + 'static,
+    F: Fn(ApprovalRequest) -> D + Send + Sync + 'static,
+    D: Future<Output = ApprovalDecision> + Send + 'static,
 {
-    Ask(decide)
+    AskHandler(decide)
 }
 
-struct Ask<F>(F);
+struct AskHandler<F>(F);
 
-impl<F, D> Handler for Ask<F>
+impl<F, D> RequestHandler for AskHandler<F>
 where
-    F: Fn(Approval) -> D + Send + Sync + 'static,
-    D: Future<Output = Decision> + Send + 'static,
+    F: Fn(ApprovalRequest) -> D + Send + Sync + 'static,
+    D: Future<Output = ApprovalDecision> + Send + 'static,
 {
     async fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
-        Ok(match (self.0)(Approval::Command(asked)).await {
-            Decision::Accept => CommandExecutionApprovalDecision::Accept,
-            Decision::AcceptForSession => CommandExecutionApprovalDecision::AcceptForSession,
-            Decision::Decline => CommandExecutionApprovalDecision::Decline,
-            Decision::Cancel => CommandExecutionApprovalDecision::Cancel,
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
+        Ok(match (self.0)(ApprovalRequest::Command(asked)).await {
+            ApprovalDecision::Accept => CommandExecutionApprovalDecision::Accept,
+            ApprovalDecision::AcceptForSession => CommandExecutionApprovalDecision::AcceptForSession,
+            ApprovalDecision::Decline => CommandExecutionApprovalDecision::Decline,
+            ApprovalDecision::Cancel => CommandExecutionApprovalDecision::Cancel,
         })
     }
 
     async fn approve_file_change(
         &self,
         asked: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
-        Ok(match (self.0)(Approval::FileChange(asked)).await {
-            Decision::Accept => FileChangeApprovalDecision::Accept,
-            Decision::AcceptForSession => FileChangeApprovalDecision::AcceptForSession,
-            Decision::Decline => FileChangeApprovalDecision::Decline,
-            Decision::Cancel => FileChangeApprovalDecision::Cancel,
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
+        Ok(match (self.0)(ApprovalRequest::FileChange(asked)).await {
+            ApprovalDecision::Accept => FileChangeApprovalDecision::Accept,
+            ApprovalDecision::AcceptForSession => FileChangeApprovalDecision::AcceptForSession,
+            ApprovalDecision::Decline => FileChangeApprovalDecision::Decline,
+            ApprovalDecision::Cancel => FileChangeApprovalDecision::Cancel,
         })
     }
 
     async fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
-        match (self.0)(Approval::Permissions(asked.clone())).await {
-            Decision::Accept => Ok(granted(asked, PermissionGrantScope::Turn)),
-            Decision::AcceptForSession => Ok(granted(asked, PermissionGrantScope::Session)),
-            Decision::Decline => Decline.approve_permissions(asked).await,
-            Decision::Cancel => Err(NoAnswer::EndTurn),
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
+        match (self.0)(ApprovalRequest::Permissions(asked.clone())).await {
+            ApprovalDecision::Accept => Ok(granted(asked, PermissionGrantScope::Turn)),
+            ApprovalDecision::AcceptForSession => Ok(granted(asked, PermissionGrantScope::Session)),
+            ApprovalDecision::Decline => DeclineAll.approve_permissions(asked).await,
+            ApprovalDecision::Cancel => Err(NoAnswer::EndTurn),
         }
     }
 }

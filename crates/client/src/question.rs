@@ -11,19 +11,19 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
 use crate::{
-    collect::Outcome,
-    handler::{Answer, AnyHandler, NoAnswer},
-    ids::Ids,
+    collect::TurnOutcome,
+    handler::{AnyHandler, HandlerAnswer, NoAnswer},
+    ids::MessageIds,
     receive::fire,
-    shared::Shared,
-    tools::Tools,
+    shared::ClientShared,
+    tools::ClientTools,
 };
 
 /// A request of the server.
-pub struct Question {
+pub struct IncomingRequest {
     id: RequestId,
     request: ServerRequest,
-    kind: Kind,
+    kind: RequestKind,
     thread: Option<String>,
     turn: Option<String>,
     /// As it came, for whoever has to know why a turn was ended.
@@ -32,39 +32,42 @@ pub struct Question {
 
 /// What a turn lacks when it gets no answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     Approval,
     Input,
 }
 
-impl Question {
+impl IncomingRequest {
     pub fn new(id: RequestId, method: &str, params: Option<&RawValue>, request: ServerRequest) -> Self {
         let kind = match request {
-            ServerRequest::ToolUserInput(_) | ServerRequest::McpServerElicitation(_) => Kind::Input,
-            _ => Kind::Approval,
+            ServerRequest::ToolUserInput(_) | ServerRequest::McpServerElicitation(_) => RequestKind::Input,
+            _ => RequestKind::Approval,
         };
-        let ids = Ids::of(params);
+        let ids = MessageIds::of(params);
         let (thread, turn) = (ids.thread.map(Into::into), ids.turn.map(Into::into));
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         let payload = json!({ "id": id, "method": method, "params": params });
         Self { id, request, kind, thread, turn, payload }
     }
 
-    fn ids(&self) -> Ids<'_> {
-        Ids { thread: self.thread.as_deref().map(Into::into), turn: self.turn.as_deref().map(Into::into) }
+    fn ids(&self) -> MessageIds<'_> {
+        MessageIds {
+            thread: self.thread.as_deref().map(Into::into),
+            turn: self.turn.as_deref().map(Into::into),
+        }
     }
 }
 
 /// Who answers, and the way back. Does not keep the connection open.
 #[derive(Clone)]
-pub struct Desk {
+pub struct RequestResponder {
     pub handler: Arc<dyn AnyHandler>,
-    pub tools: Arc<Tools>,
-    pub shared: Arc<Shared>,
+    pub tools: Arc<ClientTools>,
+    pub shared: Arc<ClientShared>,
     pub outgoing: mpsc::WeakSender<Bytes>,
 }
 
-impl Desk {
+impl RequestResponder {
     /// Answers with an error without waiting.
     pub fn refuse(&self, id: &RequestId, error: ErrorObject) {
         let sent = self.outgoing.upgrade().map(|outgoing| outgoing.try_send(error_frame(id, &error)));
@@ -73,7 +76,7 @@ impl Desk {
         }
     }
 
-    pub async fn answer(self, mut question: Question) {
+    pub async fn answer(self, mut question: IncomingRequest) {
         let guard = OnPanic { desk: &self, id: question.id.clone() };
         let request = std::mem::replace(&mut question.request, ServerRequest::Unknown(nothing()));
         let is_patch_or_command = is_approval_of_work(&request);
@@ -90,7 +93,7 @@ impl Desk {
         }
     }
 
-    async fn send(&self, id: &RequestId, answer: Answer<Value>) {
+    async fn send(&self, id: &RequestId, answer: HandlerAnswer<Value>) {
         let message = match answer {
             Ok(result) => Frame::response(id, &result).bytes().clone(),
             Err(NoAnswer::Error(error)) => error_frame(id, &error),
@@ -103,11 +106,11 @@ impl Desk {
     }
 
     /// First whoever runs the turn is told, with the question; then the server.
-    async fn end_turn(&self, question: &Question, can_cancel: bool) {
+    async fn end_turn(&self, question: &IncomingRequest, can_cancel: bool) {
         let payload = &question.payload;
         self.shared.routes.end_turn(&question.ids(), || match question.kind {
-            Kind::Approval => Outcome::ApprovalRequired(payload.clone()),
-            Kind::Input => Outcome::InputRequired(payload.clone()),
+            RequestKind::Approval => TurnOutcome::ApprovalRequired(payload.clone()),
+            RequestKind::Input => TurnOutcome::InputRequired(payload.clone()),
         });
         // `cancel` ends the turn by itself. Where the server has no such answer, an interrupt follows.
         let is_older =
@@ -151,7 +154,7 @@ fn nothing() -> codicil_protocol::rpc::Notification {
 
 /// A handler that panics must not leave the server waiting.
 struct OnPanic<'a> {
-    desk: &'a Desk,
+    desk: &'a RequestResponder,
     id: RequestId,
 }
 

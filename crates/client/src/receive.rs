@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, Method, NOTIFICATIONS, Notice, ServerNotification, ServerRequest, ServerRequestResolved,
+    Frame, Method, NOTIFICATIONS, NotificationMethod, ServerNotification, ServerRequest,
+    ServerRequestResolved,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
 use serde_json::{Value, value::RawValue};
@@ -14,30 +15,30 @@ use tokio::{
 };
 
 use crate::{
-    ids::Ids,
-    pending::Failure,
-    question::{Desk, Question},
+    ids::MessageIds,
+    pending::CallFailure,
+    question::{IncomingRequest, RequestResponder},
     repair,
-    shared::Shared,
+    shared::ClientShared,
 };
 
 /// How much of a line that is no message is logged.
 const SHOWN: usize = 200;
 
 /// Sorts the messages of one connection. Owns the tasks that answer questions.
-pub struct Receiver {
-    shared: Arc<Shared>,
-    desk: Desk,
+pub struct MessageReceiver {
+    shared: Arc<ClientShared>,
+    desk: RequestResponder,
     questions: HashMap<RequestId, AbortHandle>,
     answering: JoinSet<()>,
 }
 
-impl Receiver {
-    pub fn new(shared: Arc<Shared>, desk: Desk) -> Self {
+impl MessageReceiver {
+    pub fn new(shared: Arc<ClientShared>, desk: RequestResponder) -> Self {
         Self { shared, desk, questions: HashMap::new(), answering: JoinSet::new() }
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<ClientShared> {
         &self.shared
     }
 
@@ -50,21 +51,21 @@ impl Receiver {
             Ok(Message::Response { id, result }) => {
                 self.answer(&id, Ok(message.slice_ref(result.get().as_bytes())));
             }
-            Ok(Message::Error { id, error }) => self.answer(&id, Err(Failure::Error(error))),
+            Ok(Message::Error { id, error }) => self.answer(&id, Err(CallFailure::Error(error))),
             Ok(Message::Notification { method, params }) => self.notification(&method, params, message.len()),
             Ok(Message::Request { id, method, params }) => self.question(id, &method, params),
             Err(error) => self.malformed(text, &error.to_string()),
         }
     }
 
-    fn answer(&self, id: &RequestId, answer: Result<Bytes, Failure>) {
+    fn answer(&self, id: &RequestId, answer: Result<Bytes, CallFailure>) {
         if !self.shared.pending.resolve(id, answer) {
             tracing::debug!(%id, "ignored an answer that nobody waits for");
         }
     }
 
     fn notification(&mut self, method: &str, params: Option<&RawValue>, size: usize) {
-        let ids = Ids::of(params);
+        let ids = MessageIds::of(params);
         let thread = ids.thread.as_deref();
         self.shared.naming.note(method, thread);
         if method == ServerRequestResolved::NAME {
@@ -108,7 +109,7 @@ impl Receiver {
                 .unwrap_or(ServerRequest::Unknown(unknown)),
             request => request,
         };
-        let question = Question::new(id.clone(), method, params, request);
+        let question = IncomingRequest::new(id.clone(), method, params, request);
         let task = self.answering.spawn(self.desk.clone().answer(question));
         self.questions.insert(id, task);
     }
@@ -134,7 +135,7 @@ impl Receiver {
             let message = said.unwrap_or_else(|| error.to_string());
             let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
             let data = error.get("data").cloned();
-            return self.answer(&id, Err(Failure::Error(ErrorObject { code, message, data })));
+            return self.answer(&id, Err(CallFailure::Error(ErrorObject { code, message, data })));
         }
         tracing::warn!(bytes = text.len(), "skipped a line that is no message: {reason}");
         tracing::debug!("it began with: {}", text.chars().take(SHOWN).collect::<String>());
@@ -142,7 +143,7 @@ impl Receiver {
 }
 
 /// Encodes a request that nobody waits for the answer of.
-pub fn fire<M: Method>(shared: &Shared, outgoing: &mpsc::Sender<Bytes>, params: &M::Params) {
+pub fn fire<M: Method>(shared: &ClientShared, outgoing: &mpsc::Sender<Bytes>, params: &M::Params) {
     let call = shared.pending.open();
     let message = Frame::request::<M>(&call.id(), params).bytes().clone();
     if outgoing.try_send(message).is_err() {

@@ -8,7 +8,7 @@ use codicil_protocol::{ServerNotification, ServerRequest, ThreadId, TurnId};
 use serde_json::{Map, Value, json, value::RawValue};
 
 /// The only turn that runs; its turn id may not be known yet.
-pub type Sole = Option<(ThreadId, Option<TurnId>)>;
+pub type OnlyTurn = Option<(ThreadId, Option<TurnId>)>;
 
 /// An answer with what it left out, or `None` when it is no object. Some servers take a turn with nothing
 /// but null; it then has no id.
@@ -33,7 +33,7 @@ pub fn response(method: &str, raw: &str) -> Option<Value> {
 }
 
 /// A notification that could not be read as it was; `None` when it cannot be helped.
-pub fn notification(method: &str, params: Option<&RawValue>, sole: Sole) -> Option<ServerNotification> {
+pub fn notification(method: &str, params: Option<&RawValue>, sole: OnlyTurn) -> Option<ServerNotification> {
     let params = completed(params, sole)?;
     match ServerNotification::decode(method, Some(&params)) {
         ServerNotification::Unknown(_) => None,
@@ -42,7 +42,7 @@ pub fn notification(method: &str, params: Option<&RawValue>, sole: Sole) -> Opti
 }
 
 /// The same for a request of the server.
-pub fn request(method: &str, params: Option<&RawValue>, sole: Sole) -> Option<ServerRequest> {
+pub fn request(method: &str, params: Option<&RawValue>, sole: OnlyTurn) -> Option<ServerRequest> {
     // An approval can be answered without knowing where it comes from.
     let sole = sole.or_else(|| Some(("".into(), None)));
     let params = completed(params, sole)?;
@@ -52,7 +52,7 @@ pub fn request(method: &str, params: Option<&RawValue>, sole: Sole) -> Option<Se
     }
 }
 
-fn completed(params: Option<&RawValue>, sole: Sole) -> Option<Box<RawValue>> {
+fn completed(params: Option<&RawValue>, sole: OnlyTurn) -> Option<Box<RawValue>> {
     let mut value: Value = match params {
         Some(params) => serde_json::from_str(params.get()).ok()?,
         None => Value::Null,
@@ -166,7 +166,7 @@ mod tests {
         serde_json::from_str(json).unwrap()
     }
 
-    fn sole() -> Sole {
+    fn sole() -> OnlyTurn {
         Some(("t".into(), Some("u".into())))
     }
 

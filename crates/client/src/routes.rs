@@ -11,27 +11,27 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    collect::{Collected, CompletedTurn, Outcome, ends_turn},
-    error::{ClientError, Ended},
-    events::Queue,
-    ids::Ids,
+    collect::{CollectedTurn, CompletedTurn, TurnOutcome, ends_turn},
+    error::{ClientError, Disconnected},
+    events::EventQueue,
+    ids::MessageIds,
 };
 
 /// One turn that is being collected.
 #[derive(Debug)]
-pub(crate) struct Route {
-    state: Mutex<State>,
+pub(crate) struct TurnRoute {
+    state: Mutex<RouteState>,
 }
 
 #[derive(Debug)]
-struct State {
-    binding: Binding,
-    collected: Collected,
+struct RouteState {
+    binding: TurnBinding,
+    collected: CollectedTurn,
     /// For those who follow along.
-    queue: Option<Arc<Queue>>,
-    outcome: Option<Outcome>,
+    queue: Option<Arc<EventQueue>>,
+    outcome: Option<TurnOutcome>,
     /// An end that came before the turn was known. What was held came before it.
-    early: Option<Outcome>,
+    early: Option<TurnOutcome>,
     /// Dropped at the end, which wakes whoever waits for it.
     end: Option<oneshot::Sender<()>>,
     last_heard: Instant,
@@ -39,10 +39,10 @@ struct State {
 
 /// Which turn it is.
 #[derive(Debug)]
-enum Binding {
+enum TurnBinding {
     /// Not known yet. What comes is held, with the turn that it names.
     Waiting {
-        held: Vec<Held>,
+        held: Vec<HeldMessages>,
         bytes: usize,
         max_bytes: usize,
     },
@@ -52,19 +52,19 @@ enum Binding {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldMessages {
     thread: Option<String>,
     turn: Option<String>,
     event: Arc<ServerNotification>,
     size: usize,
 }
 
-impl Route {
-    pub fn new(max_bytes: usize, queue: Option<Arc<Queue>>) -> (Arc<Self>, oneshot::Receiver<()>) {
+impl TurnRoute {
+    pub fn new(max_bytes: usize, queue: Option<Arc<EventQueue>>) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (end, ended) = oneshot::channel();
-        let state = State {
-            binding: Binding::Waiting { held: Vec::new(), bytes: 0, max_bytes },
-            collected: Collected::new(max_bytes),
+        let state = RouteState {
+            binding: TurnBinding::Waiting { held: Vec::new(), bytes: 0, max_bytes },
+            collected: CollectedTurn::new(max_bytes),
             queue,
             outcome: None,
             early: None,
@@ -77,8 +77,8 @@ impl Route {
     /// The server has named the turn, or (for any turn of the thread) the thread. What was held of it counts now.
     pub fn bind(&self, thread: &ThreadId, turn: Option<&TurnId>) {
         let mut state = self.lock();
-        let bound = turn.map_or(Binding::Any, |turn| Binding::Turn(turn.clone()));
-        let Binding::Waiting { held, .. } = std::mem::replace(&mut state.binding, bound) else { return };
+        let bound = turn.map_or(TurnBinding::Any, |turn| TurnBinding::Turn(turn.clone()));
+        let TurnBinding::Waiting { held, .. } = std::mem::replace(&mut state.binding, bound) else { return };
         for held in held {
             let is_thread = held.thread.as_deref().is_none_or(|named| named == &**thread);
             let is_turn = turn.is_none_or(|turn| held.turn.as_deref().is_none_or(|named| named == &**turn));
@@ -92,11 +92,11 @@ impl Route {
     }
 
     /// Ends it, unless it has ended already.
-    pub fn end(&self, outcome: Outcome) {
+    pub fn end(&self, outcome: TurnOutcome) {
         let mut state = self.lock();
         match state.binding {
-            Binding::Waiting { .. } => drop(state.early.get_or_insert(outcome)),
-            Binding::Turn(_) | Binding::Any => state.finish(outcome),
+            TurnBinding::Waiting { .. } => drop(state.early.get_or_insert(outcome)),
+            TurnBinding::Turn(_) | TurnBinding::Any => state.finish(outcome),
         }
     }
 
@@ -107,7 +107,7 @@ impl Route {
     /// Whether the agent may have done anything that another try would do twice.
     pub fn has_begun(&self) -> bool {
         let state = self.lock();
-        let has_held = matches!(&state.binding, Binding::Waiting { held, .. } if !held.is_empty());
+        let has_held = matches!(&state.binding, TurnBinding::Waiting { held, .. } if !held.is_empty());
         has_held || state.collected.has_begun()
     }
 
@@ -119,42 +119,43 @@ impl Route {
     /// What was collected, once it is over; and never again.
     pub fn result(&self, thread: ThreadId, started: Turn) -> Result<CompletedTurn, ClientError> {
         let mut state = self.lock();
-        let outcome = state.outcome.take().unwrap_or_else(|| Outcome::TimedOut("it was given up".to_owned()));
-        let collected = std::mem::replace(&mut state.collected, Collected::new(0));
+        let outcome =
+            state.outcome.take().unwrap_or_else(|| TurnOutcome::TimedOut("it was given up".to_owned()));
+        let collected = std::mem::replace(&mut state.collected, CollectedTurn::new(0));
         drop(state);
         collected.finish(thread, started, outcome)
     }
 
     fn turn(&self) -> Option<TurnId> {
         match &self.lock().binding {
-            Binding::Turn(turn) => Some(turn.clone()),
-            Binding::Waiting { .. } | Binding::Any => None,
+            TurnBinding::Turn(turn) => Some(turn.clone()),
+            TurnBinding::Waiting { .. } | TurnBinding::Any => None,
         }
     }
 
-    fn offer(&self, ids: &Ids<'_>, event: &Arc<ServerNotification>, size: usize) {
+    fn offer(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
         let turn = ids.turn.as_deref();
         let mut state = self.lock();
         match &mut state.binding {
-            Binding::Waiting { held, bytes, max_bytes } => {
+            TurnBinding::Waiting { held, bytes, max_bytes } => {
                 // The end is never too much.
                 if *bytes + size <= *max_bytes || ends_turn(event.method()) {
                     *bytes += size;
                     let (thread, turn) = (ids.thread.as_deref().map(str::to_owned), turn.map(str::to_owned));
-                    held.push(Held { thread, turn, event: event.clone(), size });
+                    held.push(HeldMessages { thread, turn, event: event.clone(), size });
                 }
             }
-            Binding::Turn(bound) if turn.is_some_and(|turn| turn != &**bound) => {}
-            Binding::Turn(_) | Binding::Any => state.take(event, size),
+            TurnBinding::Turn(bound) if turn.is_some_and(|turn| turn != &**bound) => {}
+            TurnBinding::Turn(_) | TurnBinding::Any => state.take(event, size),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RouteState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl RouteState {
     fn take(&mut self, event: &Arc<ServerNotification>, size: usize) {
         if self.outcome.is_some() {
             return;
@@ -168,7 +169,7 @@ impl State {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome) {
+    fn finish(&mut self, outcome: TurnOutcome) {
         if self.end.take().is_some() {
             self.outcome = Some(outcome);
             // From here on nothing is added.
@@ -181,23 +182,23 @@ impl State {
 
 /// All turns of a connection that are being collected.
 #[derive(Debug, Default)]
-pub(crate) struct Routes(Mutex<Table>);
+pub(crate) struct TurnRoutes(Mutex<RouteTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    by_thread: HashMap<Arc<str>, Vec<Arc<Route>>>,
+struct RouteTable {
+    by_thread: HashMap<Arc<str>, Vec<Arc<TurnRoute>>>,
     /// Turns on threads that the server has yet to name.
-    unplaced: Vec<Arc<Route>>,
+    unplaced: Vec<Arc<TurnRoute>>,
     count: usize,
-    ended: Option<Arc<Ended>>,
+    ended: Option<Arc<Disconnected>>,
 }
 
-impl Routes {
+impl TurnRoutes {
     /// Adds a turn; without a thread it gets what belongs to nobody else, until it is placed.
-    pub fn open(&self, thread: Option<&ThreadId>, route: &Arc<Route>) {
+    pub fn open(&self, thread: Option<&ThreadId>, route: &Arc<TurnRoute>) {
         let mut table = self.lock();
         if let Some(ended) = table.ended.clone() {
-            return route.end(Outcome::Ended(ended));
+            return route.end(TurnOutcome::Ended(ended));
         }
         table.count += 1;
         match thread {
@@ -207,7 +208,7 @@ impl Routes {
     }
 
     /// Tells where an unplaced turn runs.
-    pub fn place(&self, thread: &ThreadId, route: &Arc<Route>) {
+    pub fn place(&self, thread: &ThreadId, route: &Arc<TurnRoute>) {
         let mut table = self.lock();
         let before = table.unplaced.len();
         table.unplaced.retain(|other| !Arc::ptr_eq(other, route));
@@ -217,12 +218,12 @@ impl Routes {
     }
 
     /// Forgets a turn, if it has not been forgotten at its end.
-    pub fn close(&self, thread: Option<&ThreadId>, route: &Arc<Route>) {
+    pub fn close(&self, thread: Option<&ThreadId>, route: &Arc<TurnRoute>) {
         self.lock().remove(thread.map(|thread| &**thread), |other| Arc::ptr_eq(other, route));
     }
 
     /// Whether any turn would get a message with these ids.
-    pub fn want(&self, ids: &Ids<'_>) -> bool {
+    pub fn want(&self, ids: &MessageIds<'_>) -> bool {
         let table = self.lock();
         match &ids.thread {
             Some(thread) => table.by_thread.contains_key(&**thread) || !table.unplaced.is_empty(),
@@ -230,7 +231,7 @@ impl Routes {
         }
     }
 
-    pub fn offer(&self, ids: &Ids<'_>, event: &Arc<ServerNotification>, size: usize) {
+    pub fn offer(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
         let mut table = self.lock();
         for route in table.concerned(ids) {
             route.offer(ids, event, size);
@@ -249,7 +250,7 @@ impl Routes {
     }
 
     /// Ends the turns that a question belongs to.
-    pub fn end_turn(&self, ids: &Ids<'_>, outcome: impl Fn() -> Outcome) {
+    pub fn end_turn(&self, ids: &MessageIds<'_>, outcome: impl Fn() -> TurnOutcome) {
         let mut table = self.lock();
         for route in table.concerned(ids) {
             let is_other = matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named);
@@ -260,23 +261,23 @@ impl Routes {
         table.remove_over(ids);
     }
 
-    pub fn end_all(&self, ended: &Arc<Ended>) {
+    pub fn end_all(&self, ended: &Arc<Disconnected>) {
         let mut table = self.lock();
         table.ended = Some(ended.clone());
         let routes = table.by_thread.drain().flat_map(|(_, routes)| routes).collect::<Vec<_>>();
         let unplaced = std::mem::take(&mut table.unplaced);
         table.count = 0;
         drop(table);
-        routes.iter().chain(&unplaced).for_each(|route| route.end(Outcome::Ended(ended.clone())));
+        routes.iter().chain(&unplaced).for_each(|route| route.end(TurnOutcome::Ended(ended.clone())));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RouteTable> {
         self.0.lock()
     }
 }
 
-impl Table {
-    fn sole(&self) -> Option<&Arc<Route>> {
+impl RouteTable {
+    fn sole(&self) -> Option<&Arc<TurnRoute>> {
         if self.count != 1 {
             return None;
         }
@@ -284,21 +285,21 @@ impl Table {
     }
 
     /// The turns that a message with these ids may be for.
-    fn concerned(&self, ids: &Ids<'_>) -> &[Arc<Route>] {
+    fn concerned(&self, ids: &MessageIds<'_>) -> &[Arc<TurnRoute>] {
         match &ids.thread {
             Some(thread) => self.by_thread.get(&**thread).unwrap_or(&self.unplaced),
             None => self.sole().map(std::slice::from_ref).unwrap_or_default(),
         }
     }
 
-    fn remove_over(&mut self, ids: &Ids<'_>) {
+    fn remove_over(&mut self, ids: &MessageIds<'_>) {
         self.remove(ids.thread.as_deref(), |route| route.is_over());
     }
 
     /// Of one thread, so that many turns do not have to look at each other; of all if none is named.
-    fn remove(&mut self, thread: Option<&str>, gone: impl Fn(&Arc<Route>) -> bool) {
+    fn remove(&mut self, thread: Option<&str>, gone: impl Fn(&Arc<TurnRoute>) -> bool) {
         let mut removed = 0;
-        let mut keep = |routes: &mut Vec<Arc<Route>>| {
+        let mut keep = |routes: &mut Vec<Arc<TurnRoute>>| {
             let before = routes.len();
             routes.retain(|route| !gone(route));
             removed += before - routes.len();

@@ -9,31 +9,31 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    error::{Cause, Ended},
-    events::Readers,
-    options::Limits,
-    pending::Pending,
-    routes::Routes,
+    error::{DisconnectCause, Disconnected},
+    events::EventReaders,
+    options::ClientLimits,
+    pending::PendingCalls,
+    routes::TurnRoutes,
 };
 
 #[derive(Debug)]
-pub struct Shared {
-    pub pending: Arc<Pending>,
-    pub routes: Routes,
-    pub readers: Readers,
-    pub limits: Limits,
-    pub naming: Naming,
+pub struct ClientShared {
+    pub pending: Arc<PendingCalls>,
+    pub routes: TurnRoutes,
+    pub readers: EventReaders,
+    pub limits: ClientLimits,
+    pub naming: ThreadNaming,
     /// Cancelled when this client wants the connection to end.
     pub closing: CancellationToken,
     /// How it ended.
-    pub ended: SetOnce<Arc<Ended>>,
+    pub ended: SetOnce<Arc<Disconnected>>,
 }
 
 /// Whether the server says which thread its notifications are about, as far as they have come.
 #[derive(Debug, Default)]
-pub struct Naming(AtomicU8);
+pub struct ThreadNaming(AtomicU8);
 
-impl Naming {
+impl ThreadNaming {
     const YES: u8 = 1;
     const NO: u8 = 2;
 
@@ -56,22 +56,22 @@ impl Naming {
     }
 }
 
-impl Shared {
-    pub fn new(limits: Limits) -> Self {
+impl ClientShared {
+    pub fn new(limits: ClientLimits) -> Self {
         Self {
             pending: Arc::default(),
-            routes: Routes::default(),
-            readers: Readers::default(),
+            routes: TurnRoutes::default(),
+            readers: EventReaders::default(),
             limits,
-            naming: Naming::default(),
+            naming: ThreadNaming::default(),
             closing: CancellationToken::new(),
             ended: SetOnce::new(),
         }
     }
 
     /// The connection is over: tells everyone who waits for anything.
-    pub fn end(&self, cause: Cause, stderr_tail: String) {
-        let ended = Arc::new(Ended { cause, stderr_tail });
+    pub fn end(&self, cause: DisconnectCause, stderr_tail: String) {
+        let ended = Arc::new(Disconnected { cause, stderr_tail });
         if self.ended.set(ended.clone()).is_err() {
             return;
         }

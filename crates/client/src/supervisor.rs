@@ -17,17 +17,17 @@ use tokio::{
 };
 
 use crate::{
-    builder::Builder,
+    builder::ClientBuilder,
     client::Client,
     collect::CompletedTurn,
-    endpoint::Address,
-    error::{Cause, ClientError, Ended},
+    endpoint::ServerAddress,
+    error::{ClientError, DisconnectCause, Disconnected},
     params,
 };
 
 /// When to give up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supervision {
+pub struct RestartLimits {
     /// Restarts in a row: 3.
     pub max_restarts: u32,
     /// Before each of them: 1 s.
@@ -39,7 +39,7 @@ pub struct Supervision {
     pub retry_after: Option<Duration>,
 }
 
-impl Default for Supervision {
+impl Default for RestartLimits {
     fn default() -> Self {
         Self {
             max_restarts: 3,
@@ -65,16 +65,16 @@ impl Default for Supervision {
 /// ```
 #[derive(Debug)]
 pub struct Supervisor {
-    link: watch::Receiver<Link>,
+    link: watch::Receiver<SupervisedLink>,
     /// Told when somebody wants a server that was given up.
     wanted: Arc<Notify>,
-    threads: Mutex<HashMap<ThreadId, Known>>,
+    threads: Mutex<HashMap<ThreadId, KnownThread>>,
     watching: JoinHandle<()>,
 }
 
 /// What there is of a connection at the moment.
 #[derive(Clone, Debug)]
-enum Link {
+enum SupervisedLink {
     Up {
         client: Client,
         generation: u64,
@@ -88,7 +88,7 @@ enum Link {
 
 /// A thread by the id under which its user knows it.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownThread {
     /// The id it has now.
     current: ThreadId,
     /// The connection that it is loaded on.
@@ -100,15 +100,15 @@ struct Known {
 impl Supervisor {
     /// Connects for the first time; a failure here is not repeated.
     pub async fn start(
-        builder: Builder,
-        address: impl Into<Address>,
-        supervision: Supervision,
+        builder: ClientBuilder,
+        address: impl Into<ServerAddress>,
+        supervision: RestartLimits,
     ) -> Result<Self, ClientError> {
         let address = address.into();
         let client = builder.clone().connect(address.clone()).await?;
-        let (sender, link) = watch::channel(Link::Up { client, generation: 0 });
+        let (sender, link) = watch::channel(SupervisedLink::Up { client, generation: 0 });
         let wanted = Arc::<Notify>::default();
-        let watch = Watch { builder, address, supervision, link: sender, wanted: wanted.clone() };
+        let watch = ConnectionWatch { builder, address, supervision, link: sender, wanted: wanted.clone() };
         Ok(Self { link, wanted, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
     }
 
@@ -126,7 +126,9 @@ impl Supervisor {
     /// The same without waiting: `None` while there is no connection.
     pub fn connected(&self) -> Option<(Client, u64)> {
         match &*self.link.borrow() {
-            Link::Up { client, generation } if client.is_connected() => Some((client.clone(), *generation)),
+            SupervisedLink::Up { client, generation } if client.is_connected() => {
+                Some((client.clone(), *generation))
+            }
             _ => None,
         }
     }
@@ -136,7 +138,7 @@ impl Supervisor {
         let (client, generation) = self.up().await?;
         client.fill_in(&mut params);
         let thread = client.start_thread(params.clone()).await?;
-        let known = Known { current: thread.id.clone(), generation, params: Some(params) };
+        let known = KnownThread { current: thread.id.clone(), generation, params: Some(params) };
         self.threads().insert(thread.id.clone(), known);
         Ok(thread)
     }
@@ -155,10 +157,10 @@ impl Supervisor {
     /// begun; otherwise the error is [`PortExit`](ClientError::PortExit).
     pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
         match self.attempt(params.clone()).await {
-            Attempt::Done(result) => result,
-            Attempt::CutOff(_) => match self.attempt(params).await {
-                Attempt::Done(result) => result,
-                Attempt::CutOff(error) => Err(error),
+            ConnectAttempt::Done(result) => result,
+            ConnectAttempt::CutOff(_) => match self.attempt(params).await {
+                ConnectAttempt::Done(result) => result,
+                ConnectAttempt::CutOff(error) => Err(error),
             },
         }
     }
@@ -171,22 +173,22 @@ impl Supervisor {
         }
     }
 
-    async fn attempt(&self, mut params: TurnStartParams) -> Attempt {
+    async fn attempt(&self, mut params: TurnStartParams) -> ConnectAttempt {
         let (client, generation) = match self.up().await {
             Ok(up) => up,
-            Err(error) => return Attempt::Done(Err(error)),
+            Err(error) => return ConnectAttempt::Done(Err(error)),
         };
         params.thread_id = match self.ready(&client, generation, &params.thread_id).await {
             Ok(thread) => thread,
-            Err(error) => return Attempt::of(Err(error), false),
+            Err(error) => return ConnectAttempt::of(Err(error), false),
         };
         let mut running = match client.begin(params, None).await {
             Ok(running) => running,
-            Err(error) => return Attempt::of(Err(error), false),
+            Err(error) => return ConnectAttempt::of(Err(error), false),
         };
         running.until_over().await;
         let has_begun = running.has_begun();
-        Attempt::of(running.result(), has_begun)
+        ConnectAttempt::of(running.result(), has_begun)
     }
 
     /// The thread's id on this connection, after it has been loaded there.
@@ -196,7 +198,7 @@ impl Supervisor {
         generation: u64,
         thread: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
-        let known = self.threads().get(thread).cloned().unwrap_or_else(|| Known {
+        let known = self.threads().get(thread).cloned().unwrap_or_else(|| KnownThread {
             current: thread.clone(),
             generation: 0,
             params: None,
@@ -212,7 +214,7 @@ impl Supervisor {
             }
             (Err(error), _) => return Err(error),
         };
-        let known = Known { current: current.clone(), generation, ..known };
+        let known = KnownThread { current: current.clone(), generation, ..known };
         self.threads().insert(thread.clone(), known);
         Ok(current)
     }
@@ -223,23 +225,25 @@ impl Supervisor {
         loop {
             match link.borrow_and_update().clone() {
                 // Otherwise its end has not been noticed yet.
-                Link::Up { client, generation } if client.is_connected() => return Ok((client, generation)),
-                Link::Up { .. } | Link::Restarting => {}
+                SupervisedLink::Up { client, generation } if client.is_connected() => {
+                    return Ok((client, generation));
+                }
+                SupervisedLink::Up { .. } | SupervisedLink::Restarting => {}
                 // One try for each call, however short the pause.
-                Link::GivenUp(_, Some(until)) if until <= Instant::now() && !has_asked => {
+                SupervisedLink::GivenUp(_, Some(until)) if until <= Instant::now() && !has_asked => {
                     has_asked = true;
                     self.wanted.notify_one();
                 }
-                Link::GivenUp(error, _) | Link::Closed(error) => return Err(error),
+                SupervisedLink::GivenUp(error, _) | SupervisedLink::Closed(error) => return Err(error),
             }
             if link.changed().await.is_err() {
-                let ended = Ended { cause: Cause::Closed, stderr_tail: String::new() };
+                let ended = Disconnected { cause: DisconnectCause::Closed, stderr_tail: String::new() };
                 return Err(ClientError::PortExit(Arc::new(ended)));
             }
         }
     }
 
-    fn threads(&self) -> MutexGuard<'_, HashMap<ThreadId, Known>> {
+    fn threads(&self) -> MutexGuard<'_, HashMap<ThreadId, KnownThread>> {
         self.threads.lock()
     }
 }
@@ -251,13 +255,13 @@ impl Drop for Supervisor {
 }
 
 /// What became of one try.
-enum Attempt {
+enum ConnectAttempt {
     Done(Result<CompletedTurn, ClientError>),
     /// The connection ended before anything had begun.
     CutOff(ClientError),
 }
 
-impl Attempt {
+impl ConnectAttempt {
     fn of(result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
         match result {
             Err(error @ ClientError::PortExit(_)) if !has_begun => Self::CutOff(error),
@@ -267,19 +271,19 @@ impl Attempt {
 }
 
 /// The task that notices the end of a connection and opens the next.
-struct Watch {
-    builder: Builder,
-    address: Address,
-    supervision: Supervision,
-    link: watch::Sender<Link>,
+struct ConnectionWatch {
+    builder: ClientBuilder,
+    address: ServerAddress,
+    supervision: RestartLimits,
+    link: watch::Sender<SupervisedLink>,
     wanted: Arc<Notify>,
 }
 
-impl Watch {
+impl ConnectionWatch {
     async fn run(self) {
         let (mut generation, mut restarts) = (0, 0);
         loop {
-            let Link::Up { client, .. } = self.link.borrow().clone() else { return };
+            let SupervisedLink::Up { client, .. } = self.link.borrow().clone() else { return };
             let began = Instant::now();
             let ended = client.ended().await;
             drop(client);
@@ -287,13 +291,13 @@ impl Watch {
                 restarts = 0;
             }
             let reason = ClientError::PortExit(ended.clone());
-            if ended.cause == Cause::Closed {
-                return drop(self.link.send(Link::Closed(reason)));
+            if ended.cause == DisconnectCause::Closed {
+                return drop(self.link.send(SupervisedLink::Closed(reason)));
             }
             tracing::warn!("{ended}; starting it again");
             let client = self.restart(&mut restarts, reason).await;
             generation += 1;
-            self.link.send_replace(Link::Up { client, generation });
+            self.link.send_replace(SupervisedLink::Up { client, generation });
         }
     }
 
@@ -301,12 +305,12 @@ impl Watch {
     async fn restart(&self, restarts: &mut u32, mut reason: ClientError) -> Client {
         loop {
             if *restarts < self.supervision.max_restarts {
-                self.link.send_replace(Link::Restarting);
+                self.link.send_replace(SupervisedLink::Restarting);
                 *restarts += 1;
                 sleep(self.supervision.pause).await;
             } else {
                 self.rest(reason).await;
-                self.link.send_replace(Link::Restarting);
+                self.link.send_replace(SupervisedLink::Restarting);
             }
             match self.builder.clone().connect(self.address.clone()).await {
                 Ok(client) => return client,
@@ -319,7 +323,7 @@ impl Watch {
     async fn rest(&self, reason: ClientError) {
         let until = self.supervision.retry_after.and_then(|pause| Instant::now().checked_add(pause));
         tracing::warn!("{reason}; the server is given up");
-        self.link.send_replace(Link::GivenUp(reason, until));
+        self.link.send_replace(SupervisedLink::GivenUp(reason, until));
         loop {
             self.wanted.notified().await;
             // A call that came before the last try may have left its mark.

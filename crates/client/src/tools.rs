@@ -23,21 +23,21 @@ use serde_json::Value;
 /// let builder = Client::builder().tools(tools);
 /// ```
 #[derive(Clone, Default)]
-pub struct Tools(BTreeMap<String, Tool>);
+pub struct ClientTools(BTreeMap<String, ClientTool>);
 
 #[derive(Clone)]
-struct Tool {
+struct ClientTool {
     spec: DynamicToolSpec,
-    run: Run,
+    run: ToolFunction,
 }
 
-type Run = Arc<
+type ToolFunction = Arc<
     dyn Fn(DynamicToolCallParams) -> Pin<Box<dyn Future<Output = DynamicToolCallResponse> + Send>>
         + Send
         + Sync,
 >;
 
-impl Tools {
+impl ClientTools {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
@@ -78,8 +78,8 @@ impl Tools {
         F: Fn(DynamicToolCallParams) -> R + Send + Sync + 'static,
         R: Future<Output = DynamicToolCallResponse> + Send + 'static,
     {
-        let run: Run = Arc::new(move |call| Box::pin(run(call)));
-        self.0.insert(spec.name.clone(), Tool { spec, run });
+        let run: ToolFunction = Arc::new(move |call| Box::pin(run(call)));
+        self.0.insert(spec.name.clone(), ClientTool { spec, run });
         self
     }
 
@@ -106,7 +106,7 @@ impl Tools {
     }
 }
 
-impl fmt::Debug for Tools {
+impl fmt::Debug for ClientTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }

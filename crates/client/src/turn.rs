@@ -13,11 +13,11 @@ use tokio::{
 
 use crate::{
     client::Client,
-    collect::{CompletedTurn, Outcome, session_id},
+    collect::{CompletedTurn, TurnOutcome, session_id},
     error::ClientError,
-    events::{Event, Events, Queue},
+    events::{ClientEvent, EventQueue, EventStream},
     params::IntoInput,
-    routes::Route,
+    routes::TurnRoute,
 };
 
 /// A review that completed.
@@ -67,7 +67,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn turn(&self, params: TurnStartParams) -> Result<RunningTurn, ClientError> {
-        let (queue, events) = Queue::new(&self.shared().limits);
+        let (queue, events) = EventQueue::new(&self.shared().limits);
         let mut turn = self.begin(params, Some(queue)).await?;
         turn.events = Some(events);
         Ok(turn)
@@ -90,7 +90,7 @@ impl Client {
 
     /// Starts a review to be followed while it runs; [`CompletedReview::from`] makes a review of its result.
     pub async fn review(&self, params: ReviewStartParams) -> Result<RunningTurn, ClientError> {
-        let (queue, events) = Queue::new(&self.shared().limits);
+        let (queue, events) = EventQueue::new(&self.shared().limits);
         let mut turn = self.begin_review(params, Some(queue)).await?;
         turn.events = Some(events);
         Ok(turn)
@@ -99,10 +99,10 @@ impl Client {
     pub(crate) async fn begin(
         &self,
         params: TurnStartParams,
-        queue: Option<Arc<Queue>>,
+        queue: Option<Arc<EventQueue>>,
     ) -> Result<RunningTurn, ClientError> {
         let thread = params.thread_id.clone();
-        let (place, end) = Place::take(self, Some(thread.clone()), queue);
+        let (place, end) = CollectionSlot::take(self, Some(thread.clone()), queue);
         let turn = self.call::<TurnStart>(params).await?.turn;
         // Servers that do not name their turns run one at a time on a thread.
         place.route.bind(&thread, Some(&turn.id).filter(|id| !id.is_empty()));
@@ -112,11 +112,11 @@ impl Client {
     async fn begin_review(
         &self,
         params: ReviewStartParams,
-        queue: Option<Arc<Queue>>,
+        queue: Option<Arc<EventQueue>>,
     ) -> Result<RunningTurn, ClientError> {
         let is_detached = params.delivery == Some(ReviewDelivery::Detached);
         let thread = (!is_detached).then(|| params.thread_id.clone());
-        let (mut place, end) = Place::take(self, thread, queue);
+        let (mut place, end) = CollectionSlot::take(self, thread, queue);
         let started = self.call::<ReviewStart>(params).await?;
         let thread = started.review_thread_id;
         self.shared().routes.place(&thread, &place.route);
@@ -128,26 +128,26 @@ impl Client {
 
 /// A turn's place among those that are being collected; given up when dropped.
 #[derive(Debug)]
-struct Place {
+struct CollectionSlot {
     client: Client,
     /// Not known before a detached review has started.
     thread: Option<ThreadId>,
-    route: Arc<Route>,
+    route: Arc<TurnRoute>,
 }
 
-impl Place {
+impl CollectionSlot {
     fn take(
         client: &Client,
         thread: Option<ThreadId>,
-        queue: Option<Arc<Queue>>,
+        queue: Option<Arc<EventQueue>>,
     ) -> (Self, oneshot::Receiver<()>) {
-        let (route, end) = Route::new(client.shared().limits.turn_bytes, queue);
+        let (route, end) = TurnRoute::new(client.shared().limits.turn_bytes, queue);
         client.shared().routes.open(thread.as_ref(), &route);
         (Self { client: client.clone(), thread, route }, end)
     }
 }
 
-impl Drop for Place {
+impl Drop for CollectionSlot {
     fn drop(&mut self) {
         self.client.shared().routes.close(self.thread.as_ref(), &self.route);
     }
@@ -157,17 +157,17 @@ impl Drop for Place {
 /// [detached](Self::detach).
 #[derive(Debug)]
 pub struct RunningTurn {
-    place: Place,
+    place: CollectionSlot,
     thread: ThreadId,
     turn: Turn,
-    events: Option<Events>,
+    events: Option<EventStream>,
     end: oneshot::Receiver<()>,
     began: Instant,
     is_attached: bool,
 }
 
 impl RunningTurn {
-    fn new(place: Place, end: oneshot::Receiver<()>, thread: ThreadId, turn: Turn) -> Self {
+    fn new(place: CollectionSlot, end: oneshot::Receiver<()>, thread: ThreadId, turn: Turn) -> Self {
         Self { place, thread, turn, events: None, end, began: Instant::now(), is_attached: true }
     }
 
@@ -187,8 +187,8 @@ impl RunningTurn {
     }
 
     /// The next event of this turn; `None` when it has ended, or its time is up. Events that are not read in
-    /// time are dropped as [`Events`] says, and are part of the result all the same.
-    pub async fn next(&mut self) -> Option<Event> {
+    /// time are dropped as [`EventStream`] says, and are part of the result all the same.
+    pub async fn next(&mut self) -> Option<ClientEvent> {
         loop {
             let limit = self.limit();
             let events = self.events.as_mut()?;
@@ -256,7 +256,7 @@ impl RunningTurn {
     fn give_up_if_late(&self) {
         if let Some((limit, time)) = self.limit().filter(|(limit, _)| *limit <= Instant::now()) {
             let kind = if limit == self.began + time { "no end" } else { "no message" };
-            self.place.route.end(Outcome::TimedOut(format!("{kind} within {time:?}")));
+            self.place.route.end(TurnOutcome::TimedOut(format!("{kind} within {time:?}")));
             self.stop();
         }
     }

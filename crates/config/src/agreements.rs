@@ -18,7 +18,7 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::{Home, atomic::replace_private, write::lock};
+use crate::{HomeDirectory, atomic::replace_private, write::lock};
 
 /// The files in a configuration folder that name programs.
 const FILES: [&str; 2] = ["config.toml", "hooks.json"];
@@ -35,7 +35,7 @@ pub(crate) struct Agreements {
 /// What is kept in the home.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Record {
+struct AgreementRecord {
     /// Since when confined commands could write to a folder, in milliseconds.
     writable_since: BTreeMap<PathBuf, i64>,
     /// Until when everything in a project was agreed to, in milliseconds.
@@ -58,7 +58,7 @@ impl Agreements {
     /// them, which no command has made yet. Call it before the first such command starts.
     pub(crate) fn note_writable(
         &self,
-        home: &Home,
+        home: &HomeDirectory,
         folders: &[PathBuf],
         existing: &[PathBuf],
     ) -> io::Result<()> {
@@ -80,7 +80,7 @@ impl Agreements {
     }
 
     /// Agrees to all configuration that is in a project now.
-    pub(crate) fn agree(&self, home: &Home, project: &Path) -> io::Result<()> {
+    pub(crate) fn agree(&self, home: &HomeDirectory, project: &Path) -> io::Result<()> {
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
         change(home, |record| {
             record.agreed_until.insert(project.clone(), millis(SystemTime::now()));
@@ -91,7 +91,7 @@ impl Agreements {
 
     /// The folder that commands could write to when this configuration folder appeared, if a person has not agreed to
     /// it since.
-    pub(crate) fn unagreed(&self, home: &Home, folder: &Path) -> Option<PathBuf> {
+    pub(crate) fn unagreed(&self, home: &HomeDirectory, folder: &Path) -> Option<PathBuf> {
         let record = read(home);
         let folder = folder.canonicalize().ok()?;
         let (root, since) = record.since(&folder)?;
@@ -104,7 +104,7 @@ impl Agreements {
     }
 }
 
-impl Record {
+impl AgreementRecord {
     /// Since when, and where, commands could make a path.
     fn since(&self, path: &Path) -> Option<(&Path, i64)> {
         let around = self.writable_since.iter().filter(|(folder, _)| path.starts_with(folder));
@@ -134,27 +134,27 @@ fn millis(time: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn file(home: &Home) -> PathBuf {
+fn file(home: &HomeDirectory) -> PathBuf {
     home.path().join("project_agreements.json")
 }
 
 /// A record that cannot be read is taken for an empty one: it is only ever lost with the home.
-fn read(home: &Home) -> Record {
+fn read(home: &HomeDirectory) -> AgreementRecord {
     let text = match fs::read(file(home)) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Record::default(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return AgreementRecord::default(),
         Err(error) => {
             tracing::warn!("cannot read {}: {error}", file(home).display());
-            return Record::default();
+            return AgreementRecord::default();
         }
     };
     serde_json::from_slice(&text).unwrap_or_else(|error| {
         tracing::warn!("cannot read {}: {error}", file(home).display());
-        Record::default()
+        AgreementRecord::default()
     })
 }
 
-fn change(home: &Home, change: impl FnOnce(&mut Record)) -> io::Result<()> {
+fn change(home: &HomeDirectory, change: impl FnOnce(&mut AgreementRecord)) -> io::Result<()> {
     home.ensure()?;
     // Other servers with the same home change the record too; what one of them noted must not be lost.
     let _lock = lock(home).map_err(io::Error::other)?;
@@ -171,7 +171,7 @@ mod tests {
 
     struct Place {
         _dir: tempfile::TempDir,
-        home: Home,
+        home: HomeDirectory,
         workspace: PathBuf,
     }
 
@@ -181,7 +181,7 @@ mod tests {
             let base = dir.path().canonicalize().unwrap();
             let workspace = base.join("w");
             fs::create_dir(&workspace).unwrap();
-            Self { home: Home::new(base.join("home")).unwrap(), workspace, _dir: dir }
+            Self { home: HomeDirectory::new(base.join("home")).unwrap(), workspace, _dir: dir }
         }
 
         fn folder(&self, name: &str) -> PathBuf {

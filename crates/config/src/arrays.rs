@@ -27,7 +27,7 @@ pub(crate) fn sync(array: &mut Array, before: &[Value], wanted: &[Value]) {
 }
 
 /// An element with the text before it and the comment behind it.
-struct Entry {
+struct ArrayEntry {
     above: String,
     value: DocValue,
     behind: String,
@@ -42,16 +42,16 @@ fn text(array: &Array) -> &str {
 }
 
 /// The entries, and what stands before the closing bracket.
-fn take_apart(array: &mut Array) -> (Vec<Entry>, String) {
-    let mut entries: Vec<Entry> = Vec::new();
+fn take_apart(array: &mut Array) -> (Vec<ArrayEntry>, String) {
+    let mut entries: Vec<ArrayEntry> = Vec::new();
     for value in array.iter() {
         let (behind, above) = split_line(prefix(value));
         match entries.last_mut() {
             Some(last) => {
                 last.behind = behind.to_owned();
-                entries.push(Entry::new(above, value));
+                entries.push(ArrayEntry::new(above, value));
             }
-            None => entries.push(Entry::new(prefix(value), value)),
+            None => entries.push(ArrayEntry::new(prefix(value), value)),
         }
     }
     let (behind, closing) = split_line(text(array));
@@ -68,7 +68,7 @@ fn split_line(text: &str) -> (&str, &str) {
     text.find('\n').map_or(("", text), |newline| text.split_at(newline))
 }
 
-impl Entry {
+impl ArrayEntry {
     fn new(above: &str, value: &DocValue) -> Self {
         Self { above: above.to_owned(), value: value.clone(), behind: String::new() }
     }
@@ -76,7 +76,7 @@ impl Entry {
 
 /// The wanted elements: those that were there, as they were; a new one in the place of one that went;
 /// the others like their neighbours.
-fn choose(entries: Vec<Entry>, before: &[Value], wanted: &[Value]) -> Vec<Entry> {
+fn choose(entries: Vec<ArrayEntry>, before: &[Value], wanted: &[Value]) -> Vec<ArrayEntry> {
     let indent = entries.first().map(|entry| indent_of(&entry.above)).unwrap_or_default();
     let mut old = before.iter().zip(entries).peekable();
     let mut kept = common(before, wanted).into_iter().peekable();
@@ -95,7 +95,7 @@ fn choose(entries: Vec<Entry>, before: &[Value], wanted: &[Value]) -> Vec<Entry>
             Some((_, entry)) => (entry.above, entry.behind),
             None => (indent.clone(), String::new()),
         };
-        chosen.push(Entry { above, value: new_value(value), behind });
+        chosen.push(ArrayEntry { above, value: new_value(value), behind });
     }
     chosen
 }
@@ -105,10 +105,10 @@ fn indent_of(above: &str) -> String {
     above.rfind('\n').and_then(|newline| above.get(newline..)).unwrap_or("\n    ").to_owned()
 }
 
-fn put_together(array: &mut Array, entries: Vec<Entry>, closing: &str) {
+fn put_together(array: &mut Array, entries: Vec<ArrayEntry>, closing: &str) {
     let mut behind = String::new();
     for entry in entries {
-        let Entry { above, mut value, behind: next } = entry;
+        let ArrayEntry { above, mut value, behind: next } = entry;
         // A comment ends with its line.
         let line_break = if behind.contains('#') && !above.starts_with('\n') { "\n" } else { "" };
         value.decor_mut().set_prefix(format!("{behind}{line_break}{above}"));

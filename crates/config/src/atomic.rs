@@ -34,7 +34,7 @@ pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
 ///
 /// `unchanged` is asked at the last moment; the file is left alone when it says no, and the answer returned.
 pub(crate) fn replace(path: &Path, text: &str, unchanged: impl FnOnce() -> bool) -> io::Result<bool> {
-    let temporary = Temporary::write_beside(path, text.as_bytes())?;
+    let temporary = TemporaryFile::write_beside(path, text.as_bytes())?;
     if !unchanged() {
         return Ok(false);
     }
@@ -47,14 +47,14 @@ pub(crate) fn replace(path: &Path, text: &str, unchanged: impl FnOnce() -> bool)
 /// a link; its file is replaced.
 pub fn replace_private(path: &Path, text: &[u8]) -> io::Result<()> {
     let path = follow_links(path)?;
-    Temporary::write_beside(&path, text)?.rename_to(&path, None)
+    TemporaryFile::write_beside(&path, text)?.rename_to(&path, None)
 }
 
 /// Replaces a file that others may read too: it keeps its mode, and a new one has `new`. A link stays a link; its file
 /// is replaced.
 pub fn replace_shared(path: &Path, text: &[u8], new: Permissions) -> io::Result<()> {
     let path = follow_links(path)?;
-    let temporary = Temporary::write_beside(&path, text)?;
+    let temporary = TemporaryFile::write_beside(&path, text)?;
     let mode = fs::metadata(&path).map_or(new, |found| found.permissions());
     temporary.rename_to(&path, Some(mode))
 }
@@ -90,12 +90,12 @@ fn is_left_behind(entry: &fs::DirEntry) -> bool {
 }
 
 /// A file that goes away unless it is renamed.
-struct Temporary {
+struct TemporaryFile {
     path: PathBuf,
     file: File,
 }
 
-impl Temporary {
+impl TemporaryFile {
     fn write_beside(path: &Path, text: &[u8]) -> io::Result<Self> {
         let mut temporary = Self::create_beside(path)?;
         temporary.file.write_all(text)?;
@@ -133,7 +133,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

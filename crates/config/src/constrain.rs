@@ -17,8 +17,8 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::{
-    requirements::{Requirements, Rule},
-    settings::Settings,
+    requirements::{RequirementRule, Requirements},
+    settings::ConfigSettings,
 };
 
 /// A request asked for what an administrator forbids.
@@ -59,7 +59,7 @@ impl Requirements {
     /// their own parts from, and is kept in step.
     pub(crate) fn constrain(
         &self,
-        settings: &mut Settings,
+        settings: &mut ConfigSettings,
         table: &mut Table,
     ) -> Vec<ConfigWarningNotification> {
         let mut warnings = Vec::new();
@@ -71,7 +71,12 @@ impl Requirements {
         warnings
     }
 
-    fn constrain_approvals(&self, settings: &mut Settings, table: &mut Table, warnings: &mut Warnings) {
+    fn constrain_approvals(
+        &self,
+        settings: &mut ConfigSettings,
+        table: &mut Table,
+        warnings: &mut ConstraintWarnings,
+    ) {
         let default = AskForApproval::OnRequest;
         let asked = settings.approval_policy.as_ref().unwrap_or(&default);
         let Err(refusal) = self.check_approval_policy(asked) else { return };
@@ -83,7 +88,12 @@ impl Requirements {
         settings.approval_policy = Some(allowed.clone());
     }
 
-    fn constrain_sandbox(&self, settings: &mut Settings, table: &mut Table, warnings: &mut Warnings) {
+    fn constrain_sandbox(
+        &self,
+        settings: &mut ConfigSettings,
+        table: &mut Table,
+        warnings: &mut ConstraintWarnings,
+    ) {
         let Some(asked) = &settings.sandbox_mode else { return };
         let Err(refusal) = self.check_sandbox_mode(asked) else { return };
         let narrower = [SandboxMode::WorkspaceWrite, SandboxMode::ReadOnly];
@@ -93,7 +103,12 @@ impl Requirements {
         settings.sandbox_mode = Some(allowed);
     }
 
-    fn constrain_web_search(&self, settings: &mut Settings, table: &mut Table, warnings: &mut Warnings) {
+    fn constrain_web_search(
+        &self,
+        settings: &mut ConfigSettings,
+        table: &mut Table,
+        warnings: &mut ConstraintWarnings,
+    ) {
         let Some(asked) = &settings.web_search else { return };
         let Err(refusal) = self.check_web_search(asked) else { return };
         let allowed = self.clamp_web_search(asked);
@@ -124,7 +139,12 @@ impl Requirements {
         candidates.find(|mode| check(self, mode).is_ok()).unwrap_or(narrowest)
     }
 
-    fn constrain_mcp_servers(&self, settings: &Settings, table: &mut Table, warnings: &mut Warnings) {
+    fn constrain_mcp_servers(
+        &self,
+        settings: &ConfigSettings,
+        table: &mut Table,
+        warnings: &mut ConstraintWarnings,
+    ) {
         let Some(Value::Table(servers)) = table.get_mut("mcp_servers") else { return };
         for (name, server) in &settings.mcp_servers {
             if self.permits_mcp_server(name, server.identity()) {
@@ -145,11 +165,11 @@ impl Requirements {
     }
 }
 
-type Warnings = Vec<ConfigWarningNotification>;
+type ConstraintWarnings = Vec<ConfigWarningNotification>;
 
 fn check<T: PartialEq + Serialize>(
     setting: &'static str,
-    rule: Option<Rule<'_, [T]>>,
+    rule: Option<RequirementRule<'_, [T]>>,
     asked: &T,
     always: &[T],
 ) -> Result<(), NotAllowed> {

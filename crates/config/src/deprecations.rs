@@ -4,7 +4,7 @@ use codicil_protocol::DeprecationNoticeNotification;
 use toml::{Table, Value};
 
 use crate::{
-    feature_table::{ALIASES, Naming},
+    feature_table::{ALIASES, AliasKind},
     layers::value_at,
 };
 
@@ -36,7 +36,7 @@ pub(crate) fn notices(table: &Table) -> Vec<DeprecationNoticeNotification> {
 }
 
 fn old_feature_names(table: &Table) -> impl Iterator<Item = DeprecationNoticeNotification> {
-    let old = ALIASES.iter().filter(|(.., naming)| *naming == Naming::Old);
+    let old = ALIASES.iter().filter(|(.., naming)| *naming == AliasKind::Old);
     old.filter(|(name, ..)| value_at(table, &["features", name]).is_some()).map(|(name, feature, _)| {
         notice(&format!("features.{name}"), &format!("Use `{}` in `[features]`.", feature.name()))
     })

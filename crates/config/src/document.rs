@@ -31,7 +31,7 @@ pub(crate) fn rewrite(text: &str, before: &Table, wanted: &Table) -> Result<Stri
         }
     }
     let mut orphans = String::new();
-    sync_table(document.as_table_mut(), before, wanted, Style::Standard, &mut orphans);
+    sync_table(document.as_table_mut(), before, wanted, TableStyle::Standard, &mut orphans);
     adopt(&mut document, &orphans);
     let mut edited = comments + &document.to_string();
     if text.contains("\r\n") {
@@ -49,14 +49,20 @@ pub(crate) fn rewrite(text: &str, before: &Table, wanted: &Table) -> Result<Stri
 
 /// How members of a table can be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum TableStyle {
     /// With headers of their own where they are tables.
     Standard,
     /// As values, in a table that is itself written in braces or with dotted keys.
     Inline,
 }
 
-fn sync_table(table: &mut dyn TableLike, before: &Table, wanted: &Table, style: Style, orphans: &mut String) {
+fn sync_table(
+    table: &mut dyn TableLike,
+    before: &Table,
+    wanted: &Table,
+    style: TableStyle,
+    orphans: &mut String,
+) {
     for key in before.keys().filter(|key| !wanted.contains_key(*key)) {
         remove(table, key, orphans);
     }
@@ -84,14 +90,14 @@ fn is_alike(item: &Item, wanted: &Value) -> bool {
     }
 }
 
-fn sync_item(item: &mut Item, before: &Value, wanted: &Value, style: Style, orphans: &mut String) {
+fn sync_item(item: &mut Item, before: &Value, wanted: &Value, style: TableStyle, orphans: &mut String) {
     match (item, before, wanted) {
         (Item::Table(table), Value::Table(before), Value::Table(wanted)) => {
-            let style = if table.is_dotted() { Style::Inline } else { style };
+            let style = if table.is_dotted() { TableStyle::Inline } else { style };
             sync_table(table, before, wanted, style, orphans);
         }
         (Item::Value(DocValue::InlineTable(table)), Value::Table(before), Value::Table(wanted)) => {
-            sync_table(table, before, wanted, Style::Inline, orphans);
+            sync_table(table, before, wanted, TableStyle::Inline, orphans);
         }
         (Item::ArrayOfTables(tables), Value::Array(before), Value::Array(wanted)) => {
             sync_tables(tables, before, wanted, orphans);
@@ -117,7 +123,7 @@ fn sync_tables(tables: &mut ArrayOfTables, before: &[Value], wanted: &[Value], o
     for (at, value) in wanted.iter().enumerate() {
         match (before.get(at), tables.get_mut(at), value) {
             (Some(Value::Table(now)), Some(table), Value::Table(value)) => {
-                sync_table(table, now, value, Style::Standard, orphans);
+                sync_table(table, now, value, TableStyle::Standard, orphans);
             }
             (_, _, Value::Table(value)) => tables.push(new_table(value)),
             _ => {}
@@ -138,10 +144,10 @@ fn drop_removed(before: &[Value], wanted: &[Value], mut drop: impl FnMut(usize))
     left
 }
 
-fn new_item(value: &Value, style: Style) -> Item {
+fn new_item(value: &Value, style: TableStyle) -> Item {
     match (style, value) {
-        (Style::Standard, Value::Table(table)) => Item::Table(new_table(table)),
-        (Style::Standard, Value::Array(items)) if is_list_of_tables(items) => {
+        (TableStyle::Standard, Value::Table(table)) => Item::Table(new_table(table)),
+        (TableStyle::Standard, Value::Array(items)) if is_list_of_tables(items) => {
             let tables = items.iter().filter_map(Value::as_table).map(new_table);
             Item::ArrayOfTables(tables.collect())
         }
@@ -152,7 +158,7 @@ fn new_item(value: &Value, style: Style) -> Item {
 fn new_table(table: &Table) -> DocTable {
     let mut new = DocTable::new();
     for (key, value) in table {
-        new.insert(key, new_item(value, Style::Standard));
+        new.insert(key, new_item(value, TableStyle::Standard));
     }
     // A header is noise when all it holds has headers itself.
     new.set_implicit(

@@ -10,7 +10,7 @@ use crate::{KeyPath, KeyPathError, convert::to_toml, layers::merge};
 
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Edit {
+pub struct KeyEdit {
     pub path: KeyPath,
     /// Null removes the key.
     pub value: Json,
@@ -27,7 +27,7 @@ pub enum EditError {
     ParentIsNoTable,
 }
 
-impl Edit {
+impl KeyEdit {
     pub fn replace(path: KeyPath, value: impl Into<Json>) -> Self {
         Self { path, value: value.into(), strategy: MergeStrategy::Replace }
     }

@@ -9,22 +9,22 @@ use toml::{Table, Value};
 use crate::{
     features::{Feature, Features},
     layers::{LayerStack, value_at},
-    project::Project,
+    project::ProjectDirectory,
     requirements::Requirements,
-    settings::Settings,
+    settings::ConfigSettings,
     tables::{TrustLevel, WebSearchTool},
 };
 
 /// Whose configuration is asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Query {
+pub struct ConfigQuery {
     /// Without it no project's files are looked at.
     pub cwd: Option<PathBuf>,
     /// The `config` map of `thread/start`, `thread/resume` or `thread/fork`.
     pub overrides: Map<String, Json>,
 }
 
-impl Query {
+impl ConfigQuery {
     pub fn at(cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: Some(cwd.into()), overrides: Map::new() }
     }
@@ -35,7 +35,7 @@ impl Query {
 /// It is a snapshot: a thread keeps the one it started with until it asks again.
 #[derive(Clone)]
 pub struct EffectiveConfig {
-    pub settings: Settings,
+    pub settings: ConfigSettings,
     pub features: Features,
     pub requirements: Arc<Requirements>,
     /// For `configWarning`.
@@ -43,7 +43,7 @@ pub struct EffectiveConfig {
     /// For `deprecationNotice`, after a thread has started.
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// The project around the working directory.
-    pub project: Option<Project>,
+    pub project: Option<ProjectDirectory>,
     pub trust: Option<TrustLevel>,
     /// Configuration folders of the project that are not used until a person agrees to them.
     pub unagreed: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! What can be wrong with a configuration, told so that its author finds the place.
 //!
 //! A problem in a file names file, line, column and key; one in a value from the command line or from a
-//! request names the key. Texts never repeat a value that may be a secret: see [`Problem::of`].
+//! request names the key. Texts never repeat a value that may be a secret: see [`ConfigProblem::of`].
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum ConfigError {
     InFile(FileProblem),
     /// In a `-c` flag, a request, or the sum of several layers.
     #[error("{0}")]
-    Value(Problem),
+    Value(ConfigProblem),
     #[error("invalid override `{flag}`: {reason}")]
     Override { flag: String, reason: String },
     #[error("config profile `{0}` not found")]
@@ -54,12 +54,12 @@ impl ConfigError {
 /// It is written the way TOML's own errors are (`reason`, then ``in `key` `` on a line of its own), because
 /// clients have learnt to read those.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub reason: String,
     pub key: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     pub(crate) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), key: Some(key.into()) }
     }
@@ -82,7 +82,7 @@ impl Problem {
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.key {
             Some(key) => writeln!(f, "{}\nin `{key}`", self.reason),
@@ -97,7 +97,7 @@ impl std::fmt::Display for Problem {
 pub struct FileProblem {
     pub path: PathBuf,
     pub range: TextRange,
-    pub problem: Problem,
+    pub problem: ConfigProblem,
 }
 
 impl FileProblem {
@@ -105,7 +105,7 @@ impl FileProblem {
         path: &Path,
         text: &str,
         span: Option<std::ops::Range<usize>>,
-        problem: Problem,
+        problem: ConfigProblem,
     ) -> Self {
         let span = span.unwrap_or(0..0);
         let range = TextRange { start: position(text, span.start), end: position(text, span.end) };

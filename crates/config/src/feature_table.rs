@@ -8,7 +8,7 @@ use codicil_protocol::ExperimentalFeatureStage;
 
 /// How far along a feature is. Only those in beta are offered to people, with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum FeatureStage {
     UnderDevelopment,
     Beta { title: &'static str, description: &'static str, announcement: Option<&'static str> },
     Stable,
@@ -16,7 +16,7 @@ pub enum Stage {
     Removed,
 }
 
-impl Stage {
+impl FeatureStage {
     pub(crate) fn to_wire(self) -> ExperimentalFeatureStage {
         match self {
             Self::UnderDevelopment => ExperimentalFeatureStage::UnderDevelopment,
@@ -32,7 +32,7 @@ impl Stage {
 pub struct FeatureSpec {
     pub feature: Feature,
     pub name: &'static str,
-    pub stage: Stage,
+    pub stage: FeatureStage,
     pub default: bool,
 }
 
@@ -51,9 +51,9 @@ macro_rules! features {
     };
 }
 
-use Stage::{Deprecated, Removed, Stable, UnderDevelopment};
+use FeatureStage::{Deprecated, Removed, Stable, UnderDevelopment};
 
-const GUARDIAN: Stage = Stage::Beta {
+const GUARDIAN: FeatureStage = FeatureStage::Beta {
     title: "Guardian approvals",
     description: "Let a reviewing agent answer approval requests, and refuse what it finds too risky.",
     announcement: None,
@@ -141,22 +141,22 @@ features! {
 
 /// Older and newer names of the same switches. Naming one is a deprecation only where the second part
 /// says so: `hooks` is what later versions of the reference call `codex_hooks`.
-pub(crate) const ALIASES: &[(&str, Feature, Naming)] = &[
-    ("collab", Feature::MultiAgent, Naming::Old),
-    ("connectors", Feature::Apps, Naming::Old),
-    ("memory_tool", Feature::Memories, Naming::Old),
-    ("request_permissions", Feature::ExecPermissionApprovals, Naming::Old),
-    ("web_search", Feature::WebSearchRequest, Naming::Old),
-    ("enable_experimental_windows_sandbox", Feature::ExperimentalWindowsSandbox, Naming::Old),
-    ("experimental_use_unified_exec_tool", Feature::UnifiedExec, Naming::Old),
-    ("experimental_use_freeform_apply_patch", Feature::ApplyPatchFreeform, Naming::Old),
-    ("include_apply_patch_tool", Feature::ApplyPatchFreeform, Naming::Old),
-    ("hooks", Feature::Hooks, Naming::New),
+pub(crate) const ALIASES: &[(&str, Feature, AliasKind)] = &[
+    ("collab", Feature::MultiAgent, AliasKind::Old),
+    ("connectors", Feature::Apps, AliasKind::Old),
+    ("memory_tool", Feature::Memories, AliasKind::Old),
+    ("request_permissions", Feature::ExecPermissionApprovals, AliasKind::Old),
+    ("web_search", Feature::WebSearchRequest, AliasKind::Old),
+    ("enable_experimental_windows_sandbox", Feature::ExperimentalWindowsSandbox, AliasKind::Old),
+    ("experimental_use_unified_exec_tool", Feature::UnifiedExec, AliasKind::Old),
+    ("experimental_use_freeform_apply_patch", Feature::ApplyPatchFreeform, AliasKind::Old),
+    ("include_apply_patch_tool", Feature::ApplyPatchFreeform, AliasKind::Old),
+    ("hooks", Feature::Hooks, AliasKind::New),
 ];
 
 /// Whether an alias is on its way out or on its way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub(crate) enum AliasKind {
     Old,
     New,
 }
@@ -170,7 +170,7 @@ impl Feature {
         self.spec().name
     }
 
-    pub fn stage(self) -> Stage {
+    pub fn stage(self) -> FeatureStage {
         self.spec().stage
     }
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use codicil_protocol::{ExperimentalFeature, ExperimentalFeatureListParams, ExperimentalFeatureListResponse};
 use parking_lot::Mutex;
 
-pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, SWITCHABLE, Stage};
-use crate::{requirements::Requirements, settings::Settings};
+pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, FeatureStage, SWITCHABLE};
+use crate::{requirements::Requirements, settings::ConfigSettings};
 
 /// The resolved switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Features(Vec<bool>);
 
 impl Features {
     pub(crate) fn resolve(
-        settings: &Settings,
+        settings: &ConfigSettings,
         switched: &BTreeMap<Feature, bool>,
         requirements: &Requirements,
     ) -> Self {
@@ -52,7 +52,7 @@ impl Features {
 
     fn describe(&self, spec: &FeatureSpec) -> ExperimentalFeature {
         let (title, description, announcement) = match spec.stage {
-            Stage::Beta { title, description, announcement } => {
+            FeatureStage::Beta { title, description, announcement } => {
                 (Some(title), Some(description), announcement)
             }
             _ => (None, None, None),
@@ -71,7 +71,7 @@ impl Features {
 
 /// What files and flags say. The proper name counts more than an alias, an alias in `[features]` more than
 /// the old keys at the root.
-fn configured(settings: &Settings) -> BTreeMap<Feature, bool> {
+fn configured(settings: &ConfigSettings) -> BTreeMap<Feature, bool> {
     let at_root = [
         ("include_apply_patch_tool", settings.include_apply_patch_tool),
         ("experimental_use_freeform_apply_patch", settings.experimental_use_freeform_apply_patch),
@@ -114,9 +114,9 @@ fn switchable() -> String {
 
 /// What clients have switched since the server started; gone when it ends.
 #[derive(Debug, Default)]
-pub(crate) struct Enablement(Mutex<BTreeMap<Feature, bool>>);
+pub(crate) struct FeatureEnablement(Mutex<BTreeMap<Feature, bool>>);
 
-impl Enablement {
+impl FeatureEnablement {
     /// All or nothing.
     pub(crate) fn set(&self, wanted: &BTreeMap<String, bool>) -> Result<(), FeatureError> {
         let features = wanted.iter().map(|(name, on)| Ok((switchable_feature(name)?, *on)));

@@ -19,10 +19,10 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::{
-    error::{ConfigError, FileProblem, Problem},
+    error::{ConfigError, ConfigProblem, FileProblem},
     location,
     paths::resolve_relative_paths,
-    settings::Settings,
+    settings::ConfigSettings,
     strict::unknown_key,
     version::version,
 };
@@ -88,15 +88,15 @@ impl ConfigFile {
 /// Only the syntax; whether the values mean something is another question.
 pub(crate) fn parse_table(path: &Path, text: &str) -> Result<Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
-        let problem = Problem { reason: error.message().to_owned(), key: None };
+        let problem = ConfigProblem { reason: error.message().to_owned(), key: None };
         ConfigError::InFile(FileProblem::new(path, text, error.span(), problem))
     })
 }
 
 fn check_values(path: &Path, text: &str, table: &Table) -> Result<(), ConfigError> {
-    let Err(problem) = Settings::read(table) else { return Ok(()) };
+    let Err(problem) = ConfigSettings::read(table) else { return Ok(()) };
     // Read once more from the text: that knows where in the file it is.
-    let spanned = toml::Deserializer::parse(text).and_then(Settings::deserialize);
+    let spanned = toml::Deserializer::parse(text).and_then(ConfigSettings::deserialize);
     let span = spanned.err().and_then(|error| error.span());
     let span = span.or_else(|| location::of_joined_key(text, problem.key.as_deref()?));
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
@@ -105,19 +105,19 @@ fn check_values(path: &Path, text: &str, table: &Table) -> Result<(), ConfigErro
 fn check_keys(path: &Path, text: &str, table: &Table) -> Result<(), ConfigError> {
     let Some(unknown) = unknown_key(table) else { return Ok(()) };
     let span = location::of_value(text, &unknown);
-    let problem = Problem::new(unknown.to_string(), "unknown configuration key");
+    let problem = ConfigProblem::new(unknown.to_string(), "unknown configuration key");
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
 }
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
+pub(crate) struct FileFingerprint {
     modified: Option<SystemTime>,
     size: u64,
     identity: (u64, u64),
 }
 
-impl Fingerprint {
+impl FileFingerprint {
     /// `None` for a file that is not there.
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
@@ -171,7 +171,7 @@ pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
 }
 
 /// The text of a file and the state it was read in; `None` when there is no file.
-pub(crate) fn read_text(path: &Path) -> Result<Option<(String, Fingerprint)>, ConfigError> {
+pub(crate) fn read_text(path: &Path) -> Result<Option<(String, FileFingerprint)>, ConfigError> {
     let unreadable = |error: io::Error| ConfigError::unreadable(path, error);
     let file = match open_regular(path) {
         Ok(file) => file,
@@ -185,14 +185,14 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<(String, Fingerprint)>, Co
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| ConfigError::unreadable(path, "not valid UTF-8"))?;
-    Ok(Some((text, Fingerprint::from(&metadata))))
+    Ok(Some((text, FileFingerprint::from(&metadata))))
 }
 
 /// Remembers what files say until they change.
-pub(crate) struct FileCache<T>(Mutex<HashMap<PathBuf, Entry<T>>>);
+pub(crate) struct FileCache<T>(Mutex<HashMap<PathBuf, CachedFile<T>>>);
 
-struct Entry<T> {
-    fingerprint: Fingerprint,
+struct CachedFile<T> {
+    fingerprint: FileFingerprint,
     settled: bool,
     parsed: Result<Arc<T>, ConfigError>,
 }
@@ -210,7 +210,7 @@ impl<T> FileCache<T> {
         path: &Path,
         parse: impl FnOnce(&Path, String) -> Result<T, ConfigError>,
     ) -> Result<Option<Arc<T>>, ConfigError> {
-        let now = Fingerprint::of(path).map_err(|error| ConfigError::unreadable(path, error))?;
+        let now = FileFingerprint::of(path).map_err(|error| ConfigError::unreadable(path, error))?;
         let Some(now) = now else { return Ok(None) };
         if let Some(known) = self.known(path, now) {
             return known.map(Some);
@@ -219,17 +219,17 @@ impl<T> FileCache<T> {
         let Some((text, fingerprint)) = read_text(path)? else { return Ok(None) };
         let parsed = parse(path, text).map(Arc::new);
         let settled = fingerprint.is_settled(read_at);
-        self.remember(path, Entry { fingerprint, settled, parsed: parsed.clone() });
+        self.remember(path, CachedFile { fingerprint, settled, parsed: parsed.clone() });
         parsed.map(Some)
     }
 
-    fn known(&self, path: &Path, now: Fingerprint) -> Option<Result<Arc<T>, ConfigError>> {
+    fn known(&self, path: &Path, now: FileFingerprint) -> Option<Result<Arc<T>, ConfigError>> {
         let entries = self.0.lock();
         let entry = entries.get(path)?;
         (entry.settled && entry.fingerprint == now).then(|| entry.parsed.clone())
     }
 
-    fn remember(&self, path: &Path, entry: Entry<T>) {
+    fn remember(&self, path: &Path, entry: CachedFile<T>) {
         let mut entries = self.0.lock();
         if entries.len() >= MAX_ENTRIES && !entries.contains_key(path) {
             entries.clear();

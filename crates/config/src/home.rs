@@ -18,9 +18,9 @@ const VARIABLES: [&str; 2] = ["CODICIL_HOME", "CODEX_HOME"];
 
 /// One user's home: `CODICIL_HOME`, else `CODEX_HOME`, else `~/.codicil`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home(AbsolutePathBuf);
+pub struct HomeDirectory(AbsolutePathBuf);
 
-impl Home {
+impl HomeDirectory {
     /// Looks at the environment; a relative path counts from the current directory.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_variables(|name| env::var_os(name), env::home_dir())
@@ -121,7 +121,7 @@ mod tests {
             let found = set.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let home = Home::from_variables(variable, Some("/home/me".into())).unwrap();
+        let home = HomeDirectory::from_variables(variable, Some("/home/me".into())).unwrap();
         assert_eq!(&**home.path(), Path::new(expected));
     }
 
@@ -150,6 +150,6 @@ mod tests {
 
     #[test]
     fn a_machine_without_any_home_is_told_so() {
-        assert_eq!(Home::from_variables(|_| None, None), Err(ConfigError::NoHome));
+        assert_eq!(HomeDirectory::from_variables(|_| None, None), Err(ConfigError::NoHome));
     }
 }

@@ -16,7 +16,7 @@ use toml::{Table, Value};
 use crate::{
     KeyPath,
     convert::to_json,
-    error::{ConfigError, FileProblem, Problem},
+    error::{ConfigError, ConfigProblem, FileProblem},
     files::ConfigFile,
     location,
     version::version,
@@ -24,7 +24,7 @@ use crate::{
 
 /// One source of settings.
 #[derive(Clone)]
-pub struct Layer {
+pub struct SettingsLayer {
     source: ConfigLayerSource,
     version: String,
     /// As written, for clients to see.
@@ -37,14 +37,14 @@ pub struct Layer {
 }
 
 /// Keys only: values may be credentials.
-impl std::fmt::Debug for Layer {
+impl std::fmt::Debug for SettingsLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let keys: Vec<_> = self.table.keys().collect();
         f.debug_struct("Layer").field("source", &self.source).field("keys", &keys).finish_non_exhaustive()
     }
 }
 
-impl Layer {
+impl SettingsLayer {
     pub(crate) fn of_file(source: ConfigLayerSource, file: &Arc<ConfigFile>) -> Self {
         Self {
             source,
@@ -110,28 +110,28 @@ impl Layer {
 
 /// All layers of one reading, weakest first.
 #[derive(Clone, Debug, Default)]
-pub struct LayerStack(Vec<Layer>);
+pub struct LayerStack(Vec<SettingsLayer>);
 
 impl LayerStack {
-    pub(crate) fn push(&mut self, layer: Layer) {
+    pub(crate) fn push(&mut self, layer: SettingsLayer) {
         self.0.push(layer);
     }
 
-    pub(crate) fn extend_with(&mut self, layer: Option<Layer>) {
+    pub(crate) fn extend_with(&mut self, layer: Option<SettingsLayer>) {
         self.0.extend(layer);
     }
 
     /// The layers that count, weakest first.
-    pub fn enabled(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+    pub fn enabled(&self) -> impl DoubleEndedIterator<Item = &SettingsLayer> {
         self.0.iter().filter(|layer| layer.disabled_reason.is_none())
     }
 
     /// Disabled ones too, strongest first, as `config/read` lists them.
     pub(crate) fn to_wire(&self) -> Vec<ConfigLayer> {
-        self.0.iter().rev().map(Layer::to_wire).collect()
+        self.0.iter().rev().map(SettingsLayer::to_wire).collect()
     }
 
-    pub(crate) fn user(&self) -> Option<&Layer> {
+    pub(crate) fn user(&self) -> Option<&SettingsLayer> {
         self.0.iter().find(|layer| matches!(layer.source, ConfigLayerSource::User { .. }))
     }
 
@@ -144,12 +144,12 @@ impl LayerStack {
     }
 
     /// The strongest layer that says something about a key.
-    pub(crate) fn decides(&self, path: &KeyPath) -> Option<&Layer> {
+    pub(crate) fn decides(&self, path: &KeyPath) -> Option<&SettingsLayer> {
         self.enabled().rev().find(|layer| value_at(&layer.table, path.keys()).is_some())
     }
 
     /// Turns a problem of the merged table into one of the file that caused it.
-    pub(crate) fn blame(&self, problem: Problem) -> ConfigError {
+    pub(crate) fn blame(&self, problem: ConfigProblem) -> ConfigError {
         let key = problem.key.as_deref().unwrap_or_default();
         let culprit = self.enabled().rev().find(|layer| has_joined_key(&layer.table, key));
         match culprit.and_then(|layer| layer.file.as_ref()) {

@@ -2,17 +2,17 @@
 //!
 //! Start with [`ConfigStore`]. It reads ([`ConfigStore::load`] for the server, [`ConfigStore::read`] for
 //! clients) and writes ([`ConfigStore::write_value`] and the others). What the rest of the system looks at
-//! is [`EffectiveConfig`] with its typed [`Settings`] and [`Features`].
+//! is [`EffectiveConfig`] with its typed [`ConfigSettings`] and [`Features`].
 //!
 //! | layer, weakest first | from |
 //! |---|---|
 //! | defaults | built in; nobody has to write them down |
 //! | system | `/etc/codicil/config.toml`, else `/etc/codex/config.toml` |
-//! | user | `config.toml` in the [`Home`] |
+//! | user | `config.toml` in the [`HomeDirectory`] |
 //! | project | `.codex/config.toml` and `.codicil/config.toml`, from its root down; only when trusted |
 //! | profile | `[profiles.NAME]`, chosen with `profile` |
-//! | session | `-c key=value`, `--enable`, `--disable`: [`Flags`] |
-//! | thread | the `config` of `thread/start`: [`Query::overrides`] |
+//! | session | `-c key=value`, `--enable`, `--disable`: [`CommandLineFlags`] |
+//! | thread | the `config` of `thread/start`: [`ConfigQuery::overrides`] |
 //!
 //! Above all of them stand [`Requirements`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -64,25 +64,25 @@ pub use {
     atomic::{remove_leftovers, replace_private, replace_shared},
     constrain::NotAllowed,
     document::CannotEdit,
-    edit::{Edit, EditError},
-    effective::{EffectiveConfig, Query},
-    error::{ConfigError, FileProblem, Problem},
-    features::{FEATURES, Feature, FeatureError, FeatureSpec, Features, SWITCHABLE, Stage},
+    edit::{EditError, KeyEdit},
+    effective::{ConfigQuery, EffectiveConfig},
+    error::{ConfigError, ConfigProblem, FileProblem},
+    features::{FEATURES, Feature, FeatureError, FeatureSpec, FeatureStage, Features, SWITCHABLE},
     files::{Strictness, open_regular},
-    home::{Home, SystemFiles},
+    home::{HomeDirectory, SystemFiles},
     keypath::{KeyPath, KeyPathError},
-    layers::{Layer, LayerStack},
-    limits::{CodicilSettings, Deadlines, Login},
+    layers::{LayerStack, SettingsLayer},
+    limits::{CodicilSettings, LoginSettings, TurnDeadlines},
     network::{NetworkMode, NetworkProxy},
-    overrides::Flags,
-    project::Project,
+    overrides::CommandLineFlags,
+    project::ProjectDirectory,
     requirements::Requirements,
-    settings::Settings,
-    store::{ConfigStore, Sources},
+    settings::ConfigSettings,
+    store::{ConfigSources, ConfigStore},
     tables::{
-        BundledSkills, CredentialsStore, FeatureToggles, Feedback, History, HistoryPersistence,
-        InheritEnvironment, Plugin, ProjectEntry, SandboxLimits, Secret, ShellEnvironmentPolicy, SkillEntry,
-        Skills, Tools, TrustLevel, WebSearchTool,
+        BundledSkills, ConfigSecret, CredentialsStore, FeatureToggles, FeedbackSettings, HistoryPersistence,
+        HistorySettings, InheritEnvironment, PluginSettings, ProjectEntry, SandboxLimits,
+        ShellEnvironmentPolicy, SkillEntry, SkillSettings, ToolSettings, TrustLevel, WebSearchTool,
     },
     write::{WriteError, edit_text},
 };

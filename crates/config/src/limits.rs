@@ -22,14 +22,14 @@ use serde::{Deserialize, Deserializer};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CodicilSettings {
-    pub deadlines: Deadlines,
-    pub login: Login,
+    pub deadlines: TurnDeadlines,
+    pub login: LoginSettings,
 }
 
 /// Who signs people in, and where their browser comes back to. `None`: what is built in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Login {
+pub struct LoginSettings {
     pub issuer: Option<String>,
     pub client_id: Option<String>,
     pub callback_port: Option<u16>,
@@ -39,7 +39,7 @@ pub struct Login {
 /// a phase: it ends with the person's answer, an interrupt or the last subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Deadlines {
+pub struct TurnDeadlines {
     #[serde(deserialize_with = "milliseconds")]
     pub connect: Duration,
     #[serde(deserialize_with = "milliseconds")]
@@ -53,7 +53,7 @@ pub struct Deadlines {
     pub idle_thread: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for TurnDeadlines {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(15),

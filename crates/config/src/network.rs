@@ -23,7 +23,7 @@ pub struct PermissionProfile {
 pub struct NetworkTable {
     pub enabled: Option<bool>,
     pub mode: NetworkMode,
-    pub domains: Domains,
+    pub domains: DomainTable,
     /// An older way to write `domains`.
     pub allowed_domains: Vec<String>,
     pub denied_domains: Vec<String>,
@@ -32,14 +32,14 @@ pub struct NetworkTable {
 
 /// `[permissions.NAME.network.domains]`: patterns and what may be done with the hosts that they match.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Domains(pub BTreeMap<String, NetworkDomainPermission>);
+pub struct DomainTable(pub BTreeMap<String, NetworkDomainPermission>);
 
-impl<'de> Deserialize<'de> for Domains {
+impl<'de> Deserialize<'de> for DomainTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Entry(#[serde(deserialize_with = "closed")] Option<NetworkDomainPermission>);
+        struct DomainEntry(#[serde(deserialize_with = "closed")] Option<NetworkDomainPermission>);
 
-        let entries = BTreeMap::<String, Entry>::deserialize(from)?;
+        let entries = BTreeMap::<String, DomainEntry>::deserialize(from)?;
         Ok(Self(entries.into_iter().filter_map(|(name, entry)| Some((name, entry.0?))).collect()))
     }
 }

@@ -9,17 +9,17 @@ use crate::layers::{LayerStack, value_at};
 
 /// An entry per leaf, named by its keys joined with dots; elements of lists are named by their number.
 pub(crate) fn origins(layers: &LayerStack, merged: &Table) -> BTreeMap<String, ConfigLayerMetadata> {
-    let mut origins = Origins { layers, found: BTreeMap::new() };
+    let mut origins = OriginCollector { layers, found: BTreeMap::new() };
     origins.add_table(merged, &mut Vec::new());
     origins.found
 }
 
-struct Origins<'l> {
+struct OriginCollector<'l> {
     layers: &'l LayerStack,
     found: BTreeMap<String, ConfigLayerMetadata>,
 }
 
-impl Origins<'_> {
+impl OriginCollector<'_> {
     fn add_table(&mut self, table: &Table, path: &mut Vec<String>) {
         for (key, value) in table {
             path.push(key.clone());

@@ -11,23 +11,23 @@ use toml::{Table, Value};
 use crate::{
     KeyPath,
     convert::to_toml,
-    error::{ConfigError, Problem},
+    error::{ConfigError, ConfigProblem},
     features::Feature,
     paths::resolve_relative_paths,
 };
 
 /// What the command line sets for every thread of this process.
 #[derive(Clone, Default)]
-pub struct Flags(Table);
+pub struct CommandLineFlags(Table);
 
 /// The values are left out: a flag may carry a credential.
-impl std::fmt::Debug for Flags {
+impl std::fmt::Debug for CommandLineFlags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
-impl Flags {
+impl CommandLineFlags {
     /// `overrides` are the arguments of `-c`, in order: a later one wins. Relative paths in them count
     /// from `base`, the directory in which the command was typed.
     pub fn parse<S: AsRef<str>>(
@@ -61,7 +61,7 @@ pub(crate) fn from_request(config: &Map<String, Json>, base: &Path) -> Result<Ta
     let mut table = Table::new();
     for (key, value) in config {
         let path = KeyPath::parse(key)
-            .map_err(|error| ConfigError::Value(Problem { reason: error.to_string(), key: None }))?;
+            .map_err(|error| ConfigError::Value(ConfigProblem { reason: error.to_string(), key: None }))?;
         if let Some(value) = to_toml(value) {
             set(&mut table, &path, value);
         }

@@ -6,51 +6,51 @@
 use toml::{Table, Value};
 
 use crate::{
-    error::{ConfigError, Problem},
+    error::{ConfigError, ConfigProblem},
     layers::merge,
 };
 
 /// The three parts of a configuration, as far as profiles matter.
-pub(crate) struct Parts<'p> {
+pub(crate) struct ConfigParts<'p> {
     pub files: Table,
     pub flags: &'p Table,
     pub thread: &'p Table,
 }
 
 /// Adds the parts up, with the chosen profile in its place.
-pub(crate) fn merge_with_profile(parts: Parts<'_>) -> Result<Table, ConfigError> {
-    let Parts { mut files, flags, thread } = parts;
+pub(crate) fn merge_with_profile(parts: ConfigParts<'_>) -> Result<Table, ConfigError> {
+    let ConfigParts { mut files, flags, thread } = parts;
     let profile = chosen(&files, flags, thread)?;
-    if let Some(Chosen { table, by_thread: false }) = &profile {
+    if let Some(ChosenProfile { table, by_thread: false }) = &profile {
         merge(&mut files, table);
     }
     merge(&mut files, flags);
-    if let Some(Chosen { table, by_thread: true }) = &profile {
+    if let Some(ChosenProfile { table, by_thread: true }) = &profile {
         merge(&mut files, table);
     }
     merge(&mut files, thread);
     Ok(files)
 }
 
-struct Chosen {
+struct ChosenProfile {
     table: Table,
     by_thread: bool,
 }
 
-fn chosen(files: &Table, flags: &Table, thread: &Table) -> Result<Option<Chosen>, ConfigError> {
+fn chosen(files: &Table, flags: &Table, thread: &Table) -> Result<Option<ChosenProfile>, ConfigError> {
     let by_thread = thread.contains_key("profile");
     let name = [thread, flags, files].into_iter().find_map(|part| part.get("profile"));
     let name = match name {
         None => return Ok(None),
         Some(Value::String(name)) => name,
-        Some(_) => return Err(ConfigError::Value(Problem::new("profile", "expected a string"))),
+        Some(_) => return Err(ConfigError::Value(ConfigProblem::new("profile", "expected a string"))),
     };
     let mut table = Table::new();
     let definitions = [files, flags, thread].into_iter().filter_map(|part| definition(part, name));
     let found = definitions.map(|definition| merge(&mut table, definition)).count();
     match found {
         0 => Err(ConfigError::UnknownProfile(name.clone())),
-        _ => Ok(Some(Chosen { table, by_thread })),
+        _ => Ok(Some(ChosenProfile { table, by_thread })),
     }
 }
 

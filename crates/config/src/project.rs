@@ -2,21 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Home;
+use crate::HomeDirectory;
 
 /// Folders in which a project keeps configuration, the weaker first.
 pub(crate) const DOT_FOLDERS: [&str; 2] = [".codex", ".codicil"];
 
 /// A working directory and the project it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectDirectory {
     /// The nearest folder, from the working directory upwards, that holds a marker; else that directory.
     pub root: PathBuf,
     /// From the root down to the working directory, both included.
     folders: Vec<PathBuf>,
 }
 
-impl Project {
+impl ProjectDirectory {
     pub(crate) fn around(cwd: &Path, markers: &[String]) -> Self {
         let has_marker = |folder: &Path| markers.iter().any(|marker| folder.join(marker).exists());
         let root = cwd.ancestors().find(|folder| has_marker(folder)).unwrap_or(cwd).to_owned();
@@ -28,7 +28,10 @@ impl Project {
 
     /// The folders that may hold a `config.toml`, weakest first, each with the folder it stands in. The
     /// user's home is none of them: what it holds is the user layer already.
-    pub(crate) fn dot_folders<'p>(&'p self, home: &'p Home) -> impl Iterator<Item = (PathBuf, &'p Path)> {
+    pub(crate) fn dot_folders<'p>(
+        &'p self,
+        home: &'p HomeDirectory,
+    ) -> impl Iterator<Item = (PathBuf, &'p Path)> {
         let all = self
             .folders
             .iter()

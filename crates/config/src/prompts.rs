@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::{error::ConfigError, files::read_regular, settings::Settings};
+use crate::{error::ConfigError, files::read_regular, settings::ConfigSettings};
 
-impl Settings {
+impl ConfigSettings {
     /// Puts the contents of the files that are named where the texts themselves would stand. Of
     /// instructions the file counts, of compaction prompts the text, as in codex.
     pub(crate) fn read_prompts(&mut self) -> Result<(), ConfigError> {

@@ -9,7 +9,7 @@ use toml::Table;
 
 use crate::{
     convert::table_to_json,
-    error::{ConfigError, Problem},
+    error::{ConfigError, ConfigProblem},
     layers::LayerStack,
     origins::origins,
 };
@@ -75,7 +75,7 @@ fn to_wire(merged: &Table) -> Result<Config, ConfigError> {
     }
     // Values were checked when the layers were read, so this is about the shape of this function.
     serde_json::from_value(Json::Object(config))
-        .map_err(|error| ConfigError::Value(Problem { reason: error.to_string(), key: None }))
+        .map_err(|error| ConfigError::Value(ConfigProblem { reason: error.to_string(), key: None }))
 }
 
 fn members<'c>(

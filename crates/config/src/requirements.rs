@@ -20,12 +20,12 @@ use toml::Table;
 
 use crate::{
     convert::table_to_json,
-    error::{ConfigError, FileProblem, Problem},
+    error::{ConfigError, ConfigProblem, FileProblem},
     features::Feature,
     files::parse_table,
     location,
     settings::closed,
-    shapes::Identity,
+    shapes::McpServerIdentity,
 };
 
 /// One requirements file.
@@ -82,12 +82,12 @@ impl RequirementsFile {
         let table = parse_table(path, &text)?;
         let not_enforced = table.keys().filter(|key| !KNOWN.contains(&key.as_str())).cloned().collect();
         let read = Self::deserialize(table).map_err(|error| {
-            let problem = Problem::of(&error);
+            let problem = ConfigProblem::of(&error);
             let span = problem.key.as_deref().and_then(|key| location::of_joined_key(&text, key));
             ConfigError::InFile(FileProblem::new(path, &text, span, problem))
         })?;
         if read.allowed_approval_policies.as_ref().is_some_and(Vec::is_empty) {
-            let problem = Problem::new("allowed_approval_policies", "must allow at least one policy");
+            let problem = ConfigProblem::new("allowed_approval_policies", "must allow at least one policy");
             return Err(ConfigError::InFile(FileProblem::new(path, &text, None, problem)));
         }
         Ok(Self { path: path.to_owned(), not_enforced, ..read })
@@ -103,7 +103,7 @@ pub struct Requirements {
 
 /// A rule and the file that made it.
 #[derive(Clone, Copy)]
-pub(crate) struct Rule<'r, T: ?Sized> {
+pub(crate) struct RequirementRule<'r, T: ?Sized> {
     pub value: &'r T,
     pub path: &'r Path,
 }
@@ -129,15 +129,15 @@ impl Requirements {
         says_something.then_some(wire)
     }
 
-    pub(crate) fn approval_policies(&self) -> Option<Rule<'_, [AskForApproval]>> {
+    pub(crate) fn approval_policies(&self) -> Option<RequirementRule<'_, [AskForApproval]>> {
         self.first(|file| file.allowed_approval_policies.as_deref())
     }
 
-    pub(crate) fn sandbox_modes(&self) -> Option<Rule<'_, [SandboxMode]>> {
+    pub(crate) fn sandbox_modes(&self) -> Option<RequirementRule<'_, [SandboxMode]>> {
         self.first(|file| file.allowed_sandbox_modes.as_deref())
     }
 
-    pub(crate) fn web_search_modes(&self) -> Option<Rule<'_, [WebSearchMode]>> {
+    pub(crate) fn web_search_modes(&self) -> Option<RequirementRule<'_, [WebSearchMode]>> {
         self.first(|file| file.allowed_web_search_modes.as_deref())
     }
 
@@ -152,11 +152,13 @@ impl Requirements {
     }
 
     /// Whether an MCP server may be used. Without a list every one may.
-    pub(crate) fn permits_mcp_server(&self, name: &str, identity: Option<Identity<'_>>) -> bool {
+    pub(crate) fn permits_mcp_server(&self, name: &str, identity: Option<McpServerIdentity<'_>>) -> bool {
         let Some(allowed) = self.mcp_servers() else { return true };
         match (allowed.value.get(name).map(|entry| &entry.identity), identity) {
-            (Some(McpIdentity::Command { command }), Some(Identity::Command(asked))) => command == asked,
-            (Some(McpIdentity::Url { url }), Some(Identity::Url(asked))) => url == asked,
+            (Some(McpIdentity::Command { command }), Some(McpServerIdentity::Command(asked))) => {
+                command == asked
+            }
+            (Some(McpIdentity::Url { url }), Some(McpServerIdentity::Url(asked))) => url == asked,
             _ => false,
         }
     }
@@ -167,7 +169,7 @@ impl Requirements {
         files.flat_map(|file| file.not_enforced.iter().map(|key| (file.path.as_path(), key.as_str())))
     }
 
-    fn mcp_servers(&self) -> Option<Rule<'_, BTreeMap<String, McpRequirement>>> {
+    fn mcp_servers(&self) -> Option<RequirementRule<'_, BTreeMap<String, McpRequirement>>> {
         self.first(|file| file.mcp_servers.as_ref())
     }
 
@@ -182,8 +184,8 @@ impl Requirements {
     fn first<'r, T: ?Sized>(
         &'r self,
         rule: impl Fn(&'r RequirementsFile) -> Option<&'r T>,
-    ) -> Option<Rule<'r, T>> {
-        self.files.iter().find_map(|file| Some(Rule { value: rule(file)?, path: &file.path }))
+    ) -> Option<RequirementRule<'r, T>> {
+        self.files.iter().find_map(|file| Some(RequirementRule { value: rule(file)?, path: &file.path }))
     }
 }
 

@@ -1,27 +1,27 @@
 //! The settings the rest of the system uses, typed.
 //!
-//! [`Settings`] is read from one merged table, so a wrong value is found in one place and named by its
+//! [`ConfigSettings`] is read from one merged table, so a wrong value is found in one place and named by its
 //! key. It knows the keys that Codicil gives a meaning; all others are kept in the table beside it
 //! (`EffectiveConfig::value`) and are an error only in strict mode, see `strict.rs`.
 
 use std::collections::BTreeMap;
 
 use codicil_protocol::{
-    AnalyticsConfig, ApprovalsReviewer, AppsConfig, AskForApproval, Findings, ForcedLoginMethod, Inspect,
-    Personality, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxWorkspaceWrite, ServiceTier,
-    Verbosity, WebSearchMode,
+    AnalyticsConfig, ApprovalsReviewer, AppsConfig, AskForApproval, ForcedLoginMethod, Inspect,
+    InspectFindings, Personality, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxWorkspaceWrite,
+    ServiceTier, Verbosity, WebSearchMode,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Table;
 
 use crate::{
-    error::Problem,
+    error::ConfigProblem,
     limits::CodicilSettings,
     network::PermissionProfile,
     shapes::{McpServerShape, ModelProviderShape},
     tables::{
-        CredentialsStore, FeatureToggles, Feedback, History, Plugin, ProjectEntry, SandboxLimits,
-        ShellEnvironmentPolicy, Skills, Tools,
+        CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, PluginSettings, ProjectEntry,
+        SandboxLimits, ShellEnvironmentPolicy, SkillSettings, ToolSettings,
     },
 };
 
@@ -29,7 +29,7 @@ use crate::{
 /// unless a method here gives it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct ConfigSettings {
     pub model: Option<String>,
     pub review_model: Option<String>,
     pub model_provider: Option<String>,
@@ -79,7 +79,7 @@ pub struct Settings {
 
     #[serde(deserialize_with = "closed")]
     pub web_search: Option<WebSearchMode>,
-    pub tools: Tools,
+    pub tools: ToolSettings,
     /// An older name of `tools.view_image`.
     tools_view_image: Option<bool>,
     pub include_apply_patch_tool: Option<bool>,
@@ -92,7 +92,7 @@ pub struct Settings {
     pub show_raw_agent_reasoning: Option<bool>,
     pub hide_agent_reasoning: Option<bool>,
     pub notify: Option<Vec<String>>,
-    pub history: History,
+    pub history: HistorySettings,
 
     pub profile: Option<String>,
     pub(crate) profiles: BTreeMap<String, ProfileShape>,
@@ -108,11 +108,11 @@ pub struct Settings {
     pub mcp_oauth_callback_port: Option<u16>,
     pub mcp_oauth_callback_url: Option<String>,
 
-    pub feedback: Feedback,
+    pub feedback: FeedbackSettings,
     pub analytics: Option<AnalyticsConfig>,
     pub apps: Option<AppsConfig>,
-    pub plugins: BTreeMap<String, Plugin>,
-    pub skills: Skills,
+    pub plugins: BTreeMap<String, PluginSettings>,
+    pub skills: SkillSettings,
 
     pub(crate) model_providers: BTreeMap<String, ModelProviderShape>,
     pub(crate) mcp_servers: BTreeMap<String, McpServerShape>,
@@ -120,16 +120,16 @@ pub struct Settings {
     pub codicil: CodicilSettings,
 }
 
-impl Settings {
+impl ConfigSettings {
     /// Reads a table; an error names the key but not the file, which the caller knows.
-    pub(crate) fn read(table: &Table) -> Result<Self, Problem> {
-        Self::deserialize(table.clone()).map_err(|error| Problem::of(&error))
+    pub(crate) fn read(table: &Table) -> Result<Self, ConfigProblem> {
+        Self::deserialize(table.clone()).map_err(|error| ConfigProblem::of(&error))
     }
 
     /// What only the sum of all layers can break: one file may complete what another began.
-    pub(crate) fn check_whole(&self) -> Result<(), Problem> {
+    pub(crate) fn check_whole(&self) -> Result<(), ConfigProblem> {
         for (name, server) in &self.mcp_servers {
-            server.check().map_err(|reason| Problem::new(format!("mcp_servers.{name}"), reason))?;
+            server.check().map_err(|reason| ConfigProblem::new(format!("mcp_servers.{name}"), reason))?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ pub(crate) struct ProfileShape {
     chatgpt_base_url: Option<String>,
     developer_instructions: Option<String>,
     model_instructions_file: Option<String>,
-    tools: Tools,
+    tools: ToolSettings,
     tools_view_image: Option<bool>,
     include_apply_patch_tool: Option<bool>,
     features: FeatureToggles,
@@ -198,7 +198,7 @@ where
     T: Deserialize<'de> + Inspect,
 {
     let value = T::deserialize(from)?;
-    match Findings::of(&value).unknown_value() {
+    match InspectFindings::of(&value).unknown_value() {
         Some(reason) => Err(D::Error::custom(reason)),
         None => Ok(Some(value)),
     }

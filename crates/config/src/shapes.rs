@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::tables::Secret;
+use crate::tables::ConfigSecret;
 
-type Texts = Secret<BTreeMap<String, String>>;
+type TextList = ConfigSecret<BTreeMap<String, String>>;
 
 /// `[mcp_servers.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,12 +17,12 @@ type Texts = Secret<BTreeMap<String, String>>;
 pub(crate) struct McpServerShape {
     command: Option<String>,
     args: Vec<String>,
-    env: Option<Texts>,
+    env: Option<TextList>,
     env_vars: Vec<toml::Value>,
     cwd: Option<String>,
     url: Option<String>,
     bearer_token_env_var: Option<String>,
-    http_headers: Option<Texts>,
+    http_headers: Option<TextList>,
     env_http_headers: Option<BTreeMap<String, String>>,
     enabled: Option<bool>,
     required: Option<bool>,
@@ -52,10 +52,10 @@ impl McpServerShape {
         }
     }
 
-    pub(crate) fn identity(&self) -> Option<Identity<'_>> {
+    pub(crate) fn identity(&self) -> Option<McpServerIdentity<'_>> {
         match (&self.command, &self.url) {
-            (Some(command), None) => Some(Identity::Command(command)),
-            (None, Some(url)) => Some(Identity::Url(url)),
+            (Some(command), None) => Some(McpServerIdentity::Command(command)),
+            (None, Some(url)) => Some(McpServerIdentity::Url(url)),
             _ => None,
         }
     }
@@ -63,7 +63,7 @@ impl McpServerShape {
 
 /// What a server is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Identity<'a> {
+pub(crate) enum McpServerIdentity<'a> {
     Command(&'a str),
     Url(&'a str),
 }
@@ -76,10 +76,10 @@ pub(crate) struct ModelProviderShape {
     base_url: Option<String>,
     env_key: Option<String>,
     env_key_instructions: Option<String>,
-    experimental_bearer_token: Option<Secret<String>>,
+    experimental_bearer_token: Option<ConfigSecret<String>>,
     wire_api: Option<String>,
-    query_params: Option<Texts>,
-    http_headers: Option<Texts>,
+    query_params: Option<TextList>,
+    http_headers: Option<TextList>,
     env_http_headers: Option<BTreeMap<String, String>>,
     request_max_retries: Option<u64>,
     stream_max_retries: Option<u64>,

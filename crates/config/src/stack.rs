@@ -11,26 +11,26 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::{
-    effective::Query,
-    error::{ConfigError, Problem},
+    effective::ConfigQuery,
+    error::{ConfigError, ConfigProblem},
     files::{ConfigFile, Strictness},
-    layers::{Layer, LayerStack, merge, source_of},
+    layers::{LayerStack, SettingsLayer, merge, source_of},
     overrides::from_request,
-    project::Project,
-    settings::Settings,
-    store::Inner,
+    project::ProjectDirectory,
+    settings::ConfigSettings,
+    store::ConfigStoreInner,
     strict::unknown_key,
     tables::{ProjectEntry, TrustLevel},
     trust::TrustTable,
 };
 
 /// The layers, and the same in the three parts that profiles stand between.
-pub(crate) struct Stack {
+pub(crate) struct ConfigStack {
     pub layers: LayerStack,
     pub files: Table,
     pub flags: Table,
     pub thread: Table,
-    pub project: Option<Project>,
+    pub project: Option<ProjectDirectory>,
     pub trust: Option<TrustLevel>,
     pub unagreed: Vec<PathBuf>,
     pub warnings: Vec<ConfigWarningNotification>,
@@ -39,13 +39,13 @@ pub(crate) struct Stack {
 /// What has to be known before a project's files are looked at.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Foundation {
+struct BaseLayers {
     projects: BTreeMap<String, ProjectEntry>,
     project_root_markers: Option<Vec<String>>,
 }
 
-impl Inner {
-    pub(crate) fn stack(&self, query: &Query) -> Result<Stack, ConfigError> {
+impl ConfigStoreInner {
+    pub(crate) fn stack(&self, query: &ConfigQuery) -> Result<ConfigStack, ConfigError> {
         let cwd = query.cwd.as_deref().map(absolute);
         let mut layers = LayerStack::default();
         layers.extend_with(self.system_layer()?);
@@ -57,27 +57,27 @@ impl Inner {
         found.into_iter().for_each(|layer| layers.push(layer));
         let files = layers.merged();
         for table in [&flags, &thread].into_iter().filter(|table| !table.is_empty()) {
-            layers.push(Layer::of_table(ConfigLayerSource::SessionFlags, table.clone()));
+            layers.push(SettingsLayer::of_table(ConfigLayerSource::SessionFlags, table.clone()));
         }
         let warnings = warning.into_iter().collect();
-        Ok(Stack { layers, files, flags, thread, project, trust, unagreed, warnings })
+        Ok(ConfigStack { layers, files, flags, thread, project, trust, unagreed, warnings })
     }
 
     /// There even when its file is not. No layer at all when no place for it is known.
-    fn system_layer(&self) -> Result<Option<Layer>, ConfigError> {
+    fn system_layer(&self) -> Result<Option<SettingsLayer>, ConfigError> {
         let Some(path) = self.sources.system.config_file() else { return Ok(None) };
         let file = self.file_or_empty(path)?;
-        Ok(Some(Layer::of_file(source_of(path, |file| ConfigLayerSource::System { file }), &file)))
+        Ok(Some(SettingsLayer::of_file(source_of(path, |file| ConfigLayerSource::System { file }), &file)))
     }
 
     pub(crate) fn system_table(&self) -> Result<Table, ConfigError> {
         Ok(self.system_layer()?.map(|layer| layer.table().clone()).unwrap_or_default())
     }
 
-    fn user_layer(&self) -> Result<Layer, ConfigError> {
+    fn user_layer(&self) -> Result<SettingsLayer, ConfigError> {
         let path = self.sources.home.config_file();
         let file = self.file_or_empty(&path)?;
-        Ok(Layer::of_file(source_of(&path, |file| ConfigLayerSource::User { file }), &file))
+        Ok(SettingsLayer::of_file(source_of(&path, |file| ConfigLayerSource::User { file }), &file))
     }
 
     fn file_or_empty(&self, path: &Path) -> Result<Arc<ConfigFile>, ConfigError> {
@@ -89,7 +89,7 @@ impl Inner {
         self.files.get(path, |path, text| ConfigFile::parse(path, text, strictness))
     }
 
-    fn thread_table(&self, query: &Query, cwd: Option<&Path>) -> Result<Table, ConfigError> {
+    fn thread_table(&self, query: &ConfigQuery, cwd: Option<&Path>) -> Result<Table, ConfigError> {
         let thread = from_request(&query.overrides, cwd.unwrap_or(Path::new("/")))?;
         check_table(&thread)?;
         check_keys(&thread, self.sources.strictness)?;
@@ -104,9 +104,10 @@ impl Inner {
     ) -> Result<ProjectLayers, ConfigError> {
         let mut merged = below.merged();
         merge(&mut merged, flags);
-        let foundation = Foundation::deserialize(merged).map_err(|error| below.blame(Problem::of(&error)))?;
+        let foundation =
+            BaseLayers::deserialize(merged).map_err(|error| below.blame(ConfigProblem::of(&error)))?;
         let markers = foundation.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
-        let project = Project::around(cwd, &markers);
+        let project = ProjectDirectory::around(cwd, &markers);
         let trusts = TrustTable(&foundation.projects);
         let mut layers = Vec::new();
         let mut unagreed = Vec::new();
@@ -128,13 +129,17 @@ impl Inner {
         Ok(ProjectLayers { project: Some(project), trust, unagreed, layers, warning })
     }
 
-    fn project_layer(&self, dot_folder: &Path, why_not: Option<String>) -> Result<Layer, ConfigError> {
+    fn project_layer(
+        &self,
+        dot_folder: &Path,
+        why_not: Option<String>,
+    ) -> Result<SettingsLayer, ConfigError> {
         let path = config_in(dot_folder);
         let source =
             source_of(dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
         Ok(match why_not {
-            None => Layer::of_file(source, &self.file_or_empty(&path)?),
-            Some(why) => Layer::of_file(source, &self.ignored_file(&path)).disabled(&why),
+            None => SettingsLayer::of_file(source, &self.file_or_empty(&path)?),
+            Some(why) => SettingsLayer::of_file(source, &self.ignored_file(&path)).disabled(&why),
         })
     }
 
@@ -146,7 +151,7 @@ impl Inner {
     /// Why a configuration folder is not used, if so. `writable` is a folder in which commands could have made it.
     fn why_ignored(
         &self,
-        project: &Project,
+        project: &ProjectDirectory,
         trust: Option<TrustLevel>,
         dot_folder: &Path,
         writable: Option<&Path>,
@@ -177,10 +182,10 @@ impl Inner {
 /// What a working directory adds.
 #[derive(Default)]
 struct ProjectLayers {
-    project: Option<Project>,
+    project: Option<ProjectDirectory>,
     trust: Option<TrustLevel>,
     unagreed: Vec<PathBuf>,
-    layers: Vec<Layer>,
+    layers: Vec<SettingsLayer>,
     warning: Option<ConfigWarningNotification>,
 }
 
@@ -193,7 +198,7 @@ fn has_config(dot_folder: &Path) -> bool {
 }
 
 /// One warning, however many files a project has.
-fn ignored_warning(layers: &[Layer], unagreed: &[PathBuf]) -> Option<ConfigWarningNotification> {
+fn ignored_warning(layers: &[SettingsLayer], unagreed: &[PathBuf]) -> Option<ConfigWarningNotification> {
     let ignored: Vec<_> = layers.iter().filter(|layer| layer.disabled_reason().is_some()).collect();
     let why = ignored.last()?.disabled_reason()?;
     let files: Vec<_> = ignored.iter().filter_map(|layer| layer.path()).map(display).collect();
@@ -216,7 +221,7 @@ fn display(path: &Path) -> String {
 pub(crate) fn check_table(table: &Table) -> Result<(), ConfigError> {
     match table.is_empty() {
         true => Ok(()),
-        false => Settings::read(table).map(drop).map_err(ConfigError::Value),
+        false => ConfigSettings::read(table).map(drop).map_err(ConfigError::Value),
     }
 }
 
@@ -225,7 +230,9 @@ pub(crate) fn check_keys(table: &Table, strictness: Strictness) -> Result<(), Co
         return Ok(());
     }
     match unknown_key(table) {
-        Some(key) => Err(ConfigError::Value(Problem::new(key.to_string(), "unknown configuration key"))),
+        Some(key) => {
+            Err(ConfigError::Value(ConfigProblem::new(key.to_string(), "unknown configuration key")))
+        }
         None => Ok(()),
     }
 }

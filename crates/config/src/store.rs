@@ -17,39 +17,39 @@ use codicil_protocol::{
 };
 
 use crate::{
-    Home,
+    HomeDirectory,
     agreements::Agreements,
     deprecations,
-    effective::{EffectiveConfig, Query},
+    effective::{ConfigQuery, EffectiveConfig},
     error::ConfigError,
-    features::{Enablement, FeatureError, Features},
+    features::{FeatureEnablement, FeatureError, Features},
     files::{ConfigFile, FileCache, Strictness},
     home::SystemFiles,
     layers::merge,
-    overrides::Flags,
-    profile::{Parts, merge_with_profile},
+    overrides::CommandLineFlags,
+    profile::{ConfigParts, merge_with_profile},
     read,
     requirements::{Requirements, RequirementsFile},
-    settings::Settings,
-    stack::{Stack, check_keys, check_table},
+    settings::ConfigSettings,
+    stack::{ConfigStack, check_keys, check_table},
 };
 
 /// Where the configuration of a process comes from.
 #[derive(Clone, Debug)]
-pub struct Sources {
-    pub home: Home,
+pub struct ConfigSources {
+    pub home: HomeDirectory,
     pub system: SystemFiles,
-    pub flags: Flags,
+    pub flags: CommandLineFlags,
     pub strictness: Strictness,
 }
 
-impl Sources {
+impl ConfigSources {
     /// The home, the usual system files, no flags.
-    pub fn of(home: Home) -> Self {
+    pub fn of(home: HomeDirectory) -> Self {
         Self {
             home,
             system: SystemFiles::default(),
-            flags: Flags::default(),
+            flags: CommandLineFlags::default(),
             strictness: Strictness::Lenient,
         }
     }
@@ -57,32 +57,32 @@ impl Sources {
 
 /// Reads and writes configuration; cheap to clone, all clones share what was read.
 #[derive(Clone)]
-pub struct ConfigStore(Arc<Inner>);
+pub struct ConfigStore(Arc<ConfigStoreInner>);
 
-pub(crate) struct Inner {
-    pub(crate) sources: Sources,
+pub(crate) struct ConfigStoreInner {
+    pub(crate) sources: ConfigSources,
     pub(crate) files: FileCache<ConfigFile>,
     requirements: FileCache<RequirementsFile>,
-    enablement: Enablement,
+    enablement: FeatureEnablement,
     pub(crate) agreements: Agreements,
 }
 
 impl ConfigStore {
-    pub fn new(sources: Sources) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(sources: ConfigSources) -> Self {
+        Self(Arc::new(ConfigStoreInner {
             sources,
             files: FileCache::default(),
             requirements: FileCache::default(),
-            enablement: Enablement::default(),
+            enablement: FeatureEnablement::default(),
             agreements: Agreements::default(),
         }))
     }
 
-    pub fn home(&self) -> &Home {
+    pub fn home(&self) -> &HomeDirectory {
         &self.0.sources.home
     }
 
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &ConfigStoreInner {
         &self.0
     }
 
@@ -94,13 +94,13 @@ impl ConfigStore {
     }
 
     /// The configuration for a working directory and, with its overrides, a thread.
-    pub fn load(&self, query: &Query) -> Result<EffectiveConfig, ConfigError> {
+    pub fn load(&self, query: &ConfigQuery) -> Result<EffectiveConfig, ConfigError> {
         let requirements = self.requirements()?;
-        let Stack { layers, files, flags, thread, project, trust, unagreed, mut warnings } =
+        let ConfigStack { layers, files, flags, thread, project, trust, unagreed, mut warnings } =
             self.0.stack(query)?;
-        let parts = Parts { files, flags: &flags, thread: &thread };
+        let parts = ConfigParts { files, flags: &flags, thread: &thread };
         let mut table = merge_with_profile(parts)?;
-        let mut settings = Settings::read(&table).map_err(|problem| layers.blame(problem))?;
+        let mut settings = ConfigSettings::read(&table).map_err(|problem| layers.blame(problem))?;
         settings.check_whole().map_err(|problem| layers.blame(problem))?;
         settings.read_prompts()?;
         let deprecations = deprecations::notices(&table);
@@ -127,12 +127,12 @@ impl ConfigStore {
         &self,
         base: &EffectiveConfig,
         path: &Path,
-    ) -> Result<(EffectiveConfig, Settings), ConfigError> {
+    ) -> Result<(EffectiveConfig, ConfigSettings), ConfigError> {
         let file = self.0.file(path)?.ok_or_else(|| ConfigError::unreadable(path, "no such file"))?;
-        let own = Settings::read(&file.table).map_err(ConfigError::Value)?;
+        let own = ConfigSettings::read(&file.table).map_err(ConfigError::Value)?;
         let mut config = base.clone();
         merge(&mut config.table, &file.table);
-        let mut settings = Settings::read(&config.table).map_err(ConfigError::Value)?;
+        let mut settings = ConfigSettings::read(&config.table).map_err(ConfigError::Value)?;
         settings.check_whole().map_err(ConfigError::Value)?;
         settings.read_prompts()?;
         config.requirements.constrain(&mut settings, &mut config.table);
@@ -144,14 +144,14 @@ impl ConfigStore {
     /// `config/read`.
     pub fn read(&self, params: &ConfigReadParams) -> Result<ConfigReadResponse, ConfigError> {
         let cwd = params.cwd.as_deref().filter(|cwd| !cwd.is_empty());
-        let query = cwd.map(Query::at).unwrap_or_default();
+        let query = cwd.map(ConfigQuery::at).unwrap_or_default();
         read::response(&self.0.stack(&query)?.layers, params.include_layers)
     }
 
     /// What a client is told after `initialize`. Never fails: that there is no usable configuration is a
     /// warning itself.
     pub fn warnings(&self, cwd: &Path) -> Vec<ConfigWarningNotification> {
-        match self.load(&Query::at(cwd)) {
+        match self.load(&ConfigQuery::at(cwd)) {
             Ok(config) => config.warnings,
             Err(error) => vec![error.to_warning()],
         }
@@ -175,9 +175,9 @@ impl ConfigStore {
     pub fn features(&self) -> Features {
         let from_nothing = |_| {
             let requirements = self.requirements().unwrap_or_default();
-            Features::resolve(&Settings::default(), &self.0.enablement.snapshot(), &requirements)
+            Features::resolve(&ConfigSettings::default(), &self.0.enablement.snapshot(), &requirements)
         };
-        self.load(&Query::default()).map(|config| config.features).unwrap_or_else(from_nothing)
+        self.load(&ConfigQuery::default()).map(|config| config.features).unwrap_or_else(from_nothing)
     }
 
     /// `experimentalFeature/list`.
@@ -198,7 +198,7 @@ impl ConfigStore {
     }
 }
 
-impl Inner {
+impl ConfigStoreInner {
     /// The layer of the command line, checked.
     pub(crate) fn checked_flags(&self) -> Result<toml::Table, ConfigError> {
         let flags = self.sources.flags.table();

@@ -1,12 +1,12 @@
 //! `--strict-config`: a key that means nothing is an error instead of being ignored.
 //!
-//! Known is what [`Settings`] reads and, below, what the reference server reads and Codicil has no use
+//! Known is what [`ConfigSettings`] reads and, below, what the reference server reads and Codicil has no use
 //! for: a file that serves both must not fail here.
 
 use serde_ignored::Path;
 use toml::Table;
 
-use crate::{KeyPath, settings::Settings};
+use crate::{KeyPath, settings::ConfigSettings};
 
 /// Root keys that other crates read and judge, or that hold names of the user's choice.
 const READ_ELSEWHERE: &[&str] = &[
@@ -52,7 +52,7 @@ const OF_THE_REFERENCE: &[&str] = &[
     "zsh_path",
 ];
 
-/// Older keys that may also stand in a profile, where [`Settings`] does not read them.
+/// Older keys that may also stand in a profile, where [`ConfigSettings`] does not read them.
 const IN_PROFILES: &[&str] = &[
     "experimental_compact_prompt_file",
     "experimental_instructions_file",
@@ -64,7 +64,7 @@ const IN_PROFILES: &[&str] = &[
 pub(crate) fn unknown_key(table: &Table) -> Option<KeyPath> {
     let mut unknown: Vec<KeyPath> = Vec::new();
     let collect = |path: Path<'_>| unknown.extend(judge(&path));
-    let read: Result<Settings, _> = serde_ignored::deserialize(table.clone(), collect);
+    let read: Result<ConfigSettings, _> = serde_ignored::deserialize(table.clone(), collect);
     // A value of the wrong type is reported by the ordinary reading, with its reason.
     drop(read);
     unknown.into_iter().min()

@@ -13,9 +13,9 @@ use crate::settings::closed;
 /// A value that is never shown in debug output.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
-pub struct Secret<T>(T);
+pub struct ConfigSecret<T>(T);
 
-impl<T> Deref for Secret<T> {
+impl<T> Deref for ConfigSecret<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -23,7 +23,7 @@ impl<T> Deref for Secret<T> {
     }
 }
 
-impl<T> fmt::Debug for Secret<T> {
+impl<T> fmt::Debug for ConfigSecret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<hidden>")
     }
@@ -40,7 +40,7 @@ pub struct ShellEnvironmentPolicy {
     /// `false` also drops names that look like credentials (`*KEY*`, `*SECRET*`, `*TOKEN*`).
     pub ignore_default_excludes: Option<bool>,
     pub exclude: Vec<String>,
-    pub set: Secret<BTreeMap<String, String>>,
+    pub set: ConfigSecret<BTreeMap<String, String>>,
     pub include_only: Vec<String>,
     pub experimental_use_profile: Option<bool>,
 }
@@ -75,7 +75,7 @@ pub struct SandboxLimits {
 /// `[history]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct History {
+pub struct HistorySettings {
     pub persistence: HistoryPersistence,
     pub max_bytes: Option<u64>,
 }
@@ -104,7 +104,7 @@ pub enum CredentialsStore {
 /// `[feedback]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Feedback {
+pub struct FeedbackSettings {
     pub enabled: Option<bool>,
     /// Where reports are sent; without it they stay on this machine.
     pub endpoint: Option<String>,
@@ -128,11 +128,11 @@ pub enum TrustLevel {
 /// `[plugins."NAME@MARKETPLACE"]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Plugin {
+pub struct PluginSettings {
     pub enabled: bool,
 }
 
-impl Default for Plugin {
+impl Default for PluginSettings {
     fn default() -> Self {
         Self { enabled: true }
     }
@@ -141,7 +141,7 @@ impl Default for Plugin {
 /// `[skills]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Skills {
+pub struct SkillSettings {
     pub config: Vec<SkillEntry>,
     pub bundled: Option<BundledSkills>,
 }
@@ -163,7 +163,7 @@ pub struct BundledSkills {
 /// `[tools]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Tools {
+pub struct ToolSettings {
     pub web_search: Option<WebSearchTool>,
     pub view_image: Option<bool>,
 }
@@ -203,7 +203,7 @@ impl<'de> Deserialize<'de> for WebSearchTool {
 /// `[features]`: names that are not known yet are kept and have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct FeatureToggles(BTreeMap<String, Toggle>);
+pub struct FeatureToggles(BTreeMap<String, FeatureToggle>);
 
 impl FeatureToggles {
     pub fn get(&self, name: &str) -> Option<bool> {
@@ -217,24 +217,24 @@ impl FeatureToggles {
 
 /// `name = true`, or a table of the feature's own settings in which `enabled` is the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Toggle(Option<bool>);
+struct FeatureToggle(Option<bool>);
 
-impl<'de> Deserialize<'de> for Toggle {
+impl<'de> Deserialize<'de> for FeatureToggle {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Either;
 
         impl<'de> Visitor<'de> for Either {
-            type Value = Toggle;
+            type Value = FeatureToggle;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a boolean")
             }
 
-            fn visit_bool<E>(self, on: bool) -> Result<Toggle, E> {
-                Ok(Toggle(Some(on)))
+            fn visit_bool<E>(self, on: bool) -> Result<FeatureToggle, E> {
+                Ok(FeatureToggle(Some(on)))
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Toggle, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<FeatureToggle, M::Error> {
                 let mut enabled = None;
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
@@ -242,7 +242,7 @@ impl<'de> Deserialize<'de> for Toggle {
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
-                Ok(Toggle(enabled))
+                Ok(FeatureToggle(enabled))
             }
         }
 

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     files::read_regular,
-    project::Project,
+    project::ProjectDirectory,
     tables::{ProjectEntry, TrustLevel},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct TrustTable<'s>(pub &'s BTreeMap<String, ProjectEntry>);
 
 impl TrustTable<'_> {
     /// `None` when nobody has said anything yet.
-    pub(crate) fn level(&self, project: &Project, folder: &Path) -> Option<TrustLevel> {
+    pub(crate) fn level(&self, project: &ProjectDirectory, folder: &Path) -> Option<TrustLevel> {
         if self.0.is_empty() {
             return None;
         }

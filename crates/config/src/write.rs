@@ -16,12 +16,12 @@ use serde_json::{Value as Json, json};
 use toml::Table;
 
 use crate::{
-    Home,
+    HomeDirectory,
     atomic::{follow_links, open_private, replace},
     document::{CannotEdit, rewrite},
     edit::EditError,
     error::ConfigError,
-    files::{BYTE_ORDER_MARK, Fingerprint, parse_table, read_text},
+    files::{BYTE_ORDER_MARK, FileFingerprint, parse_table, read_text},
     keypath::KeyPathError,
     version::version,
 };
@@ -79,35 +79,35 @@ impl WriteError {
 
 /// What a write left behind.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub version: String,
 }
 
 /// Runs a change on the user's table until it has been written or refused. `change` may run more than once.
 pub(crate) fn update(
-    home: &Home,
+    home: &HomeDirectory,
     expected_version: Option<&str>,
     mut change: impl FnMut(&Table) -> Result<Table, WriteError>,
-) -> Result<Written, WriteError> {
+) -> Result<WriteResult, WriteError> {
     let path = home.config_file();
     let failed = |source| WriteError::Io { path: path.clone(), source };
     home.ensure().map_err(failed)?;
     let _lock = lock(home)?;
     let target = follow_links(&path).map_err(failed)?;
     for _ in 0..MAX_ATTEMPTS {
-        let before = Current::read(&target)?;
+        let before = CurrentFile::read(&target)?;
         if expected_version.is_some_and(|expected| expected != version(&before.table)) {
             return Err(WriteError::VersionConflict);
         }
         let wanted = change(&before.table)?;
         if wanted == before.table {
-            return Ok(Written { version: version(&wanted) });
+            return Ok(WriteResult { version: version(&wanted) });
         }
         let text = rewrite(&before.text, &before.table, &wanted)?;
         let written = parse_table(&target, text.trim_start_matches(BYTE_ORDER_MARK));
         let written = written.map_err(WriteError::Unusable)?;
         if replace(&target, &text, || before.is_current(&target)).map_err(failed)? {
-            return Ok(Written { version: version(&written) });
+            return Ok(WriteResult { version: version(&written) });
         }
     }
     Err(WriteError::Busy { path })
@@ -123,13 +123,13 @@ pub fn edit_text(path: &Path, text: &str, change: impl FnOnce(&mut Table)) -> Re
 }
 
 /// The file at the time it was read.
-struct Current {
+struct CurrentFile {
     text: String,
     table: Table,
-    fingerprint: Option<Fingerprint>,
+    fingerprint: Option<FileFingerprint>,
 }
 
-impl Current {
+impl CurrentFile {
     fn read(path: &Path) -> Result<Self, WriteError> {
         let (text, fingerprint) = match read_text(path).map_err(WriteError::Unusable)? {
             Some((text, fingerprint)) => (text, Some(fingerprint)),
@@ -141,12 +141,12 @@ impl Current {
     }
 
     fn is_current(&self, path: &Path) -> bool {
-        Fingerprint::of(path).is_ok_and(|now| now == self.fingerprint)
+        FileFingerprint::of(path).is_ok_and(|now| now == self.fingerprint)
     }
 }
 
 /// Waits its turn. The lock ends with the file that is returned, also when the process is killed.
-pub(crate) fn lock(home: &Home) -> Result<File, WriteError> {
+pub(crate) fn lock(home: &HomeDirectory) -> Result<File, WriteError> {
     let path = home.path().join("config.lock");
     let failed = |source| WriteError::Io { path: path.clone(), source };
     let mut options = OpenOptions::new();

@@ -12,14 +12,14 @@ use toml::Table;
 use crate::{
     ConfigStore, KeyPath,
     convert::to_json,
-    edit::{Edit, EditError},
-    effective::Query,
+    edit::{EditError, KeyEdit},
+    effective::ConfigQuery,
     error::ConfigError,
     features::Feature,
     layers::{LayerStack, merge, value_at},
     paths::resolve_relative_paths,
     requirements::Requirements,
-    settings::Settings,
+    settings::ConfigSettings,
     stack::check_keys,
     write::{self, WriteError},
 };
@@ -28,7 +28,7 @@ impl ConfigStore {
     /// `config/value/write`.
     pub fn write_value(&self, params: &ConfigValueWriteParams) -> Result<ConfigWriteResponse, WriteError> {
         self.check_target(params.file_path.as_deref())?;
-        let edit = Edit {
+        let edit = KeyEdit {
             path: KeyPath::parse(&params.key_path)?,
             value: params.value.clone(),
             strategy: params.merge_strategy,
@@ -39,21 +39,21 @@ impl ConfigStore {
     /// `config/batchWrite`: all edits or none.
     pub fn batch_write(&self, params: &ConfigBatchWriteParams) -> Result<ConfigWriteResponse, WriteError> {
         self.check_target(params.file_path.as_deref())?;
-        let edits = params.edits.iter().map(Edit::parse).collect::<Result<Vec<_>, _>>()?;
+        let edits = params.edits.iter().map(KeyEdit::parse).collect::<Result<Vec<_>, _>>()?;
         self.write_agreed(&edits, params.expected_version.as_deref())
     }
 
     /// Marks a project as trusted, and agrees to the configuration that is in it now.
     pub fn trust_project(&self, project: &Path) -> Result<(), WriteError> {
         let keys = ["projects", &project.to_string_lossy(), "trust_level"];
-        let edit = KeyPath::from_keys(keys).map(|path| Edit::replace(path, "trusted"));
+        let edit = KeyPath::from_keys(keys).map(|path| KeyEdit::replace(path, "trusted"));
         self.write_agreed(edit.as_slice(), None).map(drop)
     }
 
     /// Writes what a person wants. Marking a project as trusted agrees to the configuration in it.
     fn write_agreed(
         &self,
-        edits: &[Edit],
+        edits: &[KeyEdit],
         expected: Option<&str>,
     ) -> Result<ConfigWriteResponse, WriteError> {
         let written = self.write_edits(edits, expected)?;
@@ -67,7 +67,7 @@ impl ConfigStore {
     }
 
     /// Edits of the server itself, whose paths are keys and not texts.
-    pub fn edit(&self, edits: &[Edit]) -> Result<ConfigWriteResponse, WriteError> {
+    pub fn edit(&self, edits: &[KeyEdit]) -> Result<ConfigWriteResponse, WriteError> {
         self.write_edits(edits, None)
     }
 
@@ -79,9 +79,13 @@ impl ConfigStore {
         self.change(None, |table| change(table)).map(drop)
     }
 
-    fn write_edits(&self, edits: &[Edit], expected: Option<&str>) -> Result<ConfigWriteResponse, WriteError> {
+    fn write_edits(
+        &self,
+        edits: &[KeyEdit],
+        expected: Option<&str>,
+    ) -> Result<ConfigWriteResponse, WriteError> {
         let written = self.change(expected, |table| edits.iter().try_for_each(|edit| edit.apply(table)))?;
-        let layers = self.inner().stack(&Query::default()).map_err(WriteError::Unusable)?.layers;
+        let layers = self.inner().stack(&ConfigQuery::default()).map_err(WriteError::Unusable)?.layers;
         let overridden = edits.iter().find_map(|edit| overridden(&layers, &edit.path));
         Ok(ConfigWriteResponse {
             status: if overridden.is_some() { WriteStatus::OkOverridden } else { WriteStatus::Ok },
@@ -95,7 +99,7 @@ impl ConfigStore {
         &self,
         expected: Option<&str>,
         mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
-    ) -> Result<write::Written, WriteError> {
+    ) -> Result<write::WriteResult, WriteError> {
         write::update(self.home(), expected, |before| {
             let mut wanted = before.clone();
             change(&mut wanted)?;
@@ -119,14 +123,14 @@ impl ConfigStore {
     /// The file by itself, then together with the layers around it, then what an administrator forbids.
     fn check_candidate(&self, before: &Table, wanted: &Table) -> Result<(), WriteError> {
         let invalid = |problem: &dyn ToString| WriteError::Invalid(problem.to_string());
-        let settings = Settings::read(wanted).map_err(|problem| invalid(&problem))?;
+        let settings = ConfigSettings::read(wanted).map_err(|problem| invalid(&problem))?;
         check_keys(wanted, self.inner().sources.strictness).map_err(|error| invalid(&error))?;
         let whole = self.with_user_table(wanted).map_err(WriteError::Unusable)?;
-        let whole = Settings::read(&whole).map_err(|problem| invalid(&problem))?;
+        let whole = ConfigSettings::read(&whole).map_err(|problem| invalid(&problem))?;
         whole.check_whole().map_err(|problem| invalid(&problem))?;
         let requirements = self.requirements().map_err(WriteError::Unusable)?;
         // What was there before is no reason to refuse a change of something else.
-        let already = Settings::read(before).map(|before| forbidden(&requirements, &before));
+        let already = ConfigSettings::read(before).map(|before| forbidden(&requirements, &before));
         let already = already.unwrap_or_default();
         let new = forbidden(&requirements, &settings).into_iter().find(|reason| !already.contains(reason));
         new.map_or(Ok(()), |reason| Err(invalid(&reason)))
@@ -144,7 +148,7 @@ impl ConfigStore {
 }
 
 /// The project that an edit marks as trusted.
-fn trusted_project(edit: &Edit) -> Option<&str> {
+fn trusted_project(edit: &KeyEdit) -> Option<&str> {
     let trusted = &Json::from("trusted");
     match edit.path.keys() {
         [table, project] if table == "projects" => {
@@ -171,7 +175,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// The settings that requirements would not let stand, each with the reason.
-fn forbidden(requirements: &Requirements, settings: &Settings) -> Vec<String> {
+fn forbidden(requirements: &Requirements, settings: &ConfigSettings) -> Vec<String> {
     let approvals = settings.approval_policy.as_ref().map(|asked| requirements.check_approval_policy(asked));
     let sandbox = settings.sandbox_mode.as_ref().map(|asked| requirements.check_sandbox_mode(asked));
     let search = settings.web_search.as_ref().map(|asked| requirements.check_web_search(asked));

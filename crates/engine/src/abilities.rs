@@ -6,13 +6,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::EffectiveConfig;
-use codicil_extensions::{Extensions, InstalledPlugin, Mentions, Skill};
+use codicil_extensions::{Extensions, InstalledPlugin, MessageMentions, Skill};
 use codicil_prompts::{PluginOffer, plugin_message, plugins_text, skill_message, skills_text};
 use codicil_protocol::ResponseItem;
 
 /// The skills and plugins of a thread in its directory. Owned, because the looking is done where blocking
 /// is allowed.
-pub(crate) struct Abilities {
+pub(crate) struct ExtensionSources {
     pub extensions: Extensions,
     pub config: Arc<EffectiveConfig>,
     pub cwd: PathBuf,
@@ -20,18 +20,18 @@ pub(crate) struct Abilities {
 
 /// The lists a model starts with.
 #[derive(Default)]
-pub(crate) struct Lists {
+pub(crate) struct ExtensionLists {
     pub skills: Option<String>,
     pub plugins: Option<String>,
 }
 
-impl Abilities {
+impl ExtensionSources {
     /// Reads files: not for the runtime.
-    pub fn lists(&self) -> Lists {
+    pub fn lists(&self) -> ExtensionLists {
         let found = self.extensions.skills.at(&self.cwd, &self.config);
         let offered = found.skills.iter().filter(|skill| skill.metadata.enabled && skill.implicit);
         let plugins = self.plugins();
-        Lists {
+        ExtensionLists {
             skills: skills_text(offered.map(|skill| &skill.metadata)),
             plugins: plugins_text(
                 plugins
@@ -42,7 +42,7 @@ impl Abilities {
     }
 
     /// The messages that follow one of a person who called for something. Reads files: not for the runtime.
-    pub fn called(&self, mentions: &Mentions) -> Vec<ResponseItem> {
+    pub fn called(&self, mentions: &MessageMentions) -> Vec<ResponseItem> {
         if mentions.is_empty() {
             return Vec::new();
         }
@@ -59,7 +59,7 @@ impl Abilities {
     }
 
     /// Skills that a client names by files which are in none of our roots.
-    fn elsewhere(&self, mentions: &Mentions, found: &[Skill]) -> Vec<Skill> {
+    fn elsewhere(&self, mentions: &MessageMentions, found: &[Skill]) -> Vec<Skill> {
         let read =
             mentions.skill_paths.iter().filter_map(|path| self.extensions.skills.by_path(path.as_ref()));
         read.filter(|skill| !found.iter().any(|known| known.metadata.path == skill.metadata.path)).collect()

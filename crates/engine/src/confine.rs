@@ -6,10 +6,11 @@
 use std::io;
 
 use codicil_config::{ConfigStore, EffectiveConfig};
-use codicil_exec::Preparation;
-use codicil_proxy::{NoPattern, Terms};
+use codicil_exec::ChildPreparation;
+use codicil_proxy::{BadPattern, ProxyConfig};
 use codicil_sandbox::{
-    AccessRequest, Confinement, Door, Limits, PROXY, Probe, SandboxError, WritableFolders,
+    AccessRequest, Confinement, MachineProbe, PROXY, ProxyListener, ResourceLimits, SandboxError,
+    WritableFolders,
 };
 use thiserror::Error;
 
@@ -19,22 +20,22 @@ pub enum ConfineError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
-    Network(#[from] NoPattern),
+    Network(#[from] BadPattern),
     #[error("cannot record which folders commands can write to: {0}")]
     Record(io::Error),
 }
 
 /// A process that is ready to be spawned.
 pub struct ConfinedProcess {
-    pub preparation: Preparation,
+    pub preparation: ChildPreparation,
     /// Where the process reaches the network proxy, if it is behind one.
     pub network: Option<ProxiedNetwork>,
 }
 
 /// The server's end of a command's only way to the network, and what is allowed there.
 pub struct ProxiedNetwork {
-    pub door: Door,
-    pub terms: Terms,
+    pub door: ProxyListener,
+    pub terms: ProxyConfig,
 }
 
 /// The confinement that a policy asks for, with the limits of the configuration. Takes note of what commands can write
@@ -44,10 +45,10 @@ pub fn confinement(
     config: &EffectiveConfig,
     store: &ConfigStore,
 ) -> Result<Confinement, ConfineError> {
-    let confinement = Confinement::new(request, Probe::cached())?;
+    let confinement = Confinement::new(request, MachineProbe::cached())?;
     let WritableFolders { roots, protected } = confinement.writable_folders();
     store.note_writable(&roots, &protected).map_err(ConfineError::Record)?;
-    Ok(confinement.with_limits(Limits::from(&config.settings.sandbox_limits)))
+    Ok(confinement.with_limits(ResourceLimits::from(&config.settings.sandbox_limits)))
 }
 
 /// Confines a process, behind the network proxy where the configuration has one. Blocks on the disk.
@@ -56,7 +57,7 @@ pub fn confine(
     config: &EffectiveConfig,
     store: &ConfigStore,
 ) -> Result<ConfinedProcess, ConfineError> {
-    let terms = config.network_proxy().as_ref().map(Terms::new).transpose()?;
+    let terms = config.network_proxy().as_ref().map(ProxyConfig::new).transpose()?;
     let confinement = confinement(request, config, store)?;
     let confinement = if terms.is_some() { confinement.behind_proxy()? } else { confinement };
     let mut prepared = confinement.prepare()?;
@@ -71,6 +72,6 @@ pub fn confine(
 
 /// A process that may leave the sandbox. The limits of the configuration still hold.
 pub fn unconfined(config: &EffectiveConfig) -> Result<ConfinedProcess, SandboxError> {
-    let confinement = Confinement::none().with_limits(Limits::from(&config.settings.sandbox_limits));
+    let confinement = Confinement::none().with_limits(ResourceLimits::from(&config.settings.sandbox_limits));
     Ok(ConfinedProcess { preparation: confinement.prepare()?.into_preparation(), network: None })
 }

@@ -9,29 +9,33 @@ use std::{
     sync::Arc,
 };
 
-use codicil_policy::Access;
+use codicil_policy::AccessGrant;
 use codicil_protocol::SandboxPolicy;
-use codicil_sandbox::{AccessRequest, FileAccess, Grants, RootCache, SandboxError};
+use codicil_sandbox::{AccessRequest, FileAccess, RootCache, SandboxError, SandboxGrants};
 
-use crate::{settings::Settings, tools::Toolkit, world::World};
+use crate::{settings::TurnSettings, tools::ThreadTools, world::EngineContext};
 
 /// Everything that an [`AccessRequest`] is made of, owned, so that it can be used where blocking is allowed. All of it
 /// comes from the thread's settings and from what people granted; nothing from the arguments of a tool.
 pub(crate) struct AccessSources {
     policy: SandboxPolicy,
     workspace: PathBuf,
-    grants: Grants,
+    grants: SandboxGrants,
     roots: RootCache,
-    world: Arc<World>,
+    world: Arc<EngineContext>,
 }
 
 impl AccessSources {
     /// The settings of a thread, with what was granted on top.
-    pub fn new(settings: &Settings, kit: &Toolkit, granted: Access) -> Self {
+    pub fn new(settings: &TurnSettings, kit: &ThreadTools, granted: AccessGrant) -> Self {
         Self {
             policy: settings.sandbox.clone(),
             workspace: settings.cwd.clone(),
-            grants: Grants { readable: granted.read, writable: granted.write, network: granted.network },
+            grants: SandboxGrants {
+                readable: granted.read,
+                writable: granted.write,
+                network: granted.network,
+            },
             roots: kit.roots.clone(),
             world: kit.world.clone(),
         }

@@ -14,7 +14,7 @@ pub(crate) const ROOT_PATH: &str = "/root";
 
 /// The place of a thread that the agent of another thread started.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kin {
+pub(crate) struct SubagentOrigin {
     pub parent: ThreadId,
     /// 1 for the agents of a thread that a person started.
     pub depth: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Kin {
     pub role: Option<String>,
 }
 
-impl Kin {
+impl SubagentOrigin {
     /// `None` for a thread that no agent started.
     pub fn of(source: &SessionSource) -> Option<Self> {
         let SessionSource::SubAgent(SubAgentSource::ThreadSpawn {
@@ -79,19 +79,19 @@ pub(crate) fn is_final(status: &CollabAgentStatus) -> bool {
 
 /// The places for agents, by the thread at the root of their tree. Clones are the same places.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seats(Arc<Mutex<HashMap<ThreadId, Vec<String>>>>);
+pub(crate) struct SubagentSlots(Arc<Mutex<HashMap<ThreadId, Vec<String>>>>);
 
 /// The place of one living agent. It is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    seats: Seats,
+pub(crate) struct SubagentSlot {
+    seats: SubagentSlots,
     root: ThreadId,
     nickname: String,
 }
 
-impl Seats {
+impl SubagentSlots {
     /// A place below `root` with a name that no other agent there has. `None` when all `max` are taken.
-    pub fn take(&self, root: &ThreadId, max: usize, names: &[String]) -> Option<Seat> {
+    pub fn take(&self, root: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
         let mut seats = self.lock();
         let taken = seats.get(root).map(Vec::as_slice).unwrap_or_default();
         if taken.len() >= max {
@@ -99,7 +99,7 @@ impl Seats {
         }
         let nickname = free_name(names, taken);
         seats.entry(root.clone()).or_default().push(nickname.clone());
-        Some(Seat { seats: self.clone(), root: root.clone(), nickname })
+        Some(SubagentSlot { seats: self.clone(), root: root.clone(), nickname })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Vec<String>>> {
@@ -107,13 +107,13 @@ impl Seats {
     }
 }
 
-impl Seat {
+impl SubagentSlot {
     pub fn nickname(&self) -> &str {
         &self.nickname
     }
 }
 
-impl Drop for Seat {
+impl Drop for SubagentSlot {
     fn drop(&mut self) {
         let mut seats = self.seats.lock();
         let Some(taken) = seats.get_mut(&self.root) else { return };
@@ -160,20 +160,20 @@ mod tests {
 
     #[test]
     fn an_agents_place_survives_being_stored() {
-        let kin = Kin {
+        let kin = SubagentOrigin {
             parent: ThreadId::from("p"),
             depth: 2,
             path: Some("/root/a/b".to_owned()),
             nickname: Some("Zora".to_owned()),
             role: None,
         };
-        assert_eq!(Kin::of(&kin.source()), Some(kin));
-        assert_eq!(Kin::of(&SessionSource::Vscode), None);
+        assert_eq!(SubagentOrigin::of(&kin.source()), Some(kin));
+        assert_eq!(SubagentOrigin::of(&SessionSource::Vscode), None);
     }
 
     #[test]
     fn places_are_counted_for_each_tree_and_free_again_when_left() {
-        let (seats, root, other) = (Seats::default(), ThreadId::from("r"), ThreadId::from("o"));
+        let (seats, root, other) = (SubagentSlots::default(), ThreadId::from("r"), ThreadId::from("o"));
         let first = seats.take(&root, 2, &[]).unwrap();
         let second = seats.take(&root, 2, &[]).unwrap();
         assert_ne!(first.nickname(), second.nickname());
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn names_are_never_shared_even_when_they_run_out() {
-        let seats = Seats::default();
+        let seats = SubagentSlots::default();
         let own = ["Kim".to_owned()];
         let taken: Vec<_> = (0..3).map(|_| seats.take(&ThreadId::from("r"), 9, &own).unwrap()).collect();
-        let names: Vec<_> = taken.iter().map(Seat::nickname).collect();
+        let names: Vec<_> = taken.iter().map(SubagentSlot::nickname).collect();
         assert_eq!(names, ["Kim", "Kim 2", "Kim 3"]);
     }
 

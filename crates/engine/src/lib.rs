@@ -3,7 +3,7 @@
 //! Start with [`Threads`], which holds every loaded thread. A thread is a task with a mailbox
 //! ([`ThreadHandle`] is what others hold); a turn is a second task beside it that streams the model and
 //! reports [steps](step) to its thread. The thread alone writes the store and speaks to its
-//! [`Audience`]. This crate knows nothing of connections.
+//! [`ThreadClients`]. This crate knows nothing of connections.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -30,14 +30,16 @@ mod tools;
 mod turn;
 mod world;
 
-pub use audience::{Answer, Audience, Question, Withdraw};
+pub use audience::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
 pub use error::ThreadError;
 pub use hooks::declared_hooks;
-pub use profiles::Profile;
-pub use realtime::{Taken, Voice};
-pub use settings::{Overrides, Settings};
-pub use thread::{Announce, Announced, Elicitation, Origin, ThreadHandle, TurnKind, check_review_target};
-pub use threads::{Opened, ThreadRead, Threads, Turns};
+pub use profiles::BuiltinProfile;
+pub use realtime::{InputAccepted, ThreadVoice};
+pub use settings::{SettingsOverrides, TurnSettings};
+pub use thread::{
+    AnnounceGuard, AnnouncedReply, ElicitationChange, ThreadHandle, TurnKind, TurnOrigin, check_review_target,
+};
+pub use threads::{IncludeTurns, OpenedThread, ThreadRead, Threads};
 pub use tools::environment_policy;
-pub use world::{World, provider_config};
+pub use world::{EngineContext, provider_config};

@@ -8,21 +8,21 @@ use codicil_protocol::{ApprovalsReviewer, AskForApproval, NetworkAccess, ReadOnl
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{profiles::Profile, settings::Settings};
+use crate::{profiles::BuiltinProfile, settings::TurnSettings};
 
 /// The permissions that a thread's records name. Each is read by itself, so that a record of another version
 /// still says as much as it can. `None` for what was never written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredPermissions {
     pub sandbox: Option<SandboxPolicy>,
-    pub profile: Option<Profile>,
+    pub profile: Option<BuiltinProfile>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
 }
 
 /// Which permissions a request leaves to the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inherited {
+pub(crate) struct InheritedPermissions {
     pub sandbox: bool,
     pub approval_policy: bool,
     pub approvals_reviewer: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Inherited {
 
 impl StoredPermissions {
     /// A value that is there and means nothing to this version becomes the strictest one.
-    pub fn read(stored: Option<&codicil_store::Settings>) -> Self {
+    pub fn read(stored: Option<&codicil_store::StoredSettings>) -> Self {
         let settings = stored.and_then(|stored| stored.snapshot.get("settings"));
         let field = |name: &str| settings.and_then(|settings| settings.get(name)).filter(|it| !it.is_null());
         Self {
@@ -51,8 +51,8 @@ impl StoredPermissions {
     }
 }
 
-impl From<&Settings> for StoredPermissions {
-    fn from(settings: &Settings) -> Self {
+impl From<&TurnSettings> for StoredPermissions {
+    fn from(settings: &TurnSettings) -> Self {
         Self {
             sandbox: Some(settings.sandbox.clone()),
             profile: settings.profile,
@@ -62,14 +62,19 @@ impl From<&Settings> for StoredPermissions {
     }
 }
 
-impl Inherited {
+impl InheritedPermissions {
     pub const ALL: Self = Self { sandbox: true, approval_policy: true, approvals_reviewer: true };
 }
 
-impl Settings {
+impl TurnSettings {
     /// Takes over what a stored thread was allowed. What its records do not say stays as it is configured, and
     /// so does what an administrator forbids, narrowed to what the thread had.
-    pub(crate) fn inherit(&mut self, stored: StoredPermissions, which: Inherited, config: &EffectiveConfig) {
+    pub(crate) fn inherit(
+        &mut self,
+        stored: StoredPermissions,
+        which: InheritedPermissions,
+        config: &EffectiveConfig,
+    ) {
         let is_allowed = |policy: &SandboxPolicy| config.requirements.check_sandbox_policy(policy).is_ok();
         if let Some(sandbox) = stored.sandbox.filter(|_| which.sandbox) {
             if is_allowed(&sandbox) {
@@ -90,7 +95,7 @@ impl Settings {
     }
 
     /// Leaves of the permissions what another thread has too: an agent may do no more than its parent.
-    pub(crate) fn narrow_to(&mut self, other: &StoredPermissions, which: Inherited) {
+    pub(crate) fn narrow_to(&mut self, other: &StoredPermissions, which: InheritedPermissions) {
         if let Some(sandbox) = other.sandbox.as_ref().filter(|_| which.sandbox) {
             let narrowed = narrower_sandbox(&self.sandbox, sandbox);
             if narrowed != self.sandbox {
@@ -247,7 +252,7 @@ mod tests {
     #[test]
     fn a_record_says_as_much_as_it_can() {
         let read = |snapshot: Value| {
-            let settings = codicil_store::Settings { model: "m".to_owned(), effort: None, snapshot };
+            let settings = codicil_store::StoredSettings { model: "m".to_owned(), effort: None, snapshot };
             StoredPermissions::read(Some(&settings))
         };
         assert_eq!(read(Value::Null), StoredPermissions::default());

@@ -12,7 +12,7 @@ use crate::error::ThreadError;
 
 /// A profile that is always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Profile {
+pub enum BuiltinProfile {
     #[serde(rename = ":read-only")]
     ReadOnly,
     #[serde(rename = ":workspace")]
@@ -21,7 +21,7 @@ pub enum Profile {
     DangerFullAccess,
 }
 
-impl Profile {
+impl BuiltinProfile {
     /// In the order of lists.
     pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Workspace, Self::DangerFullAccess];
 
@@ -104,16 +104,16 @@ mod tests {
 
     #[test]
     fn a_profile_is_named_or_refused() {
-        for profile in Profile::ALL {
-            assert_eq!(Profile::named(profile.id()).unwrap(), profile);
+        for profile in BuiltinProfile::ALL {
+            assert_eq!(BuiltinProfile::named(profile.id()).unwrap(), profile);
             assert_eq!(serde_json::to_value(profile).unwrap(), profile.id());
         }
         let check = |id: Option<&str>, is_given: bool, message: &str| {
-            let refused = Profile::asked(id, "sandbox", is_given).unwrap_err();
+            let refused = BuiltinProfile::asked(id, "sandbox", is_given).unwrap_err();
             assert_eq!(refused.to_string(), message);
         };
         check(Some(":nope"), false, "no such permission profile: :nope");
         check(Some(":workspace"), true, "`permissions` cannot be combined with `sandbox`");
-        assert_eq!(Profile::asked(None, "sandbox", true).unwrap(), None);
+        assert_eq!(BuiltinProfile::asked(None, "sandbox", true).unwrap(), None);
     }
 }

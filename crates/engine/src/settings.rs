@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use codicil_config::{EffectiveConfig, Home, TrustLevel};
+use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Patch, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::ThreadError,
-    permissions::{Inherited, StoredPermissions},
-    profiles::Profile,
+    permissions::{InheritedPermissions, StoredPermissions},
+    profiles::BuiltinProfile,
 };
 
 /// The model when nobody names one and the catalogue has none for the provider. For the default provider it
@@ -27,7 +27,7 @@ pub(crate) const DEFAULT_PROVIDER: &str = "openai";
 /// What holds for the turns of a thread until something else is said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settings {
+pub struct TurnSettings {
     pub model: String,
     pub provider: String,
     pub effort: Option<ReasoningEffort>,
@@ -39,14 +39,14 @@ pub struct Settings {
     pub sandbox: SandboxPolicy,
     /// Where the policy comes from, if it goes by a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<Profile>,
+    pub profile: Option<BuiltinProfile>,
     pub personality: Option<Personality>,
     pub collaboration_mode: Option<CollaborationMode>,
 }
 
 /// What `thread/start`, `thread/resume` and `thread/fork` have in common.
 #[derive(Debug, Default)]
-pub struct Overrides {
+pub struct SettingsOverrides {
     pub model: Option<String>,
     pub provider: Option<String>,
     pub service_tier: Patch<ServiceTier>,
@@ -54,7 +54,7 @@ pub struct Overrides {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<SandboxMode>,
-    pub profile: Option<Profile>,
+    pub profile: Option<BuiltinProfile>,
     pub personality: Option<Personality>,
     pub config: Map<String, Value>,
     pub base_instructions: Option<String>,
@@ -64,10 +64,10 @@ pub struct Overrides {
 /// Takes what the three requests have in common out of one of them.
 macro_rules! take_overrides {
     ($params:expr, $personality:expr) => {
-        Ok(Overrides {
+        Ok(SettingsOverrides {
             profile: {
                 let is_given = $params.sandbox.is_some();
-                Profile::asked($params.permissions.take().as_deref(), "sandbox", is_given)?
+                BuiltinProfile::asked($params.permissions.take().as_deref(), "sandbox", is_given)?
             },
             model: $params.model.take(),
             provider: $params.model_provider.take(),
@@ -84,7 +84,7 @@ macro_rules! take_overrides {
     };
 }
 
-impl TryFrom<&mut ThreadStartParams> for Overrides {
+impl TryFrom<&mut ThreadStartParams> for SettingsOverrides {
     type Error = ThreadError;
 
     fn try_from(params: &mut ThreadStartParams) -> Result<Self, ThreadError> {
@@ -92,7 +92,7 @@ impl TryFrom<&mut ThreadStartParams> for Overrides {
     }
 }
 
-impl TryFrom<&mut ThreadResumeParams> for Overrides {
+impl TryFrom<&mut ThreadResumeParams> for SettingsOverrides {
     type Error = ThreadError;
 
     fn try_from(params: &mut ThreadResumeParams) -> Result<Self, ThreadError> {
@@ -100,7 +100,7 @@ impl TryFrom<&mut ThreadResumeParams> for Overrides {
     }
 }
 
-impl TryFrom<&mut ThreadForkParams> for Overrides {
+impl TryFrom<&mut ThreadForkParams> for SettingsOverrides {
     type Error = ThreadError;
 
     fn try_from(params: &mut ThreadForkParams) -> Result<Self, ThreadError> {
@@ -108,7 +108,7 @@ impl TryFrom<&mut ThreadForkParams> for Overrides {
     }
 }
 
-impl Overrides {
+impl SettingsOverrides {
     /// Whether they name the model or its effort: then what a stored thread used does not count.
     pub fn choose_model(&self) -> bool {
         self.model.is_some()
@@ -118,10 +118,10 @@ impl Overrides {
     }
 
     /// Which permissions they do not name: those of a stored thread are kept.
-    pub(crate) fn inherited(&self) -> Inherited {
+    pub(crate) fn inherited(&self) -> InheritedPermissions {
         let is_set = |key: &str| self.config.get(key).is_some_and(|value| !value.is_null());
         let names_sandbox = self.sandbox.is_some() || self.profile.is_some();
-        Inherited {
+        InheritedPermissions {
             sandbox: !names_sandbox && !is_set("sandbox_mode") && !is_set("default_permissions"),
             approval_policy: self.approval_policy.is_none() && !is_set("approval_policy"),
             approvals_reviewer: self.approvals_reviewer.is_none() && !is_set("approvals_reviewer"),
@@ -138,17 +138,22 @@ impl Overrides {
     }
 }
 
-impl Settings {
+impl TurnSettings {
     /// What the configuration says, overridden by the request.
-    pub fn resolve(config: &EffectiveConfig, home: &Home, cwd: PathBuf, given: &Overrides) -> Self {
+    pub fn resolve(
+        config: &EffectiveConfig,
+        home: &HomeDirectory,
+        cwd: PathBuf,
+        given: &SettingsOverrides,
+    ) -> Self {
         let set = &config.settings;
         // Stronger than a mode of the configuration. A name that means nothing is refused where threads are
         // opened, and counts as none elsewhere.
-        let profile = given.profile.or_else(|| Profile::configured(config).ok().flatten());
+        let profile = given.profile.or_else(|| BuiltinProfile::configured(config).ok().flatten());
         let profile = profile.filter(|_| given.sandbox.is_none());
         let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());
         let mode = mode.unwrap_or_else(|| usual_mode(config));
-        let sandbox = profile.map_or_else(|| sandbox_policy(&mode, config, home), Profile::policy);
+        let sandbox = profile.map_or_else(|| sandbox_policy(&mode, config, home), BuiltinProfile::policy);
         Self {
             model: given
                 .model
@@ -200,7 +205,7 @@ impl Settings {
             (self.sandbox, self.profile) = (sandbox, None);
         }
         // Others than the known ones have been refused.
-        if let Some(profile) = turn.permissions.take().and_then(|id| Profile::named(&id).ok()) {
+        if let Some(profile) = turn.permissions.take().and_then(|id| BuiltinProfile::named(&id).ok()) {
             (self.sandbox, self.profile) = (profile.policy(), Some(profile));
         }
         if let Some(personality) = turn.personality.take() {
@@ -228,9 +233,9 @@ impl Settings {
     pub(crate) fn keep_permissions(
         &mut self,
         stored: &StoredThread,
-        given: &Overrides,
+        given: &SettingsOverrides,
         config: &EffectiveConfig,
-        home: &Home,
+        home: &HomeDirectory,
     ) {
         let permissions = StoredPermissions::read(stored.settings.as_ref());
         self.inherit(permissions, given.inherited(), config);
@@ -257,7 +262,7 @@ impl Settings {
             approval_policy: self.approval_policy,
             approvals_reviewer: self.approvals_reviewer,
             sandbox_policy: self.sandbox,
-            active_permission_profile: self.profile.map(Profile::active),
+            active_permission_profile: self.profile.map(BuiltinProfile::active),
             model: self.model,
             model_provider: self.provider,
             service_tier: self.service_tier,
@@ -297,7 +302,7 @@ pub(crate) fn join(base: &Path, cwd: &str) -> PathBuf {
 }
 
 /// The policy that a mode stands for.
-fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &Home) -> SandboxPolicy {
+fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &HomeDirectory) -> SandboxPolicy {
     match mode {
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::WorkspaceWrite => {

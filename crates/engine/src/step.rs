@@ -3,18 +3,18 @@
 //! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
 //! tells subscribers. Steps travel in batches, because a burst of tokens must not cost a message each.
 
-use codicil_model::{History, Request, Tools};
+use codicil_model::{History, ModelRequest, ToolList};
 use codicil_protocol::{
     Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
     rpc::RequestId,
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{audience::Question, thread::Inheritance, tools::Asking};
+use crate::{audience::OpenQuestion, thread::InheritedHistory, tools::QuestionRequest};
 
 /// One thing that happened in a turn.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum TurnEvent {
     /// An item begins.
     Started(ThreadItem),
     /// Something about an open item that is told and not kept.
@@ -40,11 +40,11 @@ pub(crate) enum Step {
         summary: String,
     },
     /// What the model may call in this turn.
-    Offered(Tools),
+    Offered(ToolList),
     /// Somebody is to be asked.
     Ask {
-        asking: Asking,
-        reply: oneshot::Sender<Question>,
+        asking: QuestionRequest,
+        reply: oneshot::Sender<OpenQuestion>,
     },
     /// Somebody aside wants to know what has been said.
     Conversation(oneshot::Sender<History>),
@@ -53,21 +53,21 @@ pub(crate) enum Step {
     /// A question has its answer.
     Answered(RequestId),
     /// What is there to copy, everything reported so far included?
-    Inherit(oneshot::Sender<Inheritance>),
+    Inherit(oneshot::Sender<InheritedHistory>),
     /// What is there to do next?
     Next {
         follow_up: FollowUp,
-        reply: oneshot::Sender<Ask>,
+        reply: oneshot::Sender<NextAction>,
     },
 }
 
 /// What a turn is to do next.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub(crate) enum NextAction {
     /// Have the model go on.
-    Respond(Box<Request>),
+    Respond(Box<ModelRequest>),
     /// Have the model sum up the conversation, which is getting too long.
-    Compact(Box<Request>),
+    Compact(Box<ModelRequest>),
     /// Nothing: the turn is over.
     End,
 }
@@ -83,7 +83,7 @@ pub(crate) enum FollowUp {
 
 /// How a turn ended by itself.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum TurnOutcome {
     Completed,
     Interrupted,
     Failed(TurnError),
@@ -91,62 +91,62 @@ pub(crate) enum Outcome {
 
 /// The turn's end of the channel to its thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps(mpsc::Sender<Vec<Step>>);
+pub(crate) struct TurnReporter(mpsc::Sender<Vec<TurnEvent>>);
 
 /// The same end, for the thread itself: it does not keep the turn from being over.
 #[derive(Debug)]
-pub(crate) struct WeakSteps(mpsc::WeakSender<Vec<Step>>);
+pub(crate) struct WeakTurnReporter(mpsc::WeakSender<Vec<TurnEvent>>);
 
-impl WeakSteps {
+impl WeakTurnReporter {
     /// `None` when the turn is over.
-    pub fn upgrade(&self) -> Option<Steps> {
-        self.0.upgrade().map(Steps)
+    pub fn upgrade(&self) -> Option<TurnReporter> {
+        self.0.upgrade().map(TurnReporter)
     }
 }
 
-impl Steps {
+impl TurnReporter {
     /// A turn that is this many batches ahead of its thread waits for it.
     const CAPACITY: usize = 32;
 
-    pub fn channel() -> (Self, mpsc::Receiver<Vec<Step>>) {
+    pub fn channel() -> (Self, mpsc::Receiver<Vec<TurnEvent>>) {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         (Self(sender), receiver)
     }
 
-    pub fn downgrade(&self) -> WeakSteps {
-        WeakSteps(self.0.downgrade())
+    pub fn downgrade(&self) -> WeakTurnReporter {
+        WeakTurnReporter(self.0.downgrade())
     }
 
     /// A thread that is gone is not told any more; its turns are being cancelled then.
-    pub async fn report(&self, steps: Vec<Step>) {
+    pub async fn report(&self, steps: Vec<TurnEvent>) {
         if !steps.is_empty() {
             let _ = self.0.send(steps).await;
         }
     }
 
-    pub async fn one(&self, step: Step) {
+    pub async fn one(&self, step: TurnEvent) {
         self.report(vec![step]).await;
     }
 
     /// What has been said so far; `None` when the thread is gone.
     pub async fn conversation(&self) -> Option<History> {
         let (reply, answer) = oneshot::channel();
-        self.one(Step::Conversation(reply)).await;
+        self.one(TurnEvent::Conversation(reply)).await;
         answer.await.ok()
     }
 
     /// Waits until everything reported so far has been said. For those who go on to report in another way.
     pub async fn settled(&self) {
         let (reply, settled) = oneshot::channel();
-        self.one(Step::Settled(reply)).await;
+        self.one(TurnEvent::Settled(reply)).await;
         // A thread that is gone says nothing more.
         let _ = settled.await;
     }
 
     /// What to do next. A thread that is gone wants nothing more.
-    pub async fn next(&self, follow_up: FollowUp) -> Ask {
+    pub async fn next(&self, follow_up: FollowUp) -> NextAction {
         let (reply, answer) = oneshot::channel();
-        self.one(Step::Next { follow_up, reply }).await;
-        answer.await.unwrap_or(Ask::End)
+        self.one(TurnEvent::Next { follow_up, reply }).await;
+        answer.await.unwrap_or(NextAction::End)
     }
 }

@@ -4,20 +4,21 @@ use std::path::{Path, PathBuf};
 
 use codicil_config::EffectiveConfig;
 use codicil_prompts::{
-    DEFAULT_MAX_DOC_BYTES, DocSearch, Extras, Told, effective_personality, fingerprint, messages,
+    ContextSnapshot, ContextTexts, DEFAULT_MAX_DOC_BYTES, DocSearch, effective_personality, fingerprint,
+    messages,
 };
 use codicil_protocol::ResponseItem;
 use jiff::Zoned;
 
 use crate::{
-    abilities::{Abilities, Lists},
+    abilities::{ExtensionLists, ExtensionSources},
     file_access::AccessSources,
-    settings::Settings,
+    settings::TurnSettings,
 };
 
 /// Everything that is looked at. Owned, because the looking is done where blocking is allowed.
-pub(crate) struct Surroundings {
-    pub settings: Settings,
+pub(crate) struct ContextInputs {
+    pub settings: TurnSettings,
     /// Whether the configuration puts commands behind a proxy.
     pub hosts_by_proxy: bool,
     pub supports_personality: bool,
@@ -25,14 +26,14 @@ pub(crate) struct Surroundings {
     pub docs: DocSearch,
     /// What may be read in the name of the thread.
     pub access: AccessSources,
-    pub abilities: Abilities,
+    pub abilities: ExtensionSources,
     /// What the model knows already.
-    pub before: Option<Told>,
+    pub before: Option<ContextSnapshot>,
 }
 
-impl Surroundings {
+impl ContextInputs {
     /// How things are now, and what has to be said of them. Reads files: not for the runtime.
-    pub fn look(self) -> (Told, Vec<ResponseItem>) {
+    pub fn look(self) -> (ContextSnapshot, Vec<ResponseItem>) {
         let settings = self.settings;
         let found = self.docs.run(&settings.cwd, &|path| self.access.open_instructions(path));
         for warning in &found.warnings {
@@ -40,9 +41,9 @@ impl Surroundings {
         }
         let rules = found.text();
         // Told once, when everything is.
-        let lists = if self.before.is_none() { self.abilities.lists() } else { Lists::default() };
+        let lists = if self.before.is_none() { self.abilities.lists() } else { ExtensionLists::default() };
         let today = Zoned::now();
-        let now = Told {
+        let now = ContextSnapshot {
             model: settings.model,
             cwd: settings.cwd.to_string_lossy().into_owned(),
             approval_policy: settings.approval_policy,
@@ -55,7 +56,7 @@ impl Surroundings {
             timezone: today.time_zone().iana_name().unwrap_or("UTC").to_owned(),
             agents_md: rules.as_deref().map(fingerprint),
         };
-        let extras = Extras {
+        let extras = ContextTexts {
             developer_instructions: self.developer_instructions.as_deref(),
             skills: lists.skills.as_deref(),
             plugins: lists.plugins.as_deref(),

@@ -11,7 +11,7 @@ mod stored;
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_config::{EffectiveConfig, Query};
+use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
     DeprecationNoticeNotification, McpServerStartupStatusUpdated, ResponseItem, Thread, ThreadForkParams,
@@ -19,7 +19,7 @@ use codicil_protocol::{
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{
-    ForkPoint, LoadedThread, Meta, Record, StoreError, StoredThread, StoredTurn, new_thread_id,
+    ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
@@ -27,37 +27,39 @@ use uuid::Uuid;
 
 use crate::{
     error::ThreadError,
-    kin::{Kin, Seats},
-    profiles::Profile,
-    settings::{Overrides, Settings, join},
-    thread::{Announce, Announced, Joined, Snapshot, ThreadActor, ThreadHandle, ThreadState},
+    kin::{SubagentOrigin, SubagentSlots},
+    profiles::BuiltinProfile,
+    settings::{SettingsOverrides, TurnSettings, join},
+    thread::{
+        AnnounceGuard, AnnouncedReply, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot, ThreadState,
+    },
     tools::check_dynamic_tools,
-    world::World,
+    world::EngineContext,
 };
 
-use loaded::Loaded;
+use loaded::LoadedThreads;
 use names::{canonical, thread_of_file};
 
 pub(crate) use agents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
 #[derive(Clone, Debug)]
-pub struct Threads(Arc<Inner>);
+pub struct Threads(Arc<ThreadsInner>);
 
 #[derive(Debug)]
-struct Inner {
-    world: Arc<World>,
-    loaded: Mutex<Loaded>,
+struct ThreadsInner {
+    world: Arc<EngineContext>,
+    loaded: Mutex<LoadedThreads>,
     /// Owns the actors.
     tasks: TaskTracker,
-    seats: Seats,
+    seats: SubagentSlots,
 }
 
 /// A thread that was opened, with the settings it has now.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedThread {
     pub thread: Thread,
-    pub settings: Settings,
+    pub settings: TurnSettings,
     /// Stored turns, for requests that answer with them.
     pub turns: Vec<StoredTurn>,
     /// What it works towards, for those who have just come.
@@ -65,7 +67,7 @@ pub struct Opened {
     /// What in its configuration will go away.
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// Set for a thread that was loaded already: it goes on when this is dropped.
-    pub announce: Option<Announce>,
+    pub announce: Option<AnnounceGuard>,
 }
 
 /// A thread and, if asked for, its turns.
@@ -77,22 +79,22 @@ pub struct ThreadRead {
 
 /// Whether a read is to bring the turns along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum IncludeTurns {
     Included,
     LeftOut,
 }
 
 impl Threads {
-    pub fn new(world: World) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(world: EngineContext) -> Self {
+        Self(Arc::new(ThreadsInner {
             world: Arc::new(world),
             loaded: Mutex::default(),
             tasks: TaskTracker::new(),
-            seats: Seats::default(),
+            seats: SubagentSlots::default(),
         }))
     }
 
-    pub fn world(&self) -> &Arc<World> {
+    pub fn world(&self) -> &Arc<EngineContext> {
         &self.0.world
     }
 
@@ -116,12 +118,12 @@ impl Threads {
         Ok(self.lock().ids().filter(after).cloned().collect())
     }
 
-    pub async fn start(&self, mut params: ThreadStartParams) -> Result<Opened, ThreadError> {
+    pub async fn start(&self, mut params: ThreadStartParams) -> Result<OpenedThread, ThreadError> {
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
-        let given = Overrides::try_from(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?;
         let (config, settings) = self.configure(&given, None).await?;
-        let meta = Meta {
+        let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
             base_instructions: given.base_instructions,
             developer_instructions: given.developer_instructions,
@@ -137,14 +139,14 @@ impl Threads {
     }
 
     /// Joins a loaded thread, or loads a stored one.
-    pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<Opened, ThreadError> {
-        let given = Overrides::try_from(&mut params)?;
+    pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<OpenedThread, ThreadError> {
+        let given = SettingsOverrides::try_from(&mut params)?;
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
         let turns = match params.exclude_turns && params.initial_turns_page.is_none() {
-            true => Turns::LeftOut,
-            false => Turns::Included,
+            true => IncludeTurns::LeftOut,
+            false => IncludeTurns::Included,
         };
         // A loaded thread answers to its id; otherwise a file says which thread is meant.
         if let Ok(handle) = self.get(&params.thread_id) {
@@ -164,8 +166,8 @@ impl Threads {
     async fn resume_history(
         &self,
         history: Vec<ResponseItem>,
-        given: Overrides,
-    ) -> Result<Opened, ThreadError> {
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
         if history.is_empty() {
             return Err(ThreadError::EmptyHistory);
         }
@@ -193,10 +195,11 @@ impl Threads {
         &self,
         handle: &ThreadHandle,
         path: Option<&str>,
-        turns: Turns,
-    ) -> Result<Opened, ThreadError> {
-        let Announced { answer: Joined { snapshot, turns }, announce } = handle.join(turns).await?;
-        let Snapshot { thread, settings, goal, .. } = snapshot;
+        turns: IncludeTurns,
+    ) -> Result<OpenedThread, ThreadError> {
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns }, announce } =
+            handle.join(turns).await?;
+        let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
         if thread.ephemeral {
             return Err(ThreadError::NotStored(thread.id));
         }
@@ -206,10 +209,14 @@ impl Threads {
             let (requested, active) = (requested.to_owned(), active.clone());
             return Err(ThreadError::OtherPath { id: thread.id, requested, active });
         }
-        Ok(Opened { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
+        Ok(OpenedThread { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
     }
 
-    async fn reopen(&self, stored: LoadedThread, given: Overrides) -> Result<Opened, ThreadError> {
+    async fn reopen(
+        &self,
+        stored: LoadedThread,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
         let meta = stored.thread.meta.clone();
         let (config, mut settings) = self.configure(&given, Some(&stored.thread)).await?;
         let inherited = given.inherited();
@@ -232,9 +239,9 @@ impl Threads {
     }
 
     /// Copies a stored thread, up to now or up to one of its turns.
-    pub async fn fork(&self, mut params: ThreadForkParams) -> Result<Opened, ThreadError> {
+    pub async fn fork(&self, mut params: ThreadForkParams) -> Result<OpenedThread, ThreadError> {
         let point = fork_point::asked(&mut params)?;
-        let given = Overrides::try_from(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?;
         let source = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
@@ -244,7 +251,7 @@ impl Threads {
         let running = unended.filter(|_| self.get(&source).is_ok());
         fork_point::check(&point, &loaded.thread.turns, running)?;
         let (config, settings) = self.configure(&given, Some(&loaded.thread)).await?;
-        let meta = Meta {
+        let meta = ThreadMeta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
             base_instructions: (given.base_instructions)
@@ -284,13 +291,13 @@ impl Threads {
     }
 
     /// A fork of a thread for a review of its own; announced at once, before anything happens in it.
-    pub async fn fork_for_review(&self, id: &ThreadId) -> Result<Opened, ThreadError> {
+    pub async fn fork_for_review(&self, id: &ThreadId) -> Result<OpenedThread, ThreadError> {
         self.get(id)?;
         self.fork(ThreadForkParams::new(id.clone())).await
     }
 
     /// Runs a thread, or joins it if somebody else has loaded it meanwhile.
-    async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<Opened, ThreadError> {
+    async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<OpenedThread, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let (thread, settings, goal) = (state.view(), state.settings.clone(), state.goal.clone());
@@ -305,8 +312,8 @@ impl Threads {
             other
         };
         match other {
-            Some(other) => self.join(&other, None, Turns::Included).await,
-            None => Ok(Opened { thread, settings, turns, goal, deprecations, announce: None }),
+            Some(other) => self.join(&other, None, IncludeTurns::Included).await,
+            None => Ok(OpenedThread { thread, settings, turns, goal, deprecations, announce: None }),
         }
     }
 
@@ -315,7 +322,7 @@ impl Threads {
     async fn join_servers(&self, state: &ThreadState) -> Result<ThreadServers, ThreadError> {
         let (world, config) = (self.0.world.clone(), state.config.clone());
         let table = match config.settings.plugins.is_empty() {
-            _ if Kin::of(&state.source).is_some() => Ok(ServerTable::default()),
+            _ if SubagentOrigin::of(&state.source).is_some() => Ok(ServerTable::default()),
             true => world.server_table(&config),
             false => tokio::task::spawn_blocking(move || world.server_table(&config))
                 .await
@@ -329,7 +336,7 @@ impl Threads {
 
     /// Starts the task of a thread.
     fn run(&self, state: ThreadState, servers: ThreadServers) -> ThreadHandle {
-        let (handle, inbox) = ThreadHandle::new(state.id.clone(), Kin::of(&state.source));
+        let (handle, inbox) = ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source));
         let threads = WeakThreads::from(self);
         self.0.tasks.spawn(ThreadActor::new(self.0.world.clone(), threads, state, servers, inbox).run());
         handle
@@ -339,16 +346,16 @@ impl Threads {
     /// was in the stored thread, else as it is configured.
     async fn configure(
         &self,
-        given: &Overrides,
+        given: &SettingsOverrides,
         stored: Option<&StoredThread>,
-    ) -> Result<(Arc<EffectiveConfig>, Settings), ThreadError> {
+    ) -> Result<(Arc<EffectiveConfig>, TurnSettings), ThreadError> {
         let world = self.0.world.clone();
         let stored_cwd = stored.map(|stored| stored.meta.cwd.as_str());
         let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
             Some(cwd) => join(&world.cwd, cwd),
             None => world.cwd.clone(),
         };
-        let query = Query { cwd: Some(cwd.clone()), overrides: given.config.clone() };
+        let query = ConfigQuery { cwd: Some(cwd.clone()), overrides: given.config.clone() };
         let loading = tokio::task::spawn_blocking({
             let world = world.clone();
             move || world.load_config(&query)
@@ -360,11 +367,11 @@ impl Threads {
         if let Some(mode) = &given.sandbox {
             config.requirements.check_sandbox_mode(mode)?;
         }
-        Profile::configured(&config)?;
+        BuiltinProfile::configured(&config)?;
         if let Some(profile) = &given.profile {
             config.requirements.check_sandbox_mode(&profile.mode())?;
         }
-        let mut settings = Settings::resolve(&config, world.config.home(), cwd, given);
+        let mut settings = TurnSettings::resolve(&config, world.config.home(), cwd, given);
         let provider = world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
         let is_named = given.model.is_some() || config.settings.model.is_some();
         if let Some(model) = world.catalogue().default_model(provider.wire_api()).filter(|_| !is_named) {
@@ -379,11 +386,11 @@ impl Threads {
         Ok((Arc::new(config), settings))
     }
 
-    fn meta(&self, id: ThreadId, settings: &Settings) -> Meta {
+    fn meta(&self, id: ThreadId, settings: &TurnSettings) -> ThreadMeta {
         let cwd = settings.cwd.to_string_lossy();
-        Meta {
+        ThreadMeta {
             cli_version: self.0.world.version.clone(),
-            ..Meta::new(id, cwd, self.0.world.source.clone(), &settings.provider)
+            ..ThreadMeta::new(id, cwd, self.0.world.source.clone(), &settings.provider)
         }
     }
 
@@ -405,14 +412,14 @@ impl Threads {
         self.0.world.audience.broadcast::<ThreadStatusChanged>(&params);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
+    fn lock(&self) -> MutexGuard<'_, LoadedThreads> {
         self.0.loaded.lock()
     }
 }
 
 /// The stored turns, with the one that is running as such.
 pub(crate) async fn stored_turns(
-    world: &World,
+    world: &EngineContext,
     id: &ThreadId,
     active: Option<&str>,
 ) -> Result<Vec<StoredTurn>, ThreadError> {
@@ -428,7 +435,7 @@ pub(crate) async fn stored_turns(
 
 /// A stored thread is the root of its own session unless it says otherwise.
 fn own_session(mut thread: Thread) -> Thread {
-    let root = Kin::of(&thread.source).map_or_else(|| thread.id.clone(), |kin| kin.parent);
+    let root = SubagentOrigin::of(&thread.source).map_or_else(|| thread.id.clone(), |kin| kin.parent);
     thread.session_id.get_or_insert(root);
     thread
 }

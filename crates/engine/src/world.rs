@@ -10,24 +10,26 @@ use std::{
     time::Duration,
 };
 
-use codicil_config::{ConfigStore, EffectiveConfig, Query};
-use codicil_exec::{Sessions, Shell};
-use codicil_extensions::{AccountOf, Extensions};
-use codicil_mcp::{ClientIdentity, Pool, PoolOptions, ServerConfigError, ServerTable};
-use codicil_model::{Catalogue, ModelError, Provider, ProviderConfig, ProviderContext};
+use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig};
+use codicil_exec::{TerminalSessions, UserShell};
+use codicil_extensions::{AuthAccount, Extensions};
+use codicil_mcp::{ClientIdentity, PoolOptions, ServerConfigError, ServerPool, ServerTable};
+use codicil_model::{ModelCatalogue, ModelError, ModelProvider, ProviderConfig, ProviderContext};
 use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
 use codicil_sandbox::ServerPlaces;
 use codicil_store::Store;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::{audience::Audience, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::Offers};
+use crate::{
+    audience::ThreadClients, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::OfferCache,
+};
 
 /// Configuration, store, models and clients. One for the process.
-pub struct World {
+pub struct EngineContext {
     pub config: ConfigStore,
     pub store: Store,
-    pub audience: Arc<dyn Audience>,
+    pub audience: Arc<dyn ThreadClients>,
     pub models: ProviderContext,
     /// Skills, plugins and apps.
     pub extensions: Extensions,
@@ -40,34 +42,34 @@ pub struct World {
     /// What confined commands must not reach. Listeners are added as they are opened.
     pub server_places: Arc<ServerPlaces>,
     /// Connections to MCP servers, shared by threads.
-    pub mcp: Pool,
+    pub mcp: ServerPool,
     /// Commands that outlive the calls that started them, of all threads.
-    pub(crate) terminals: Sessions,
+    pub(crate) terminals: TerminalSessions,
     /// What threads without tools of their own offer.
-    pub(crate) offers: Offers,
+    pub(crate) offers: OfferCache,
     /// Voice sessions of threads.
-    pub(crate) realtime: realtime::Sessions,
+    pub(crate) realtime: realtime::RealtimeSessions,
     /// How often loaded threads were told to look at the configuration again.
     reloads: AtomicU64,
-    shell: OnceCell<Shell>,
-    providers: Mutex<HashMap<String, Connected>>,
+    shell: OnceCell<UserShell>,
+    providers: Mutex<HashMap<String, ConnectedProvider>>,
 }
 
 /// A provider and the configuration it was made from.
-type Connected = (ProviderConfig, Arc<dyn Provider>);
+type ConnectedProvider = (ProviderConfig, Arc<dyn ModelProvider>);
 
-impl World {
+impl EngineContext {
     pub fn new(
         config: ConfigStore,
         store: Store,
-        audience: Arc<dyn Audience>,
+        audience: Arc<dyn ThreadClients>,
         models: ProviderContext,
         cwd: PathBuf,
         version: String,
     ) -> Self {
         let identity = ClientIdentity { name: "codicil".to_owned(), version: version.clone() };
-        let mcp = Pool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
-        let (told, accounts) = (audience.clone(), Arc::new(AccountOf(models.auth.clone())));
+        let mcp = ServerPool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
+        let (told, accounts) = (audience.clone(), Arc::new(AuthAccount(models.auth.clone())));
         let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
             told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
         });
@@ -83,9 +85,9 @@ impl World {
             cwd,
             version,
             source: SessionSource::Vscode,
-            terminals: Sessions::default(),
-            offers: Offers::default(),
-            realtime: realtime::Sessions::default(),
+            terminals: TerminalSessions::default(),
+            offers: OfferCache::default(),
+            realtime: realtime::RealtimeSessions::default(),
             reloads: AtomicU64::new(0),
             shell: OnceCell::new(),
             providers: Mutex::default(),
@@ -93,11 +95,11 @@ impl World {
     }
 
     /// The person's shell. Looked up once, where blocking is allowed.
-    pub async fn shell(&self) -> Shell {
-        let look_up = async || tokio::task::spawn_blocking(Shell::of_user).await;
+    pub async fn shell(&self) -> UserShell {
+        let look_up = async || tokio::task::spawn_blocking(UserShell::of_user).await;
         match self.shell.get_or_try_init(look_up).await {
             Ok(shell) => shell.clone(),
-            Err(_) => Shell::at("/bin/sh"),
+            Err(_) => UserShell::at("/bin/sh"),
         }
     }
 
@@ -110,12 +112,12 @@ impl World {
         self.reloads.load(Ordering::Relaxed)
     }
 
-    pub fn catalogue(&self) -> &Catalogue {
+    pub fn catalogue(&self) -> &ModelCatalogue {
         &self.models.catalogue
     }
 
     /// Reads files, so it is called where waiting is allowed.
-    pub fn load_config(&self, query: &Query) -> Result<EffectiveConfig, ThreadError> {
+    pub fn load_config(&self, query: &ConfigQuery) -> Result<EffectiveConfig, ThreadError> {
         Ok(self.config.load(query)?)
     }
 
@@ -131,7 +133,7 @@ impl World {
     }
 
     /// The provider with this id. Threads with the same configuration share it, and so its connections.
-    pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn Provider>, ModelError> {
+    pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let wanted = provider_config(id, config)?;
         let mut providers = self.providers.lock();
         if let Some((known, provider)) = providers.get(id)
@@ -168,7 +170,7 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
     Ok(provider)
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for EngineContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").field("cwd", &self.cwd).finish_non_exhaustive()
     }

@@ -7,13 +7,13 @@ use std::{io, os::unix::process::CommandExt, process::Command, sync::OnceLock};
 
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 
-use crate::minder::{self, InitReport, Minding};
+use crate::minder::{self, InitReport, MinderTask};
 
 /// What the new process is before the sandbox does its part.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Role {
+pub(crate) enum ChildRole {
     /// It splits off a minder.
-    Minded(Minding),
+    Minded(MinderTask),
     /// It is the first process of a process namespace, and will mind the others in it by itself.
     Init(InitReport),
 }
@@ -29,15 +29,15 @@ pub fn set_command_file_limit(limit: Rlimit) {
 
 /// The steps for one child.
 #[derive(Clone, Copy)]
-pub(crate) struct Setup {
-    role: Role,
+pub(crate) struct ChildSetup {
+    role: ChildRole,
     /// Whether standard input is a terminal to take over.
     terminal: bool,
     file_limit: Option<Rlimit>,
 }
 
-impl Setup {
-    pub(crate) fn new(role: Role, terminal: bool) -> Self {
+impl ChildSetup {
+    pub(crate) fn new(role: ChildRole, terminal: bool) -> Self {
         Self { role, terminal, file_limit: FILE_LIMIT.get().copied() }
     }
 
@@ -49,8 +49,8 @@ impl Setup {
 
     fn run(&self) -> io::Result<()> {
         match &self.role {
-            Role::Minded(minding) => minder::split(minding)?,
-            Role::Init(report) => minder::start_as_init(report)?,
+            ChildRole::Minded(minding) => minder::split(minding)?,
+            ChildRole::Init(report) => minder::start_as_init(report)?,
         }
         default_signals();
         setsid()?;

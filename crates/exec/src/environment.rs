@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, fmt};
 
-use crate::{glob::matches, spec::Environment};
+use crate::{glob::matches, spec::ProcessEnvironment};
 
 /// Names that look like credentials.
 const DEFAULT_EXCLUDES: [&str; 3] = ["*KEY*", "*SECRET*", "*TOKEN*"];
@@ -17,7 +17,7 @@ const CORE: [&str; 12] = [
 /// without regard to case.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentPolicy {
-    pub inherit: Inherit,
+    pub inherit: InheritPolicy,
     /// Keeps inherited names that look like credentials: `*KEY*`, `*SECRET*`, `*TOKEN*`.
     pub ignore_default_excludes: bool,
     /// Inherited names to drop.
@@ -30,7 +30,7 @@ pub struct EnvironmentPolicy {
 
 /// What a command starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Inherit {
+pub enum InheritPolicy {
     #[default]
     All,
     /// `HOME`, `PATH`, `SHELL`, `USER` and the like.
@@ -41,8 +41,8 @@ pub enum Inherit {
 impl EnvironmentPolicy {
     /// The environment of a command. In this order: inherit, drop the default excludes, drop `exclude`, add
     /// `set`, keep `include_only`.
-    pub fn apply(&self, server: &Environment) -> Environment {
-        let mut env: Environment = server
+    pub fn apply(&self, server: &ProcessEnvironment) -> ProcessEnvironment {
+        let mut env: ProcessEnvironment = server
             .iter()
             .filter(|(name, _)| self.inherits(name))
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -56,9 +56,9 @@ impl EnvironmentPolicy {
 
     fn inherits(&self, name: &OsStr) -> bool {
         let inherited = match self.inherit {
-            Inherit::All => true,
-            Inherit::Core => CORE.iter().any(|core| name == *core),
-            Inherit::None => false,
+            InheritPolicy::All => true,
+            InheritPolicy::Core => CORE.iter().any(|core| name == *core),
+            InheritPolicy::None => false,
         };
         inherited
             && (self.ignore_default_excludes || !fits(name, &DEFAULT_EXCLUDES))
@@ -73,7 +73,7 @@ fn fits(name: &OsStr, patterns: &[impl AsRef<str>]) -> bool {
 
 /// What `exec_command` adds, so that tools neither page nor colour nor translate: their reader is a model.
 /// `TERM` is kept, and says that the terminal can do nothing when there is none.
-pub fn add_tool_defaults(env: &mut Environment) {
+pub fn add_tool_defaults(env: &mut ProcessEnvironment) {
     const ADDED: [(&str, &str); 9] = [
         ("NO_COLOR", "1"),
         ("COLORTERM", ""),
@@ -116,7 +116,7 @@ mod tests {
         ("AWS_REGION", "r"),
     ];
 
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
+    fn environment(pairs: &[(&str, &str)]) -> ProcessEnvironment {
         pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
@@ -143,10 +143,10 @@ mod tests {
             EnvironmentPolicy { ignore_default_excludes: true, ..policy() },
             "AWS_REGION EDITOR GITHUB_TOKEN HOME OPENAI_API_KEY PATH db_secret",
         );
-        check(EnvironmentPolicy { inherit: Inherit::Core, ..policy() }, "HOME PATH");
-        check(EnvironmentPolicy { inherit: Inherit::None, ..policy() }, "");
+        check(EnvironmentPolicy { inherit: InheritPolicy::Core, ..policy() }, "HOME PATH");
+        check(EnvironmentPolicy { inherit: InheritPolicy::None, ..policy() }, "");
         check(EnvironmentPolicy { exclude: strings(&["aws_*", "E?ITOR"]), ..policy() }, "HOME PATH");
-        check(EnvironmentPolicy { inherit: Inherit::None, set: set(), ..policy() }, "MY_TOKEN PATH");
+        check(EnvironmentPolicy { inherit: InheritPolicy::None, set: set(), ..policy() }, "MY_TOKEN PATH");
         check(EnvironmentPolicy { set: set(), exclude: strings(&["PATH"]), ..policy() }, {
             "AWS_REGION EDITOR HOME MY_TOKEN PATH"
         });
@@ -180,7 +180,7 @@ mod tests {
         ]);
         assert_eq!(env, expected);
 
-        let mut bare = Environment::new();
+        let mut bare = ProcessEnvironment::new();
         add_tool_defaults(&mut bare);
         assert_eq!(bare[OsStr::new("TERM")], "dumb");
     }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::VecDeque, fmt};
 
-use crate::spec::Cap;
+use crate::spec::CaptureLimit;
 
 /// A byte buffer that never holds more than its cap, however much is pushed.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,11 +25,11 @@ impl HeadTail {
         HeadTail { head: Vec::new(), tail: VecDeque::new(), head_cap, tail_cap, total: 0 }
     }
 
-    pub fn with_cap(cap: Cap) -> HeadTail {
+    pub fn with_cap(cap: CaptureLimit) -> HeadTail {
         match cap {
-            Cap::HeadTail(cap) => HeadTail::new(cap),
-            Cap::Head(cap) => HeadTail::split(cap, 0),
-            Cap::Unlimited => HeadTail::split(usize::MAX, 0),
+            CaptureLimit::HeadTail(cap) => HeadTail::new(cap),
+            CaptureLimit::Head(cap) => HeadTail::split(cap, 0),
+            CaptureLimit::Unlimited => HeadTail::split(usize::MAX, 0),
         }
     }
 

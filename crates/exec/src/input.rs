@@ -6,25 +6,25 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// The writing end of a process's input. Dropping it closes a pipe; a terminal stays open until
-/// [`Stdin::close`].
-pub struct Stdin {
+/// [`ProcessInput::close`].
+pub struct ProcessInput {
     end: Arc<AsyncFd<OwnedFd>>,
     terminal: bool,
     /// A line has been begun at the terminal and not been finished.
     in_line: bool,
 }
 
-impl Stdin {
-    pub(crate) fn pipe(end: AsyncFd<OwnedFd>) -> Stdin {
-        Stdin { end: Arc::new(end), terminal: false, in_line: false }
+impl ProcessInput {
+    pub(crate) fn pipe(end: AsyncFd<OwnedFd>) -> ProcessInput {
+        ProcessInput { end: Arc::new(end), terminal: false, in_line: false }
     }
 
-    pub(crate) fn terminal(controller: Arc<AsyncFd<OwnedFd>>) -> Stdin {
-        Stdin { end: controller, terminal: true, in_line: false }
+    pub(crate) fn terminal(controller: Arc<AsyncFd<OwnedFd>>) -> ProcessInput {
+        ProcessInput { end: controller, terminal: true, in_line: false }
     }
 
     /// Writes everything, waiting while the process does not read. When dropped before it is done, some of it
-    /// may have been written; [`Stdin::write_some`] tells how much.
+    /// may have been written; [`ProcessInput::write_some`] tells how much.
     pub async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = self.write_some(bytes).await?;

@@ -29,34 +29,34 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{exit::Exit, output::register, spawner::LIVE};
+use crate::{exit::ProcessExit, output::register, spawner::LIVE};
 
 /// A child as the server knows it: its minder, and how the command ended.
-pub(crate) struct Child {
+pub(crate) struct KeptChild {
     minder: Pid,
     end: Signal,
     is_reaped: Mutex<bool>,
-    exit: watch::Sender<Option<Exit>>,
-    order: watch::Sender<Order>,
+    exit: watch::Sender<Option<ProcessExit>>,
+    order: watch::Sender<KeeperOrder>,
 }
 
 /// What is asked of the keeper. Later orders include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
+enum KeeperOrder {
     Live,
     Terminate,
     Release,
 }
 
-impl Child {
+impl KeptChild {
     /// `end` is the signal that ends everything.
-    pub(crate) fn new(minder: Pid, end: Signal) -> Child {
-        Child {
+    pub(crate) fn new(minder: Pid, end: Signal) -> KeptChild {
+        KeptChild {
             minder,
             end,
             is_reaped: Mutex::new(false),
             exit: watch::Sender::new(None),
-            order: watch::Sender::new(Order::Live),
+            order: watch::Sender::new(KeeperOrder::Live),
         }
     }
 
@@ -66,15 +66,15 @@ impl Child {
 
     /// Kills the command and everything it started. Repeating it does no harm.
     pub(crate) fn terminate(&self) {
-        self.order(Order::Terminate);
+        self.order(KeeperOrder::Terminate);
     }
 
     /// Becomes `Some` when the command has ended.
-    pub(crate) fn exit(&self) -> watch::Receiver<Option<Exit>> {
+    pub(crate) fn exit(&self) -> watch::Receiver<Option<ProcessExit>> {
         self.exit.subscribe()
     }
 
-    fn order(&self, new: Order) {
+    fn order(&self, new: KeeperOrder) {
         self.end();
         self.order.send_if_modified(|order| {
             let later = new > *order;
@@ -92,7 +92,7 @@ impl Child {
         }
     }
 
-    async fn ordered(&self, least: Order) {
+    async fn ordered(&self, least: KeeperOrder) {
         // The sender is in `self`, so the wait cannot fail.
         let _ = self.order.subscribe().wait_for(|order| *order >= least).await;
     }
@@ -110,13 +110,13 @@ impl Child {
 }
 
 /// Owning a child. Dropped, everything that the child started is killed and what the server holds is given back.
-pub(crate) struct Lease {
-    pub(crate) child: Arc<Child>,
+pub(crate) struct ChildLease {
+    pub(crate) child: Arc<KeptChild>,
 }
 
-impl Drop for Lease {
+impl Drop for ChildLease {
     fn drop(&mut self) {
-        self.child.order(Order::Release);
+        self.child.order(KeeperOrder::Release);
     }
 }
 
@@ -130,16 +130,16 @@ pub(crate) fn start() -> io::Result<Handle> {
 
 /// Keeps one child until it has ended and its owner has let go of it. `report` is where the minder writes how the
 /// command ended.
-pub(crate) async fn keep(child: Arc<Child>, timeout: Option<Duration>, report: OwnedFd) {
+pub(crate) async fn keep(child: Arc<KeptChild>, timeout: Option<Duration>, report: OwnedFd) {
     let exit = until_exit(&child, timeout, report).await;
     child.exit.send_replace(Some(exit));
     // What the command left running lives until the owner lets go, or asks for its end.
-    child.ordered(Order::Release).await;
+    child.ordered(KeeperOrder::Release).await;
     until_reaped(&child).await;
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn until_exit(child: &Child, timeout: Option<Duration>, report: OwnedFd) -> Exit {
+async fn until_exit(child: &KeptChild, timeout: Option<Duration>, report: OwnedFd) -> ProcessExit {
     let mut reported = std::pin::pin!(reported(child, report));
     let over = async {
         match timeout {
@@ -153,34 +153,34 @@ async fn until_exit(child: &Child, timeout: Option<Duration>, report: OwnedFd) -
         () = over => {
             child.end();
             reported.await;
-            Exit::TimedOut
+            ProcessExit::TimedOut
         }
     }
 }
 
 /// Waits for the minder's report. A minder that was told to end leaves without one: everything was killed.
-async fn reported(child: &Child, report: OwnedFd) -> Exit {
+async fn reported(child: &KeptChild, report: OwnedFd) -> ProcessExit {
     let read = |end: &OwnedFd| {
         let mut status = [0; size_of::<i32>()];
         let length = rustix::io::read(end, &mut status)?;
-        Ok((length == status.len()).then(|| Exit::from_wait_status(i32::from_ne_bytes(status))))
+        Ok((length == status.len()).then(|| ProcessExit::from_wait_status(i32::from_ne_bytes(status))))
     };
     let read = match register(report, Interest::READABLE) {
         Ok(report) => AsyncFd::async_io(&report, Interest::READABLE, read).await,
         Err(error) => Err(error),
     };
     match read {
-        Ok(exit) => exit.unwrap_or(Exit::Signal(libc::SIGKILL)),
+        Ok(exit) => exit.unwrap_or(ProcessExit::Signal(libc::SIGKILL)),
         Err(error) => {
             tracing::error!(%error, "cannot read how a command ended, ending it");
             child.end();
-            Exit::Unknown
+            ProcessExit::Unknown
         }
     }
 }
 
 /// Waits for the end of the minder, by its process descriptor where there is one.
-async fn until_reaped(child: &Child) {
+async fn until_reaped(child: &KeptChild) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -195,7 +195,7 @@ async fn until_reaped(child: &Child) {
 }
 
 /// The same by `SIGCHLD`: for other systems, old kernels, and when descriptors have run out.
-async fn reaped_by_signal(child: &Child) {
+async fn reaped_by_signal(child: &KeptChild) {
     if child.reap() {
         return;
     }
@@ -217,7 +217,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_is_seen_without_a_process_descriptor() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let child = Child::new(Pid::from_child(&process), Signal::KILL);
+        let child = KeptChild::new(Pid::from_child(&process), Signal::KILL);
         let waiting = reaped_by_signal(&child);
         tokio::pin!(waiting);
         tokio::select! {

@@ -2,10 +2,10 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | say what to run | [`Spec`], [`Shell`], [`EnvironmentPolicy`] |
-//! | run it, read it, write to it, end it | [`Process`], [`Output`], [`Stdin`], [`ProcessHandle`] |
+//! | say what to run | [`ProcessSpec`], [`UserShell`], [`EnvironmentPolicy`] |
+//! | run it, read it, write to it, end it | [`Process`], [`ProcessOutput`], [`ProcessInput`], [`ProcessHandle`] |
 //! | collect its output within a ceiling | [`Process::capture`], [`HeadTail`] |
-//! | let it outlive the call that started it | [`Sessions`] |
+//! | let it outlive the call that started it | [`TerminalSessions`] |
 //!
 //! How a process is owned:
 //!
@@ -47,16 +47,19 @@ mod sessions;
 
 pub use {
     child::set_command_file_limit,
-    environment::{EnvironmentPolicy, Inherit, add_tool_defaults},
-    exit::Exit,
+    environment::{EnvironmentPolicy, InheritPolicy, add_tool_defaults},
+    exit::ProcessExit,
     head_tail::HeadTail,
-    input::Stdin,
+    input::ProcessInput,
     memory::return_large_blocks,
     minder::{attach_minder, become_init},
-    output::{Chunk, Output, Source},
-    process::{Captured, Process, ProcessHandle, ResizeError},
-    sessions::{Ending, Limits, Owner, Report, SessionError, SessionEvent, SessionId, Sessions},
-    shell::{Shell, Start, display},
+    output::{OutputChunk, OutputSource, ProcessOutput},
+    process::{CapturedOutput, Process, ProcessHandle, ResizeError},
+    sessions::{
+        SessionEnding, SessionError, SessionEvent, SessionId, SessionLimits, SessionOwner, SessionReport,
+        TerminalSessions,
+    },
+    shell::{ShellStart, UserShell, display},
     spawner::SpawnError,
-    spec::{Cap, Environment, Input, Preparation, Size, Spec},
+    spec::{CaptureLimit, ChildPreparation, InputSource, ProcessEnvironment, ProcessSpec, TerminalSize},
 };

@@ -34,7 +34,7 @@ const NO_REPORT: RawFd = -1;
 
 /// What a minder does besides waiting.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Minding {
+pub(crate) struct MinderTask {
     /// Namespaces to put the command into, as flags of `clone`.
     pub namespaces: libc::c_int,
     /// Where the status of the command is written, as the four bytes that `waitpid` gives. The rest of the tree then
@@ -46,7 +46,7 @@ pub(crate) struct Minding {
 }
 
 /// Makes the calling process the minder of a new child, which is the one that returns.
-pub(crate) fn split(minding: &Minding) -> io::Result<()> {
+pub(crate) fn split(minding: &MinderTask) -> io::Result<()> {
     let mask = block_signals();
     if let Some(owner) = minding.owner {
         end_with_parent(END_NUMBER)?;
@@ -124,7 +124,7 @@ extern "C" fn mind_child(child: libc::c_long) -> ! {
 /// `clone`). With `ends_with_parent` it also ends everything with the *thread* that spawns the command; the kernel
 /// knows no other parent. Call this before other `pre_exec` steps are added.
 pub fn attach_minder(command: &mut Command, namespaces: libc::c_int, ends_with_parent: bool) {
-    let minding = Minding { namespaces, report: None, owner: ends_with_parent.then(getpid) };
+    let minding = MinderTask { namespaces, report: None, owner: ends_with_parent.then(getpid) };
     // SAFETY: `split` makes only async-signal-safe calls.
     unsafe { command.pre_exec(move || split(&minding)) };
 }
@@ -167,14 +167,16 @@ fn mind(child: i32, report: Option<RawFd>) -> ! {
 fn reap_ended(child: i32, report: Option<RawFd>) {
     loop {
         match (reap(libc::WNOHANG), report) {
-            (Reaped::Process(pid, status), Some(report)) if pid == child => write_status(report, status),
-            (Reaped::Process(pid, status), None) if pid == child => {
+            (ReapedProcess::Process(pid, status), Some(report)) if pid == child => {
+                write_status(report, status)
+            }
+            (ReapedProcess::Process(pid, status), None) if pid == child => {
                 kill_everything();
                 leave(exit_code(status))
             }
-            (Reaped::Process(..), _) => {}
-            (Reaped::NotYet, _) => return,
-            (Reaped::NoChildren, _) => leave(0),
+            (ReapedProcess::Process(..), _) => {}
+            (ReapedProcess::NotYet, _) => return,
+            (ReapedProcess::NoChildren, _) => leave(0),
         }
     }
 }
@@ -184,28 +186,28 @@ fn reap_ended(child: i32, report: Option<RawFd>) {
 fn kill_everything() {
     loop {
         each_child(|child| send(child, libc::SIGKILL));
-        if let Reaped::NoChildren = reap(0) {
+        if let ReapedProcess::NoChildren = reap(0) {
             return;
         }
-        while let Reaped::Process(..) = reap(libc::WNOHANG) {}
+        while let ReapedProcess::Process(..) = reap(libc::WNOHANG) {}
     }
 }
 
-enum Reaped {
+enum ReapedProcess {
     Process(i32, i32),
     NotYet,
     NoChildren,
 }
 
-fn reap(options: libc::c_int) -> Reaped {
+fn reap(options: libc::c_int) -> ReapedProcess {
     loop {
         let mut status = 0;
         // SAFETY: status is valid for the call.
         match unsafe { libc::waitpid(-1, &mut status, options) } {
-            0 => return Reaped::NotYet,
+            0 => return ReapedProcess::NotYet,
             -1 if errno() == libc::EINTR => {}
-            -1 => return Reaped::NoChildren,
-            pid => return Reaped::Process(pid, status),
+            -1 => return ReapedProcess::NoChildren,
+            pid => return ReapedProcess::Process(pid, status),
         }
     }
 }

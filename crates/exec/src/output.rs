@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::exit::Exit;
+use crate::exit::ProcessExit;
 
 /// How long output is waited for after the process has ended, when something it started keeps a pipe open.
 const GRACE: Duration = Duration::from_millis(250);
@@ -27,14 +27,14 @@ const LAST_LOOK: usize = 1024 * 1024;
 
 /// A piece of output.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Chunk {
-    pub source: Source,
+pub struct OutputChunk {
+    pub source: OutputSource,
     /// Never empty.
     pub bytes: Bytes,
 }
 
 /// Shows the size: output may be secret, and it is long.
-impl fmt::Debug for Chunk {
+impl fmt::Debug for OutputChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Chunk({:?}, {} bytes)", self.source, self.bytes.len())
     }
@@ -42,7 +42,7 @@ impl fmt::Debug for Chunk {
 
 /// Where a chunk was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum OutputSource {
     Stdout,
     Stderr,
     /// Standard output and error of a process with a terminal, and the echo of its input.
@@ -50,16 +50,16 @@ pub enum Source {
 }
 
 /// The output of one process. Dropping it closes the server's ends of the pipes.
-pub struct Output {
+pub struct ProcessOutput {
     /// Standard output or the terminal, and standard error, until they are closed.
-    readers: [Option<Reader>; 2],
+    readers: [Option<StreamReader>; 2],
     /// Which of the two is looked at first; it alternates, so that neither starves the other.
     second_first: bool,
-    exit: watch::Receiver<Option<Exit>>,
-    phase: Phase,
+    exit: watch::Receiver<Option<ProcessExit>>,
+    phase: ReaderPhase,
 }
 
-enum Phase {
+enum ReaderPhase {
     Running,
     /// The process has ended; what it wrote is still being read.
     Draining {
@@ -69,39 +69,54 @@ enum Phase {
     LastLook,
 }
 
-enum Event {
+enum ReaderEvent {
     Read(usize, io::Result<Bytes>),
     Exited,
     GraceOver,
 }
 
-impl Output {
+impl ProcessOutput {
     pub(crate) fn pipes(
         stdout: Option<OwnedFd>,
         stderr: Option<OwnedFd>,
-        exit: watch::Receiver<Option<Exit>>,
-    ) -> io::Result<Output> {
+        exit: watch::Receiver<Option<ProcessExit>>,
+    ) -> io::Result<ProcessOutput> {
         let reader = |end: Option<OwnedFd>, source| {
-            end.map(|end| Ok(Reader::new(Arc::new(register(end, Interest::READABLE)?), source))).transpose()
+            end.map(|end| Ok(StreamReader::new(Arc::new(register(end, Interest::READABLE)?), source)))
+                .transpose()
         };
-        let readers: [io::Result<_>; 2] = [reader(stdout, Source::Stdout), reader(stderr, Source::Stderr)];
+        let readers: [io::Result<_>; 2] =
+            [reader(stdout, OutputSource::Stdout), reader(stderr, OutputSource::Stderr)];
         let [stdout, stderr] = readers;
-        Ok(Output { readers: [stdout?, stderr?], second_first: false, exit, phase: Phase::Running })
+        Ok(ProcessOutput {
+            readers: [stdout?, stderr?],
+            second_first: false,
+            exit,
+            phase: ReaderPhase::Running,
+        })
     }
 
-    pub(crate) fn terminal(controller: Arc<AsyncFd<OwnedFd>>, exit: watch::Receiver<Option<Exit>>) -> Output {
-        let reader = Reader::new(controller, Source::Terminal);
-        Output { readers: [Some(reader), None], second_first: false, exit, phase: Phase::Running }
+    pub(crate) fn terminal(
+        controller: Arc<AsyncFd<OwnedFd>>,
+        exit: watch::Receiver<Option<ProcessExit>>,
+    ) -> ProcessOutput {
+        let reader = StreamReader::new(controller, OutputSource::Terminal);
+        ProcessOutput {
+            readers: [Some(reader), None],
+            second_first: false,
+            exit,
+            phase: ReaderPhase::Running,
+        }
     }
 
     /// The next piece, in order within each source. `None` when the process has ended and everything it wrote
     /// has been read. Safe to drop while waiting: nothing is lost.
-    pub async fn next(&mut self) -> Option<Chunk> {
+    pub async fn next(&mut self) -> Option<OutputChunk> {
         loop {
-            if matches!(self.phase, Phase::Draining { until } if until <= Instant::now()) {
-                self.phase = Phase::LastLook;
+            if matches!(self.phase, ReaderPhase::Draining { until } if until <= Instant::now()) {
+                self.phase = ReaderPhase::LastLook;
             }
-            if matches!(self.phase, Phase::LastLook) {
+            if matches!(self.phase, ReaderPhase::LastLook) {
                 return self.readers.iter_mut().find_map(last_look);
             }
             if self.readers.iter().all(Option::is_none) {
@@ -109,38 +124,38 @@ impl Output {
                 return None;
             }
             match self.event().await {
-                Event::Read(from, bytes) => {
+                ReaderEvent::Read(from, bytes) => {
                     if let Some(chunk) = self.on_read(from, bytes) {
                         return Some(chunk);
                     }
                 }
-                Event::Exited => self.phase = Phase::Draining { until: Instant::now() + GRACE },
-                Event::GraceOver => self.phase = Phase::LastLook,
+                ReaderEvent::Exited => self.phase = ReaderPhase::Draining { until: Instant::now() + GRACE },
+                ReaderEvent::GraceOver => self.phase = ReaderPhase::LastLook,
             }
         }
     }
 
-    async fn event(&mut self) -> Event {
+    async fn event(&mut self) -> ReaderEvent {
         let [one, two] = &mut self.readers;
         let ((i, first), (j, second)) =
             if self.second_first { ((1, two), (0, one)) } else { ((0, one), (1, two)) };
         let (running, until) = match self.phase {
-            Phase::Draining { until } => (false, until),
+            ReaderPhase::Draining { until } => (false, until),
             _ => (true, Instant::now()),
         };
         tokio::select! {
             biased;
-            bytes = read(first) => Event::Read(i, bytes),
-            bytes = read(second) => Event::Read(j, bytes),
-            () = exited(&mut self.exit), if running => Event::Exited,
-            () = sleep_until(until), if !running => Event::GraceOver,
+            bytes = read(first) => ReaderEvent::Read(i, bytes),
+            bytes = read(second) => ReaderEvent::Read(j, bytes),
+            () = exited(&mut self.exit), if running => ReaderEvent::Exited,
+            () = sleep_until(until), if !running => ReaderEvent::GraceOver,
         }
     }
 
-    fn on_read(&mut self, from: usize, bytes: io::Result<Bytes>) -> Option<Chunk> {
+    fn on_read(&mut self, from: usize, bytes: io::Result<Bytes>) -> Option<OutputChunk> {
         let reader = self.readers.get_mut(from)?;
         let chunk = match bytes {
-            Ok(bytes) if !bytes.is_empty() => Some(Chunk { source: reader.as_ref()?.source, bytes }),
+            Ok(bytes) if !bytes.is_empty() => Some(OutputChunk { source: reader.as_ref()?.source, bytes }),
             Ok(_) => None,
             Err(error) => {
                 tracing::warn!(%error, "the output of a process cannot be read further");
@@ -162,12 +177,12 @@ pub(crate) fn register(end: OwnedFd, interest: Interest) -> io::Result<AsyncFd<O
     Ok(unsafe { AsyncFd::register_with_interest(end, interest) }?)
 }
 
-async fn exited(exit: &mut watch::Receiver<Option<Exit>>) {
+async fn exited(exit: &mut watch::Receiver<Option<ProcessExit>>) {
     // An error means that the keeper is gone, and then the process is too.
     let _ = exit.wait_for(Option::is_some).await;
 }
 
-async fn read(reader: &mut Option<Reader>) -> io::Result<Bytes> {
+async fn read(reader: &mut Option<StreamReader>) -> io::Result<Bytes> {
     match reader {
         Some(reader) => reader.read().await,
         None => pending().await,
@@ -175,7 +190,7 @@ async fn read(reader: &mut Option<Reader>) -> io::Result<Bytes> {
 }
 
 /// What is there without waiting, within the bound.
-fn last_look(place: &mut Option<Reader>) -> Option<Chunk> {
+fn last_look(place: &mut Option<StreamReader>) -> Option<OutputChunk> {
     let reader = place.as_mut()?;
     let bytes = take(reader.end.get_ref()).ok().filter(|bytes| !bytes.is_empty() && reader.left > 0);
     let Some(mut bytes) = bytes else {
@@ -184,19 +199,19 @@ fn last_look(place: &mut Option<Reader>) -> Option<Chunk> {
     };
     bytes.truncate(reader.left);
     reader.left -= bytes.len();
-    Some(Chunk { source: reader.source, bytes })
+    Some(OutputChunk { source: reader.source, bytes })
 }
 
-struct Reader {
+struct StreamReader {
     end: Arc<AsyncFd<OwnedFd>>,
-    source: Source,
+    source: OutputSource,
     /// How much of [`LAST_LOOK`] is left.
     left: usize,
 }
 
-impl Reader {
-    fn new(end: Arc<AsyncFd<OwnedFd>>, source: Source) -> Reader {
-        Reader { end, source, left: LAST_LOOK }
+impl StreamReader {
+    fn new(end: Arc<AsyncFd<OwnedFd>>, source: OutputSource) -> StreamReader {
+        StreamReader { end, source, left: LAST_LOOK }
     }
 
     /// Waits for output; empty at its end.

@@ -10,13 +10,13 @@ use thiserror::Error;
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
-    exit::Exit,
+    exit::ProcessExit,
     head_tail::HeadTail,
-    input::Stdin,
-    keeper::{Child, Lease},
-    output::{Output, Source, register},
-    spawner::{self, ServerEnds, SpawnError, Started},
-    spec::{Cap, Size, Spec},
+    input::ProcessInput,
+    keeper::{ChildLease, KeptChild},
+    output::{OutputSource, ProcessOutput, register},
+    spawner::{self, ServerEnds, SpawnError, StartedProcess},
+    spec::{CaptureLimit, ProcessSpec, TerminalSize},
     terminal,
 };
 
@@ -25,24 +25,24 @@ use crate::{
 /// The streams are fields so that a task can read and write at the same time. They may be taken out; they do
 /// not keep the process alive.
 pub struct Process {
-    /// `None` when [`crate::Input::Null`] was asked for.
-    pub stdin: Option<Stdin>,
-    pub output: Output,
+    /// `None` when [`crate::InputSource::Null`] was asked for.
+    pub stdin: Option<ProcessInput>,
+    pub output: ProcessOutput,
     handle: ProcessHandle,
-    _lease: Lease,
+    _lease: ChildLease,
 }
 
 /// Ends, resizes and awaits a process from elsewhere. Does not keep it alive, and outlives it harmlessly.
 #[derive(Clone)]
 pub struct ProcessHandle {
-    child: Arc<Child>,
+    child: Arc<KeptChild>,
     terminal: Option<Weak<AsyncFd<OwnedFd>>>,
 }
 
 /// Everything about a process that has ended.
 #[derive(Debug)]
-pub struct Captured {
-    pub exit: Exit,
+pub struct CapturedOutput {
+    pub exit: ProcessExit,
     /// Standard output, or all output of a terminal.
     pub stdout: HeadTail,
     pub stderr: HeadTail,
@@ -61,19 +61,19 @@ pub enum ResizeError {
 
 impl Process {
     /// Starts a process in a session of its own. Its streams belong to the runtime of the caller.
-    pub async fn spawn(spec: Spec) -> Result<Process, SpawnError> {
-        let Started { lease, stdio } = spawner::spawn(spec).await?;
+    pub async fn spawn(spec: ProcessSpec) -> Result<Process, SpawnError> {
+        let StartedProcess { lease, stdio } = spawner::spawn(spec).await?;
         let exit = lease.child.exit();
         let mut handle = ProcessHandle { child: lease.child.clone(), terminal: None };
         let (stdin, output) = match stdio {
             ServerEnds::Pipes { stdin, stdout, stderr } => {
                 let stdin = stdin.map(|end| register(end, Interest::WRITABLE)).transpose()?;
-                (stdin.map(Stdin::pipe), Output::pipes(stdout, stderr, exit)?)
+                (stdin.map(ProcessInput::pipe), ProcessOutput::pipes(stdout, stderr, exit)?)
             }
             ServerEnds::Terminal(controller) => {
                 let controller = Arc::new(register(controller, Interest::READABLE | Interest::WRITABLE)?);
                 handle.terminal = Some(Arc::downgrade(&controller));
-                (Some(Stdin::terminal(controller.clone())), Output::terminal(controller, exit))
+                (Some(ProcessInput::terminal(controller.clone())), ProcessOutput::terminal(controller, exit))
             }
         };
         Ok(Process { stdin, output, handle, _lease: lease })
@@ -95,13 +95,13 @@ impl Process {
     }
 
     /// See [`ProcessHandle::exit`].
-    pub async fn exit(&self) -> Exit {
+    pub async fn exit(&self) -> ProcessExit {
         self.handle.exit().await
     }
 
     /// Closes the input and reads until the process has ended, keeping of each stream what the cap allows.
     /// Dropped before that, the process is killed.
-    pub async fn capture(mut self, cap: Cap) -> Captured {
+    pub async fn capture(mut self, cap: CaptureLimit) -> CapturedOutput {
         if let Some(stdin) = self.stdin.take() {
             // A process that does not read has ended or will not miss it.
             let _ = stdin.close().await;
@@ -109,11 +109,11 @@ impl Process {
         let (mut stdout, mut stderr) = (HeadTail::with_cap(cap), HeadTail::with_cap(cap));
         while let Some(chunk) = self.output.next().await {
             match chunk.source {
-                Source::Stdout | Source::Terminal => stdout.push(&chunk.bytes),
-                Source::Stderr => stderr.push(&chunk.bytes),
+                OutputSource::Stdout | OutputSource::Terminal => stdout.push(&chunk.bytes),
+                OutputSource::Stderr => stderr.push(&chunk.bytes),
             }
         }
-        Captured { exit: self.exit().await, stdout, stderr }
+        CapturedOutput { exit: self.exit().await, stdout, stderr }
     }
 }
 
@@ -131,19 +131,19 @@ impl ProcessHandle {
 
     /// Waits until the process itself has ended. What it started may still run, and output may still be
     /// unread; but a process whose output nobody reads may never end.
-    pub async fn exit(&self) -> Exit {
+    pub async fn exit(&self) -> ProcessExit {
         let mut exit = self.child.exit();
         // The sender lives in the child, which this handle holds.
-        exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit).unwrap_or(Exit::Unknown)
+        exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit).unwrap_or(ProcessExit::Unknown)
     }
 
     /// How it ended, if it has.
-    pub fn try_exit(&self) -> Option<Exit> {
+    pub fn try_exit(&self) -> Option<ProcessExit> {
         *self.child.exit().borrow()
     }
 
     /// Gives the terminal another size.
-    pub fn resize(&self, size: Size) -> Result<(), ResizeError> {
+    pub fn resize(&self, size: TerminalSize) -> Result<(), ResizeError> {
         let terminal = self.terminal.as_ref().ok_or(ResizeError::NoTerminal)?;
         let controller = terminal.upgrade().ok_or(ResizeError::Ended)?;
         Ok(terminal::resize(controller.get_ref(), size)?)

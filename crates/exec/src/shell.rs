@@ -17,33 +17,35 @@ const PLACES: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
 
 /// A shell that runs command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shell {
+pub struct UserShell {
     path: PathBuf,
 }
 
 /// Whether the shell reads the person's profile first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum ShellStart {
     #[default]
     Login,
     Plain,
 }
 
-impl Shell {
+impl UserShell {
     /// The login shell: of the user database, else `$SHELL`, else `bash`, else `sh`. Reads the user database,
     /// which may be a network away: call it once, and not on an async runtime.
-    pub fn of_user() -> Shell {
+    pub fn of_user() -> UserShell {
         let path = env::var_os("PATH").unwrap_or_default();
         let places =
             || env::split_paths(&path).filter(|place| place.is_absolute()).chain(PLACES.map(PathBuf::from));
         let own = passwd_shell().into_iter().chain(env::var_os("SHELL").map(PathBuf::from));
         let others = ["bash", "sh"].into_iter().flat_map(|name| places().map(move |place| place.join(name)));
-        Shell { path: choose(own, others, |path| access(path, Access::EXEC_OK).is_ok() && path.is_file()) }
+        UserShell {
+            path: choose(own, others, |path| access(path, Access::EXEC_OK).is_ok() && path.is_file()),
+        }
     }
 
     /// A given shell, as in the `shell` argument of `exec_command`.
-    pub fn at(path: impl Into<PathBuf>) -> Shell {
-        Shell { path: path.into() }
+    pub fn at(path: impl Into<PathBuf>) -> UserShell {
+        UserShell { path: path.into() }
     }
 
     pub fn path(&self) -> &Path {
@@ -51,10 +53,10 @@ impl Shell {
     }
 
     /// Program and arguments that run a command line: `[shell, "-lc", line]`, or `-c` without the profile.
-    pub fn argv(&self, line: &str, start: Start) -> Vec<String> {
+    pub fn argv(&self, line: &str, start: ShellStart) -> Vec<String> {
         let flag = match start {
-            Start::Login => "-lc",
-            Start::Plain => "-c",
+            ShellStart::Login => "-lc",
+            ShellStart::Plain => "-c",
         };
         vec![self.path.to_string_lossy().into_owned(), flag.to_owned(), line.to_owned()]
     }
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_typed() {
         let check = |line: &str, expected: &str| {
-            let argv = Shell::at("/bin/bash").argv(line, Start::Login);
+            let argv = UserShell::at("/bin/bash").argv(line, ShellStart::Login);
             assert_eq!(display(&argv), expected);
         };
         check("pwd", "/bin/bash -lc pwd");
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_profile_is_read_on_request() {
-        assert_eq!(Shell::at("/bin/sh").argv("id", Start::Login), ["/bin/sh", "-lc", "id"]);
-        assert_eq!(Shell::at("/bin/sh").argv("id", Start::Plain), ["/bin/sh", "-c", "id"]);
+        assert_eq!(UserShell::at("/bin/sh").argv("id", ShellStart::Login), ["/bin/sh", "-lc", "id"]);
+        assert_eq!(UserShell::at("/bin/sh").argv("id", ShellStart::Plain), ["/bin/sh", "-c", "id"]);
     }
 }

@@ -27,12 +27,12 @@ use tokio::{
 };
 
 use crate::{
-    child::{Role, Setup},
-    keeper::{self, Child, Lease},
-    minder::{END, InitReport, Minding},
+    child::{ChildRole, ChildSetup},
+    keeper::{self, ChildLease, KeptChild},
+    minder::{END, InitReport, MinderTask},
     namespaces,
-    spec::{Input, Preparation, Spec},
-    terminal::{self, Terminal},
+    spec::{ChildPreparation, InputSource, ProcessSpec},
+    terminal::{self, TerminalPair},
 };
 
 /// How many commands may exist at a time.
@@ -56,8 +56,8 @@ pub enum SpawnError {
 }
 
 /// A process that runs, with the server's ends of its streams.
-pub(crate) struct Started {
-    pub(crate) lease: Lease,
+pub(crate) struct StartedProcess {
+    pub(crate) lease: ChildLease,
     pub(crate) stdio: ServerEnds,
 }
 
@@ -66,16 +66,16 @@ pub(crate) enum ServerEnds {
     Terminal(OwnedFd),
 }
 
-struct Job {
-    spec: Spec,
-    reply: oneshot::Sender<Result<Started, SpawnError>>,
+struct SpawnJob {
+    spec: ProcessSpec,
+    reply: oneshot::Sender<Result<StartedProcess, SpawnError>>,
 }
 
 /// Has the spawner start a process. A caller that stops waiting leaves nothing behind: what was started for
 /// it is killed as soon as it is handed back.
-pub(crate) async fn spawn(spec: Spec) -> Result<Started, SpawnError> {
+pub(crate) async fn spawn(spec: ProcessSpec) -> Result<StartedProcess, SpawnError> {
     let (reply, answer) = oneshot::channel();
-    line()?.send(Job { spec, reply }).await.map_err(|_| stopped())?;
+    line()?.send(SpawnJob { spec, reply }).await.map_err(|_| stopped())?;
     answer.await.map_err(|_| stopped())?
 }
 
@@ -84,8 +84,8 @@ fn stopped() -> SpawnError {
 }
 
 /// The queue of the spawner, which is started when it is first needed.
-fn line() -> io::Result<mpsc::Sender<Job>> {
-    static LINE: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
+fn line() -> io::Result<mpsc::Sender<SpawnJob>> {
+    static LINE: Mutex<Option<mpsc::Sender<SpawnJob>>> = Mutex::new(None);
 
     let mut line = LINE.lock();
     if let Some(line) = &*line {
@@ -111,7 +111,7 @@ fn heed_children() {
     }
 }
 
-fn run(mut jobs: mpsc::Receiver<Job>, keeper: &Handle) {
+fn run(mut jobs: mpsc::Receiver<SpawnJob>, keeper: &Handle) {
     while let Some(job) = jobs.blocking_recv() {
         let started = start(job.spec, keeper);
         // A caller that has stopped waiting gets nothing: dropping what was started ends it.
@@ -119,20 +119,20 @@ fn run(mut jobs: mpsc::Receiver<Job>, keeper: &Handle) {
     }
 }
 
-fn start(spec: Spec, keeper: &Handle) -> Result<Started, SpawnError> {
+fn start(spec: ProcessSpec, keeper: &Handle) -> Result<StartedProcess, SpawnError> {
     if LIVE.fetch_add(1, Ordering::Relaxed) >= MAX_LIVE {
         LIVE.fetch_sub(1, Ordering::Relaxed);
         return Err(SpawnError::TooMany);
     }
     let timeout = spec.timeout;
     let spawned = exec(spec).inspect_err(|_| _ = LIVE.fetch_sub(1, Ordering::Relaxed))?;
-    let child = Arc::new(Child::new(spawned.minder, spawned.end));
+    let child = Arc::new(KeptChild::new(spawned.minder, spawned.end));
     keeper.spawn(keeper::keep(child.clone(), timeout, spawned.report));
-    Ok(Started { lease: Lease { child }, stdio: spawned.stdio })
+    Ok(StartedProcess { lease: ChildLease { child }, stdio: spawned.stdio })
 }
 
 /// A minder and its command, and the server's ends of what leads to them.
-struct Spawned {
+struct SpawnedChild {
     minder: Pid,
     /// The signal that makes it end everything.
     end: Signal,
@@ -141,29 +141,35 @@ struct Spawned {
 }
 
 /// Forks and executes. On an error no process is left; the standard library has waited for it.
-fn exec(mut spec: Spec) -> Result<Spawned, SpawnError> {
+fn exec(mut spec: ProcessSpec) -> Result<SpawnedChild, SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
     let (report, reporting) = io::pipe()?;
     let preparation = spec.preparation.take();
     let namespaces = preparation.as_ref().map_or(0, |preparation| preparation.namespaces);
     let is_init = namespaces::can_be_made_directly(namespaces);
     let role = match is_init {
-        true => Role::Init(InitReport { pipe: reporting.as_raw_fd(), server_end: report.as_raw_fd() }),
-        false => {
-            Role::Minded(Minding { namespaces, report: Some(reporting.as_raw_fd()), owner: Some(getpid()) })
-        }
+        true => ChildRole::Init(InitReport { pipe: reporting.as_raw_fd(), server_end: report.as_raw_fd() }),
+        false => ChildRole::Minded(MinderTask {
+            namespaces,
+            report: Some(reporting.as_raw_fd()),
+            owner: Some(getpid()),
+        }),
     };
-    let command = command(&spec, Setup::new(role, terminal.is_some()), preparation)?;
+    let command = command(&spec, ChildSetup::new(role, terminal.is_some()), preparation)?;
     let spawn = || match terminal {
         Some(terminal) => spawn_in(command, terminal),
         None => spawn_with_pipes(command, spec.stdin),
     };
     let (minder, stdio) = if is_init { namespaces::with_new_processes(spawn)? } else { spawn()? };
     let end = if is_init { Signal::KILL } else { END };
-    Ok(Spawned { minder, end, report: report.into(), stdio })
+    Ok(SpawnedChild { minder, end, report: report.into(), stdio })
 }
 
-fn command(spec: &Spec, setup: Setup, preparation: Option<Preparation>) -> Result<Command, SpawnError> {
+fn command(
+    spec: &ProcessSpec,
+    setup: ChildSetup,
+    preparation: Option<ChildPreparation>,
+) -> Result<Command, SpawnError> {
     if spec.argv.is_empty() {
         return Err(SpawnError::NoCommand);
     }
@@ -181,10 +187,10 @@ fn command(spec: &Spec, setup: Setup, preparation: Option<Preparation>) -> Resul
     Ok(command)
 }
 
-fn spawn_with_pipes(mut command: Command, stdin: Input) -> Result<(Pid, ServerEnds), SpawnError> {
+fn spawn_with_pipes(mut command: Command, stdin: InputSource) -> Result<(Pid, ServerEnds), SpawnError> {
     command.stdin(match stdin {
-        Input::Null => Stdio::null(),
-        Input::Piped => Stdio::piped(),
+        InputSource::Null => Stdio::null(),
+        InputSource::Piped => Stdio::piped(),
     });
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let ends = ServerEnds::Pipes {
@@ -195,8 +201,8 @@ fn spawn_with_pipes(mut command: Command, stdin: Input) -> Result<(Pid, ServerEn
     Ok((Pid::from_child(&child), ends))
 }
 
-fn spawn_in(mut command: Command, terminal: Terminal) -> Result<(Pid, ServerEnds), SpawnError> {
-    let Terminal { controller, user } = terminal;
+fn spawn_in(mut command: Command, terminal: TerminalPair) -> Result<(Pid, ServerEnds), SpawnError> {
+    let TerminalPair { controller, user } = terminal;
     command.stdin(user.try_clone()?).stdout(user.try_clone()?).stderr(user);
     // The command holds the user's end; it is dropped on return.
     let child = command.spawn()?;

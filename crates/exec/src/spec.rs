@@ -9,10 +9,10 @@ use std::{
 };
 
 /// All variables of a process, name to value.
-pub type Environment = BTreeMap<OsString, OsString>;
+pub type ProcessEnvironment = BTreeMap<OsString, OsString>;
 
 /// What another crate (the sandbox) does to a command.
-pub struct Preparation {
+pub struct ChildPreparation {
     /// A program with arguments that runs the command, which is appended to it; empty for none.
     pub launcher: Vec<OsString>,
     /// Variables that are set on top of the environment.
@@ -25,27 +25,27 @@ pub struct Preparation {
 }
 
 /// One process to spawn.
-pub struct Spec {
+pub struct ProcessSpec {
     /// Program and arguments. A program without a slash is looked up in the `PATH` of `env`.
     pub argv: Vec<OsString>,
     /// Where it runs. What is relative in it is relative to the server's own directory.
     pub cwd: PathBuf,
     /// The whole environment; nothing is inherited.
-    pub env: Environment,
+    pub env: ProcessEnvironment,
     /// Where standard input comes from when there is no terminal.
-    pub stdin: Input,
+    pub stdin: InputSource,
     /// The size of a terminal of its own; without one, output comes by two pipes. With one, input is always
     /// offered, and standard output and error arrive as one stream.
-    pub tty: Option<Size>,
-    /// After this time everything is killed and the exit is [`crate::Exit::TimedOut`].
+    pub tty: Option<TerminalSize>,
+    /// After this time everything is killed and the exit is [`crate::ProcessExit::TimedOut`].
     pub timeout: Option<Duration>,
     /// What the sandbox does to the command.
-    pub preparation: Option<Preparation>,
+    pub preparation: Option<ChildPreparation>,
 }
 
 /// Where standard input comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Input {
+pub enum InputSource {
     /// `/dev/null`: reading ends at once.
     #[default]
     Null,
@@ -55,20 +55,20 @@ pub enum Input {
 
 /// The size of a terminal in character cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct TerminalSize {
     pub rows: u16,
     pub cols: u16,
 }
 
-impl Default for Size {
+impl Default for TerminalSize {
     fn default() -> Self {
-        Size { rows: 24, cols: 80 }
+        TerminalSize { rows: 24, cols: 80 }
     }
 }
 
 /// How much of a stream [`crate::Process::capture`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cap {
+pub enum CaptureLimit {
     /// At most so many bytes, half of them from the beginning and half from the end.
     HeadTail(usize),
     /// At most so many bytes from the beginning.
@@ -77,18 +77,18 @@ pub enum Cap {
     Unlimited,
 }
 
-impl Spec {
+impl ProcessSpec {
     /// A process with pipes, nothing to read, no timeout and no preparation.
     pub fn new<A: AsRef<OsStr>>(
         argv: impl IntoIterator<Item = A>,
         cwd: impl Into<PathBuf>,
-        env: Environment,
-    ) -> Spec {
-        Spec {
+        env: ProcessEnvironment,
+    ) -> ProcessSpec {
+        ProcessSpec {
             argv: argv.into_iter().map(|word| word.as_ref().to_owned()).collect(),
             cwd: cwd.into(),
             env,
-            stdin: Input::Null,
+            stdin: InputSource::Null,
             tty: None,
             timeout: None,
             preparation: None,
@@ -97,7 +97,7 @@ impl Spec {
 }
 
 /// Arguments and values of variables may be secret: shown are the program and the names of the variables.
-impl fmt::Debug for Spec {
+impl fmt::Debug for ProcessSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec")
             .field("program", &self.argv.first())
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn debug_shows_neither_arguments_nor_values() {
-        let env = Environment::from([("API_KEY".into(), "s3cret-value".into())]);
-        let shown = format!("{:?}", Spec::new(["curl", "-HAuthorization: s3cret-arg"], "/", env));
+        let env = ProcessEnvironment::from([("API_KEY".into(), "s3cret-value".into())]);
+        let shown = format!("{:?}", ProcessSpec::new(["curl", "-HAuthorization: s3cret-arg"], "/", env));
 
         assert!(!shown.contains("s3cret"), "{shown}");
         assert!(shown.contains("curl") && shown.contains("API_KEY"), "{shown}");

@@ -7,10 +7,10 @@ use rustix::{
     termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 
-use crate::spec::Size;
+use crate::spec::TerminalSize;
 
 /// Both ends of a new terminal.
-pub(crate) struct Terminal {
+pub(crate) struct TerminalPair {
     /// The server's end.
     pub(crate) controller: OwnedFd,
     /// The end for the program. It must be closed in the server once the program has it, else the controller
@@ -18,7 +18,7 @@ pub(crate) struct Terminal {
     pub(crate) user: OwnedFd,
 }
 
-pub(crate) fn open(size: Size) -> io::Result<Terminal> {
+pub(crate) fn open(size: TerminalSize) -> io::Result<TerminalPair> {
     let controller = open_controller()?;
     grantpt(&controller)?;
     unlockpt(&controller)?;
@@ -28,11 +28,11 @@ pub(crate) fn open(size: Size) -> io::Result<Terminal> {
     modes.input_modes |= InputModes::IUTF8;
     tcsetattr(&user, OptionalActions::Now, &modes)?;
     resize(&controller, size)?;
-    Ok(Terminal { controller, user })
+    Ok(TerminalPair { controller, user })
 }
 
 /// Tells the terminal its size; the kernel tells the programs in it.
-pub(crate) fn resize(controller: &OwnedFd, size: Size) -> io::Result<()> {
+pub(crate) fn resize(controller: &OwnedFd, size: TerminalSize) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(controller, size)?)
 }

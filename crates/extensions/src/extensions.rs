@@ -5,9 +5,9 @@ use std::{path::PathBuf, sync::Arc};
 use codicil_config::ConfigStore;
 
 use crate::{
-    apps::{Accounts, Apps},
+    apps::{AccountSource, Apps},
     plugins::Plugins,
-    skills::{Skills, roots::Homes},
+    skills::{Skills, roots::UserHomes},
 };
 
 /// Everything that extends an agent. Cheap to clone; making it touches neither disk nor network.
@@ -24,10 +24,10 @@ impl Extensions {
     pub fn new(
         config: ConfigStore,
         user_home: Option<PathBuf>,
-        accounts: Arc<dyn Accounts>,
+        accounts: Arc<dyn AccountSource>,
         on_skills_changed: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        let homes = Homes { server: config.home().path().to_path_buf(), user: user_home };
+        let homes = UserHomes { server: config.home().path().to_path_buf(), user: user_home };
         let plugins = Plugins::new(config.clone(), homes.clone());
         let skills = Skills::new(config.clone(), homes, plugins.clone(), on_skills_changed);
         let apps = Apps::new(config, plugins.clone(), accounts);

@@ -2,7 +2,7 @@
 //!
 //! [`Extensions`] holds the three of a process. [`Skills`] are instructions in files, found around a working
 //! directory; [`Plugins`] bundle skills, MCP servers and apps and are installed from marketplaces; [`Apps`]
-//! are connectors of a ChatGPT account. [`Mentions`] says what of it a message calls for.
+//! are connectors of a ChatGPT account. [`MessageMentions`] says what of it a message calls for.
 //!
 //! What models are told of all this is put into words by `codicil-prompts`. Skills and plugins block on the
 //! disk; a server calls them where that is allowed. Apps wait for the network.
@@ -18,12 +18,14 @@ mod skills;
 mod small_file;
 
 pub use {
-    apps::{Account, AccountFuture, AccountOf, Accounts, Apps, AppsError, NoAccount, Refetch},
-    extensions::Extensions,
-    mentions::Mentions,
-    plugins::{
-        Contents, Installation, InstalledPlugin, Manifest, PluginError, PluginId, PluginRead, Plugins,
-        error::RemoteError,
+    apps::{
+        AccountFuture, AccountSource, Apps, AppsError, AuthAccount, ChatgptAccount, NoAccount, RefetchApps,
     },
-    skills::{Found, Skill, SkillWatch, Skills, SkillsError},
+    extensions::Extensions,
+    mentions::MessageMentions,
+    plugins::{
+        InstalledPlugin, PluginContents, PluginError, PluginId, PluginInstallation, PluginManifest,
+        PluginRead, Plugins, error::RemoteError,
+    },
+    skills::{FoundSkills, Skill, SkillWatch, Skills, SkillsError},
 };

@@ -14,7 +14,7 @@ const SKILL: &str = "skill://";
 
 /// What one message calls for, each thing once, in the order in which it is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mentions {
+pub struct MessageMentions {
     /// Files of skills.
     pub skill_paths: Vec<String>,
     /// Names of skills that come without a file.
@@ -23,7 +23,7 @@ pub struct Mentions {
     pub plugins: Vec<String>,
 }
 
-impl Mentions {
+impl MessageMentions {
     pub fn of(input: &[UserInput]) -> Self {
         let mut mentions = Self::default();
         let mut named = Vec::new();
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn what_a_text_calls_for() {
         let check = |said: &str, names: &[&str], paths: &[&str], plugins: &[&str]| {
-            let found = Mentions::of(&[text(said)]);
+            let found = MessageMentions::of(&[text(said)]);
             assert_eq!(found.skill_names, names, "{said}");
             assert_eq!(found.skill_paths, paths, "{said}");
             assert_eq!(found.plugins, plugins, "{said}");
@@ -168,7 +168,7 @@ mod tests {
         let skill = UserInput::Skill { name: "mine".into(), path: "/s/SKILL.md".into() };
         let app = UserInput::Mention { name: "App".into(), path: "app://demo".into() };
         let plugin = UserInput::Mention { name: "Sample".into(), path: "plugin://sample@m".into() };
-        let found = Mentions::of(&[text("$mine $other"), skill, app, plugin.clone(), plugin]);
+        let found = MessageMentions::of(&[text("$mine $other"), skill, app, plugin.clone(), plugin]);
         assert_eq!(found.skill_names, ["other"]);
         assert_eq!(found.skill_paths, ["/s/SKILL.md"]);
         assert_eq!(found.plugins, ["sample@m"]);

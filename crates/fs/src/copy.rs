@@ -20,7 +20,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 
 /// What may be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum CopyDepth {
     /// A file or a link.
     Single,
     /// Directories too, with all that is in them.
@@ -28,19 +28,19 @@ pub enum Depth {
 }
 
 /// Copies what is at `source`. Directories above the destination are made for a directory only.
-pub fn copy(source: &Path, destination: &Path, depth: Depth) -> Result<(), FileError> {
+pub fn copy(source: &Path, destination: &Path, depth: CopyDepth) -> Result<(), FileError> {
     let kind = fs::symlink_metadata(source)?.file_type();
     match depth {
-        _ if !kind.is_dir() => copy_entry(kind, source, destination, Special::Refused),
-        Depth::Single => Err(FileError::NotRecursive),
-        Depth::Tree if is_within(destination, source)? => Err(FileError::IntoItself),
-        Depth::Tree => copy_tree(source, destination),
+        _ if !kind.is_dir() => copy_entry(kind, source, destination, SpecialFiles::Refused),
+        CopyDepth::Single => Err(FileError::NotRecursive),
+        CopyDepth::Tree if is_within(destination, source)? => Err(FileError::IntoItself),
+        CopyDepth::Tree => copy_tree(source, destination),
     }
 }
 
 /// What becomes of pipes, sockets and devices.
 #[derive(Clone, Copy)]
-enum Special {
+enum SpecialFiles {
     Refused,
     Skipped,
 }
@@ -58,7 +58,7 @@ fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
                 make_directory(&target, source)?;
                 waiting.push((entry.path(), target));
             } else {
-                copy_entry(kind, &entry.path(), &target, Special::Skipped)?;
+                copy_entry(kind, &entry.path(), &target, SpecialFiles::Skipped)?;
             }
         }
     }
@@ -79,7 +79,7 @@ fn make_directory(path: &Path, source: &Path) -> Result<(), FileError> {
     }
 }
 
-fn copy_entry(kind: FileType, from: &Path, to: &Path, special: Special) -> Result<(), FileError> {
+fn copy_entry(kind: FileType, from: &Path, to: &Path, special: SpecialFiles) -> Result<(), FileError> {
     if kind.is_symlink() {
         return Ok(symlink(fs::read_link(from)?, to)?);
     }
@@ -87,8 +87,8 @@ fn copy_entry(kind: FileType, from: &Path, to: &Path, special: Special) -> Resul
         return copy_file(from, to);
     }
     match special {
-        Special::Refused => Err(FileError::NothingToCopy),
-        Special::Skipped => Ok(()),
+        SpecialFiles::Refused => Err(FileError::NothingToCopy),
+        SpecialFiles::Skipped => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files of the server's machine, for clients: reading and changing them, watching them, finding them.
 //!
-//! Everything here blocks, except [`Watcher`] and [`Searches`]; a server calls it where that is allowed.
+//! Everything here blocks, except [`FileWatcher`] and [`FileSearches`]; a server calls it where that is allowed.
 //! What is read, listed or copied never waits for somebody at the other end: pipes, sockets and devices
 //! are refused or passed over.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -14,13 +14,13 @@ mod search;
 mod watch;
 
 pub use {
-    copy::{Depth, copy},
+    copy::{CopyDepth, copy},
     error::FileError,
     read::{directory, metadata, open_regular, read_base64},
     search::{
-        MAX_QUERY_BYTES, MAX_QUERY_WORDS, MAX_RESULTS, QueryTooLong, Roots, Searches, Session, SessionNews,
-        check_query,
+        FileSearches, MAX_QUERY_BYTES, MAX_QUERY_WORDS, MAX_RESULTS, QueryTooLong, SearchRoots,
+        SearchSession, SessionNews, check_query,
     },
-    watch::{Watch, WatchError, Watcher},
-    write::{Parents, Removal, create_directory, decode, remove, write},
+    watch::{FileWatch, FileWatcher, WatchError},
+    write::{ParentDirectories, RemoveOptions, create_directory, decode, remove, write},
 };

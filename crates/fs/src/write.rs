@@ -33,24 +33,24 @@ pub fn write(path: &Path, data: &[u8]) -> Result<(), FileError> {
 
 /// What is made above a new directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parents {
+pub enum ParentDirectories {
     /// Whatever is missing; a directory that is already there is fine.
     Made,
     /// Nothing; the directory must be new.
     Required,
 }
 
-pub fn create_directory(path: &Path, parents: Parents) -> Result<(), FileError> {
+pub fn create_directory(path: &Path, parents: ParentDirectories) -> Result<(), FileError> {
     match parents {
-        Parents::Made => fs::create_dir_all(path)?,
-        Parents::Required => fs::create_dir(path)?,
+        ParentDirectories::Made => fs::create_dir_all(path)?,
+        ParentDirectories::Required => fs::create_dir(path)?,
     }
     Ok(())
 }
 
 /// How much is removed, and whether there has to be something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removal {
+pub struct RemoveOptions {
     /// With all that is inside; otherwise a directory has to be empty.
     pub recursive: bool,
     /// Nothing being there is fine.
@@ -58,7 +58,7 @@ pub struct Removal {
 }
 
 /// Removes a file, a link (never what it leads to) or a directory.
-pub fn remove(path: &Path, how: Removal) -> Result<(), FileError> {
+pub fn remove(path: &Path, how: RemoveOptions) -> Result<(), FileError> {
     if path.parent().is_none() {
         return Err(FileError::Root);
     }

@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// Told of progress, in order and before the result. It is called while messages are read: it must not wait.
-pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+pub type ProgressSink = Arc<dyn Fn(ToolProgress) + Send + Sync>;
 
 /// A call to make. `server` and `tool` are the names that [`crate::McpTool`] has, not the qualified one.
 #[derive(Clone, Default)]
-pub struct ToolCall {
+pub struct McpCall {
     pub server: String,
     pub tool: String,
     /// An object, or null for none.
@@ -35,9 +35,9 @@ pub struct ToolCall {
 }
 
 /// Arguments are left out: they may be long, and secret.
-impl fmt::Debug for ToolCall {
+impl fmt::Debug for McpCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolCall")
+        f.debug_struct("McpCall")
             .field("server", &self.server)
             .field("tool", &self.tool)
             .finish_non_exhaustive()
@@ -46,7 +46,7 @@ impl fmt::Debug for ToolCall {
 
 /// How far a tool says it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct ToolProgress {
     pub progress: f64,
     pub total: Option<f64>,
     pub message: Option<String>,
@@ -104,10 +104,10 @@ pub enum CallError {
     Unreadable(String),
 }
 
-impl Progress {
-    pub(crate) fn of(report: ProgressNotificationParam) -> Progress {
+impl ToolProgress {
+    pub(crate) fn of(report: ProgressNotificationParam) -> ToolProgress {
         let message = report.message.map(|message| cut(&message, PROGRESS_CHARS));
-        Progress { progress: report.progress, total: report.total, message }
+        ToolProgress { progress: report.progress, total: report.total, message }
     }
 
     /// What a person is shown: the tool's words, else the numbers.
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn progress_has_a_text() {
-        let progress = |message: Option<&str>, total| Progress {
+        let progress = |message: Option<&str>, total| ToolProgress {
             progress: 1.0,
             total,
             message: message.map(str::to_owned),

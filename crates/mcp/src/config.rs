@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// A thread does not start without it.
     pub required: bool,
-    pub transport: Transport,
+    pub transport: ServerTransport,
     pub startup_timeout: Duration,
     pub tool_timeout: Duration,
     /// When given, the only tools that are offered.
@@ -55,7 +55,7 @@ pub struct ServerConfig {
 
 /// How a server is reached. This and the name are what threads share a connection by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
+pub enum ServerTransport {
     Stdio(StdioConfig),
     Http(HttpConfig),
 }
@@ -267,11 +267,11 @@ mod tests {
         assert_eq!(a.tool_timeout, Duration::from_millis(500));
         assert!(a.required && a.offers("t") && !a.offers("u") && !a.offers("v"));
         assert_eq!(a.approval_mode("t"), ApprovalMode::Approve);
-        let Transport::Stdio(stdio) = &a.transport else { panic!("{a:?}") };
+        let ServerTransport::Stdio(stdio) = &a.transport else { panic!("{a:?}") };
         assert_eq!(stdio.env_vars, ["B", "C"]);
         let b = table.get("b").unwrap();
         assert!(!b.enabled);
-        let Transport::Http(http) = &b.transport else { panic!("{b:?}") };
+        let ServerTransport::Http(http) = &b.transport else { panic!("{b:?}") };
         assert_eq!(http.oauth_resource.as_deref(), Some("https://example.com"));
         assert!(http.has_own_credentials());
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 use codicil_protocol::Tool;
 use parking_lot::Mutex;
 use rmcp::{
@@ -21,18 +21,18 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    call::{CallError, ToolCall, ToolOutcome},
-    config::{HttpConfig, ServerConfig, Transport},
+    call::{CallError, McpCall, ToolOutcome},
+    config::{HttpConfig, ServerConfig, ServerTransport},
     http,
     limits::{LIST_TIMEOUT, TOOLS_PER_SERVER},
     lists::list,
-    oauth::{Bearer, CredentialsFile, OauthTokens},
-    pending::Pending,
+    oauth::{BearerSource, CredentialsFile, OauthTokens},
+    pending::PendingCall,
     service::{ClientIdentity, ClientService},
     start_error::{StartError, root},
     stdio::StdioTransport,
-    switchboard::{CallWatch, Switchboard, Watched},
-    tap::Tap,
+    switchboard::{CallRegistry, CallWatch, WatchedRequest},
+    tap::MessageTap,
     wire,
 };
 
@@ -42,26 +42,26 @@ const CLOSING: Duration = Duration::from_secs(4);
 const METHOD_NOT_FOUND: i32 = -32601;
 
 /// What every connection needs to know about the program it belongs to.
-pub(crate) struct Surroundings {
+pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
-    pub(crate) environment: Environment,
+    pub(crate) environment: ProcessEnvironment,
     pub(crate) credentials: CredentialsFile,
 }
 
 /// A server that has been initialized. Dropping it ends the server or its session.
-pub(crate) struct Connection {
+pub(crate) struct ServerConnection {
     running: RunningService<RoleClient, ClientService>,
-    board: Arc<Switchboard>,
+    board: Arc<CallRegistry>,
     tools: Mutex<Arc<[Tool]>>,
 }
 
-impl Connection {
+impl ServerConnection {
     /// Connects, initializes and learns the tools, all within the server's startup timeout.
     pub(crate) async fn start(
         name: &str,
         config: &ServerConfig,
-        surroundings: &Surroundings,
-    ) -> Result<Connection, StartError> {
+        surroundings: &ConnectionContext,
+    ) -> Result<ServerConnection, StartError> {
         let after = config.startup_timeout;
         let start = async {
             let connection = Self::connect(name, config, surroundings).await?;
@@ -78,17 +78,17 @@ impl Connection {
     async fn connect(
         name: &str,
         config: &ServerConfig,
-        surroundings: &Surroundings,
-    ) -> Result<Connection, StartError> {
-        let board = Switchboard::new(name);
+        surroundings: &ConnectionContext,
+    ) -> Result<ServerConnection, StartError> {
+        let board = CallRegistry::new(name);
         match &config.transport {
-            Transport::Stdio(stdio) => {
+            ServerTransport::Stdio(stdio) => {
                 let transport =
                     StdioTransport::spawn(name, stdio, &surroundings.environment, board.clone()).await;
                 let transport = transport.map_err(|error| StartError::spawn(&stdio.command, &error))?;
                 Self::initialize(transport, surroundings, board).await
             }
-            Transport::Http(http) => {
+            ServerTransport::Http(http) => {
                 let bearer = bearer(name, http, surroundings)?;
                 let transport = http::transport(http, &surroundings.environment, bearer).await?;
                 Self::initialize(transport, surroundings, board).await
@@ -98,14 +98,14 @@ impl Connection {
 
     async fn initialize<T: RmcpTransport<RoleClient> + 'static>(
         transport: T,
-        surroundings: &Surroundings,
-        board: Arc<Switchboard>,
-    ) -> Result<Connection, StartError> {
+        surroundings: &ConnectionContext,
+        board: Arc<CallRegistry>,
+    ) -> Result<ServerConnection, StartError> {
         let service = ClientService::new(surroundings.identity.clone(), board.clone());
-        let tap = Tap::new(transport, board.clone());
+        let tap = MessageTap::new(transport, board.clone());
         let running = serve_client_with_ct(service, tap, CancellationToken::new()).await;
         let running = running.map_err(|error| StartError::initialize(&error, || board.ending()))?;
-        Ok(Connection { running, board, tools: Mutex::default() })
+        Ok(ServerConnection { running, board, tools: Mutex::default() })
     }
 
     /// Ends the connection and waits, within reason, until its transport is gone.
@@ -160,17 +160,17 @@ impl Connection {
     }
 
     /// Calls a tool.
-    pub(crate) async fn call(&self, call: ToolCall, within: Duration) -> Result<ToolOutcome, CallError> {
+    pub(crate) async fn call(&self, call: McpCall, within: Duration) -> Result<ToolOutcome, CallError> {
         let started = Instant::now();
         let params = call_params(&call)?;
         let watch = CallWatch::new(call.progress, call.elicitor);
         let mut request = CustomRequest::new("tools/call", Some(params));
-        request.extensions.insert(Watched(Arc::downgrade(&watch)));
+        request.extensions.insert(WatchedRequest(Arc::downgrade(&watch)));
         if let Some(meta) = request_meta(call.meta) {
             request.extensions.insert(meta);
         }
         let pending = self.send(request).await?;
-        let pending = Pending::new(pending, self.board.clone()).watched(watch);
+        let pending = PendingCall::new(pending, self.board.clone()).watched(watch);
         let result = pending.result(within, &call.cancel).await?;
         ToolOutcome::of(result, started.elapsed())
     }
@@ -178,7 +178,7 @@ impl Connection {
     /// Asks for something that is neither long nor interrupted.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let pending = self.send(CustomRequest::new(method, Some(params))).await?;
-        let pending = Pending::new(pending, self.board.clone());
+        let pending = PendingCall::new(pending, self.board.clone());
         pending.result(LIST_TIMEOUT, &CancellationToken::new()).await
     }
 
@@ -194,7 +194,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ServerConnection {
     /// What waits for answers, or for a person, must not hold up the end.
     fn drop(&mut self) {
         self.end();
@@ -202,15 +202,19 @@ impl Drop for Connection {
 }
 
 /// The configuration's own token, else that of somebody who has signed in.
-fn bearer(name: &str, config: &HttpConfig, surroundings: &Surroundings) -> Result<Bearer, StartError> {
+fn bearer(
+    name: &str,
+    config: &HttpConfig,
+    surroundings: &ConnectionContext,
+) -> Result<BearerSource, StartError> {
     let variable = |name: &str| surroundings.environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
     if let Some(token) = config.bearer_token(variable).map_err(StartError::Environment)? {
-        return Ok(Bearer::Fixed(token));
+        return Ok(BearerSource::Fixed(token));
     }
     if config.has_own_credentials() {
-        return Ok(Bearer::None);
+        return Ok(BearerSource::None);
     }
-    Ok(Bearer::Oauth(Arc::new(OauthTokens {
+    Ok(BearerSource::Oauth(Arc::new(OauthTokens {
         file: surroundings.credentials.clone(),
         server: name.to_owned(),
         url: config.url.clone(),
@@ -218,7 +222,7 @@ fn bearer(name: &str, config: &HttpConfig, surroundings: &Surroundings) -> Resul
     })))
 }
 
-fn call_params(call: &ToolCall) -> Result<Value, CallError> {
+fn call_params(call: &McpCall) -> Result<Value, CallError> {
     match &call.arguments {
         Value::Object(arguments) => Ok(json!({ "name": call.tool, "arguments": arguments })),
         Value::Null => Ok(json!({ "name": call.tool, "arguments": {} })),
@@ -232,7 +236,7 @@ fn request_meta(meta: Option<Value>) -> Option<RequestMetaObject> {
 }
 
 /// What the SDK says, in this crate's words.
-pub(crate) fn service_error(error: ServiceError, board: &Switchboard) -> CallError {
+pub(crate) fn service_error(error: ServiceError, board: &CallRegistry) -> CallError {
     match error {
         ServiceError::McpError(error) => {
             CallError::Server { code: error.code.0, message: error.message.into_owned() }
@@ -248,7 +252,7 @@ pub(crate) fn service_error(error: ServiceError, board: &Switchboard) -> CallErr
 /// The result of the SDK as JSON.
 pub(crate) fn response(
     response: Result<rmcp::model::ServerResult, ServiceError>,
-    board: &Switchboard,
+    board: &CallRegistry,
 ) -> Result<Value, CallError> {
     response.map(wire::raw).map_err(|error| service_error(error, board))
 }

@@ -47,7 +47,7 @@ pub(crate) fn answer(response: McpServerElicitationRequestResponse) -> Value {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params {
+struct ElicitationParams {
     #[serde(default)]
     mode: Option<String>,
     message: String,
@@ -63,7 +63,7 @@ struct Params {
 
 /// The params of `elicitation/create` in the protocol's words, or what is wrong with them.
 pub(crate) fn parse(params: Value) -> Result<McpServerElicitationRequest, String> {
-    let params: Params = serde_json::from_value(params).map_err(|error| error.to_string())?;
+    let params: ElicitationParams = serde_json::from_value(params).map_err(|error| error.to_string())?;
     let meta = params.meta.filter(|meta| meta.as_object().is_none_or(|meta| !meta.is_empty()));
     match params.mode.as_deref() {
         None | Some("form") => Ok(McpServerElicitationRequest::Form {

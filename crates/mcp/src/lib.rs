@@ -1,22 +1,22 @@
 //! Connections to MCP servers, on the official SDK: started on demand, shared between threads, bounded, and
 //! ended with those who hold them.
 //!
-//! Start with [`Pool`]. A thread joins it with its [`ServerTable`] and holds [`ThreadServers`].
+//! Start with [`ServerPool`]. A thread joins it with its [`ServerTable`] and holds [`ThreadServers`].
 //!
 //! | what | where |
 //! |---|---|
 //! | which servers there are | [`ServerTable`], [`ServerConfig`] |
 //! | what they offer a model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
-//! | call a tool | [`ThreadServers::call`], [`ToolCall`], [`ToolOutcome`] |
+//! | call a tool | [`ThreadServers::call`], [`McpCall`], [`ToolOutcome`] |
 //! | answer a server's questions | [`Elicitor`] |
 //! | read resources | [`ThreadServers::list_resources`], [`ThreadServers::read_resource`] |
-//! | list all servers for a person | [`Pool::status_page`] |
-//! | sign in | [`Pool::login`] |
-//! | take up a changed configuration | [`Pool::reload`], [`ThreadServers::begin_turn`] |
+//! | list all servers for a person | [`ServerPool::status_page`] |
+//! | sign in | [`ServerPool::login`] |
+//! | take up a changed configuration | [`ServerPool::reload`], [`ThreadServers::begin_turn`] |
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use codicil_mcp::{ClientIdentity, Elicitor, Pool, PoolOptions, ServerTable, ToolCall};
+//! # use codicil_mcp::{ClientIdentity, Elicitor, Pool, PoolOptions, ServerTable, McpCall};
 //! # use codicil_config::EffectiveConfig;
 //! # use serde_json::json;
 //! # use tokio_util::sync::CancellationToken;
@@ -36,7 +36,7 @@
 //!
 //! // The model calls a tool.
 //! if let Some(tool) = tools.get("mcp__notes__search") {
-//!     let outcome = servers.call(ToolCall {
+//!     let outcome = servers.call(McpCall {
 //!         server: tool.server.clone(),
 //!         tool: tool.tool.name.clone(),
 //!         arguments: json!({ "query": "milk" }),
@@ -91,20 +91,20 @@ mod oauth;
 mod stdio;
 
 pub use {
-    call::{CallError, ModelOutput, ModelPart, Progress, ProgressSink, ToolCall, ToolOutcome},
+    call::{CallError, McpCall, ModelOutput, ModelPart, ProgressSink, ToolOutcome, ToolProgress},
     config::{
-        ApprovalMode, HttpConfig, OauthSettings, ServerConfig, ServerConfigError, ServerTable, StdioConfig,
-        Transport,
+        ApprovalMode, HttpConfig, OauthSettings, ServerConfig, ServerConfigError, ServerTable,
+        ServerTransport, StdioConfig,
     },
     elicitation::Elicitor,
     limits::{MESSAGE_BYTES, TOOLS_PER_SERVER},
-    oauth::{Login, LoginError, LoginOptions, OauthError},
-    pool::{Pool, PoolOptions},
+    oauth::{LoginError, LoginOptions, OauthError, OauthLogin},
+    pool::{PoolOptions, ServerPool},
     resources::ResourceError,
     service::ClientIdentity,
     start_error::StartError,
     status::StatusPageError,
     text::ordered,
     thread::{RequiredError, StartupObserver, ThreadServers},
-    tools::{Hints, McpTool, ToolSet},
+    tools::{McpTool, ToolHints, ToolSet},
 };

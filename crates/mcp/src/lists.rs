@@ -7,19 +7,19 @@ use tokio::time::timeout;
 
 use crate::{
     call::CallError,
-    connection::Connection,
+    connection::ServerConnection,
     limits::{LIST_TIMEOUT, PAGES},
 };
 
 /// One page, and where the next begins.
-pub(crate) struct Page<T> {
+pub(crate) struct ListPage<T> {
     pub(crate) entries: Vec<T>,
     pub(crate) next: Option<String>,
 }
 
 /// All pages of a list, within one timeout.
 pub(crate) async fn list<T: DeserializeOwned>(
-    connection: &Connection,
+    connection: &ServerConnection,
     method: &str,
     member: &str,
     most: usize,
@@ -43,11 +43,11 @@ pub(crate) async fn list<T: DeserializeOwned>(
 
 /// One page of a list.
 pub(crate) async fn page<T: DeserializeOwned>(
-    connection: &Connection,
+    connection: &ServerConnection,
     method: &str,
     member: &str,
     cursor: Option<&str>,
-) -> Result<Page<T>, CallError> {
+) -> Result<ListPage<T>, CallError> {
     let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
     let mut result = connection.ask(method, params).await?;
     let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
@@ -55,7 +55,7 @@ pub(crate) async fn page<T: DeserializeOwned>(
         Some(Value::Array(entries)) => entries,
         _ => Vec::new(),
     };
-    Ok(Page { entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(), next })
+    Ok(ListPage { entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(), next })
 }
 
 fn read<T: DeserializeOwned>(method: &str, entry: Value) -> Option<T> {

@@ -1,21 +1,21 @@
 //! `mcpServer/oauth/login`: signing in to a configured server.
 
 use crate::{
-    config::{ServerTable, Transport},
-    oauth::{Login, LoginError, LoginOptions, SignIn},
-    pool::Pool,
+    config::{ServerTable, ServerTransport},
+    oauth::{LoginError, LoginOptions, OauthLogin, SignIn},
+    pool::ServerPool,
 };
 
-impl Pool {
+impl ServerPool {
     /// Begins to sign in to a server. Threads use the token as soon as it is there.
     pub async fn login(
         &self,
         table: &ServerTable,
         name: &str,
         options: LoginOptions,
-    ) -> Result<Login, LoginError> {
+    ) -> Result<OauthLogin, LoginError> {
         let config = table.get(name).ok_or_else(|| LoginError::UnknownServer(name.to_owned()))?;
-        let Transport::Http(http) = &config.transport else { return Err(LoginError::NotHttp) };
+        let ServerTransport::Http(http) = &config.transport else { return Err(LoginError::NotHttp) };
         let sign_in = SignIn {
             server: name.to_owned(),
             config: http.clone(),
@@ -32,6 +32,6 @@ impl Pool {
             pool.forgive(&server);
             Ok(())
         });
-        Ok(Login { authorization_url: login.authorization_url, completion })
+        Ok(OauthLogin { authorization_url: login.authorization_url, completion })
     }
 }

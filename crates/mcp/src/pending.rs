@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     call::CallError,
     connection::response,
-    switchboard::{CallWatch, Switchboard},
+    switchboard::{CallRegistry, CallWatch},
 };
 
-pub(crate) struct Pending {
+pub(crate) struct PendingCall {
     answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
     watch: Option<Arc<CallWatch>>,
-    board: Arc<Switchboard>,
-    guard: Guard,
+    board: Arc<CallRegistry>,
+    guard: CancelGuard,
 }
 
-enum Event {
+enum CallEvent {
     Answer(Result<Result<ServerResult, ServiceError>, oneshot::error::RecvError>),
     Closed,
     Cancelled,
@@ -37,19 +37,19 @@ enum Event {
     TimedOut,
 }
 
-impl Pending {
-    pub(crate) fn new(handle: RequestHandle<RoleClient>, board: Arc<Switchboard>) -> Pending {
-        let guard = Guard {
+impl PendingCall {
+    pub(crate) fn new(handle: RequestHandle<RoleClient>, board: Arc<CallRegistry>) -> PendingCall {
+        let guard = CancelGuard {
             peer: handle.peer,
             board: board.clone(),
             token: handle.progress_token,
             unanswered: Some(handle.id),
         };
-        Pending { answer: handle.rx, watch: None, board, guard }
+        PendingCall { answer: handle.rx, watch: None, board, guard }
     }
 
     /// Has a person's time not count, and ends questions together with the wait.
-    pub(crate) fn watched(mut self, watch: Arc<CallWatch>) -> Pending {
+    pub(crate) fn watched(mut self, watch: Arc<CallWatch>) -> PendingCall {
         self.watch = Some(watch);
         self
     }
@@ -61,20 +61,20 @@ impl Pending {
     ) -> Result<Value, CallError> {
         let over = self.watch.as_ref().map(|watch| watch.over.clone().drop_guard());
         let mut asking = self.watch.as_ref().map(|watch| watch.asking.subscribe());
-        let mut clock = Clock::new(within);
+        let mut clock = CallClock::new(within);
         let result = loop {
             match self.event(&clock, &mut asking, cancel).await {
-                Event::Answer(Ok(answer)) => {
+                CallEvent::Answer(Ok(answer)) => {
                     self.guard.unanswered = None;
                     break response(answer, &self.board);
                 }
-                Event::Answer(Err(_)) | Event::Closed => {
+                CallEvent::Answer(Err(_)) | CallEvent::Closed => {
                     self.guard.unanswered = None;
                     break Err(CallError::Closed(self.board.ending()));
                 }
-                Event::Cancelled => break Err(CallError::Cancelled),
-                Event::Asking => clock.turn(asking.as_ref().is_some_and(|asking| *asking.borrow() > 0)),
-                Event::TimedOut => break Err(CallError::TimedOut(within)),
+                CallEvent::Cancelled => break Err(CallError::Cancelled),
+                CallEvent::Asking => clock.turn(asking.as_ref().is_some_and(|asking| *asking.borrow() > 0)),
+                CallEvent::TimedOut => break Err(CallError::TimedOut(within)),
             }
         };
         drop(over);
@@ -83,17 +83,17 @@ impl Pending {
 
     async fn event(
         &mut self,
-        clock: &Clock,
+        clock: &CallClock,
         asking: &mut Option<watch::Receiver<usize>>,
         cancel: &CancellationToken,
-    ) -> Event {
+    ) -> CallEvent {
         tokio::select! {
             biased;
-            answer = &mut self.answer => Event::Answer(answer),
-            () = self.board.closed.cancelled() => Event::Closed,
-            () = cancel.cancelled() => Event::Cancelled,
-            () = changed(asking) => Event::Asking,
-            () = clock.over() => Event::TimedOut,
+            answer = &mut self.answer => CallEvent::Answer(answer),
+            () = self.board.closed.cancelled() => CallEvent::Closed,
+            () = cancel.cancelled() => CallEvent::Cancelled,
+            () = changed(asking) => CallEvent::Asking,
+            () = clock.over() => CallEvent::TimedOut,
         }
     }
 }
@@ -109,47 +109,49 @@ async fn changed(asking: &mut Option<watch::Receiver<usize>>) {
 }
 
 /// The time that is left, which stands still while a person is asked.
-enum Clock {
+enum CallClock {
     Runs { until: Instant },
     Stands { left: Duration },
 }
 
-impl Clock {
-    fn new(within: Duration) -> Clock {
+impl CallClock {
+    fn new(within: Duration) -> CallClock {
         let now = Instant::now();
         match now.checked_add(within) {
-            Some(until) => Clock::Runs { until },
-            None => Clock::Stands { left: within },
+            Some(until) => CallClock::Runs { until },
+            None => CallClock::Stands { left: within },
         }
     }
 
     fn turn(&mut self, asking: bool) {
         let now = Instant::now();
         *self = match *self {
-            Clock::Runs { until } if asking => Clock::Stands { left: until.saturating_duration_since(now) },
-            Clock::Stands { left } if !asking => Clock::new(left),
-            Clock::Runs { until } => Clock::Runs { until },
-            Clock::Stands { left } => Clock::Stands { left },
+            CallClock::Runs { until } if asking => {
+                CallClock::Stands { left: until.saturating_duration_since(now) }
+            }
+            CallClock::Stands { left } if !asking => CallClock::new(left),
+            CallClock::Runs { until } => CallClock::Runs { until },
+            CallClock::Stands { left } => CallClock::Stands { left },
         };
     }
 
     async fn over(&self) {
         match self {
-            Clock::Runs { until } => sleep_until(*until).await,
-            Clock::Stands { .. } => pending().await,
+            CallClock::Runs { until } => sleep_until(*until).await,
+            CallClock::Stands { .. } => pending().await,
         }
     }
 }
 
 /// Tells the server that nobody waits, unless it has answered.
-struct Guard {
+struct CancelGuard {
     peer: Peer<RoleClient>,
-    board: Arc<Switchboard>,
+    board: Arc<CallRegistry>,
     token: ProgressToken,
     unanswered: Option<RequestId>,
 }
 
-impl Drop for Guard {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         self.board.leave(&self.token);
         let Some(id) = self.unanswered.take() else { return };

@@ -11,16 +11,16 @@ use std::{
     },
 };
 
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    config::{ServerConfig, ServerTable, Transport},
-    connection::Surroundings,
+    config::{ServerConfig, ServerTable, ServerTransport},
+    connection::ConnectionContext,
     oauth::CredentialsFile,
     service::ClientIdentity,
-    slot::Slot,
+    slot::ServerSlot,
     thread::{StartupObserver, ThreadServers},
 };
 
@@ -32,7 +32,7 @@ pub struct PoolOptions {
     /// What servers are told about us.
     pub identity: ClientIdentity,
     /// What servers' variables are taken from.
-    pub environment: Environment,
+    pub environment: ProcessEnvironment,
 }
 
 /// The environment is full of secrets.
@@ -47,22 +47,22 @@ impl fmt::Debug for PoolOptions {
 
 /// The connections of a process. Clones are the same pool.
 #[derive(Clone)]
-pub struct Pool {
-    inner: Arc<Inner>,
+pub struct ServerPool {
+    inner: Arc<PoolInner>,
 }
 
-struct Inner {
-    surroundings: Arc<Surroundings>,
-    slots: Mutex<HashMap<Key, Weak<Slot>>>,
+struct PoolInner {
+    surroundings: Arc<ConnectionContext>,
+    slots: Mutex<HashMap<ConnectionKey, Weak<ServerSlot>>>,
     /// How often the configuration was reloaded.
     generation: AtomicU64,
 }
 
 /// What threads share a connection by.
 #[derive(PartialEq, Eq, Hash)]
-struct Key {
+struct ConnectionKey {
     name: String,
-    transport: Transport,
+    transport: ServerTransport,
 }
 
 impl PoolOptions {
@@ -72,16 +72,16 @@ impl PoolOptions {
     }
 }
 
-impl Pool {
+impl ServerPool {
     /// An empty pool. Nothing runs until a thread joins.
-    pub fn new(options: PoolOptions) -> Pool {
-        let surroundings = Surroundings {
+    pub fn new(options: PoolOptions) -> ServerPool {
+        let surroundings = ConnectionContext {
             identity: options.identity,
             environment: options.environment,
             credentials: CredentialsFile::in_home(&options.home),
         };
-        Pool {
-            inner: Arc::new(Inner {
+        ServerPool {
+            inner: Arc::new(PoolInner {
                 surroundings: Arc::new(surroundings),
                 slots: Mutex::default(),
                 generation: AtomicU64::new(0),
@@ -103,7 +103,7 @@ impl Pool {
 
     /// Ends all servers, and waits for a few seconds at most until they are gone.
     pub async fn shutdown(&self) {
-        let slots: Vec<Arc<Slot>> = self.slots().values().filter_map(Weak::upgrade).collect();
+        let slots: Vec<Arc<ServerSlot>> = self.slots().values().filter_map(Weak::upgrade).collect();
         join_all(slots.iter().map(|slot| slot.close())).await;
     }
 
@@ -117,7 +117,7 @@ impl Pool {
 
     /// Lets failed starts of a server count as never tried.
     pub(crate) fn forgive(&self, name: &str) {
-        let slots: Vec<Arc<Slot>> = self
+        let slots: Vec<Arc<ServerSlot>> = self
             .slots()
             .iter()
             .filter(|(key, _)| key.name == name)
@@ -131,19 +131,19 @@ impl Pool {
     }
 
     /// The place of a server, new if nobody holds it.
-    pub(crate) fn slot(&self, name: &str, config: &Arc<ServerConfig>) -> Arc<Slot> {
-        let key = Key { name: name.to_owned(), transport: config.transport.clone() };
+    pub(crate) fn slot(&self, name: &str, config: &Arc<ServerConfig>) -> Arc<ServerSlot> {
+        let key = ConnectionKey { name: name.to_owned(), transport: config.transport.clone() };
         let mut slots = self.slots();
         if let Some(slot) = slots.get(&key).and_then(Weak::upgrade) {
             return slot;
         }
         slots.retain(|_, slot| slot.strong_count() > 0);
-        let slot = Slot::new(name, config.clone(), self.inner.surroundings.clone());
+        let slot = ServerSlot::new(name, config.clone(), self.inner.surroundings.clone());
         slots.insert(key, Arc::downgrade(&slot));
         slot
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Weak<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Weak<ServerSlot>>> {
         self.inner.slots.lock()
     }
 }

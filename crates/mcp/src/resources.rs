@@ -24,13 +24,14 @@ pub enum ResourceError {
 
 /// A list that servers have: its method, and what it is called in there.
 #[derive(Clone, Copy)]
-struct Kind {
+struct ResourceList {
     method: &'static str,
     member: &'static str,
 }
 
-const RESOURCES: Kind = Kind { method: "resources/list", member: "resources" };
-const TEMPLATES: Kind = Kind { method: "resources/templates/list", member: "resourceTemplates" };
+const RESOURCES: ResourceList = ResourceList { method: "resources/list", member: "resources" };
+const TEMPLATES: ResourceList =
+    ResourceList { method: "resources/templates/list", member: "resourceTemplates" };
 
 impl ThreadServers {
     /// One page of a server's resources, or all of all servers: `{resources, server?, nextCursor?}`. Servers that
@@ -69,7 +70,7 @@ impl ThreadServers {
 
     async fn list_kind<T: DeserializeOwned + Serialize>(
         &self,
-        kind: Kind,
+        kind: ResourceList,
         server: Option<&str>,
         cursor: Option<&str>,
     ) -> Result<Value, ResourceError> {
@@ -82,7 +83,7 @@ impl ThreadServers {
 
     async fn list_one<T: DeserializeOwned + Serialize>(
         &self,
-        kind: Kind,
+        kind: ResourceList,
         server: &str,
         cursor: Option<&str>,
     ) -> Result<Value, ResourceError> {
@@ -98,7 +99,7 @@ impl ThreadServers {
         Ok(listed)
     }
 
-    async fn list_all<T: DeserializeOwned + Serialize>(&self, kind: Kind) -> Value {
+    async fn list_all<T: DeserializeOwned + Serialize>(&self, kind: ResourceList) -> Value {
         let lists = self.slots().into_iter().map(|(server, slot)| async move {
             let connection = slot.ready().await.ok().filter(|connection| connection.has_resources())?;
             let entries = list::<T>(&connection, kind.method, kind.member, RESOURCES_PER_SERVER).await;

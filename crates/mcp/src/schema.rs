@@ -32,7 +32,7 @@ const PARTS: usize = 4096;
 
 /// The parameters of a function out of a tool's input schema. Always an object with properties.
 pub(crate) fn reduce(schema: &Value) -> Value {
-    let mut reducer = Reducer { root: schema, left: PARTS };
+    let mut reducer = SchemaReducer { root: schema, left: PARTS };
     let mut reduced = match reducer.schema(schema, DEPTH) {
         Value::Object(reduced) => reduced,
         _ => Map::new(),
@@ -47,12 +47,12 @@ pub(crate) fn reduce(schema: &Value) -> Value {
     }
 }
 
-struct Reducer<'a> {
+struct SchemaReducer<'a> {
     root: &'a Value,
     left: usize,
 }
 
-impl Reducer<'_> {
+impl SchemaReducer<'_> {
     fn schema(&mut self, schema: &Value, depth: usize) -> Value {
         let Some(schema) = schema.as_object() else {
             // `true` allows anything, which has no other way to be said in all dialects.

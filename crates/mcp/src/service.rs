@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     elicitation::{self, Elicitor},
-    switchboard::{Asked, CallWatch, Switchboard},
+    switchboard::{AskedBy, CallRegistry, CallWatch},
 };
 
 /// What servers are told about the program that connects.
@@ -28,24 +28,24 @@ pub struct ClientIdentity {
 
 pub(crate) struct ClientService {
     identity: ClientIdentity,
-    board: Arc<Switchboard>,
+    board: Arc<CallRegistry>,
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct ServerQuestion {
     method: String,
     #[serde(default)]
     params: Option<Value>,
 }
 
 impl ClientService {
-    pub(crate) fn new(identity: ClientIdentity, board: Arc<Switchboard>) -> ClientService {
+    pub(crate) fn new(identity: ClientIdentity, board: Arc<CallRegistry>) -> ClientService {
         ClientService { identity, board }
     }
 
     async fn answer(
         &self,
-        request: Request,
+        request: ServerQuestion,
         context: &RequestContext<RoleClient>,
     ) -> Result<Value, ErrorData> {
         if request.method != "elicitation/create" {
@@ -57,7 +57,7 @@ impl ClientService {
         let params = elicitation::parse(with_meta(request.params.unwrap_or_default(), context))
             .map_err(|reason| ErrorData::new(ErrorCode::INVALID_PARAMS, reason, None))?;
         let Some((call, elicitor)) = self.asked(context) else { return Ok(elicitation::declined()) };
-        let _asking = Asking::begin(&call);
+        let _asking = ClockPause::begin(&call);
         tokio::select! {
             response = elicitor.elicit(&self.board.server, params) => Ok(elicitation::answer(response)),
             () = call.over.cancelled() => Ok(elicitation::cancelled()),
@@ -68,12 +68,12 @@ impl ClientService {
 
     fn asked(&self, context: &RequestContext<RoleClient>) -> Option<(Arc<CallWatch>, Arc<dyn Elicitor>)> {
         match self.board.asked(origin(context)) {
-            Asked::Call(call) => {
+            AskedBy::Call(call) => {
                 let elicitor = call.elicitor.clone()?;
                 Some((call, elicitor))
             }
-            Asked::Nobody => None,
-            Asked::Unclear => {
+            AskedBy::Nobody => None,
+            AskedBy::Unclear => {
                 tracing::warn!(
                     server = self.board.server,
                     "a question was declined: several threads wait for this server, and it does not say whose it is"
@@ -104,16 +104,16 @@ fn with_meta(mut params: Value, context: &RequestContext<RoleClient>) -> Value {
 }
 
 /// Stops the clock of a call while a person thinks.
-struct Asking<'a>(&'a CallWatch);
+struct ClockPause<'a>(&'a CallWatch);
 
-impl Asking<'_> {
-    fn begin(call: &CallWatch) -> Asking<'_> {
+impl ClockPause<'_> {
+    fn begin(call: &CallWatch) -> ClockPause<'_> {
         call.asking.send_modify(|open| *open += 1);
-        Asking(call)
+        ClockPause(call)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for ClockPause<'_> {
     fn drop(&mut self) {
         self.0.asking.send_modify(|open| *open = open.saturating_sub(1));
     }

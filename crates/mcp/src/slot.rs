@@ -11,51 +11,57 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     config::ServerConfig,
-    connection::{Connection, Surroundings},
+    connection::{ConnectionContext, ServerConnection},
     start_error::StartError,
 };
 
-pub(crate) struct Slot {
+pub(crate) struct ServerSlot {
     name: String,
     config: Arc<ServerConfig>,
-    surroundings: Arc<Surroundings>,
-    state: Arc<watch::Sender<State>>,
+    surroundings: Arc<ConnectionContext>,
+    state: Arc<watch::Sender<SlotState>>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 #[derive(Clone)]
-pub(crate) enum State {
+pub(crate) enum SlotState {
     Idle,
     Starting {
         /// It has failed before.
         again: bool,
     },
-    Ready(Arc<Connection>),
+    Ready(Arc<ServerConnection>),
     Failed(StartError),
     /// It was ready once.
     Ended,
 }
 
-impl State {
+impl SlotState {
     fn is_settled(&self) -> bool {
-        !matches!(self, State::Starting { .. })
+        !matches!(self, SlotState::Starting { .. })
     }
 
     /// What it becomes when it is started, unless it runs already.
-    fn started(&self) -> Option<State> {
+    fn started(&self) -> Option<SlotState> {
         match self {
-            State::Idle | State::Ended => Some(State::Starting { again: false }),
-            State::Failed(_) => Some(State::Starting { again: true }),
-            State::Ready(connection) if !connection.is_open() => Some(State::Starting { again: false }),
-            State::Starting { .. } | State::Ready(_) => None,
+            SlotState::Idle | SlotState::Ended => Some(SlotState::Starting { again: false }),
+            SlotState::Failed(_) => Some(SlotState::Starting { again: true }),
+            SlotState::Ready(connection) if !connection.is_open() => {
+                Some(SlotState::Starting { again: false })
+            }
+            SlotState::Starting { .. } | SlotState::Ready(_) => None,
         }
     }
 }
 
-impl Slot {
-    pub(crate) fn new(name: &str, config: Arc<ServerConfig>, surroundings: Arc<Surroundings>) -> Arc<Slot> {
-        let state = Arc::new(watch::Sender::new(State::Idle));
-        Arc::new(Slot { name: name.to_owned(), config, surroundings, state, task: Mutex::default() })
+impl ServerSlot {
+    pub(crate) fn new(
+        name: &str,
+        config: Arc<ServerConfig>,
+        surroundings: Arc<ConnectionContext>,
+    ) -> Arc<ServerSlot> {
+        let state = Arc::new(watch::Sender::new(SlotState::Idle));
+        Arc::new(ServerSlot { name: name.to_owned(), config, surroundings, state, task: Mutex::default() })
     }
 
     /// Sees to it that the server is being started or runs. Does not wait.
@@ -78,40 +84,40 @@ impl Slot {
     /// Lets the next start count as the first, after something has changed that made it fail.
     pub(crate) fn forgive(&self) {
         self.state.send_if_modified(|state| {
-            let failed = matches!(state, State::Failed(_));
+            let failed = matches!(state, SlotState::Failed(_));
             if failed {
-                *state = State::Idle;
+                *state = SlotState::Idle;
             }
             failed
         });
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<State> {
+    pub(crate) fn watch(&self) -> watch::Receiver<SlotState> {
         self.state.subscribe()
     }
 
     /// The connection, if there is one now.
-    pub(crate) fn connection(&self) -> Option<Arc<Connection>> {
+    pub(crate) fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &*self.state.borrow() {
-            State::Ready(connection) if connection.is_open() => Some(connection.clone()),
+            SlotState::Ready(connection) if connection.is_open() => Some(connection.clone()),
             _ => None,
         }
     }
 
     /// The connection, started if it has to be.
-    pub(crate) async fn ready(&self) -> Result<Arc<Connection>, StartError> {
+    pub(crate) async fn ready(&self) -> Result<Arc<ServerConnection>, StartError> {
         self.start();
         self.settled().await
     }
 
     /// How the start that is under way ends.
-    pub(crate) async fn settled(&self) -> Result<Arc<Connection>, StartError> {
+    pub(crate) async fn settled(&self) -> Result<Arc<ServerConnection>, StartError> {
         let mut state = self.watch();
         // The sender lives in this slot, so there is no other error.
-        let state = state.wait_for(State::is_settled).await.map(|state| state.clone());
+        let state = state.wait_for(SlotState::is_settled).await.map(|state| state.clone());
         match state {
-            Ok(State::Ready(connection)) => Ok(connection),
-            Ok(State::Failed(error)) => Err(error),
+            Ok(SlotState::Ready(connection)) => Ok(connection),
+            Ok(SlotState::Failed(error)) => Err(error),
             _ => Err(StartError::Failed("the server has ended".to_owned())),
         }
     }
@@ -121,7 +127,7 @@ impl Slot {
         let task = self.task.lock().take();
         drop(task);
         let connection = self.connection();
-        self.state.send_replace(State::Ended);
+        self.state.send_replace(SlotState::Ended);
         if let Some(connection) = connection {
             connection.close().await;
         }
@@ -132,24 +138,24 @@ impl Slot {
 async fn run(
     name: String,
     config: Arc<ServerConfig>,
-    surroundings: Arc<Surroundings>,
-    state: Arc<watch::Sender<State>>,
+    surroundings: Arc<ConnectionContext>,
+    state: Arc<watch::Sender<SlotState>>,
 ) {
-    let connection = match Connection::start(&name, &config, &surroundings).await {
+    let connection = match ServerConnection::start(&name, &config, &surroundings).await {
         Ok(connection) => connection,
         Err(error) => {
-            state.send_replace(State::Failed(error));
+            state.send_replace(SlotState::Failed(error));
             return;
         }
     };
     let ended = connection.ended();
-    state.send_replace(State::Ready(Arc::new(connection)));
+    state.send_replace(SlotState::Ready(Arc::new(connection)));
     let reason = ended.await;
     tracing::debug!(server = name, reason, "an MCP server has ended");
     state.send_if_modified(|state| {
-        let ready = matches!(state, State::Ready(_));
+        let ready = matches!(state, SlotState::Ready(_));
         if ready {
-            *state = State::Ended;
+            *state = SlotState::Ended;
         }
         ready
     });

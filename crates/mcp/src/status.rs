@@ -14,12 +14,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    config::{HttpConfig, ServerConfig, ServerTable, Transport},
-    connection::Connection,
+    config::{HttpConfig, ServerConfig, ServerTable, ServerTransport},
+    connection::ServerConnection,
     limits::RESOURCES_PER_SERVER,
     lists::list,
     oauth::discover,
-    pool::Pool,
+    pool::ServerPool,
 };
 
 /// How long a server may take to say whether one can sign in to it.
@@ -34,7 +34,7 @@ pub enum StatusPageError {
     Beyond { cursor: usize, total: usize },
 }
 
-impl Pool {
+impl ServerPool {
     /// One page of servers, sorted by name. Only those on the page are asked.
     pub async fn status_page(
         &self,
@@ -82,7 +82,7 @@ impl Pool {
     /// How a server is, or could be, signed in to.
     pub async fn auth_status(&self, name: &str, config: &ServerConfig) -> McpAuthStatus {
         match &config.transport {
-            Transport::Http(http) if config.enabled => self.http_auth_status(name, http).await,
+            ServerTransport::Http(http) if config.enabled => self.http_auth_status(name, http).await,
             _ => McpAuthStatus::Unsupported,
         }
     }
@@ -104,7 +104,7 @@ impl Pool {
     }
 }
 
-async fn listed<T: DeserializeOwned>(connection: &Connection, method: &str, member: &str) -> Vec<T> {
+async fn listed<T: DeserializeOwned>(connection: &ServerConnection, method: &str, member: &str) -> Vec<T> {
     let entries = list(connection, method, member, RESOURCES_PER_SERVER).await;
     entries
         .inspect_err(|error| tracing::debug!(method, %error, "a list could not be read"))

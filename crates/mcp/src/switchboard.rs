@@ -15,12 +15,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    call::{Progress, ProgressSink},
+    call::{ProgressSink, ToolProgress},
     elicitation::Elicitor,
     limits::OPEN_QUESTIONS,
 };
 
-pub(crate) struct Switchboard {
+pub(crate) struct CallRegistry {
     pub(crate) server: String,
     /// By the token that progress comes with. Those who have ended may still be here for a while.
     calls: Mutex<HashMap<ProgressToken, Weak<CallWatch>>>,
@@ -46,10 +46,10 @@ pub(crate) struct CallWatch {
 
 /// In the extensions of a request: has the transport enter the call before the message leaves.
 #[derive(Clone)]
-pub(crate) struct Watched(pub(crate) Weak<CallWatch>);
+pub(crate) struct WatchedRequest(pub(crate) Weak<CallWatch>);
 
 /// Whose question it is.
-pub(crate) enum Asked {
+pub(crate) enum AskedBy {
     Call(Arc<CallWatch>),
     Nobody,
     /// Calls of several askers are under way, and the question does not say which it belongs to.
@@ -84,9 +84,9 @@ impl CallWatch {
     }
 }
 
-impl Switchboard {
-    pub(crate) fn new(server: &str) -> Arc<Switchboard> {
-        Arc::new(Switchboard {
+impl CallRegistry {
+    pub(crate) fn new(server: &str) -> Arc<CallRegistry> {
+        Arc::new(CallRegistry {
             server: server.to_owned(),
             calls: Mutex::default(),
             questions: Semaphore::new(OPEN_QUESTIONS),
@@ -115,22 +115,26 @@ impl Switchboard {
     pub(crate) fn progress(&self, report: ProgressNotificationParam) {
         let call = self.calls().get(&report.progress_token).and_then(Weak::upgrade);
         if let Some(progress) = call.as_ref().and_then(|call| call.progress.as_ref()) {
-            progress(Progress::of(report));
+            progress(ToolProgress::of(report));
         }
     }
 
     /// Who is to answer a question. HTTP tells which request it came with; by pipes nothing does.
-    pub(crate) fn asked(&self, request: Option<&RequestId>) -> Asked {
+    pub(crate) fn asked(&self, request: Option<&RequestId>) -> AskedBy {
         let calls: Vec<Arc<CallWatch>> = self.calls().values().filter_map(Weak::upgrade).collect();
         if let Some(id) = request {
             let call = calls.into_iter().find(|call| call.request.get() == Some(id));
-            return call.map_or(Asked::Nobody, Asked::Call);
+            return call.map_or(AskedBy::Nobody, AskedBy::Call);
         }
         let Some(latest) = calls.iter().max_by_key(|call| call.number()).cloned() else {
-            return Asked::Nobody;
+            return AskedBy::Nobody;
         };
         // Guessing would show one person's question to another.
-        if calls.iter().all(|call| call.has_asker_of(&latest)) { Asked::Call(latest) } else { Asked::Unclear }
+        if calls.iter().all(|call| call.has_asker_of(&latest)) {
+            AskedBy::Call(latest)
+        } else {
+            AskedBy::Unclear
+        }
     }
 
     pub(crate) fn note_tools_changed(&self) {

@@ -18,28 +18,28 @@ use tokio_util::sync::DropGuard;
 
 use crate::{
     limits::LOGGED_LINE_BYTES,
-    switchboard::{Switchboard, Watched},
+    switchboard::{CallRegistry, WatchedRequest},
     text::cut,
 };
 
-pub(crate) struct Tap<T> {
+pub(crate) struct MessageTap<T> {
     inner: T,
-    board: Arc<Switchboard>,
+    board: Arc<CallRegistry>,
     /// Dropped after the transport.
     _gone: DropGuard,
 }
 
-impl<T> Tap<T> {
-    pub(crate) fn new(inner: T, board: Arc<Switchboard>) -> Tap<T> {
+impl<T> MessageTap<T> {
+    pub(crate) fn new(inner: T, board: Arc<CallRegistry>) -> MessageTap<T> {
         let _gone = board.gone.clone().drop_guard();
-        Tap { inner, board, _gone }
+        MessageTap { inner, board, _gone }
     }
 
     fn enter(&self, message: &ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
-        let watched = request.request.extensions().get::<Watched>();
+        let watched = request.request.extensions().get::<WatchedRequest>();
         let token = request.request.get_meta().get_progress_token();
-        if let (Some(Watched(watch)), Some(token)) = (watched, token) {
+        if let (Some(WatchedRequest(watch)), Some(token)) = (watched, token) {
             self.board.enter(token, request.id.clone(), watch);
         }
     }
@@ -61,7 +61,7 @@ impl<T> Tap<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for MessageTap<T> {
     type Error = T::Error;
 
     fn send(

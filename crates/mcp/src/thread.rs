@@ -10,12 +10,12 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    call::{CallError, ToolCall, ToolOutcome},
+    call::{CallError, McpCall, ToolOutcome},
     config::{ServerConfig, ServerTable},
-    connection::Connection,
+    connection::ServerConnection,
     limits::RETRY_PATIENCE,
-    pool::Pool,
-    slot::{Slot, State},
+    pool::ServerPool,
+    slot::{ServerSlot, SlotState},
     tools::ToolSet,
 };
 
@@ -24,33 +24,33 @@ pub type StartupObserver = Arc<dyn Fn(McpServerStatusUpdatedNotification) + Send
 
 /// What a thread holds of the pool. Dropping it lets go.
 pub struct ThreadServers {
-    pool: Pool,
+    pool: ServerPool,
     observer: StartupObserver,
-    share: Mutex<Share>,
+    share: Mutex<ServerShare>,
 }
 
 #[derive(Default)]
-struct Share {
-    servers: BTreeMap<String, Held>,
+struct ServerShare {
+    servers: BTreeMap<String, HeldServer>,
     generation: u64,
-    offered: Option<Offered>,
+    offered: Option<OfferedTools>,
 }
 
 #[derive(Clone)]
-struct Held {
-    slot: Arc<Slot>,
+struct HeldServer {
+    slot: Arc<ServerSlot>,
     config: Arc<ServerConfig>,
     _reports: Arc<AbortOnDropHandle<()>>,
 }
 
 /// The last set of tools, and what it was made from.
-struct Offered {
-    sources: Vec<Source>,
+struct OfferedTools {
+    sources: Vec<ToolSource>,
     tools: Arc<ToolSet>,
 }
 
 #[derive(Clone)]
-struct Source {
+struct ToolSource {
     name: String,
     config: Arc<ServerConfig>,
     tools: Arc<[Tool]>,
@@ -62,7 +62,7 @@ struct Source {
 pub struct RequiredError(String);
 
 impl ThreadServers {
-    pub(crate) fn new(pool: Pool, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
+    pub(crate) fn new(pool: ServerPool, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
         let servers = ThreadServers { pool, observer, share: Mutex::default() };
         servers.update(table);
         servers
@@ -83,7 +83,7 @@ impl ThreadServers {
             .map(|(name, config)| {
                 let kept = before.remove(name).filter(|held| held.config.transport == config.transport);
                 let held = match kept {
-                    Some(held) => Held { config: config.clone(), ..held },
+                    Some(held) => HeldServer { config: config.clone(), ..held },
                     None => self.hold(name, config),
                 };
                 (name.to_owned(), held)
@@ -95,11 +95,11 @@ impl ThreadServers {
         drop(before);
     }
 
-    fn hold(&self, name: &str, config: &Arc<ServerConfig>) -> Held {
+    fn hold(&self, name: &str, config: &Arc<ServerConfig>) -> HeldServer {
         let slot = self.pool.slot(name, config);
         slot.start();
         let reports = tokio::spawn(report(name.to_owned(), slot.watch(), self.observer.clone()));
-        Held { slot, config: config.clone(), _reports: Arc::new(AbortOnDropHandle::new(reports)) }
+        HeldServer { slot, config: config.clone(), _reports: Arc::new(AbortOnDropHandle::new(reports)) }
     }
 
     /// To be called when a turn begins: takes up the configuration if it was reloaded, and starts again what has
@@ -136,14 +136,14 @@ impl ThreadServers {
     pub async fn tools(&self) -> Arc<ToolSet> {
         let sources = self.held().into_iter().map(|(name, held)| async move {
             let tools = connected(&held.slot).await?.tools().await;
-            Some(Source { name, config: held.config, tools })
+            Some(ToolSource { name, config: held.config, tools })
         });
-        let sources: Vec<Source> = join_all(sources).await.into_iter().flatten().collect();
+        let sources: Vec<ToolSource> = join_all(sources).await.into_iter().flatten().collect();
         self.offer(sources)
     }
 
     /// The same set as before when nothing has changed: most turns have what the turn before had.
-    fn offer(&self, sources: Vec<Source>) -> Arc<ToolSet> {
+    fn offer(&self, sources: Vec<ToolSource>) -> Arc<ToolSet> {
         if let Some(offered) = &self.share().offered
             && same(&offered.sources, &sources)
         {
@@ -152,12 +152,12 @@ impl ThreadServers {
         let tools =
             ToolSet::new(sources.iter().map(|source| (&*source.name, &*source.config, &*source.tools)));
         let tools = Arc::new(tools);
-        self.share().offered = Some(Offered { sources, tools: tools.clone() });
+        self.share().offered = Some(OfferedTools { sources, tools: tools.clone() });
         tools
     }
 
     /// Calls a tool, starting its server if it has ended. Dropping the future cancels the call.
-    pub async fn call(&self, call: ToolCall) -> Result<ToolOutcome, CallError> {
+    pub async fn call(&self, call: McpCall) -> Result<ToolOutcome, CallError> {
         let held = self.get(&call.server)?;
         if !held.config.offers(&call.tool) {
             return Err(CallError::DisabledTool { server: call.server, tool: call.tool });
@@ -169,59 +169,61 @@ impl ThreadServers {
         connection.call(call, held.config.tool_timeout).await
     }
 
-    pub(crate) fn slot(&self, server: &str) -> Result<Arc<Slot>, CallError> {
+    pub(crate) fn slot(&self, server: &str) -> Result<Arc<ServerSlot>, CallError> {
         self.get(server).map(|held| held.slot)
     }
 
-    pub(crate) fn slots(&self) -> Vec<(String, Arc<Slot>)> {
+    pub(crate) fn slots(&self) -> Vec<(String, Arc<ServerSlot>)> {
         self.held().into_iter().map(|(name, held)| (name, held.slot)).collect()
     }
 
-    fn get(&self, server: &str) -> Result<Held, CallError> {
+    fn get(&self, server: &str) -> Result<HeldServer, CallError> {
         let held = self.share().servers.get(server).cloned();
         held.ok_or_else(|| CallError::UnknownServer(server.to_owned()))
     }
 
-    fn held(&self) -> Vec<(String, Held)> {
+    fn held(&self) -> Vec<(String, HeldServer)> {
         self.share().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
     }
 
-    fn share(&self) -> MutexGuard<'_, Share> {
+    fn share(&self) -> MutexGuard<'_, ServerShare> {
         self.share.lock()
     }
 }
 
-fn same(one: &[Source], two: &[Source]) -> bool {
-    let equal = |(one, two): (&Source, &Source)| {
+fn same(one: &[ToolSource], two: &[ToolSource]) -> bool {
+    let equal = |(one, two): (&ToolSource, &ToolSource)| {
         one.name == two.name && Arc::ptr_eq(&one.config, &two.config) && Arc::ptr_eq(&one.tools, &two.tools)
     };
     one.len() == two.len() && one.iter().zip(two).all(equal)
 }
 
 /// The connection of a server that is expected to be starting or running.
-async fn connected(slot: &Slot) -> Option<Arc<Connection>> {
+async fn connected(slot: &ServerSlot) -> Option<Arc<ServerConnection>> {
     if let Some(connection) = slot.connection() {
         return Some(connection);
     }
-    let again = matches!(&*slot.watch().borrow(), State::Starting { again: true });
+    let again = matches!(&*slot.watch().borrow(), SlotState::Starting { again: true });
     let settled = slot.settled();
     if again { timeout(RETRY_PATIENCE, settled).await.ok()?.ok() } else { settled.await.ok() }
 }
 
 /// The connection of a server, started if need be.
-pub(crate) async fn started(server: &str, slot: &Slot) -> Result<Arc<Connection>, CallError> {
+pub(crate) async fn started(server: &str, slot: &ServerSlot) -> Result<Arc<ServerConnection>, CallError> {
     slot.ready().await.map_err(|error| CallError::NotStarted(error.describe(server)))
 }
 
 /// Tells a thread how a server starts. One that joins late is told the beginning as well.
-async fn report(name: String, mut state: watch::Receiver<State>, observer: StartupObserver) {
-    let mut teller = Teller { name, observer, starting: false };
+async fn report(name: String, mut state: watch::Receiver<SlotState>, observer: StartupObserver) {
+    let mut teller = StartupReporter { name, observer, starting: false };
     loop {
         let (outcome, error) = match &*state.borrow_and_update() {
-            State::Starting { .. } => (Some(McpServerStartupState::Starting), None),
-            State::Ready(_) => (Some(McpServerStartupState::Ready), None),
-            State::Failed(error) => (Some(McpServerStartupState::Failed), Some(error.describe(&teller.name))),
-            State::Idle | State::Ended => (None, None),
+            SlotState::Starting { .. } => (Some(McpServerStartupState::Starting), None),
+            SlotState::Ready(_) => (Some(McpServerStartupState::Ready), None),
+            SlotState::Failed(error) => {
+                (Some(McpServerStartupState::Failed), Some(error.describe(&teller.name)))
+            }
+            SlotState::Idle | SlotState::Ended => (None, None),
         };
         if let Some(outcome) = outcome {
             teller.tell(outcome, error);
@@ -232,14 +234,14 @@ async fn report(name: String, mut state: watch::Receiver<State>, observer: Start
     }
 }
 
-struct Teller {
+struct StartupReporter {
     name: String,
     observer: StartupObserver,
     /// Told that it starts, and nothing since.
     starting: bool,
 }
 
-impl Teller {
+impl StartupReporter {
     fn tell(&mut self, outcome: McpServerStartupState, error: Option<String>) {
         let starting = outcome == McpServerStartupState::Starting;
         if !self.starting {
@@ -257,7 +259,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for StartupReporter {
     /// The thread let go of the server while it was starting.
     fn drop(&mut self) {
         if self.starting {

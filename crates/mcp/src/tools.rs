@@ -22,17 +22,17 @@ pub struct McpTool {
     /// What the model calls it.
     pub qualified_name: String,
     pub server: String,
-    /// In the server's own words; `tool.name` is what [`crate::ToolCall`] wants.
+    /// In the server's own words; `tool.name` is what [`crate::McpCall`] wants.
     pub tool: Tool,
     /// The input schema, reduced to what function tools take.
     pub parameters: Value,
-    pub hints: Hints,
+    pub hints: ToolHints,
     pub approval_mode: ApprovalMode,
 }
 
 /// What a server claims about a tool. Nothing said is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct ToolHints {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
     pub idempotent: Option<bool>,
@@ -46,10 +46,10 @@ pub struct ToolSet {
     by_name: HashMap<String, Arc<McpTool>>,
 }
 
-impl Hints {
-    fn of(tool: &Tool) -> Hints {
+impl ToolHints {
+    fn of(tool: &Tool) -> ToolHints {
         let hint = |name: &str| tool.annotations.as_ref()?.get(name)?.as_bool();
-        Hints {
+        ToolHints {
             read_only: hint("readOnlyHint"),
             destructive: hint("destructiveHint"),
             idempotent: hint("idempotentHint"),
@@ -120,7 +120,7 @@ fn entry(qualified_name: String, server: &str, config: &ServerConfig, tool: &Too
         qualified_name,
         server: server.to_owned(),
         parameters: reduce(&tool.input_schema),
-        hints: Hints::of(tool),
+        hints: ToolHints::of(tool),
         approval_mode: config.approval_mode(&tool.name),
         tool: tool.clone(),
     }
@@ -158,7 +158,10 @@ mod tests {
         let a = tools.get("mcp__zed__a").unwrap();
         assert_eq!((a.description().as_str(), a.title()), ("Tool A", "Tool A"));
         assert_eq!(a.approval_mode, ApprovalMode::Prompt);
-        assert_eq!(a.hints, Hints { read_only: Some(true), open_world: Some(false), ..Hints::default() });
+        assert_eq!(
+            a.hints,
+            ToolHints { read_only: Some(true), open_world: Some(false), ..ToolHints::default() }
+        );
         assert!(tools.get("mcp__zed__c").is_none());
     }
 }

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use crate::limits::MESSAGE_BYTES;
 
 #[derive(Default)]
-pub(crate) struct Decoder {
+pub(crate) struct MessageDecoder {
     /// The `initialize` that has not been answered.
     initialize: Option<RequestId>,
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawMessage {
     #[serde(default)]
     id: Option<RequestId>,
     #[serde(default)]
@@ -42,12 +42,12 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
 /// Servers of 2025-03-26 may send several messages at once.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Batch {
-    One(Raw),
-    Many(Vec<Raw>),
+enum MessageBatch {
+    One(RawMessage),
+    Many(Vec<RawMessage>),
 }
 
-impl Decoder {
+impl MessageDecoder {
     /// Has to see every message that is sent.
     pub(crate) fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
         if let JsonRpcMessage::Request(request) = message
@@ -59,18 +59,20 @@ impl Decoder {
 
     pub(crate) fn decode(&mut self, line: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, serde_json::Error> {
         let messages = match serde_json::from_slice(line)? {
-            Batch::One(raw) => vec![raw],
-            Batch::Many(raws) => raws,
+            MessageBatch::One(raw) => vec![raw],
+            MessageBatch::Many(raws) => raws,
         };
         Ok(messages.into_iter().filter_map(|raw| self.message(raw)).collect())
     }
 
-    fn message(&mut self, raw: Raw) -> Option<ServerJsonRpcMessage> {
+    fn message(&mut self, raw: RawMessage) -> Option<ServerJsonRpcMessage> {
         match raw {
-            Raw { method: Some(method), id: Some(id), params, .. } => Some(request(method, params, id)),
-            Raw { method: Some(method), params, .. } => notification(&method, params),
-            Raw { error: Some(error), id, .. } => Some(JsonRpcMessage::error(error, id)),
-            Raw { result: Some(result), id: Some(id), .. } => {
+            RawMessage { method: Some(method), id: Some(id), params, .. } => {
+                Some(request(method, params, id))
+            }
+            RawMessage { method: Some(method), params, .. } => notification(&method, params),
+            RawMessage { error: Some(error), id, .. } => Some(JsonRpcMessage::error(error, id)),
+            RawMessage { result: Some(result), id: Some(id), .. } => {
                 let result = self.result(&id, result);
                 Some(JsonRpcMessage::response(result, id))
             }
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     fn decode(line: &str) -> Vec<ServerJsonRpcMessage> {
-        Decoder::default().decode(line.as_bytes()).unwrap()
+        MessageDecoder::default().decode(line.as_bytes()).unwrap()
     }
 
     #[test]
@@ -159,7 +161,7 @@ mod tests {
         assert!(matches!(decode(r#"{"id":"x","result":null}"#)[..], [JsonRpcMessage::Response(_)]));
         assert!(decode(r#"{"id":1}"#).is_empty());
         assert!(decode("[]").is_empty());
-        assert!(Decoder::default().decode(b"listening on port 7").is_err());
+        assert!(MessageDecoder::default().decode(b"listening on port 7").is_err());
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::{
     thread,
 };
 
-use codicil_model::{Event, Flow, History, Provider, ProviderConfig, ProviderContext, Request, connect};
+use codicil_model::{
+    History, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderContext, StreamFlow, connect,
+};
 use codicil_protocol::{ContentItem, ResponseItem};
 
 const DELTAS: usize = 50_000;
@@ -20,21 +22,21 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for framing in [Framing::Length, Framing::ChunkPerEvent] {
         let provider = provider(framing);
-        runtime.block_on(deltas(&provider, Request::default()));
+        runtime.block_on(deltas(&provider, ModelRequest::default()));
         let before = cpu_ns();
-        let seen = runtime.block_on(deltas(&provider, Request::default()));
+        let seen = runtime.block_on(deltas(&provider, ModelRequest::default()));
         println!("{framing:?}: {} ns per delta ({seen} deltas)", (cpu_ns() - before) / seen as u64);
     }
     let provider = provider(Framing::Short);
     for items in [10, 1_000, 10_000] {
         let mut history: History = (0..items).map(message).collect();
-        let request = Request { input: history.snapshot(), ..Request::default() };
+        let request = ModelRequest { input: history.snapshot(), ..ModelRequest::default() };
         runtime.block_on(deltas(&provider, request));
         let rounds = 50;
         let before = cpu_ns();
         for round in 0..rounds {
             history.push(message(items + round));
-            let request = Request { input: history.snapshot(), ..Request::default() };
+            let request = ModelRequest { input: history.snapshot(), ..ModelRequest::default() };
             runtime.block_on(deltas(&provider, request));
         }
         let cost = (cpu_ns() - before) / rounds as u64 / 1000;
@@ -49,14 +51,14 @@ enum Framing {
     Short,
 }
 
-async fn deltas(provider: &Arc<dyn Provider>, request: Request) -> usize {
+async fn deltas(provider: &Arc<dyn ModelProvider>, request: ModelRequest) -> usize {
     let mut stream = provider.stream(request);
     let mut events = Vec::new();
     let mut seen = 0;
     loop {
         let flow = stream.next(&mut events).await.unwrap();
-        seen += events.drain(..).filter(|event| matches!(event, Event::TextDelta { .. })).count();
-        if flow == Flow::Done {
+        seen += events.drain(..).filter(|event| matches!(event, ModelEvent::TextDelta { .. })).count();
+        if flow == StreamFlow::Done {
             return seen;
         }
     }
@@ -72,7 +74,7 @@ fn message(n: usize) -> ResponseItem {
     }
 }
 
-fn provider(framing: Framing) -> Arc<dyn Provider> {
+fn provider(framing: Framing) -> Arc<dyn ModelProvider> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
     thread::spawn(move || {

@@ -7,9 +7,9 @@ use crate::ModelError;
 /// A credential. It can be read on purpose only, and never shows in debug output.
 #[derive(Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
@@ -20,7 +20,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -28,37 +28,38 @@ impl fmt::Debug for Secret {
 
 /// What identifies an account to its provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
-    pub token: Secret,
+pub struct ProviderCredentials {
+    pub token: SecretText,
     /// The ChatGPT account that the token belongs to, if it is such a token.
     pub account_id: Option<String>,
 }
 
-impl Credentials {
+impl ProviderCredentials {
     pub fn api_key(key: impl Into<String>) -> Self {
-        Self { token: Secret::new(key), account_id: None }
+        Self { token: SecretText::new(key), account_id: None }
     }
 }
 
-/// The answer of an [`Auth`], later.
-pub type AuthFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Credentials>, ModelError>> + Send + 'a>>;
+/// The answer of an [`AccountAuth`], later.
+pub type AuthFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<ProviderCredentials>, ModelError>> + Send + 'a>>;
 
 /// The account that is signed in, asked anew for each request because tokens expire.
 ///
 /// Only providers with `requires_openai_auth` ask it: a login is not sent to anybody else.
-pub trait Auth: Send + Sync {
+pub trait AccountAuth: Send + Sync {
     /// The credentials to use now; `None` when nobody is signed in.
     fn credentials(&self) -> AuthFuture<'_>;
 
     /// New credentials after the provider refused `refused` with 401. `None` keeps that answer.
-    fn refresh<'a>(&'a self, refused: &'a Credentials) -> AuthFuture<'a> {
+    fn refresh<'a>(&'a self, refused: &'a ProviderCredentials) -> AuthFuture<'a> {
         let _ = refused;
         Box::pin(async { Ok(None) })
     }
 }
 
 /// A fixed key is an account too.
-impl Auth for Credentials {
+impl AccountAuth for ProviderCredentials {
     fn credentials(&self) -> AuthFuture<'_> {
         Box::pin(async { Ok(Some(self.clone())) })
     }
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn debug_output_hides_secrets() {
-        let shown = format!("{:?}", Credentials::api_key("sk-123"));
+        let shown = format!("{:?}", ProviderCredentials::api_key("sk-123"));
         assert_eq!(shown, "Credentials { token: ***, account_id: None }");
     }
 }

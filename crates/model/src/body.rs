@@ -19,12 +19,12 @@ const LARGE: usize = 2048;
 
 /// A finished body. Clones share the bytes, so that a retry costs nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct Body {
+pub(crate) struct RequestBody {
     chunks: Arc<[Bytes]>,
     len: u64,
 }
 
-impl Body {
+impl RequestBody {
     pub fn builder() -> BodyBuilder {
         BodyBuilder { chunks: Vec::new(), open: BytesMut::new() }
     }
@@ -81,10 +81,10 @@ impl BodyBuilder {
         self.raw(",\"").raw(key).raw("\":").json(value)
     }
 
-    pub fn finish(mut self) -> Body {
+    pub fn finish(mut self) -> RequestBody {
         self.close();
         let len = self.chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Body { chunks: self.chunks.into(), len }
+        RequestBody { chunks: self.chunks.into(), len }
     }
 
     fn close(&mut self) {
@@ -96,7 +96,7 @@ impl BodyBuilder {
 
 /// Sends the chunks one after the other, under a known length.
 pub(crate) struct BodyStream {
-    body: Body,
+    body: RequestBody,
     next: usize,
     left: u64,
 }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn large_pieces_keep_their_place_in_memory() {
         let large = Bytes::from(vec![b'x'; LARGE]);
-        let mut body = Body::builder();
+        let mut body = RequestBody::builder();
         body.raw("a").shared(Bytes::from_static(b"b")).shared(large.clone()).raw("c");
         let body = body.finish();
         assert_eq!(body.chunks().len(), 3);

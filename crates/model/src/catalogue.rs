@@ -12,7 +12,7 @@ const BUILTIN: &str = include_str!("catalogue.toml");
 
 /// The models that are known, and what holds for all others.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Catalogue {
+pub struct ModelCatalogue {
     fallback: ModelInfo,
     #[serde(rename = "model")]
     models: Vec<ModelInfo>,
@@ -56,7 +56,7 @@ pub struct ModelInfo {
     #[serde(default)]
     pub personality: bool,
     #[serde(default)]
-    pub thinking: Thinking,
+    pub thinking: ThinkingStyle,
     #[serde(default)]
     pub structured_output: bool,
 }
@@ -75,7 +75,7 @@ pub enum ApplyPatch {
 /// How an Anthropic model is asked to think.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Thinking {
+pub enum ThinkingStyle {
     #[default]
     None,
     /// It decides by itself, guided by the effort.
@@ -95,7 +95,7 @@ pub enum CatalogueError {
     DefaultEffort(String),
 }
 
-impl Catalogue {
+impl ModelCatalogue {
     /// The built-in catalogue with `overrides`, a TOML text of the same shape. An entry with a known slug
     /// changes the members it names; others are added.
     pub fn load(overrides: Option<&str>) -> Result<Self, CatalogueError> {
@@ -133,7 +133,7 @@ impl Catalogue {
     }
 }
 
-impl Default for Catalogue {
+impl Default for ModelCatalogue {
     fn default() -> Self {
         Self::load(None).expect("a test reads the built-in catalogue")
     }
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_builtin_catalogue_is_valid() {
-        let catalogue = Catalogue::default();
+        let catalogue = ModelCatalogue::default();
         for wire_api in [WireApi::Responses, WireApi::Chat, WireApi::Anthropic, WireApi::Scripted] {
             let models = catalogue.list(wire_api);
             assert_eq!(models.iter().filter(|model| model.is_default).count(), 1, "{wire_api:?}");
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn families_match_by_their_longest_entry() {
-        let catalogue = Catalogue::default();
+        let catalogue = ModelCatalogue::default();
         let check = |slug: &str, expected: &str| assert_eq!(catalogue.look_up(slug).slug, expected, "{slug}");
         check("gpt-5", "gpt-5");
         check("gpt-5-2025-08-07", "gpt-5");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_the_reference_sends_for_each_model() {
-        let catalogue = Catalogue::default();
+        let catalogue = ModelCatalogue::default();
         let check = |slug: &str, parallel, summary: &str, verbosity: Option<Verbosity>, patch| {
             let model = catalogue.look_up(slug);
             assert_eq!(model.parallel_tool_calls, parallel, "{slug}");
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_config_changes_and_adds_models() {
-        let catalogue = Catalogue::load(Some(
+        let catalogue = ModelCatalogue::load(Some(
             r#"
             fallback = { context_window = 8192 }
             [[model]]
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let check = |text: &str, expected: &str| {
-            let error = Catalogue::load(Some(text)).unwrap_err().to_string();
+            let error = ModelCatalogue::load(Some(text)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
         check("[[model]]\nslug = 'gpt-5'\nefforts = ['max']", "model `gpt-5` has an unknown effort: max");

@@ -11,7 +11,7 @@ use codicil_protocol::{
     ContentItem, ItemId, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
 };
 
-use crate::{Event, ModelError};
+use crate::{ModelError, ModelEvent};
 
 /// All items of a response together: texts, reasoning, arguments of tool calls, images.
 pub const MAX_RESPONSE_BYTES: usize = 32 << 20;
@@ -28,7 +28,7 @@ const PART_BYTES: usize = 64;
 
 /// What the events of a response have brought so far.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct ResponseTally {
     bytes: usize,
     /// The bytes of each item, but for the current one.
     items: HashMap<ItemId, usize>,
@@ -36,9 +36,9 @@ pub(crate) struct Tally {
     current: Option<(ItemId, usize)>,
 }
 
-impl Tally {
+impl ResponseTally {
     /// Counts the events from `first` on. Takes those out that are over a ceiling, and all after them.
-    pub fn count(&mut self, events: &mut Vec<Event>, first: usize) -> Result<(), ModelError> {
+    pub fn count(&mut self, events: &mut Vec<ModelEvent>, first: usize) -> Result<(), ModelError> {
         let new = events.get(first..).unwrap_or_default();
         let Some((at, error)) =
             new.iter().enumerate().find_map(|(at, event)| Some((at, self.add(event).err()?)))
@@ -49,14 +49,14 @@ impl Tally {
         Err(error)
     }
 
-    fn add(&mut self, event: &Event) -> Result<(), ModelError> {
+    fn add(&mut self, event: &ModelEvent) -> Result<(), ModelError> {
         match event {
-            Event::TextDelta { item_id, delta }
-            | Event::ReasoningSummaryDelta { item_id, delta, .. }
-            | Event::ReasoningTextDelta { item_id, delta, .. } => self.grow(item_id, delta.len()),
-            Event::ReasoningSummaryPartAdded { item_id, .. } => self.grow(item_id, PART_BYTES),
-            Event::ItemAdded { id, item } | Event::ItemDone { id, item } => self.set(id, item),
-            Event::RateLimits(_) | Event::Rerouted(_) | Event::Completed { .. } => Ok(()),
+            ModelEvent::TextDelta { item_id, delta }
+            | ModelEvent::ReasoningSummaryDelta { item_id, delta, .. }
+            | ModelEvent::ReasoningTextDelta { item_id, delta, .. } => self.grow(item_id, delta.len()),
+            ModelEvent::ReasoningSummaryPartAdded { item_id, .. } => self.grow(item_id, PART_BYTES),
+            ModelEvent::ItemAdded { id, item } | ModelEvent::ItemDone { id, item } => self.set(id, item),
+            ModelEvent::RateLimits(_) | ModelEvent::Rerouted(_) | ModelEvent::Completed { .. } => Ok(()),
         }
     }
 
@@ -106,11 +106,11 @@ impl Tally {
 
 /// Text that a decoder keeps until its item is whole, and that no event has told of yet.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredText {
     bytes: usize,
 }
 
-impl Gathered {
+impl GatheredText {
     pub fn append(&mut self, text: &mut String, more: &str) -> Result<(), ModelError> {
         if text.len() + more.len() > MAX_ITEM_BYTES {
             return Err(item_too_long());
@@ -180,8 +180,8 @@ fn content_size(part: &ContentItem) -> usize {
 
 /// The length of a value as JSON, without making the JSON.
 fn json_size(value: &impl serde::Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
+    struct ByteCount(usize);
+    impl std::io::Write for ByteCount {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -191,7 +191,7 @@ fn json_size(value: &impl serde::Serialize) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCount(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         Err(_) => 0,
@@ -202,11 +202,11 @@ fn json_size(value: &impl serde::Serialize) -> usize {
 mod tests {
     use super::*;
 
-    fn text(id: &str, len: usize) -> Event {
-        Event::TextDelta { item_id: ItemId::from(id), delta: "x".repeat(len) }
+    fn text(id: &str, len: usize) -> ModelEvent {
+        ModelEvent::TextDelta { item_id: ItemId::from(id), delta: "x".repeat(len) }
     }
 
-    fn call(id: &str, len: usize) -> Event {
+    fn call(id: &str, len: usize) -> ModelEvent {
         let item = ResponseItem::FunctionCall {
             id: None,
             call_id: id.to_owned(),
@@ -214,12 +214,12 @@ mod tests {
             namespace: None,
             arguments: "x".repeat(len),
         };
-        Event::ItemDone { id: ItemId::from(id), item: Box::new(item) }
+        ModelEvent::ItemDone { id: ItemId::from(id), item: Box::new(item) }
     }
 
     /// Counts events and says how many were kept, and why not all.
-    fn check(mut events: Vec<Event>, kept: usize, reason: Option<&str>) {
-        let result = Tally::default().count(&mut events, 0);
+    fn check(mut events: Vec<ModelEvent>, kept: usize, reason: Option<&str>) {
+        let result = ResponseTally::default().count(&mut events, 0);
         assert_eq!(events.len(), kept);
         assert_eq!(result.err().map(|error| error.to_string()).as_deref(), reason);
     }
@@ -239,7 +239,7 @@ mod tests {
         };
         let done = |id: &str| {
             let item = Box::new(message("x".repeat(MAX_ITEM_BYTES)));
-            Event::ItemDone { id: ItemId::from(id), item }
+            ModelEvent::ItemDone { id: ItemId::from(id), item }
         };
         let twice = ["a", "b", "c", "d"].into_iter().flat_map(|id| [text(id, MAX_ITEM_BYTES), done(id)]);
         check(twice.collect(), 8, None);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn gathered_text_has_the_same_ceilings() {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredText::default();
         let mut texts = vec![String::new(); 5];
         let piece = "x".repeat(MAX_ITEM_BYTES);
         assert!(texts.iter_mut().take(4).all(|text| gathered.append(text, &piece).is_ok()));

@@ -18,14 +18,14 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use crate::ModelError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Reach {
+enum ClientReach {
     Loopback,
     World,
 }
 
 /// What is done when a server sends a request on to another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Redirects {
+pub enum RedirectPolicy {
     /// An API that redirects is a wrong base URL; following would carry the key elsewhere.
     Refused,
     /// Only to the same server, and only where the request stays what it is: `/mcp` to `/mcp/` is usual.
@@ -36,31 +36,31 @@ pub enum Redirects {
 const MAX_REDIRECTS: usize = 5;
 
 /// What clients differ by.
-type Kind = (Reach, Duration, Redirects);
+type ClientKind = (ClientReach, Duration, RedirectPolicy);
 
 /// As many as there are different connect timeouts in the config, and a few more.
-static CLIENTS: LazyLock<Mutex<HashMap<Kind, Client>>> = LazyLock::new(Mutex::default);
+static CLIENTS: LazyLock<Mutex<HashMap<ClientKind, Client>>> = LazyLock::new(Mutex::default);
 
 /// The client for requests to an API at `url`.
 pub async fn http_client(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
-    http_client_with(url, connect_timeout, Redirects::Refused).await
+    http_client_with(url, connect_timeout, RedirectPolicy::Refused).await
 }
 
 /// The client for requests to `url` that may be redirected.
 pub async fn http_client_with(
     url: &Url,
     connect_timeout: Duration,
-    redirects: Redirects,
+    redirects: RedirectPolicy,
 ) -> Result<Client, ModelError> {
-    let reach = if is_loopback(url) { Reach::Loopback } else { Reach::World };
+    let reach = if is_loopback(url) { ClientReach::Loopback } else { ClientReach::World };
     let kind = (reach, connect_timeout, redirects);
     if let Some(client) = CLIENTS.lock().get(&kind) {
         return Ok(client.clone());
     }
     let client = match reach {
-        Reach::Loopback => build(kind)?,
+        ClientReach::Loopback => build(kind)?,
         // Reading the certificates of the system takes milliseconds.
-        Reach::World => tokio::task::spawn_blocking(move || build(kind))
+        ClientReach::World => tokio::task::spawn_blocking(move || build(kind))
             .await
             .map_err(|error| ModelError::Config(format!("failed to set up TLS: {error}")))??,
     };
@@ -75,7 +75,7 @@ fn is_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_local
 }
 
-fn build((reach, connect_timeout, redirects): Kind) -> Result<Client, ModelError> {
+fn build((reach, connect_timeout, redirects): ClientKind) -> Result<Client, ModelError> {
     let tls = tls_config(reach).map_err(|error| {
         ModelError::Config(format!(
             "failed to set up TLS: {error}; are the system's certificates installed (ca-certificates, or SSL_CERT_FILE)?"
@@ -85,14 +85,14 @@ fn build((reach, connect_timeout, redirects): Kind) -> Result<Client, ModelError
         .tls_backend_preconfigured(tls)
         .connect_timeout(connect_timeout)
         .redirect(match redirects {
-            Redirects::Refused => redirect::Policy::none(),
-            Redirects::WithinServer => redirect::Policy::custom(follow),
+            RedirectPolicy::Refused => redirect::Policy::none(),
+            RedirectPolicy::WithinServer => redirect::Policy::custom(follow),
         })
         .tcp_nodelay(true)
         .tcp_keepalive(Duration::from_secs(60))
         .pool_idle_timeout(Duration::from_secs(60))
         .pool_max_idle_per_host(32);
-    let builder = if reach == Reach::Loopback { builder.no_proxy() } else { builder };
+    let builder = if reach == ClientReach::Loopback { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| ModelError::Config(format!("failed to set up HTTP: {error}")))
 }
 
@@ -104,12 +104,12 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     if keeps_body && same_server && few { attempt.follow() } else { attempt.stop() }
 }
 
-fn tls_config(reach: Reach) -> Result<ClientConfig, rustls::Error> {
+fn tls_config(reach: ClientReach) -> Result<ClientConfig, rustls::Error> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(match reach {
-        Reach::Loopback => config.with_root_certificates(RootCertStore::empty()),
-        Reach::World => config.with_platform_verifier()?,
+        ClientReach::Loopback => config.with_root_certificates(RootCertStore::empty()),
+        ClientReach::World => config.with_platform_verifier()?,
     }
     .with_no_client_auth())
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use crate::{RetryPolicy, Secret};
+use crate::{RetryPolicy, SecretText};
 
 /// The dialect a provider speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -29,7 +29,7 @@ pub struct ProviderConfig {
     /// How to get a key, for the error that says it is missing.
     pub env_key_instructions: Option<String>,
     /// A key in the config itself. A variable is the better place.
-    pub experimental_bearer_token: Option<Secret>,
+    pub experimental_bearer_token: Option<SecretText>,
     pub wire_api: WireApi,
     pub query_params: Option<BTreeMap<String, String>>,
     pub http_headers: Option<BTreeMap<String, String>>,
@@ -95,10 +95,10 @@ impl ProviderConfig {
     }
 
     /// How long to wait and how often to try.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ProviderLimits {
         let millis = |value: Option<u64>, default| Duration::from_millis(value.unwrap_or(default));
         let idle = millis(self.stream_idle_timeout_ms, 300_000);
-        Limits {
+        ProviderLimits {
             connect: millis(self.connect_timeout_ms, 15_000),
             first_token: self.first_token_timeout_ms.map_or(idle, Duration::from_millis),
             idle,
@@ -110,7 +110,7 @@ impl ProviderConfig {
 
 /// The deadlines and retries of a provider's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct ProviderLimits {
     /// Until the connection stands.
     pub connect: Duration,
     /// From the request to the first event of its answer.

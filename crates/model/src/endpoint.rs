@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName};
 use reqwest::Url;
 
-use crate::{Environment, ModelError, ProviderConfig, WireApi, keys::sensitive};
+use crate::{EnvironmentSource, ModelError, ProviderConfig, WireApi, keys::sensitive};
 
 /// Where the vendor serves those who are signed in with ChatGPT instead of a key.
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
@@ -13,7 +13,7 @@ const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 pub(crate) fn chatgpt_endpoint(
     id: &str,
     config: &ProviderConfig,
-    environment: &Environment,
+    environment: &EnvironmentSource,
     path: &str,
 ) -> Option<Url> {
     let is_vendors = ProviderConfig::builtin(id).is_some_and(|builtin| builtin.requires_openai_auth);
@@ -24,7 +24,7 @@ pub(crate) fn chatgpt_endpoint(
 
 /// Where a provider is, whatever is asked of it; without what may be secret in its address. `None` for one that
 /// is not on a network, or whose address is no good.
-pub fn provider_address(id: &str, config: &ProviderConfig, environment: &Environment) -> Option<Url> {
+pub fn provider_address(id: &str, config: &ProviderConfig, environment: &EnvironmentSource) -> Option<Url> {
     if config.wire_api == WireApi::Scripted {
         return None;
     }
@@ -35,7 +35,7 @@ pub fn provider_address(id: &str, config: &ProviderConfig, environment: &Environ
 pub(crate) fn endpoint(
     id: &str,
     config: &ProviderConfig,
-    environment: &Environment,
+    environment: &EnvironmentSource,
     path: &str,
 ) -> Result<Url, ModelError> {
     let default = || {
@@ -83,7 +83,7 @@ fn with_version(url: &str) -> String {
 pub(crate) fn configured_headers(
     id: &str,
     config: &ProviderConfig,
-    environment: &Environment,
+    environment: &EnvironmentSource,
 ) -> Result<HeaderMap, ModelError> {
     let plain = config.http_headers.iter().flatten().map(|(name, value)| (name, Some(value.clone())));
     let from_env =
@@ -104,14 +104,14 @@ mod tests {
 
     #[test]
     fn only_the_vendors_own_provider_has_an_address_for_accounts() {
-        let nothing = Environment::new(|_| None);
+        let nothing = EnvironmentSource::new(|_| None);
         let openai = ProviderConfig::builtin("openai").unwrap();
-        let url = |id: &str, config: &ProviderConfig, environment: &Environment| {
+        let url = |id: &str, config: &ProviderConfig, environment: &EnvironmentSource| {
             chatgpt_endpoint(id, config, environment, "/responses").map(String::from)
         };
         let expected = Some("https://chatgpt.com/backend-api/codex/responses".to_owned());
         assert_eq!(url("openai", &openai, &nothing), expected);
-        let moved = Environment::new(|name| (name == "OPENAI_BASE_URL").then(|| "http://x".to_owned()));
+        let moved = EnvironmentSource::new(|name| (name == "OPENAI_BASE_URL").then(|| "http://x".to_owned()));
         assert_eq!(url("openai", &openai, &moved), None);
         let own = ProviderConfig { base_url: Some("http://x".to_owned()), ..openai.clone() };
         assert_eq!(url("openai", &own, &nothing), None);

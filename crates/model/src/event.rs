@@ -4,7 +4,7 @@ use codicil_protocol::{ItemId, RateLimitSnapshot, ResponseItem, TokenUsageBreakd
 
 /// One step of an answer. Deltas are kept small on purpose: an answer has tens of thousands of them.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum ModelEvent {
     /// The provider said how much of the account's limits is used.
     RateLimits(Box<RateLimitSnapshot>),
     /// Another model than the one asked for is answering.

@@ -17,7 +17,7 @@ const SEGMENT: usize = 64 * 1024;
 /// The conversation as the model gets it. Cloning is cheap and shares everything.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    segments: Vec<Arc<Segment>>,
+    segments: Vec<Arc<HistorySegment>>,
     /// What was added since the last snapshot.
     fresh: Vec<HistoryItem>,
 }
@@ -35,7 +35,7 @@ impl History {
     /// rendering, which is why this wants the history itself and not a clone of it.
     pub fn snapshot(&mut self) -> Self {
         if !self.fresh.is_empty() {
-            self.segments.push(Arc::new(Segment::new(std::mem::take(&mut self.fresh))));
+            self.segments.push(Arc::new(HistorySegment::new(std::mem::take(&mut self.fresh))));
             self.join_neighbours();
         }
         self.clone()
@@ -81,7 +81,7 @@ impl<T: Into<HistoryItem>> FromIterator<T> for History {
             history.push(item);
             // A history that is loaded whole starts with segments of their final size.
             if weight > SEGMENT / 2 {
-                history.segments.push(Arc::new(Segment::new(std::mem::take(&mut history.fresh))));
+                history.segments.push(Arc::new(HistorySegment::new(std::mem::take(&mut history.fresh))));
                 weight = 0;
             }
         }
@@ -97,25 +97,25 @@ impl<T: Into<HistoryItem>> Extend<T> for History {
 
 /// An item of a history. Clones share it and what was rendered of it.
 #[derive(Clone, Debug)]
-pub struct HistoryItem(Arc<Inner>);
+pub struct HistoryItem(Arc<HistoryItemInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct HistoryItemInner {
     item: ResponseItem,
     /// The item in the dialect that first asked for it. A thread seldom speaks two.
-    fragment: OnceLock<(Dialect, Bytes)>,
+    fragment: OnceLock<(RenderDialect, Bytes)>,
 }
 
 /// The dialects that render items one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum RenderDialect {
     Chat,
     Anthropic,
 }
 
 impl HistoryItem {
     pub fn new(item: ResponseItem) -> Self {
-        Self(Arc::new(Inner { item, fragment: OnceLock::new() }))
+        Self(Arc::new(HistoryItemInner { item, fragment: OnceLock::new() }))
     }
 
     pub fn item(&self) -> &ResponseItem {
@@ -123,7 +123,7 @@ impl HistoryItem {
     }
 
     /// The item in `dialect`, rendered at the first call only.
-    pub(crate) fn fragment(&self, dialect: Dialect, render: fn(&ResponseItem) -> Vec<u8>) -> Bytes {
+    pub(crate) fn fragment(&self, dialect: RenderDialect, render: fn(&ResponseItem) -> Vec<u8>) -> Bytes {
         let (of, bytes) = self.0.fragment.get_or_init(|| (dialect, render(self.item()).into()));
         if *of == dialect { bytes.clone() } else { render(self.item()).into() }
     }
@@ -141,13 +141,13 @@ impl From<ResponseItem> for HistoryItem {
 }
 
 #[derive(Debug)]
-struct Segment {
+struct HistorySegment {
     items: Box<[HistoryItem]>,
     weight: usize,
     json: OnceLock<Bytes>,
 }
 
-impl Segment {
+impl HistorySegment {
     fn new(items: Vec<HistoryItem>) -> Self {
         let weight = items.iter().map(|item| item.weight()).sum();
         Self { items: items.into(), weight, json: OnceLock::new() }

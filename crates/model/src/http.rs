@@ -8,33 +8,33 @@ use reqwest::Url;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{
-    Credentials, Event, EventStream, Limits, ModelError, Provider, ProviderConfig, ProviderContext, Request,
-    WireApi,
-    body::Body,
+    EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderContext,
+    ProviderCredentials, ProviderLimits, WireApi,
+    body::RequestBody,
     clients::http_client,
     endpoint::{chatgpt_endpoint, configured_headers, endpoint, without_secrets},
-    keys::{self, Keys},
+    keys::{self, CredentialSources},
     status,
-    stream::{Deadlines, Decoder, HttpSource, Live},
+    stream::{EventDecoder, HttpSource, LiveResponse, StreamDeadlines},
 };
 
 /// No more than this of an error's body is read.
 const ERROR_BODY: usize = 64 * 1024;
 
 /// What tells one HTTP dialect from another.
-pub(crate) trait Dialect: Send + Sync + 'static {
+pub(crate) trait HttpDialect: Send + Sync + 'static {
     const WIRE_API: WireApi;
     /// What follows the base URL.
     const PATH: &'static str;
 
-    fn body(&self, request: &Request, extent: Extent) -> Body;
+    fn body(&self, request: &ModelRequest, extent: BodyExtent) -> RequestBody;
 
-    fn headers(&self, request: &Request) -> HeaderMap;
+    fn headers(&self, request: &ModelRequest) -> HeaderMap;
 
     /// Puts the credentials where the dialect wants them.
-    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap);
+    fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap);
 
-    fn decoder(&self, request: &Request) -> Box<dyn Decoder>;
+    fn decoder(&self, request: &ModelRequest) -> Box<dyn EventDecoder>;
 
     /// Whether a request that failed like this may succeed in its reduced form.
     fn is_worth_reducing(&self, error: &ModelError) -> bool {
@@ -45,7 +45,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
 /// How much of a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum BodyExtent {
     Full,
     /// Without what the provider refused: signed reasoning that no longer fits its conversation.
     Reduced,
@@ -53,41 +53,41 @@ pub(crate) enum Extent {
 
 /// A provider that speaks `D` over HTTP.
 pub(crate) struct HttpProvider<D> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<ProviderShared<D>>,
 }
 
-struct Shared<D> {
+struct ProviderShared<D> {
     id: String,
     url: Url,
     /// For requests with a ChatGPT account, when that is another one.
     chatgpt_url: Option<Url>,
     headers: HeaderMap,
-    limits: Limits,
-    keys: Keys,
+    limits: ProviderLimits,
+    keys: CredentialSources,
     dialect: D,
 }
 
-impl<D: Dialect> HttpProvider<D> {
+impl<D: HttpDialect> HttpProvider<D> {
     pub fn new(
         id: &str,
         config: &ProviderConfig,
         context: &ProviderContext,
         dialect: D,
     ) -> Result<Self, ModelError> {
-        let shared = Shared {
+        let shared = ProviderShared {
             id: id.to_owned(),
             url: endpoint(id, config, &context.environment, D::PATH)?,
             chatgpt_url: chatgpt_endpoint(id, config, &context.environment, D::PATH),
             headers: configured_headers(id, config, &context.environment)?,
             limits: config.limits(),
-            keys: Keys::new(config, context),
+            keys: CredentialSources::new(config, context),
             dialect,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
 
-impl<D: Dialect> Provider for HttpProvider<D> {
+impl<D: HttpDialect> ModelProvider for HttpProvider<D> {
     fn id(&self) -> &str {
         &self.shared.id
     }
@@ -96,21 +96,21 @@ impl<D: Dialect> Provider for HttpProvider<D> {
         D::WIRE_API
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &ProviderLimits {
         &self.shared.limits
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> EventStream {
         let shared = self.shared.clone();
         EventStream::new(HttpSource::Opening(Box::pin(async move { shared.open(request).await })))
     }
 }
 
-impl<D: Dialect> Shared<D> {
+impl<D: HttpDialect> ProviderShared<D> {
     /// Makes the request until there is a stream to read or no reason to try again.
-    async fn open(&self, request: Request) -> Result<Live, ModelError> {
+    async fn open(&self, request: ModelRequest) -> Result<LiveResponse, ModelError> {
         let mut credentials = self.keys.find(&self.id).await?;
-        let mut body = self.dialect.body(&request, Extent::Full);
+        let mut body = self.dialect.body(&request, BodyExtent::Full);
         let mut retry = 0;
         let mut may_refresh = true;
         let mut may_reduce = true;
@@ -128,7 +128,7 @@ impl<D: Dialect> Shared<D> {
                 continue;
             }
             if self.dialect.is_worth_reducing(&error) && std::mem::take(&mut may_reduce) {
-                body = self.dialect.body(&request, Extent::Reduced);
+                body = self.dialect.body(&request, BodyExtent::Reduced);
                 continue;
             }
             retry += 1;
@@ -141,9 +141,9 @@ impl<D: Dialect> Shared<D> {
     /// Makes the request once.
     async fn ask(
         &self,
-        request: &Request,
-        body: &Body,
-        credentials: Option<&Credentials>,
+        request: &ModelRequest,
+        body: &RequestBody,
+        credentials: Option<&ProviderCredentials>,
         asked_at: Instant,
     ) -> Result<http::Response<reqwest::Body>, ModelError> {
         let mut headers = self.dialect.headers(request);
@@ -171,16 +171,21 @@ impl<D: Dialect> Shared<D> {
         Err(status::failure(parts.status, &parts.headers, &self.shown_url(), &text))
     }
 
-    fn url_for(&self, credentials: Option<&Credentials>) -> &Url {
+    fn url_for(&self, credentials: Option<&ProviderCredentials>) -> &Url {
         let has_account = credentials.is_some_and(|credentials| credentials.account_id.is_some());
         self.chatgpt_url.as_ref().filter(|_| has_account).unwrap_or(&self.url)
     }
 
-    fn read(&self, request: &Request, response: http::Response<reqwest::Body>, asked_at: Instant) -> Live {
+    fn read(
+        &self,
+        request: &ModelRequest,
+        response: http::Response<reqwest::Body>,
+        asked_at: Instant,
+    ) -> LiveResponse {
         let (parts, body) = response.into_parts();
         let limits = &self.limits;
-        let times = Deadlines { asked_at, first_token: limits.first_token, idle: limits.idle };
-        Live::new(head_events(request, &parts.headers), body, self.dialect.decoder(request), times)
+        let times = StreamDeadlines { asked_at, first_token: limits.first_token, idle: limits.idle };
+        LiveResponse::new(head_events(request, &parts.headers), body, self.dialect.decoder(request), times)
     }
 
     /// A web page or a plain JSON answer means that the base URL is wrong.
@@ -215,13 +220,13 @@ impl<D: Dialect> Shared<D> {
 }
 
 /// What the headers of an answer say, in the order in which a client wants to know.
-fn head_events(request: &Request, headers: &HeaderMap) -> Vec<Event> {
+fn head_events(request: &ModelRequest, headers: &HeaderMap) -> Vec<ModelEvent> {
     let mut events = Vec::new();
     let answering = status::header(headers, "openai-model").filter(|model| !model.is_empty());
     if let Some(model) = answering.filter(|model| !model.eq_ignore_ascii_case(&request.model)) {
-        events.push(Event::Rerouted(model));
+        events.push(ModelEvent::Rerouted(model));
     }
-    events.extend(status::rate_limits(headers).map(|limits| Event::RateLimits(Box::new(limits))));
+    events.extend(status::rate_limits(headers).map(|limits| ModelEvent::RateLimits(Box::new(limits))));
     events
 }
 
@@ -230,7 +235,7 @@ fn is_unauthorized(error: &ModelError) -> bool {
 }
 
 /// The `user-agent` alone: other providers are not told about threads and turns.
-pub(crate) fn user_agent(request: &Request) -> HeaderMap {
+pub(crate) fn user_agent(request: &ModelRequest) -> HeaderMap {
     let agent = request.headers.get(header::USER_AGENT);
     agent.map(|agent| (header::USER_AGENT, agent.clone())).into_iter().collect()
 }

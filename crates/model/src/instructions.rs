@@ -6,17 +6,17 @@ use bytes::Bytes;
 
 /// The text that tells the model what it is. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Instructions(Arc<Inner>);
+pub struct Instructions(Arc<InstructionsInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct InstructionsInner {
     text: String,
     json: OnceLock<Bytes>,
 }
 
 impl Instructions {
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Arc::new(Inner { text: text.into(), json: OnceLock::new() }))
+        Self(Arc::new(InstructionsInner { text: text.into(), json: OnceLock::new() }))
     }
 
     pub fn text(&self) -> &str {

@@ -4,23 +4,26 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::{Auth, Credentials, Environment, ModelError, ProviderConfig, ProviderContext, Secret};
+use crate::{
+    AccountAuth, EnvironmentSource, ModelError, ProviderConfig, ProviderContext, ProviderCredentials,
+    SecretText,
+};
 
 /// No key is shorter.
 const SHORTEST_SECRET: usize = 8;
 
 /// The sources of a provider's credentials, in the order in which they are asked: a token in the config,
 /// the account that is signed in, a variable.
-pub(crate) struct Keys {
-    token: Option<Secret>,
-    auth: Option<Arc<dyn Auth>>,
+pub(crate) struct CredentialSources {
+    token: Option<SecretText>,
+    auth: Option<Arc<dyn AccountAuth>>,
     env_key: Option<String>,
     instructions: Option<String>,
     is_login_possible: bool,
-    environment: Environment,
+    environment: EnvironmentSource,
 }
 
-impl Keys {
+impl CredentialSources {
     pub fn new(config: &ProviderConfig, context: &ProviderContext) -> Self {
         Self {
             token: config.experimental_bearer_token.clone(),
@@ -33,9 +36,9 @@ impl Keys {
     }
 
     /// The credentials to begin with. A provider that names no source works without.
-    pub async fn find(&self, id: &str) -> Result<Option<Credentials>, ModelError> {
+    pub async fn find(&self, id: &str) -> Result<Option<ProviderCredentials>, ModelError> {
         if let Some(token) = &self.token {
-            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
+            return Ok(Some(ProviderCredentials { token: token.clone(), account_id: None }));
         }
         if let Some(auth) = &self.auth
             && let Some(credentials) = auth.credentials().await?
@@ -44,19 +47,19 @@ impl Keys {
         }
         let key = self.env_key.as_ref().and_then(|name| self.environment.get(name));
         match key {
-            Some(key) => Ok(Some(Credentials::api_key(key))),
+            Some(key) => Ok(Some(ProviderCredentials::api_key(key))),
             None if self.env_key.is_none() && !self.is_login_possible => Ok(None),
             None => Err(ModelError::Unauthorized(self.missing(id))),
         }
     }
 
     /// A key that belongs to no account, for what accounts are not served.
-    pub async fn api_key(&self) -> Result<Option<Credentials>, ModelError> {
+    pub async fn api_key(&self) -> Result<Option<ProviderCredentials>, ModelError> {
         if let Some(key) = self.env_key.as_ref().and_then(|name| self.environment.get(name)) {
-            return Ok(Some(Credentials::api_key(key)));
+            return Ok(Some(ProviderCredentials::api_key(key)));
         }
         if let Some(token) = &self.token {
-            return Ok(Some(Credentials { token: token.clone(), account_id: None }));
+            return Ok(Some(ProviderCredentials { token: token.clone(), account_id: None }));
         }
         let signed_in = match &self.auth {
             Some(auth) => auth.credentials().await?,
@@ -66,7 +69,10 @@ impl Keys {
     }
 
     /// What to try after the provider refused.
-    pub async fn refresh(&self, refused: Option<&Credentials>) -> Result<Option<Credentials>, ModelError> {
+    pub async fn refresh(
+        &self,
+        refused: Option<&ProviderCredentials>,
+    ) -> Result<Option<ProviderCredentials>, ModelError> {
         match (&self.auth, refused) {
             (Some(auth), Some(refused)) => auth.refresh(refused).await,
             _ => Ok(None),
@@ -87,7 +93,7 @@ impl Keys {
 }
 
 /// Bearer credentials, as OpenAI and most others want them.
-pub(crate) fn bearer(credentials: &Credentials, headers: &mut HeaderMap) {
+pub(crate) fn bearer(credentials: &ProviderCredentials, headers: &mut HeaderMap) {
     if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.expose())) {
         headers.insert(header::AUTHORIZATION, value);
     }

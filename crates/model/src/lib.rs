@@ -1,9 +1,9 @@
 //! Language models as streams of events.
 //!
-//! A [`Provider`] takes a [`Request`] and gives an [`EventStream`]: batches of [`Event`]s, the same
+//! A [`ModelProvider`] takes a [`ModelRequest`] and gives an [`EventStream`]: batches of [`ModelEvent`]s, the same
 //! whatever the provider speaks. Four dialects exist: *responses* (OpenAI's Responses API), *chat* (Chat
 //! Completions, as local servers speak it), *anthropic* (Messages) and *scripted* (an embedded model that
-//! follows a file). [`ProviderConfig`] says which one, [`Catalogue`] what is known about a model.
+//! follows a file). [`ProviderConfig`] says which one, [`ModelCatalogue`] what is known about a model.
 //!
 //! Two things shape the code. A history is sent whole with each request, so [`History`] keeps what it
 //! rendered and a body is a list of shared chunks: the cost of a turn does not grow with its thread. And a
@@ -47,21 +47,21 @@ mod responses;
 mod scripted;
 
 pub use {
-    auth::{Auth, AuthFuture, Credentials, Secret},
-    catalogue::{ApplyPatch, Catalogue, CatalogueError, ModelInfo, Thinking},
+    auth::{AccountAuth, AuthFuture, ProviderCredentials, SecretText},
+    catalogue::{ApplyPatch, CatalogueError, ModelCatalogue, ModelInfo, ThinkingStyle},
     ceilings::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_RESPONSE_BYTES},
-    clients::{Redirects, http_client, http_client_with},
-    config::{Limits, ProviderConfig, WireApi},
+    clients::{RedirectPolicy, http_client, http_client_with},
+    config::{ProviderConfig, ProviderLimits, WireApi},
     endpoint::provider_address,
     error::{ModelError, StatusFailure, UsageLimit},
-    event::Event,
+    event::ModelEvent,
     history::{History, HistoryItem},
     instructions::Instructions,
-    provider::{Environment, Provider, ProviderContext, connect},
+    provider::{EnvironmentSource, ModelProvider, ProviderContext, connect},
     realtime::{RealtimeRequest, RealtimeSocket, open_realtime},
-    request::{Reasoning, Request},
+    request::{ModelRequest, ReasoningOptions},
     retry::RetryPolicy,
-    scripted::{Act, Script, ScriptError},
-    stream::{EventStream, Flow},
-    tools::{Grammar, ToolSpec, Tools, joined_name},
+    scripted::{Script, ScriptAct, ScriptError},
+    stream::{EventStream, StreamFlow},
+    tools::{ToolGrammar, ToolList, ToolSpec, joined_name},
 };

@@ -15,13 +15,13 @@ use crate::{History, HistoryItem};
 pub(crate) const ABORTED: &str = "aborted";
 
 /// A history cut into what each side said in one go.
-pub(crate) struct Exchange<'a> {
+pub(crate) struct HistoryExchange<'a> {
     /// Developer messages before anybody spoke: they belong to the instructions.
     pub preamble: Vec<&'a HistoryItem>,
-    pub groups: Vec<Group<'a>>,
+    pub groups: Vec<ExchangeGroup<'a>>,
 }
 
-pub(crate) enum Group<'a> {
+pub(crate) enum ExchangeGroup<'a> {
     /// Messages of the user, and later ones of the developer.
     User(Vec<&'a HistoryItem>),
     /// Texts, reasoning and calls of the model, and the results of those calls.
@@ -35,41 +35,45 @@ pub(crate) struct ToolResult<'a> {
 }
 
 /// Sorts the items for which `is_kept` holds. Calls and results are always kept, as pairs.
-pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> bool) -> Exchange<'_> {
-    let mut outputs = Outputs::of(history);
-    let mut exchange = Exchange { preamble: Vec::new(), groups: Vec::new() };
+pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> bool) -> HistoryExchange<'_> {
+    let mut outputs = CallOutputs::of(history);
+    let mut exchange = HistoryExchange { preamble: Vec::new(), groups: Vec::new() };
     for (at, item) in history.iter().enumerate() {
         match side(item.item()) {
-            Side::Developer if exchange.groups.is_empty() && is_kept(item.item()) => {
+            ExchangeSide::Developer if exchange.groups.is_empty() && is_kept(item.item()) => {
                 exchange.preamble.push(item);
             }
-            Side::User | Side::Developer if is_kept(item.item()) => exchange.said_by_user(item),
-            Side::Assistant if is_kept(item.item()) => exchange.said_by_assistant(item, None),
-            Side::Call(call_id) => {
+            ExchangeSide::User | ExchangeSide::Developer if is_kept(item.item()) => {
+                exchange.said_by_user(item)
+            }
+            ExchangeSide::Assistant if is_kept(item.item()) => exchange.said_by_assistant(item, None),
+            ExchangeSide::Call(call_id) => {
                 let result = ToolResult { call_id, output: outputs.take(call_id, at) };
                 exchange.said_by_assistant(item, Some(result));
             }
-            Side::Output => exchange.close_calls(),
+            ExchangeSide::Output => exchange.close_calls(),
             _ => {}
         }
     }
-    exchange.groups.retain(|group| !matches!(group, Group::Assistant { items, .. } if items.is_empty()));
+    exchange
+        .groups
+        .retain(|group| !matches!(group, ExchangeGroup::Assistant { items, .. } if items.is_empty()));
     exchange
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> HistoryExchange<'a> {
     fn said_by_user(&mut self, item: &'a HistoryItem) {
         match self.groups.last_mut() {
-            Some(Group::User(items)) => items.push(item),
-            _ => self.groups.push(Group::User(vec![item])),
+            Some(ExchangeGroup::User(items)) => items.push(item),
+            _ => self.groups.push(ExchangeGroup::User(vec![item])),
         }
     }
 
     fn said_by_assistant(&mut self, item: &'a HistoryItem, result: Option<ToolResult<'a>>) {
-        if !matches!(self.groups.last(), Some(Group::Assistant { .. })) {
-            self.groups.push(Group::Assistant { items: Vec::new(), results: Vec::new() });
+        if !matches!(self.groups.last(), Some(ExchangeGroup::Assistant { .. })) {
+            self.groups.push(ExchangeGroup::Assistant { items: Vec::new(), results: Vec::new() });
         }
-        if let Some(Group::Assistant { items, results }) = self.groups.last_mut() {
+        if let Some(ExchangeGroup::Assistant { items, results }) = self.groups.last_mut() {
             items.push(item);
             results.extend(result);
         }
@@ -77,16 +81,17 @@ impl<'a> Exchange<'a> {
 
     /// A result ends the message whose calls it answers; a later call belongs to a new one.
     fn close_calls(&mut self) {
-        if matches!(self.groups.last(), Some(Group::Assistant { results, .. }) if !results.is_empty()) {
-            self.groups.push(Group::Assistant { items: Vec::new(), results: Vec::new() });
+        if matches!(self.groups.last(), Some(ExchangeGroup::Assistant { results, .. }) if !results.is_empty())
+        {
+            self.groups.push(ExchangeGroup::Assistant { items: Vec::new(), results: Vec::new() });
         }
     }
 }
 
 /// The results in a history, by call. An id may be used again in a later turn.
-struct Outputs<'a>(HashMap<&'a str, VecDeque<(usize, &'a HistoryItem)>>);
+struct CallOutputs<'a>(HashMap<&'a str, VecDeque<(usize, &'a HistoryItem)>>);
 
-impl<'a> Outputs<'a> {
+impl<'a> CallOutputs<'a> {
     fn of(history: &'a History) -> Self {
         let mut outputs: HashMap<_, VecDeque<_>> = HashMap::new();
         for (at, item) in history.iter().enumerate() {
@@ -111,7 +116,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-enum Side<'a> {
+enum ExchangeSide<'a> {
     User,
     Developer,
     Assistant,
@@ -121,19 +126,21 @@ enum Side<'a> {
     Nobody,
 }
 
-fn side(item: &ResponseItem) -> Side<'_> {
+fn side(item: &ResponseItem) -> ExchangeSide<'_> {
     match item {
         ResponseItem::Message { role, .. } => match role.as_str() {
-            "assistant" => Side::Assistant,
-            "developer" | "system" => Side::Developer,
-            _ => Side::User,
+            "assistant" => ExchangeSide::Assistant,
+            "developer" | "system" => ExchangeSide::Developer,
+            _ => ExchangeSide::User,
         },
-        ResponseItem::Reasoning { .. } => Side::Assistant,
+        ResponseItem::Reasoning { .. } => ExchangeSide::Assistant,
         ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
-            Side::Call(call_id)
+            ExchangeSide::Call(call_id)
         }
-        ResponseItem::FunctionCallOutput { .. } | ResponseItem::CustomToolCallOutput { .. } => Side::Output,
-        _ => Side::Nobody,
+        ResponseItem::FunctionCallOutput { .. } | ResponseItem::CustomToolCallOutput { .. } => {
+            ExchangeSide::Output
+        }
+        _ => ExchangeSide::Nobody,
     }
 }
 
@@ -203,9 +210,11 @@ pub(crate) mod tests {
         let mut lines = vec![format!("[{}]", names(&exchange.preamble))];
         for group in &exchange.groups {
             lines.push(match group {
-                Group::User(items) => format!("U({})", names(items)),
-                Group::Assistant { items, results } if results.is_empty() => format!("A({})", names(items)),
-                Group::Assistant { items, results } => {
+                ExchangeGroup::User(items) => format!("U({})", names(items)),
+                ExchangeGroup::Assistant { items, results } if results.is_empty() => {
+                    format!("A({})", names(items))
+                }
+                ExchangeGroup::Assistant { items, results } => {
                     let mark = |result: &ToolResult<'_>| {
                         format!("{}{}", if result.output.is_some() { "-" } else { "!" }, result.call_id)
                     };
@@ -241,16 +250,16 @@ pub(crate) mod tests {
             let exchange = exchange(&history, says_something);
             let calls = words.iter().filter(|word| word.starts_with('+')).count();
             let mut results_seen = 0;
-            let mut before: Option<&Group<'_>> = None;
+            let mut before: Option<&ExchangeGroup<'_>> = None;
             for group in &exchange.groups {
                 match (before, group) {
-                    (Some(Group::User(_)), Group::User(_)) => prop_assert!(false, "two user groups in a row"),
-                    (Some(Group::Assistant { results, .. }), Group::Assistant { .. }) => {
+                    (Some(ExchangeGroup::User(_)), ExchangeGroup::User(_)) => prop_assert!(false, "two user groups in a row"),
+                    (Some(ExchangeGroup::Assistant { results, .. }), ExchangeGroup::Assistant { .. }) => {
                         prop_assert!(!results.is_empty(), "two assistant groups without results between");
                     }
                     _ => {}
                 }
-                if let Group::Assistant { items, results } = group {
+                if let ExchangeGroup::Assistant { items, results } = group {
                     let called = items.iter().filter(|item| matches!(item.item(), ResponseItem::FunctionCall { .. }));
                     prop_assert_eq!(called.count(), results.len());
                     results_seen += results.len();

@@ -18,7 +18,7 @@ use crate::{
     clients::http_client,
     endpoint::{configured_headers, parse, without_secrets},
     http::error_text,
-    keys::{self, Keys, bearer},
+    keys::{self, CredentialSources, bearer},
     status,
 };
 
@@ -46,7 +46,7 @@ pub async fn open_realtime(
     context: &ProviderContext,
     request: RealtimeRequest,
 ) -> Result<RealtimeSocket, ModelError> {
-    let key = Keys::new(config, context).api_key().await?;
+    let key = CredentialSources::new(config, context).api_key().await?;
     let needed = || ModelError::Unauthorized("realtime conversation requires API key auth".to_owned());
     let key = key.ok_or_else(needed)?;
     let url = address(id, config, &request)?;

@@ -6,19 +6,19 @@ use codicil_protocol::{ReasoningEffort, ReasoningSummary, ServiceTier, Verbosity
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use crate::{History, Instructions, Tools};
+use crate::{History, Instructions, ToolList};
 
 /// One step of a turn: the conversation so far and how to go on. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct ModelRequest {
     /// The model's slug, as it is sent.
     pub model: String,
     pub instructions: Instructions,
     pub input: History,
-    pub tools: Tools,
+    pub tools: ToolList,
     pub parallel_tool_calls: bool,
     /// `None` for models that are not known to reason. With it, encrypted reasoning is asked for.
-    pub reasoning: Option<Reasoning>,
+    pub reasoning: Option<ReasoningOptions>,
     /// The schema that the answer's text must follow.
     pub output_schema: Option<Arc<Value>>,
     pub verbosity: Option<Verbosity>,
@@ -31,12 +31,12 @@ pub struct Request {
 
 /// How much to think and how much of it to show.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reasoning {
+pub struct ReasoningOptions {
     pub effort: Option<ReasoningEffort>,
     pub summary: Option<ReasoningSummary>,
 }
 
-impl Request {
+impl ModelRequest {
     /// Sets a header to a text from outside. Characters that a header cannot carry become `_`, so that
     /// an odd client name does not break every request.
     pub fn set_header(&mut self, name: &'static str, value: &str) {

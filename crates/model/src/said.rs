@@ -22,13 +22,13 @@ pub fn reasoning(text: Option<String>, encrypted_content: Option<String>) -> Res
 }
 
 /// A tool that the model called, with the arguments as it wrote them.
-pub struct Called {
+pub struct CalledTool {
     pub call_id: String,
     pub name: String,
     pub arguments: String,
 }
 
-impl Called {
+impl CalledTool {
     /// The call as an item of its own. A tool of free text was offered as a function, and is not one here.
     pub fn into_item(self, custom_tools: &[String]) -> (ItemId, ResponseItem) {
         let Self { call_id, name, arguments } = self;

@@ -19,14 +19,14 @@ use crate::{
 pub(crate) struct SseParser {
     /// The unfinished event at the end of the last read.
     pending: Vec<u8>,
-    cursor: Cursor,
+    cursor: EventCursor,
     /// The data of an event with several data lines.
     joined: Vec<u8>,
 }
 
 /// Where the parser stands within the bytes of the current event.
 #[derive(Clone, Default)]
-struct Cursor {
+struct EventCursor {
     /// Where the current line starts.
     line: usize,
     /// The first byte that has not been searched for a line end.
@@ -38,7 +38,7 @@ struct Cursor {
     after_return: bool,
 }
 
-impl Cursor {
+impl EventCursor {
     fn shift(&mut self, by: usize) {
         self.line -= by;
         self.scan -= by;
@@ -135,7 +135,7 @@ impl SseParser {
     }
 
     /// Takes note of one line of an event.
-    fn field(&mut self, bytes: &[u8], line: Range<usize>, at: &mut Cursor) {
+    fn field(&mut self, bytes: &[u8], line: Range<usize>, at: &mut EventCursor) {
         let text = bytes.get(line.clone()).unwrap_or_default();
         if let Some(value) = value_of(text, b"data:") {
             let value = line.end - value.len()..line.end;
@@ -160,7 +160,7 @@ impl SseParser {
 /// An event's name. Some gateways drop the `event:` lines; then the data's `type` says the same.
 pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
     #[derive(Deserialize)]
-    struct Typed<'a> {
+    struct TypedEvent<'a> {
         #[serde(rename = "type", borrow)]
         name: Cow<'a, str>,
     }
@@ -168,7 +168,7 @@ pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
     if !name.is_empty() {
         return Cow::Borrowed(name);
     }
-    match serde_json::from_slice::<Typed<'_>>(data).map(|typed| typed.name) {
+    match serde_json::from_slice::<TypedEvent<'_>>(data).map(|typed| typed.name) {
         Ok(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
         Ok(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
         Err(_) => Cow::Borrowed(b""),

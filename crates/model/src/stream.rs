@@ -13,7 +13,7 @@ use std::{
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{Event, ModelError, ceilings::Tally, sse::SseParser};
+use crate::{ModelError, ModelEvent, ceilings::ResponseTally, sse::SseParser};
 
 /// A batch ends after about this many bytes, so that a flood cannot keep its reader from the rest.
 const BATCH: usize = 256 * 1024;
@@ -24,28 +24,28 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The answer to a request, as batches of events.
 pub struct EventStream {
     /// `None` after the end.
-    source: Option<Box<dyn Source>>,
-    tally: Tally,
+    source: Option<Box<dyn EventSource>>,
+    tally: ResponseTally,
 }
 
 /// Whether a stream goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum StreamFlow {
     More,
     /// [`Event::Completed`] has been given.
     Done,
 }
 
 impl EventStream {
-    pub(crate) fn new(source: impl Source + 'static) -> Self {
-        Self { source: Some(Box::new(source)), tally: Tally::default() }
+    pub(crate) fn new(source: impl EventSource + 'static) -> Self {
+        Self { source: Some(Box::new(source)), tally: ResponseTally::default() }
     }
 
     /// Waits for the next events and adds them to `events`.
     ///
     /// When it fails, `events` may still have got what came before the failure; use it first. Dropping
     /// the future loses nothing: the next call goes on where it was.
-    pub async fn next(&mut self, events: &mut Vec<Event>) -> Result<Flow, ModelError> {
+    pub async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
         poll_fn(|cx| self.poll_next(cx, events)).await
     }
 
@@ -53,14 +53,14 @@ impl EventStream {
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
-        events: &mut Vec<Event>,
-    ) -> Poll<Result<Flow, ModelError>> {
-        let Some(source) = &mut self.source else { return Poll::Ready(Ok(Flow::Done)) };
+        events: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<StreamFlow, ModelError>> {
+        let Some(source) = &mut self.source else { return Poll::Ready(Ok(StreamFlow::Done)) };
         let first = events.len();
         let result = ready!(source.poll_batch(cx, events));
         // What is over a ceiling counts more than how the batch ended.
         let result = self.tally.count(events, first).and(result);
-        if !matches!(result, Ok(Flow::More)) {
+        if !matches!(result, Ok(StreamFlow::More)) {
             self.source = None;
         }
         Poll::Ready(result)
@@ -74,16 +74,20 @@ impl std::fmt::Debug for EventStream {
 }
 
 /// Where the events of a stream come from.
-pub(crate) trait Source: Send {
-    fn poll_batch(&mut self, cx: &mut Context<'_>, out: &mut Vec<Event>) -> Poll<Result<Flow, ModelError>>;
+pub(crate) trait EventSource: Send {
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<StreamFlow, ModelError>>;
 }
 
 /// Turns a dialect's server-sent events into ours.
-pub(crate) trait Decoder: Send {
-    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError>;
+pub(crate) trait EventDecoder: Send {
+    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
     /// The connection ended, or nothing but formalities can follow.
-    fn end(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError>;
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
     /// [`Event::Completed`] has been given.
     fn is_complete(&self) -> bool;
@@ -96,12 +100,16 @@ pub(crate) trait Decoder: Send {
 
 /// A stream over HTTP: first the request is made, then its answer is read.
 pub(crate) enum HttpSource {
-    Opening(Pin<Box<dyn Future<Output = Result<Live, ModelError>> + Send>>),
-    Reading(Live),
+    Opening(Pin<Box<dyn Future<Output = Result<LiveResponse, ModelError>> + Send>>),
+    Reading(LiveResponse),
 }
 
-impl Source for HttpSource {
-    fn poll_batch(&mut self, cx: &mut Context<'_>, out: &mut Vec<Event>) -> Poll<Result<Flow, ModelError>> {
+impl EventSource for HttpSource {
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<StreamFlow, ModelError>> {
         loop {
             match self {
                 Self::Reading(live) => return live.poll_batch(cx, out),
@@ -115,27 +123,32 @@ impl Source for HttpSource {
 }
 
 /// An answer that is being read.
-pub(crate) struct Live {
+pub(crate) struct LiveResponse {
     /// What the headers said.
-    head: Vec<Event>,
+    head: Vec<ModelEvent>,
     body: reqwest::Body,
     parser: SseParser,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn EventDecoder>,
     idle: Duration,
     first_token: Duration,
     has_begun: bool,
     deadline: Pin<Box<Sleep>>,
 }
 
-/// The times that [`Live`] watches.
-pub(crate) struct Deadlines {
+/// The times that [`LiveResponse`] watches.
+pub(crate) struct StreamDeadlines {
     pub asked_at: Instant,
     pub first_token: Duration,
     pub idle: Duration,
 }
 
-impl Live {
-    pub fn new(head: Vec<Event>, body: reqwest::Body, decoder: Box<dyn Decoder>, times: Deadlines) -> Self {
+impl LiveResponse {
+    pub fn new(
+        head: Vec<ModelEvent>,
+        body: reqwest::Body,
+        decoder: Box<dyn EventDecoder>,
+        times: StreamDeadlines,
+    ) -> Self {
         Self {
             head,
             body,
@@ -148,7 +161,11 @@ impl Live {
         }
     }
 
-    fn poll_batch(&mut self, cx: &mut Context<'_>, out: &mut Vec<Event>) -> Poll<Result<Flow, ModelError>> {
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<StreamFlow, ModelError>> {
         let before = out.len();
         out.append(&mut self.head);
         let mut read = 0;
@@ -177,7 +194,7 @@ impl Live {
             if !has_ended {
                 self.let_go();
             }
-            return Poll::Ready(Ok(Flow::Done));
+            return Poll::Ready(Ok(StreamFlow::Done));
         }
         if is_alive {
             self.has_begun = true;
@@ -185,7 +202,7 @@ impl Live {
             self.deadline.as_mut().reset(Instant::now() + patience);
         }
         if out.len() > before {
-            return Poll::Ready(Ok(Flow::More));
+            return Poll::Ready(Ok(StreamFlow::More));
         }
         if self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(self.out_of_time(out));
@@ -197,7 +214,7 @@ impl Live {
     }
 
     /// Decodes one read. Says whether it held an event that is more than a sign of life.
-    fn decode(&mut self, data: &[u8], out: &mut Vec<Event>) -> Result<bool, ModelError> {
+    fn decode(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, ModelError> {
         let mut is_alive = false;
         let decoder = &mut self.decoder;
         self.parser.feed(data, |name, data| {
@@ -207,7 +224,7 @@ impl Live {
         Ok(is_alive)
     }
 
-    fn end(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let decoder = &mut self.decoder;
         self.parser.finish(
             |name, data| {
@@ -217,9 +234,9 @@ impl Live {
         if self.decoder.is_complete() { Ok(()) } else { self.decoder.end(out) }
     }
 
-    fn out_of_time(&mut self, out: &mut Vec<Event>) -> Result<Flow, ModelError> {
+    fn out_of_time(&mut self, out: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
         if self.decoder.is_finishing() {
-            return self.decoder.end(out).map(|()| Flow::Done);
+            return self.decoder.end(out).map(|()| StreamFlow::Done);
         }
         Err(if self.has_begun {
             ModelError::Stalled(self.idle)

@@ -13,7 +13,7 @@ pub enum ToolSpec {
     Function { name: String, description: String, parameters: Value, strict: bool },
     /// Called with free text. Dialects without such tools offer a function with one string, `input`,
     /// and turn its calls back into custom tool calls.
-    Custom { name: String, description: String, grammar: Option<Grammar> },
+    Custom { name: String, description: String, grammar: Option<ToolGrammar> },
     /// Searching the web, done by the provider. Only *responses* has it.
     WebSearch { external_web_access: bool },
     /// Drawing, done by the provider. Only *responses* has it.
@@ -45,7 +45,7 @@ pub fn joined_name(namespace: Option<&str>, name: &str) -> String {
 
 /// What the input of a custom tool must look like.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grammar {
+pub struct ToolGrammar {
     /// `lark` or `regex`.
     pub syntax: String,
     pub definition: String,
@@ -71,19 +71,19 @@ impl ToolSpec {
 
 /// A list of tools. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Tools(Arc<Inner>);
+pub struct ToolList(Arc<ToolListInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ToolListInner {
     specs: Vec<ToolSpec>,
     responses: OnceLock<Bytes>,
     chat: OnceLock<Bytes>,
     anthropic: OnceLock<Bytes>,
 }
 
-impl Tools {
+impl ToolList {
     pub fn new(specs: Vec<ToolSpec>) -> Self {
-        Self(Arc::new(Inner { specs, ..Inner::default() }))
+        Self(Arc::new(ToolListInner { specs, ..ToolListInner::default() }))
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -109,7 +109,7 @@ impl Tools {
     }
 }
 
-impl FromIterator<ToolSpec> for Tools {
+impl FromIterator<ToolSpec> for ToolList {
     fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
         Self::new(specs.into_iter().collect())
     }
@@ -183,7 +183,7 @@ mod tests {
             description: "The app".to_owned(),
             tools: vec![look],
         };
-        let tools = Tools::new(vec![app]);
+        let tools = ToolList::new(vec![app]);
         let read = |json: Bytes| serde_json::from_slice::<Value>(&json).unwrap();
         let grouped = read(tools.responses_json());
         assert_eq!((&grouped[0]["type"], &grouped[0]["name"]), (&"namespace".into(), &"app".into()));

@@ -12,9 +12,9 @@ use std::{collections::BTreeSet, io, path::PathBuf};
 use thiserror::Error;
 
 use crate::{
-    files::{FileMode, Follow, WriteFiles, is_link_error},
-    plan::{Plan, Side},
-    transaction::Transaction,
+    files::{FileMode, FollowLinks, WriteFiles, is_link_error},
+    plan::{ChangeSide, PatchPlan},
+    transaction::PatchTransaction,
 };
 
 /// How long to wait for the disk.
@@ -45,8 +45,8 @@ pub enum ApplyError {
 }
 
 /// Makes the changes of a plan. The files must be as they were when it was made.
-pub fn apply(plan: &Plan, files: &impl WriteFiles, durability: Durability) -> Result<(), ApplyError> {
-    let mut transaction = Transaction::new(files, durability);
+pub fn apply(plan: &PatchPlan, files: &impl WriteFiles, durability: Durability) -> Result<(), ApplyError> {
+    let mut transaction = PatchTransaction::new(files, durability);
     check(plan, files, &mut transaction)?;
     let done = stage(plan, files, &mut transaction).and_then(|()| transaction.commit());
     match done {
@@ -56,8 +56,8 @@ pub fn apply(plan: &Plan, files: &impl WriteFiles, durability: Durability) -> Re
         }
         Err(failure) => match transaction.roll_back() {
             None => Err(failure.into()),
-            Some(Failure { path: stuck, source: undo }) => {
-                let Failure { path, source } = failure;
+            Some(StepFailure { path: stuck, source: undo }) => {
+                let StepFailure { path, source } = failure;
                 Err(ApplyError::NotRestored { path, source, stuck, undo })
             }
         },
@@ -66,22 +66,22 @@ pub fn apply(plan: &Plan, files: &impl WriteFiles, durability: Durability) -> Re
 
 /// A step that did not work, and on what.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct StepFailure {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
-impl From<Failure> for ApplyError {
-    fn from(Failure { path, source }: Failure) -> Self {
+impl From<StepFailure> for ApplyError {
+    fn from(StepFailure { path, source }: StepFailure) -> Self {
         if is_link_error(&source) { Self::LinkOnPath(path) } else { Self::Io { path, source } }
     }
 }
 
 /// Between planning and applying a person may have thought for an hour.
 fn check<F: WriteFiles>(
-    plan: &Plan,
+    plan: &PatchPlan,
     files: &F,
-    transaction: &mut Transaction<'_, F>,
+    transaction: &mut PatchTransaction<'_, F>,
 ) -> Result<(), ApplyError> {
     let emptied: BTreeSet<_> =
         plan.changes.iter().flat_map(|change| &change.from).map(|s| &s.place).collect();
@@ -101,12 +101,16 @@ fn check<F: WriteFiles>(
 }
 
 /// Whether a link on the way has been changed, so that the path no longer leads to the place agreed to.
-fn moved_away(side: &Side, files: &impl WriteFiles) -> bool {
+fn moved_away(side: &ChangeSide, files: &impl WriteFiles) -> bool {
     let leads_there = |follow| files.resolve(&side.path, follow).is_ok_and(|place| place == side.place);
-    !leads_there(Follow::Nothing) && !leads_there(Follow::Links)
+    !leads_there(FollowLinks::Nothing) && !leads_there(FollowLinks::Links)
 }
 
-fn stage<F: WriteFiles>(plan: &Plan, files: &F, transaction: &mut Transaction<'_, F>) -> Result<(), Failure> {
+fn stage<F: WriteFiles>(
+    plan: &PatchPlan,
+    files: &F,
+    transaction: &mut PatchTransaction<'_, F>,
+) -> Result<(), StepFailure> {
     let written: BTreeSet<_> = plan.changes.iter().flat_map(|change| &change.to).map(|s| &s.place).collect();
     for change in &plan.changes {
         let Some(to) = &change.to else { continue };
@@ -127,10 +131,10 @@ fn stage<F: WriteFiles>(plan: &Plan, files: &F, transaction: &mut Transaction<'_
 
 /// The file whose mode and owner a changed file gets. For a link it is the one that the link leads to: a
 /// moved link becomes a file with that content.
-fn model(from: &Side, files: &impl WriteFiles) -> Result<PathBuf, Failure> {
+fn model(from: &ChangeSide, files: &impl WriteFiles) -> Result<PathBuf, StepFailure> {
     if from.entry.mode != FileMode::Link {
         return Ok(from.place.clone());
     }
-    let followed = files.resolve(&from.place, Follow::Links);
-    followed.map_err(|source| Failure { path: from.path.clone(), source })
+    let followed = files.resolve(&from.place, FollowLinks::Links);
+    followed.map_err(|source| StepFailure { path: from.path.clone(), source })
 }

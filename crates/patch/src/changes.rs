@@ -6,20 +6,20 @@ use codicil_protocol::{FileUpdateChange, PatchChangeKind};
 
 use crate::{
     hunks::unified,
-    plan::{Change, Plan, Side},
+    plan::{ChangeSide, PatchPlan, PlannedChange},
 };
 
 /// Unchanged lines around each hunk of an item's diff; the reference server shows one.
 const CONTEXT: usize = 1;
 
-impl Plan {
+impl PatchPlan {
     /// What a `fileChange` item shows. Bytes that are not text are shown as replacement characters.
     pub fn file_changes(&self) -> Vec<FileUpdateChange> {
         self.changes.iter().filter_map(file_change).collect()
     }
 }
 
-fn file_change(change: &Change) -> Option<FileUpdateChange> {
+fn file_change(change: &PlannedChange) -> Option<FileUpdateChange> {
     let (side, kind, diff) = match (&change.from, &change.to) {
         (None, Some(to)) => (to, PatchChangeKind::Add, text(to)),
         (Some(from), None) => (from, PatchChangeKind::Delete, text(from)),
@@ -37,7 +37,7 @@ fn file_change(change: &Change) -> Option<FileUpdateChange> {
     Some(FileUpdateChange { path: display(&side.path), kind, diff })
 }
 
-fn text(side: &Side) -> String {
+fn text(side: &ChangeSide) -> String {
     String::from_utf8_lossy(&side.entry.content).into_owned()
 }
 

@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::{
     directory::OpenDirectory,
-    files::{Entry, FileIdentity, FileMode, FilePlace, Files, Follow, LARGEST_FILE, WriteFiles},
+    files::{FileEntry, FileIdentity, FileMode, FilePlace, FollowLinks, LARGEST_FILE, ReadFiles, WriteFiles},
 };
 
 /// Links that are followed before a loop is assumed.
@@ -23,12 +23,12 @@ const MOST_LINKS: usize = 40;
 
 /// Files on this machine, with the rights of this process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
+pub struct DiskFiles;
 
 type DiskPlace = FilePlace<OpenDirectory>;
 
-impl Files for Disk {
-    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
+impl ReadFiles for DiskFiles {
+    fn look(&self, path: &Path) -> io::Result<Option<FileEntry>> {
         match present(place(path))? {
             Some(place) => self.look_at(&place),
             None => Ok(None),
@@ -42,9 +42,9 @@ impl Files for Disk {
         }
     }
 
-    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
+    fn resolve(&self, path: &Path, follow: FollowLinks) -> io::Result<PathBuf> {
         let mut path = resolve_directories(path)?;
-        if follow == Follow::Links {
+        if follow == FollowLinks::Links {
             path = follow_links(path)?;
         }
         // Left over where a link leads through something that does not exist. Were that created, the path
@@ -56,7 +56,7 @@ impl Files for Disk {
     }
 }
 
-impl WriteFiles for Disk {
+impl WriteFiles for DiskFiles {
     type Directory = OpenDirectory;
 
     fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
@@ -74,14 +74,14 @@ impl WriteFiles for Disk {
         })
     }
 
-    fn look_at(&self, place: &DiskPlace) -> io::Result<Option<Entry>> {
+    fn look_at(&self, place: &DiskPlace) -> io::Result<Option<FileEntry>> {
         let found = present(statat(&place.directory, &place.name, AtFlags::SYMLINK_NOFOLLOW))?;
         match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
             None => Ok(None),
             Some(FileType::RegularFile) => read(place).map(Some),
             Some(FileType::Symlink) => {
                 let target = readlinkat(&place.directory, &place.name, Vec::new())?.into_bytes();
-                Ok(Some(Entry { content: target, mode: FileMode::Link }))
+                Ok(Some(FileEntry { content: target, mode: FileMode::Link }))
             }
             Some(FileType::Directory) => Err(io::ErrorKind::IsADirectory.into()),
             Some(_) => Err(io::ErrorKind::InvalidInput.into()),
@@ -178,7 +178,7 @@ fn present<T, E: Into<io::Error>>(found: Result<T, E>) -> io::Result<Option<T>> 
 }
 
 /// The size is checked while reading, since a file may grow.
-fn read(place: &DiskPlace) -> io::Result<Entry> {
+fn read(place: &DiskPlace) -> io::Result<FileEntry> {
     let (file, metadata) = open_regular(place)?;
     let mut content = Vec::new();
     file.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
@@ -186,7 +186,7 @@ fn read(place: &DiskPlace) -> io::Result<Entry> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let is_executable = metadata.mode() & 0o100 != 0;
-    Ok(Entry { content, mode: if is_executable { FileMode::Executable } else { FileMode::Regular } })
+    Ok(FileEntry { content, mode: if is_executable { FileMode::Executable } else { FileMode::Regular } })
 }
 
 /// Opens a file for reading: no link is followed and no pipe waited for.
@@ -212,7 +212,7 @@ fn new_file_mode(place: &DiskPlace) -> io::Result<u32> {
     let sample = DiskPlace { name: temporary_name().into(), ..place.clone() };
     let file = create_new(&sample, 0o666)?;
     let mode = file.metadata().map(|metadata| metadata.mode() & 0o777);
-    Disk.remove(&sample)?;
+    DiskFiles.remove(&sample)?;
     mode
 }
 

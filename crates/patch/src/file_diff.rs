@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{blob::NO_BLOB, files::FileMode, hunks::unified, turn_diff::Version};
+use crate::{blob::NO_BLOB, files::FileMode, hunks::unified, turn_diff::FileVersion};
 
 /// Unchanged lines around each hunk.
 const CONTEXT: usize = 3;
@@ -10,8 +10,8 @@ const CONTEXT: usize = 3;
 pub(crate) struct FileDiff<'a> {
     pub(crate) from: &'a str,
     pub(crate) to: &'a str,
-    pub(crate) before: Option<&'a Version>,
-    pub(crate) after: Option<&'a Version>,
+    pub(crate) before: Option<&'a FileVersion>,
+    pub(crate) after: Option<&'a FileVersion>,
     /// A move that changed nothing has no content to show that it is one.
     pub(crate) is_plain_rename: bool,
 }
@@ -61,16 +61,16 @@ impl FileDiff<'_> {
     }
 }
 
-fn mode(version: Option<&Version>) -> Option<FileMode> {
+fn mode(version: Option<&FileVersion>) -> Option<FileMode> {
     version.map(|version| version.mode)
 }
 
-fn id(version: Option<&Version>) -> &str {
+fn id(version: Option<&FileVersion>) -> &str {
     version.map_or(NO_BLOB, |version| &version.id)
 }
 
 /// What is not there reads as empty.
-fn text(version: Option<&Version>) -> Option<&[u8]> {
+fn text(version: Option<&FileVersion>) -> Option<&[u8]> {
     match version {
         Some(version) => version.text.as_deref(),
         None => Some(&[]),

@@ -13,13 +13,13 @@ pub const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 /// A file as git would store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FileEntry {
     /// For a link, the path it points to.
     pub content: Vec<u8>,
     pub mode: FileMode,
 }
 
-impl Entry {
+impl FileEntry {
     /// A plain file.
     pub fn regular(content: impl Into<Vec<u8>>) -> Self {
         Self { content: content.into(), mode: FileMode::Regular }
@@ -35,25 +35,25 @@ pub enum FileMode {
 }
 
 /// Looking at files. All paths are absolute.
-pub trait Files {
-    /// What is at a path that [`Files::resolve`] returned; a link there is not followed. `None` when there is
+pub trait ReadFiles {
+    /// What is at a path that [`ReadFiles::resolve`] returned; a link there is not followed. `None` when there is
     /// nothing. Errors for directories ([`io::ErrorKind::IsADirectory`]), devices and the like
     /// ([`io::ErrorKind::InvalidInput`]), files above [`LARGEST_FILE`] ([`io::ErrorKind::FileTooLarge`]) and
     /// paths on which a link has appeared since (`ELOOP`).
-    fn look(&self, path: &Path) -> io::Result<Option<Entry>>;
+    fn look(&self, path: &Path) -> io::Result<Option<FileEntry>>;
 
-    /// Whether there is anything at all, be it a directory or a broken link. Errors as [`Files::look`] does
+    /// Whether there is anything at all, be it a directory or a broken link. Errors as [`ReadFiles::look`] does
     /// when a link has appeared on the path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// The same place without links in the directories that lead to it, and with [`Follow::Links`] also
     /// without a link at the end. What does not exist yet is kept as it is.
-    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf>;
+    fn resolve(&self, path: &Path, follow: FollowLinks) -> io::Result<PathBuf>;
 }
 
 /// Whether a link at the end of a path stands for itself or for what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
+pub enum FollowLinks {
     Links,
     Nothing,
 }
@@ -62,7 +62,7 @@ pub enum Follow {
 ///
 /// Another process may swap directories for links at any time. So a directory is opened once, without
 /// following links, and every step names a file in an open directory. No step follows a link.
-pub trait WriteFiles: Files {
+pub trait WriteFiles: ReadFiles {
     /// An open directory: it stays the same one whatever happens to the path that led to it.
     type Directory: Clone;
 
@@ -73,8 +73,8 @@ pub trait WriteFiles: Files {
     /// Makes and opens a directory that must not exist.
     fn create_directory(&self, place: &FilePlace<Self::Directory>) -> io::Result<Self::Directory>;
 
-    /// Does what [`Files::look`] does, in an open directory.
-    fn look_at(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<Entry>>;
+    /// Does what [`ReadFiles::look`] does, in an open directory.
+    fn look_at(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<FileEntry>>;
 
     /// Which file is there; `None` when there is nothing.
     fn identity(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<FileIdentity>>;

@@ -17,7 +17,7 @@ const MOST_COMPARED: usize = 200_000;
 /// The differences with `context` unchanged lines around them, without file headers; empty when there are
 /// none.
 pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
-    let lines = Lines { old: split(old), new: split(new), context };
+    let lines = DiffLines { old: split(old), new: split(new), context };
     let mut out = String::new();
     let mut group: Vec<Hunk> = Vec::new();
     for hunk in lines.differences() {
@@ -45,13 +45,13 @@ fn split(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|&byte| byte == b'\n').collect()
 }
 
-struct Lines<'a> {
+struct DiffLines<'a> {
     old: Vec<&'a [u8]>,
     new: Vec<&'a [u8]>,
     context: usize,
 }
 
-impl Lines<'_> {
+impl DiffLines<'_> {
     fn differences(&self) -> Vec<Hunk> {
         if self.old.len() + self.new.len() <= MANY_LINES {
             return compare(&self.old, &self.new);

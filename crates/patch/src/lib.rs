@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | find | a patch inside a shell command | [`find_in_command`] |
 //! | parse | text to operations | [`Patch::parse`] |
-//! | plan | operations to changes, against the files as they are | [`Plan::new`] |
-//! | show | changes for clients, result for the model | [`Plan::file_changes`], [`Plan::summary`] |
+//! | plan | operations to changes, against the files as they are | [`PatchPlan::new`] |
+//! | show | changes for clients, result for the model | [`PatchPlan::file_changes`], [`PatchPlan::summary`] |
 //! | apply | all of the changes or none | [`apply`] |
 //! | sum up | the diff of a whole turn | [`TurnDiff`] |
 //!
-//! Where a patch may write is not decided here: [`Plan::places`] names what it would touch, links followed.
+//! Where a patch may write is not decided here: [`PatchPlan::places`] names what it would touch, links followed.
 //! Everything blocks; callers on an async runtime move it to a thread for that.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -40,13 +40,13 @@ mod turn_diff;
 pub use {
     apply::{ApplyError, Durability, apply},
     directory::OpenDirectory,
-    disk::Disk,
+    disk::DiskFiles,
     error::{ParseError, ParseProblem, PlanError},
-    files::{Entry, FileIdentity, FileMode, FilePlace, Files, Follow, LARGEST_FILE, WriteFiles},
-    operation::{Line, Operation, Patch, Section},
+    files::{FileEntry, FileIdentity, FileMode, FilePlace, FollowLinks, LARGEST_FILE, ReadFiles, WriteFiles},
+    operation::{Patch, PatchLine, PatchOperation, PatchSection},
     paths::git_root,
-    plan::{Change, Plan, Side},
-    shell::{Invocation, find_in_command},
+    plan::{ChangeSide, PatchPlan, PlannedChange},
+    shell::{PatchInvocation, find_in_command},
     turn_diff::TurnDiff,
     work::{LARGEST_PATCH, LARGEST_PLAN, MOST_LINES, MOST_OPERATIONS},
 };

@@ -5,7 +5,7 @@ use crate::{error::ParseError, parse};
 /// A whole patch. Its operations happen in order, and all or none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    pub operations: Vec<Operation>,
+    pub operations: Vec<PatchOperation>,
 }
 
 impl Patch {
@@ -18,7 +18,7 @@ impl Patch {
 
 /// What happens to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum PatchOperation {
     /// Every line of the content ends with a newline.
     Add {
         path: String,
@@ -31,38 +31,38 @@ pub enum Operation {
     Update {
         path: String,
         move_to: Option<String>,
-        sections: Vec<Section>,
+        sections: Vec<PatchSection>,
     },
 }
 
 /// Lines that stand together in the file, some of them to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Section {
+pub struct PatchSection {
     /// Where it begins in the patch, counted from 1.
     pub line: usize,
     /// The texts after `@@`: each is a line to go to first, one after the other.
     pub anchors: Vec<String>,
-    pub lines: Vec<Line>,
+    pub lines: Vec<PatchLine>,
     /// The lines are the last ones of the file.
     pub at_end: bool,
 }
 
-impl Section {
+impl PatchSection {
     /// The lines that the file must have.
     pub(crate) fn old_lines(&self) -> Vec<&str> {
-        self.lines.iter().filter_map(Line::old).collect()
+        self.lines.iter().filter_map(PatchLine::old).collect()
     }
 }
 
 /// One line of a section, without its mark and its newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum PatchLine {
     Keep(String),
     Remove(String),
     Add(String),
 }
 
-impl Line {
+impl PatchLine {
     fn old(&self) -> Option<&str> {
         match self {
             Self::Keep(text) | Self::Remove(text) => Some(text),

@@ -3,7 +3,7 @@
 
 use crate::{
     error::{ParseError, ParseProblem, excerpt},
-    operation::{Line, Operation, Patch, Section},
+    operation::{Patch, PatchLine, PatchOperation, PatchSection},
     shell::heredoc_delimiter,
     work::{LARGEST_PATCH, MOST_OPERATIONS},
 };
@@ -21,8 +21,8 @@ pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
         return Err(problem(1, ParseProblem::TooLong));
     }
     let lines: Vec<_> =
-        text.lines().enumerate().map(|(index, text)| Numbered { number: index + 1, text }).collect();
-    let mut parser = Parser { lines: body(&lines)? };
+        text.lines().enumerate().map(|(index, text)| NumberedLine { number: index + 1, text }).collect();
+    let mut parser = PatchParser { lines: body(&lines)? };
     let mut operations = Vec::new();
     while let Some(operation) = parser.operation()? {
         operations.push(operation);
@@ -37,13 +37,13 @@ pub(crate) fn parse(text: &str) -> Result<Patch, ParseError> {
 }
 
 #[derive(Clone, Copy)]
-struct Numbered<'a> {
+struct NumberedLine<'a> {
     number: usize,
     text: &'a str,
 }
 
 /// The lines between the first and the last marker.
-fn body<'a, 'b>(lines: &'b [Numbered<'a>]) -> Result<&'b [Numbered<'a>], ParseError> {
+fn body<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> Result<&'b [NumberedLine<'a>], ParseError> {
     let lines = without_heredoc(trim_blank(lines));
     let (begin, rest) = match lines {
         [first, rest @ ..] if first.text.trim() == BEGIN => (first, rest),
@@ -57,7 +57,7 @@ fn body<'a, 'b>(lines: &'b [Numbered<'a>]) -> Result<&'b [Numbered<'a>], ParseEr
     }
 }
 
-fn trim_blank<'a, 'b>(mut lines: &'b [Numbered<'a>]) -> &'b [Numbered<'a>] {
+fn trim_blank<'a, 'b>(mut lines: &'b [NumberedLine<'a>]) -> &'b [NumberedLine<'a>] {
     while let [first, rest @ ..] = lines
         && first.text.trim().is_empty()
     {
@@ -72,7 +72,7 @@ fn trim_blank<'a, 'b>(mut lines: &'b [Numbered<'a>]) -> &'b [Numbered<'a>] {
 }
 
 /// A model used to shells wraps even a patch that needs no wrapping.
-fn without_heredoc<'a, 'b>(lines: &'b [Numbered<'a>]) -> &'b [Numbered<'a>] {
+fn without_heredoc<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> &'b [NumberedLine<'a>] {
     match lines {
         [first, inner @ .., last]
             if heredoc_delimiter(first.text).is_some_and(|delimiter| delimiter == last.text.trim()) =>
@@ -87,16 +87,16 @@ fn problem(line: usize, problem: ParseProblem) -> ParseError {
     ParseError { line, problem }
 }
 
-struct Parser<'a, 'b> {
-    lines: &'b [Numbered<'a>],
+struct PatchParser<'a, 'b> {
+    lines: &'b [NumberedLine<'a>],
 }
 
-impl<'a> Parser<'a, '_> {
-    fn peek(&self) -> Option<Numbered<'a>> {
+impl<'a> PatchParser<'a, '_> {
+    fn peek(&self) -> Option<NumberedLine<'a>> {
         self.lines.first().copied()
     }
 
-    fn next(&mut self) -> Option<Numbered<'a>> {
+    fn next(&mut self) -> Option<NumberedLine<'a>> {
         let (first, rest) = self.lines.split_first()?;
         self.lines = rest;
         Some(*first)
@@ -108,16 +108,16 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    fn operation(&mut self) -> Result<Option<Operation>, ParseError> {
+    fn operation(&mut self) -> Result<Option<PatchOperation>, ParseError> {
         self.skip_blank();
         let Some(header) = self.next() else { return Ok(None) };
         let text = header.text.trim();
         let operation = if let Some(path) = text.strip_prefix(ADD) {
-            Operation::Add { path: path_after(path, header)?, content: self.new_content()? }
+            PatchOperation::Add { path: path_after(path, header)?, content: self.new_content()? }
         } else if let Some(path) = text.strip_prefix(DELETE) {
             let path = path_after(path, header)?;
             self.nothing_below()?;
-            Operation::Delete { path }
+            PatchOperation::Delete { path }
         } else if let Some(path) = text.strip_prefix(UPDATE) {
             self.update(path_after(path, header)?, header)?
         } else {
@@ -159,7 +159,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    fn update(&mut self, path: String, header: Numbered<'_>) -> Result<Operation, ParseError> {
+    fn update(&mut self, path: String, header: NumberedLine<'_>) -> Result<PatchOperation, ParseError> {
         let mut move_to = None;
         if let Some(line) = self.peek()
             && let Some(target) = line.text.trim().strip_prefix(MOVE)
@@ -174,13 +174,13 @@ impl<'a> Parser<'a, '_> {
         if sections.is_empty() && move_to.is_none() {
             return Err(problem(header.number, ParseProblem::EmptyUpdate(excerpt(&path))));
         }
-        Ok(Operation::Update { path, move_to, sections })
+        Ok(PatchOperation::Update { path, move_to, sections })
     }
 
     /// The next section of an update; `None` where the next file or the end of the patch comes.
-    fn section(&mut self) -> Result<Option<Section>, ParseError> {
+    fn section(&mut self) -> Result<Option<PatchSection>, ParseError> {
         let Some(first) = self.peek().filter(|line| !is_header(line.text)) else { return Ok(None) };
-        let mut section = Section { line: first.number, ..Section::default() };
+        let mut section = PatchSection { line: first.number, ..PatchSection::default() };
         let mut is_marked = false;
         while let Some(anchor) = self.peek().and_then(|line| line.text.strip_prefix("@@")) {
             self.next();
@@ -190,7 +190,7 @@ impl<'a> Parser<'a, '_> {
             }
         }
         self.section_lines(&mut section)?;
-        if section.lines.iter().all(Line::is_blank_context) {
+        if section.lines.iter().all(PatchLine::is_blank_context) {
             if is_marked || section.at_end {
                 return Err(problem(first.number, ParseProblem::EmptySection));
             }
@@ -200,7 +200,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Some(section))
     }
 
-    fn section_lines(&mut self, section: &mut Section) -> Result<(), ParseError> {
+    fn section_lines(&mut self, section: &mut PatchSection) -> Result<(), ParseError> {
         while let Some(line) = self.peek() {
             if is_header(line.text) || line.text.starts_with("@@") {
                 return Ok(());
@@ -226,20 +226,20 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-fn section_line(line: Numbered<'_>) -> Result<Line, ParseError> {
+fn section_line(line: NumberedLine<'_>) -> Result<PatchLine, ParseError> {
     let mut rest = line.text.chars();
     match rest.next() {
         // A blank context line easily loses the space that marks it.
-        None => Ok(Line::Keep(String::new())),
-        Some(' ') => Ok(Line::Keep(rest.as_str().to_owned())),
-        Some('-') => Ok(Line::Remove(rest.as_str().to_owned())),
-        Some('+') => Ok(Line::Add(rest.as_str().to_owned())),
+        None => Ok(PatchLine::Keep(String::new())),
+        Some(' ') => Ok(PatchLine::Keep(rest.as_str().to_owned())),
+        Some('-') => Ok(PatchLine::Remove(rest.as_str().to_owned())),
+        Some('+') => Ok(PatchLine::Add(rest.as_str().to_owned())),
         Some(_) if line.text.starts_with(MOVE) => Err(problem(line.number, ParseProblem::MisplacedMove)),
         Some(_) => Err(problem(line.number, ParseProblem::NoMark(excerpt(line.text)))),
     }
 }
 
-fn path_after(text: &str, header: Numbered<'_>) -> Result<String, ParseError> {
+fn path_after(text: &str, header: NumberedLine<'_>) -> Result<String, ParseError> {
     match text.trim() {
         "" => Err(problem(header.number, ParseProblem::NoPath)),
         path => Ok(path.to_owned()),

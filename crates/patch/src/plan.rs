@@ -4,31 +4,31 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     error::PlanError,
-    files::{Entry, Files},
+    files::{FileEntry, ReadFiles},
     operation::Patch,
     planner,
 };
 
 /// The changes of one patch, one per file: operations that meet in a file have been merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    pub changes: Vec<Change>,
+pub struct PatchPlan {
+    pub changes: Vec<PlannedChange>,
 }
 
-impl Plan {
+impl PatchPlan {
     /// Reads the files that the patch names, relative to `cwd`, and fits the patch to them.
-    pub fn new(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<Self, PlanError> {
+    pub fn new(patch: &Patch, cwd: &Path, files: &impl ReadFiles) -> Result<Self, PlanError> {
         Ok(Self { changes: planner::changes(patch, cwd, files)? })
     }
 
     /// Every place that will be written or removed, links followed: what a policy has to agree to.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
-        self.changes.iter().flat_map(Change::sides).map(|side| side.place.as_path())
+        self.changes.iter().flat_map(PlannedChange::sides).map(|side| side.place.as_path())
     }
 
     /// The tool's result for the model: new, modified and deleted files, by the names that the patch used.
     pub fn summary(&self) -> String {
-        let mut lines: Vec<_> = self.changes.iter().filter_map(Change::summary).collect();
+        let mut lines: Vec<_> = self.changes.iter().filter_map(PlannedChange::summary).collect();
         // Stable, so that files of one kind stay in the order of the patch.
         lines.sort_by_key(|(kind, _)| *kind);
         let mut text = "Success. Updated the following files:\n".to_owned();
@@ -41,21 +41,21 @@ impl Plan {
 
 /// A file before and after: without `from` it is new, without `to` deleted, at different paths moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub from: Option<Side>,
-    pub to: Option<Side>,
+pub struct PlannedChange {
+    pub from: Option<ChangeSide>,
+    pub to: Option<ChangeSide>,
 }
 
-impl Change {
+impl PlannedChange {
     /// The move's two ends, if the file moves.
-    pub fn moved(&self) -> Option<(&Side, &Side)> {
+    pub fn moved(&self) -> Option<(&ChangeSide, &ChangeSide)> {
         match (&self.from, &self.to) {
             (Some(from), Some(to)) if from.place != to.place => Some((from, to)),
             _ => None,
         }
     }
 
-    pub(crate) fn sides(&self) -> impl Iterator<Item = &Side> {
+    pub(crate) fn sides(&self) -> impl Iterator<Item = &ChangeSide> {
         self.from.iter().chain(&self.to)
     }
 
@@ -71,12 +71,12 @@ impl Change {
 
 /// A file at one end of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Side {
+pub struct ChangeSide {
     /// As the patch wrote it.
     pub given: String,
     /// The same as an absolute path; links in it are not followed.
     pub path: PathBuf,
     /// Where the file really is.
     pub place: PathBuf,
-    pub entry: Entry,
+    pub entry: FileEntry,
 }

@@ -9,22 +9,26 @@ use std::{
 
 use crate::{
     error::PlanError,
-    files::{Entry, FileMode, Files, Follow, is_link_error},
-    operation::{Operation, Patch, Section},
+    files::{FileEntry, FileMode, FollowLinks, ReadFiles, is_link_error},
+    operation::{Patch, PatchOperation, PatchSection},
     paths::absolute,
-    plan::{Change, Side},
+    plan::{ChangeSide, PlannedChange},
     rewrite::rewrite,
     work::{LARGEST_PLAN, MOST_LINES, WorkBudget},
 };
 
-pub(crate) fn changes(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<Vec<Change>, PlanError> {
+pub(crate) fn changes(
+    patch: &Patch,
+    cwd: &Path,
+    files: &impl ReadFiles,
+) -> Result<Vec<PlannedChange>, PlanError> {
     let (bytes_read, work) = (Cell::new(0), WorkBudget::new());
-    let mut planner = Planner { cwd, files, changes: Vec::new(), bytes_read, work };
+    let mut planner = PatchPlanner { cwd, files, changes: Vec::new(), bytes_read, work };
     for operation in &patch.operations {
         match operation {
-            Operation::Add { path, content } => planner.add(path, content)?,
-            Operation::Delete { path } => planner.delete(path)?,
-            Operation::Update { path, move_to, sections } => {
+            PatchOperation::Add { path, content } => planner.add(path, content)?,
+            PatchOperation::Delete { path } => planner.delete(path)?,
+            PatchOperation::Update { path, move_to, sections } => {
                 planner.update(path, move_to.as_deref(), sections)?;
             }
         }
@@ -32,49 +36,52 @@ pub(crate) fn changes(patch: &Patch, cwd: &Path, files: &impl Files) -> Result<V
     Ok(planner.changes)
 }
 
-struct Planner<'a, F> {
+struct PatchPlanner<'a, F> {
     cwd: &'a Path,
     files: &'a F,
-    changes: Vec<Change>,
+    changes: Vec<PlannedChange>,
     /// Of all files so far.
     bytes_read: Cell<u64>,
     work: WorkBudget,
 }
 
 /// What is at a place after the operations so far.
-enum Found {
+enum FoundFile {
     /// The result of this change.
     Planned(usize),
     /// Removed or moved away by the patch.
     Gone,
-    OnDisk(Entry),
+    OnDisk(FileEntry),
     Nothing,
 }
 
-impl<F: Files> Planner<'_, F> {
+impl<F: ReadFiles> PatchPlanner<'_, F> {
     /// An existing file is replaced: the change then is an update, so that whoever approves it sees what
     /// goes.
     fn add(&mut self, given: &str, content: &str) -> Result<(), PlanError> {
-        let side = Side { entry: Entry::regular(content), ..self.written(given)? };
+        let side = ChangeSide { entry: FileEntry::regular(content), ..self.written(given)? };
         match self.find(&side)? {
-            Found::Planned(index) => {
+            FoundFile::Planned(index) => {
                 if let Some(to) = self.planned(index) {
                     to.entry.content = side.entry.content;
                 }
             }
-            Found::OnDisk(entry) => {
-                let to = Side { entry: Entry { mode: entry.mode, ..side.entry.clone() }, ..side.clone() };
-                self.changes.push(Change { from: Some(Side { entry, ..side }), to: Some(to) });
+            FoundFile::OnDisk(entry) => {
+                let to = ChangeSide {
+                    entry: FileEntry { mode: entry.mode, ..side.entry.clone() },
+                    ..side.clone()
+                };
+                self.changes.push(PlannedChange { from: Some(ChangeSide { entry, ..side }), to: Some(to) });
             }
-            Found::Gone => self.bring_back(side),
-            Found::Nothing => self.changes.push(Change { from: None, to: Some(side) }),
+            FoundFile::Gone => self.bring_back(side),
+            FoundFile::Nothing => self.changes.push(PlannedChange { from: None, to: Some(side) }),
         }
         Ok(())
     }
 
     /// A file that the patch deleted and now writes again was rewritten; one that it moved away leaves room
     /// for a new one.
-    fn bring_back(&mut self, side: Side) {
+    fn bring_back(&mut self, side: ChangeSide) {
         let deleted = self.changes.iter_mut().find(|change| {
             change.to.is_none() && change.from.as_ref().is_some_and(|from| from.place == side.place)
         });
@@ -82,40 +89,45 @@ impl<F: Files> Planner<'_, F> {
             Some(change) => {
                 let mode = change.from.as_ref().map(|from| from.entry.mode);
                 let mode = mode.filter(|mode| *mode != FileMode::Link).unwrap_or(side.entry.mode);
-                change.to = Some(Side { entry: Entry { mode, ..side.entry }, ..side });
+                change.to = Some(ChangeSide { entry: FileEntry { mode, ..side.entry }, ..side });
             }
-            None => self.changes.push(Change { from: None, to: Some(side) }),
+            None => self.changes.push(PlannedChange { from: None, to: Some(side) }),
         }
     }
 
     fn delete(&mut self, given: &str) -> Result<(), PlanError> {
-        let side = self.side(given, Follow::Nothing)?;
+        let side = self.side(given, FollowLinks::Nothing)?;
         match self.find(&side)? {
-            Found::Planned(index) => {
+            FoundFile::Planned(index) => {
                 if let Some(change) = self.changes.get_mut(index) {
                     change.to = None;
                 }
                 // A file that the patch itself made was never there.
                 self.changes.retain(|change| change.from.is_some() || change.to.is_some());
             }
-            Found::OnDisk(entry) => {
-                self.changes.push(Change { from: Some(Side { entry, ..side }), to: None });
+            FoundFile::OnDisk(entry) => {
+                self.changes.push(PlannedChange { from: Some(ChangeSide { entry, ..side }), to: None });
             }
-            Found::Gone | Found::Nothing => return Err(PlanError::Missing(given.to_owned())),
+            FoundFile::Gone | FoundFile::Nothing => return Err(PlanError::Missing(given.to_owned())),
         }
         Ok(())
     }
 
-    fn update(&mut self, given: &str, move_to: Option<&str>, sections: &[Section]) -> Result<(), PlanError> {
+    fn update(
+        &mut self,
+        given: &str,
+        move_to: Option<&str>,
+        sections: &[PatchSection],
+    ) -> Result<(), PlanError> {
         let side = self.written(given)?;
         let index = match self.find(&side)? {
-            Found::Planned(index) => index,
-            Found::OnDisk(entry) => {
-                let from = Side { entry, ..side };
-                self.changes.push(Change { from: Some(from.clone()), to: Some(from) });
+            FoundFile::Planned(index) => index,
+            FoundFile::OnDisk(entry) => {
+                let from = ChangeSide { entry, ..side };
+                self.changes.push(PlannedChange { from: Some(from.clone()), to: Some(from) });
                 self.changes.len() - 1
             }
-            Found::Gone | Found::Nothing => return Err(PlanError::Missing(given.to_owned())),
+            FoundFile::Gone | FoundFile::Nothing => return Err(PlanError::Missing(given.to_owned())),
         };
         if let Some(to) = self.changes.get_mut(index).and_then(|change| change.to.as_mut()) {
             to.entry.content = rewrite(given, &to.entry.content, sections, &self.work)?;
@@ -127,50 +139,50 @@ impl<F: Files> Planner<'_, F> {
     }
 
     fn move_file(&mut self, index: usize, given: &str, target: &str) -> Result<(), PlanError> {
-        let target = self.side(target, Follow::Nothing)?;
+        let target = self.side(target, FollowLinks::Nothing)?;
         let is_free = match self.find(&target)? {
             // Onto itself, perhaps by another name: then it does not move.
-            Found::Planned(other) if other == index => return Ok(()),
-            Found::Gone => true,
-            Found::Nothing => !self.exists(&target)?,
-            Found::Planned(_) | Found::OnDisk(_) => false,
+            FoundFile::Planned(other) if other == index => return Ok(()),
+            FoundFile::Gone => true,
+            FoundFile::Nothing => !self.exists(&target)?,
+            FoundFile::Planned(_) | FoundFile::OnDisk(_) => false,
         };
         if !is_free {
             return Err(PlanError::Occupied { from: given.to_owned(), to: target.given });
         }
         self.unfollow(index, given)?;
         if let Some(to) = self.planned(index) {
-            *to = Side { entry: to.entry.clone(), ..target };
+            *to = ChangeSide { entry: to.entry.clone(), ..target };
         }
         Ok(())
     }
 
     /// Moving a link away leaves alone the file that it points to.
     fn unfollow(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
-        let link = self.side(given, Follow::Nothing)?;
-        let is_followed = |from: &Side| from.path == link.path && from.place != link.place;
+        let link = self.side(given, FollowLinks::Nothing)?;
+        let is_followed = |from: &ChangeSide| from.path == link.path && from.place != link.place;
         let from = self.changes.get(index).and_then(|change| change.from.as_ref());
         if from.is_some_and(is_followed)
             && let Some(entry) = self.look(&link)?
             && let Some(change) = self.changes.get_mut(index)
         {
-            change.from = Some(Side { entry, ..link });
+            change.from = Some(ChangeSide { entry, ..link });
         }
         Ok(())
     }
 
-    fn planned(&mut self, index: usize) -> Option<&mut Side> {
+    fn planned(&mut self, index: usize) -> Option<&mut ChangeSide> {
         self.changes.get_mut(index)?.to.as_mut()
     }
 
-    fn find(&self, side: &Side) -> Result<Found, PlanError> {
+    fn find(&self, side: &ChangeSide) -> Result<FoundFile, PlanError> {
         if let Some(found) = self.find_planned(side) {
             return Ok(found);
         }
-        Ok(self.look(side)?.map_or(Found::Nothing, Found::OnDisk))
+        Ok(self.look(side)?.map_or(FoundFile::Nothing, FoundFile::OnDisk))
     }
 
-    fn look(&self, side: &Side) -> Result<Option<Entry>, PlanError> {
+    fn look(&self, side: &ChangeSide) -> Result<Option<FileEntry>, PlanError> {
         let found = self.files.look(&side.place).map_err(|error| refuse_place(error, side))?;
         let content = found.as_ref().map_or(&[][..], |entry| &entry.content);
         if content.len() > MOST_LINES && content.iter().filter(|&&byte| byte == b'\n').count() > MOST_LINES {
@@ -183,40 +195,46 @@ impl<F: Files> Planner<'_, F> {
         Ok(found)
     }
 
-    fn find_planned(&self, side: &Side) -> Option<Found> {
+    fn find_planned(&self, side: &ChangeSide) -> Option<FoundFile> {
         // Places have one spelling each, and comparing their bytes is much faster than their components.
         let place = side.place.as_os_str();
-        let is_here = |end: &Option<Side>| end.as_ref().is_some_and(|end| end.place.as_os_str() == place);
+        let is_here =
+            |end: &Option<ChangeSide>| end.as_ref().is_some_and(|end| end.place.as_os_str() == place);
         if let Some(index) = self.changes.iter().position(|change| is_here(&change.to)) {
-            return Some(Found::Planned(index));
+            return Some(FoundFile::Planned(index));
         }
-        self.changes.iter().any(|change| is_here(&change.from)).then_some(Found::Gone)
+        self.changes.iter().any(|change| is_here(&change.from)).then_some(FoundFile::Gone)
     }
 
-    fn exists(&self, side: &Side) -> Result<bool, PlanError> {
+    fn exists(&self, side: &ChangeSide) -> Result<bool, PlanError> {
         self.files.exists(&side.place).map_err(|error| refuse_place(error, side))
     }
 
     /// Where writing to a path ends up: in the file a link points to, unless the patch took the link away.
-    fn written(&self, given: &str) -> Result<Side, PlanError> {
-        let side = self.side(given, Follow::Nothing)?;
-        if self.find_planned(&side).is_some() { Ok(side) } else { self.side(given, Follow::Links) }
+    fn written(&self, given: &str) -> Result<ChangeSide, PlanError> {
+        let side = self.side(given, FollowLinks::Nothing)?;
+        if self.find_planned(&side).is_some() { Ok(side) } else { self.side(given, FollowLinks::Links) }
     }
 
-    fn side(&self, given: &str, follow: Follow) -> Result<Side, PlanError> {
+    fn side(&self, given: &str, follow: FollowLinks) -> Result<ChangeSide, PlanError> {
         let path = absolute(self.cwd, given);
-        let side = Side { given: given.to_owned(), path, place: PathBuf::new(), entry: Entry::regular("") };
+        let side = ChangeSide {
+            given: given.to_owned(),
+            path,
+            place: PathBuf::new(),
+            entry: FileEntry::regular(""),
+        };
         let place = self.files.resolve(&side.path, follow).map_err(|error| refuse(error, &side))?;
-        Ok(Side { place, ..side })
+        Ok(ChangeSide { place, ..side })
     }
 }
 
 /// A place had no links when it was resolved.
-fn refuse_place(source: io::Error, side: &Side) -> PlanError {
+fn refuse_place(source: io::Error, side: &ChangeSide) -> PlanError {
     if is_link_error(&source) { PlanError::LinkOnPath(side.given.clone()) } else { refuse(source, side) }
 }
 
-fn refuse(source: io::Error, side: &Side) -> PlanError {
+fn refuse(source: io::Error, side: &ChangeSide) -> PlanError {
     let given = side.given.clone();
     match source.kind() {
         io::ErrorKind::IsADirectory => PlanError::Directory(given),

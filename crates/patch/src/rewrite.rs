@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
     error::{PlanError, excerpt},
-    operation::{Line, Section},
-    seek::Haystack,
+    operation::{PatchLine, PatchSection},
+    seek::FileLines,
     work::WorkBudget,
 };
 
@@ -19,15 +19,16 @@ const SHOWN: usize = 12;
 pub(crate) fn rewrite(
     path: &str,
     content: &[u8],
-    sections: &[Section],
+    sections: &[PatchSection],
     work: &WorkBudget,
 ) -> Result<Vec<u8>, PlanError> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
     work.spend_bytes(content.len());
     work.spend(lines.len());
     let bare = lines.iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line)).collect();
-    let file = Haystack::new(bare, work);
-    let mut placing = Placing { path, file, work, length: lines.len(), edits: Edits::default() };
+    let file = FileLines::new(bare, work);
+    let mut placing =
+        SectionPlacing { path, file, work, length: lines.len(), edits: SectionEdits::default() };
     let mut cursor = 0;
     for section in sections {
         cursor = placing.place(section, cursor)?;
@@ -38,14 +39,14 @@ pub(crate) fn rewrite(
 /// Sections and the lines of the file that each covers. No two cover the same line, or lines around an
 /// insertion of the other.
 #[derive(Default)]
-struct Edits<'a> {
+struct SectionEdits<'a> {
     /// By start, end and number; the number keeps insertions at the same place in the order of the patch.
-    by_range: BTreeMap<(usize, usize, usize), &'a [Line]>,
+    by_range: BTreeMap<(usize, usize, usize), &'a [PatchLine]>,
 }
 
-impl<'a> Edits<'a> {
+impl<'a> SectionEdits<'a> {
     /// For a mere insertion the range is empty.
-    fn add(&mut self, range: Range<usize>, lines: &'a [Line]) {
+    fn add(&mut self, range: Range<usize>, lines: &'a [PatchLine]) {
         self.by_range.insert((range.start, range.end, self.by_range.len()), lines);
     }
 
@@ -56,17 +57,17 @@ impl<'a> Edits<'a> {
     }
 }
 
-struct Placing<'a> {
+struct SectionPlacing<'a> {
     path: &'a str,
-    file: Haystack<'a>,
+    file: FileLines<'a>,
     work: &'a WorkBudget,
     length: usize,
-    edits: Edits<'a>,
+    edits: SectionEdits<'a>,
 }
 
-impl<'a> Placing<'a> {
+impl<'a> SectionPlacing<'a> {
     /// Finds the section's place, looking behind `cursor` first; returns where the next one starts to look.
-    fn place(&mut self, section: &'a Section, cursor: usize) -> Result<usize, PlanError> {
+    fn place(&mut self, section: &'a PatchSection, cursor: usize) -> Result<usize, PlanError> {
         let anchor = self.anchor(section, cursor)?;
         let old = section.old_lines();
         let (start, lines) = if old.is_empty() {
@@ -76,7 +77,7 @@ impl<'a> Placing<'a> {
         } else {
             self.find(section, &old, anchor, cursor).ok_or_else(|| self.no_match(section, &old))?
         };
-        let length = lines.iter().filter(|line| !matches!(line, Line::Add(_))).count();
+        let length = lines.iter().filter(|line| !matches!(line, PatchLine::Add(_))).count();
         let range = start..start + length;
         if !self.edits.is_free(&range) {
             return Err(PlanError::Overlap { path: self.path.to_owned(), line: section.line });
@@ -86,7 +87,7 @@ impl<'a> Placing<'a> {
         Ok(next)
     }
 
-    fn anchor(&self, section: &Section, cursor: usize) -> Result<Option<usize>, PlanError> {
+    fn anchor(&self, section: &PatchSection, cursor: usize) -> Result<Option<usize>, PlanError> {
         let mut from = cursor;
         let mut found = None;
         for anchor in &section.anchors {
@@ -110,11 +111,11 @@ impl<'a> Placing<'a> {
     /// The place of a section, and its lines without those at the end that the file need not have.
     fn find(
         &self,
-        section: &'a Section,
+        section: &'a PatchSection,
         old: &[&str],
         anchor: Option<usize>,
         cursor: usize,
-    ) -> Option<(usize, &'a [Line])> {
+    ) -> Option<(usize, &'a [PatchLine])> {
         if let Some(at) = self.find_lines(section, old, anchor, cursor) {
             return Some((at, &section.lines));
         }
@@ -130,7 +131,7 @@ impl<'a> Placing<'a> {
 
     fn find_lines(
         &self,
-        section: &Section,
+        section: &PatchSection,
         old: &[&str],
         anchor: Option<usize>,
         cursor: usize,
@@ -149,7 +150,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    fn no_match(&self, section: &Section, old: &[&str]) -> PlanError {
+    fn no_match(&self, section: &PatchSection, old: &[&str]) -> PlanError {
         if self.work.is_spent() {
             return self.too_much_work(section);
         }
@@ -161,12 +162,12 @@ impl<'a> Placing<'a> {
         PlanError::NoMatch { path, line: section.line, expected }
     }
 
-    fn too_much_work(&self, section: &Section) -> PlanError {
+    fn too_much_work(&self, section: &PatchSection) -> PlanError {
         PlanError::TooMuchWork { path: self.path.to_owned(), line: section.line }
     }
 }
 
-fn assemble(lines: &[&[u8]], edits: Edits<'_>) -> Vec<u8> {
+fn assemble(lines: &[&[u8]], edits: SectionEdits<'_>) -> Vec<u8> {
     let newline = newline(lines);
     let mut out = Vec::with_capacity(lines.iter().map(|line| line.len()).sum());
     let mut at = 0;
@@ -175,12 +176,12 @@ fn assemble(lines: &[&[u8]], edits: Edits<'_>) -> Vec<u8> {
         at = start;
         for line in edited {
             match line {
-                Line::Keep(_) => {
+                PatchLine::Keep(_) => {
                     copy(&mut out, lines, at..at + 1);
                     at += 1;
                 }
-                Line::Remove(_) => at += 1,
-                Line::Add(text) => push_line(&mut out, text, newline),
+                PatchLine::Remove(_) => at += 1,
+                PatchLine::Add(text) => push_line(&mut out, text, newline),
             }
         }
     }
@@ -213,8 +214,8 @@ mod tests {
 
     #[test]
     fn a_search_that_costs_too_much_is_refused() {
-        let lines = vec![Line::Keep("x".to_owned()), Line::Add("y".to_owned())];
-        let section = |anchors: &[&str]| Section {
+        let lines = vec![PatchLine::Keep("x".to_owned()), PatchLine::Add("y".to_owned())];
+        let section = |anchors: &[&str]| PatchSection {
             line: 3,
             anchors: anchors.iter().map(|&anchor| anchor.to_owned()).collect(),
             lines: lines.clone(),

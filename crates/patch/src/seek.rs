@@ -11,10 +11,10 @@ use std::{borrow::Cow, cell::OnceCell, collections::HashMap, ops::Range};
 use crate::work::WorkBudget;
 
 /// From strict to forgiving.
-const READINGS: [Reading; 3] = [Reading::Exact, Reading::TrailingSpace, Reading::Loose];
+const READINGS: [LineReading; 3] = [LineReading::Exact, LineReading::TrailingSpace, LineReading::Loose];
 
 #[derive(Clone, Copy)]
-enum Reading {
+enum LineReading {
     Exact,
     /// Also what makes a patch without carriage returns fit a file that has them.
     TrailingSpace,
@@ -22,7 +22,7 @@ enum Reading {
     Loose,
 }
 
-impl Reading {
+impl LineReading {
     /// The part of a line that counts. Lines that are not text have no loose reading.
     fn read<'a>(self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match self {
@@ -34,14 +34,14 @@ impl Reading {
 }
 
 /// A file as lines without their newlines.
-pub(crate) struct Haystack<'a> {
+pub(crate) struct FileLines<'a> {
     lines: Vec<&'a [u8]>,
     work: &'a WorkBudget,
     /// One for each reading, made when first needed; most patches need only the exact one.
     numbered: [OnceCell<NumberedLines<'a>>; READINGS.len()],
 }
 
-impl<'a> Haystack<'a> {
+impl<'a> FileLines<'a> {
     pub(crate) fn new(lines: Vec<&'a [u8]>, work: &'a WorkBudget) -> Self {
         Self { lines, work, numbered: Default::default() }
     }
@@ -70,7 +70,7 @@ impl<'a> Haystack<'a> {
     /// A line to go to. Unlike the lines of a section it may also be given by its beginning.
     pub(crate) fn find_anchor(&self, anchor: &str, range: Range<usize>) -> Option<usize> {
         self.find(&[anchor], range.clone(), |_| true).or_else(|| {
-            let file = self.numbered(Reading::Loose);
+            let file = self.numbered(LineReading::Loose);
             let anchor = loosen(anchor);
             self.work.spend_bytes(file.texts.len().saturating_mul(anchor.len()));
             if !self.work.spend(range.len() + file.texts.len()) {
@@ -83,12 +83,12 @@ impl<'a> Haystack<'a> {
         })
     }
 
-    fn numbered(&self, reading: Reading) -> &NumberedLines<'a> {
+    fn numbered(&self, reading: LineReading) -> &NumberedLines<'a> {
         let [exact, trailing_space, loose] = &self.numbered;
         let cell = match reading {
-            Reading::Exact => exact,
-            Reading::TrailingSpace => trailing_space,
-            Reading::Loose => loose,
+            LineReading::Exact => exact,
+            LineReading::TrailingSpace => trailing_space,
+            LineReading::Loose => loose,
         };
         cell.get_or_init(|| NumberedLines::new(&self.lines, reading))
     }
@@ -108,13 +108,13 @@ struct NumberedLines<'a> {
 }
 
 impl<'a> NumberedLines<'a> {
-    fn new(lines: &[&'a [u8]], reading: Reading) -> Self {
+    fn new(lines: &[&'a [u8]], reading: LineReading) -> Self {
         let mut file = Self { numbers: Vec::with_capacity(lines.len()), ..Self::default() };
         for &line in lines {
             let number = reading.read(line).map_or(NO_NUMBER, |text| file.number(text));
             file.numbers.push(number);
         }
-        if matches!(reading, Reading::Loose) {
+        if matches!(reading, LineReading::Loose) {
             file.texts = vec![Vec::new(); file.by_text.len()];
             for (text, &number) in &file.by_text {
                 if let Some(slot) = file.texts.get_mut(number as usize) {
@@ -131,7 +131,7 @@ impl<'a> NumberedLines<'a> {
     }
 
     /// The numbers of a patch's lines; `None` if the file lacks one of them.
-    fn numbers_of(&self, needle: &[&str], reading: Reading) -> Option<Vec<u32>> {
+    fn numbers_of(&self, needle: &[&str], reading: LineReading) -> Option<Vec<u32>> {
         needle.iter().map(|line| self.by_text.get(&reading.read(line.as_bytes())?).copied()).collect()
     }
 }
@@ -214,11 +214,11 @@ mod tests {
 
     fn find(file: &[&str], needle: &[&str], from: usize) -> Option<usize> {
         let work = WorkBudget::new();
-        let haystack = Haystack::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
+        let haystack = FileLines::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
         haystack.find(needle, from..file.len(), |_| true)
     }
 
-    /// What [`Haystack::find`] returns, by trying each place with each reading.
+    /// What [`FileLines::find`] returns, by trying each place with each reading.
     fn find_slowly(
         file: &[String],
         needle: &[&str],
@@ -251,7 +251,7 @@ mod tests {
             let needle: Vec<_> = needle.iter().map(String::as_str).collect();
             let accepts = |at: usize| refused & (1 << at) == 0;
             let work = WorkBudget::new();
-            let haystack = Haystack::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
+            let haystack = FileLines::new(file.iter().map(|line| line.as_bytes()).collect(), &work);
             proptest::prop_assert_eq!(
                 haystack.find(&needle, start..end, accepts),
                 find_slowly(&file, &needle, start..end, accepts)
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_search_beyond_the_budget_finds_nothing() {
         let work = WorkBudget::new();
-        let haystack = Haystack::new(vec![b"a"], &work);
+        let haystack = FileLines::new(vec![b"a"], &work);
         assert!(!work.spend(usize::MAX) && work.is_spent());
         assert_eq!(haystack.find(&["a"], 0..1, |_| true), None);
         assert_eq!(haystack.find_anchor("a", 0..1), None);
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn anchors_may_be_beginnings() {
         let work = WorkBudget::new();
-        let haystack = Haystack::new(vec![b"class A:", b"  def f(self):", b"def f"], &work);
+        let haystack = FileLines::new(vec![b"class A:", b"  def f(self):", b"def f"], &work);
         assert_eq!(haystack.find_anchor("class A", 0..3), Some(0));
         assert_eq!(haystack.find_anchor("def f", 0..3), Some(2));
         assert_eq!(haystack.find_anchor("def f", 0..2), Some(1));
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn bytes_that_are_not_text_match_only_exactly() {
         let work = WorkBudget::new();
-        let haystack = Haystack::new(vec![b"\xff\xfe", b"ok"], &work);
+        let haystack = FileLines::new(vec![b"\xff\xfe", b"ok"], &work);
         assert_eq!(haystack.find(&["ok"], 0..2, |_| true), Some(1));
         assert_eq!(haystack.find(&["\u{fffd}"], 0..2, |_| true), None);
     }

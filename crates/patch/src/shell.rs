@@ -10,7 +10,7 @@ const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
 
 /// A patch that a command holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
+pub struct PatchInvocation {
     /// From `cd DIR &&`, as written: relative to the command's own working directory.
     pub workdir: Option<String>,
     /// The text for [`Patch::parse`](crate::Patch::parse).
@@ -19,10 +19,10 @@ pub struct Invocation {
 
 /// Recognises `["apply_patch", PATCH]` and shells that run `apply_patch <<'EOF'`, `apply_patch 'PATCH'`, or
 /// one of them after `cd DIR &&`.
-pub fn find_in_command(argv: &[String]) -> Option<Invocation> {
+pub fn find_in_command(argv: &[String]) -> Option<PatchInvocation> {
     match argv {
         [program, patch] if PROGRAMS.contains(&program.as_str()) => {
-            Some(Invocation { workdir: None, patch: patch.clone() })
+            Some(PatchInvocation { workdir: None, patch: patch.clone() })
         }
         [shell, flags, script] if is_shell(shell) && is_script_flag(flags) => find_in_script(script),
         _ => None,
@@ -38,7 +38,7 @@ fn is_script_flag(flag: &str) -> bool {
     matches!(flag, "-c" | "-lc" | "-cl")
 }
 
-fn find_in_script(script: &str) -> Option<Invocation> {
+fn find_in_script(script: &str) -> Option<PatchInvocation> {
     let script = script.trim();
     let (workdir, rest) = match script.strip_prefix("cd").filter(|rest| rest.starts_with([' ', '\t'])) {
         Some(rest) => {
@@ -49,7 +49,7 @@ fn find_in_script(script: &str) -> Option<Invocation> {
     };
     let rest = PROGRAMS.iter().find_map(|program| rest.strip_prefix(program))?;
     let patch = heredoc(rest).or_else(|| argument(rest))?;
-    Some(Invocation { workdir, patch })
+    Some(PatchInvocation { workdir, patch })
 }
 
 /// The rest of a line `<<'EOF'`, the lines up to `EOF`, and nothing after it.
@@ -145,7 +145,7 @@ mod tests {
 
     fn check(script: &str, expected: Option<(Option<&str>, &str)>) {
         let argv = ["/bin/bash", "-lc", script].map(str::to_owned);
-        let expected = expected.map(|(workdir, patch)| Invocation {
+        let expected = expected.map(|(workdir, patch)| PatchInvocation {
             workdir: workdir.map(str::to_owned),
             patch: patch.to_owned(),
         });
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_program_called_without_a_shell() {
         let argv = ["apply_patch", "P"].map(str::to_owned);
-        assert_eq!(find_in_command(&argv), Some(Invocation { workdir: None, patch: "P".to_owned() }));
+        assert_eq!(find_in_command(&argv), Some(PatchInvocation { workdir: None, patch: "P".to_owned() }));
         assert_eq!(find_in_command(&["apply_patch".to_owned()]), None);
         let python = ["python3", "-c", "apply_patch 'P'"].map(str::to_owned);
         assert_eq!(find_in_command(&python), None);

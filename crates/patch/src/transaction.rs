@@ -10,9 +10,9 @@ use std::{
 };
 
 use crate::{
-    apply::{Durability, Failure},
+    apply::{Durability, StepFailure},
     disk::temporary_name,
-    files::{Entry, FileIdentity, FilePlace, WriteFiles},
+    files::{FileEntry, FileIdentity, FilePlace, WriteFiles},
 };
 
 /// The most directories that one patch works in. Each takes a descriptor until the patch is applied.
@@ -21,34 +21,34 @@ const MOST_DIRECTORIES: usize = 256;
 /// How often a name for a temporary file is chosen anew because there is a file of that name.
 const MOST_NAMES: usize = 16;
 
-type Place<F> = FilePlace<<F as WriteFiles>::Directory>;
+type TransactionPlace<F> = FilePlace<<F as WriteFiles>::Directory>;
 
-pub(crate) struct Transaction<'a, F: WriteFiles> {
+pub(crate) struct PatchTransaction<'a, F: WriteFiles> {
     files: &'a F,
     durability: Durability,
     /// Those that are open, by path.
     directories: BTreeMap<PathBuf, F::Directory>,
     /// What was at each place when it was checked.
     seen: BTreeMap<PathBuf, Option<FileIdentity>>,
-    steps: Vec<Step<F>>,
+    steps: Vec<TransactionStep<F>>,
     /// What takes back the steps taken so far, the last one first.
-    undo: Vec<Undo<F>>,
+    undo: Vec<UndoStep<F>>,
     /// Names of ours that must not outlive the transaction.
-    temporary: Vec<Place<F>>,
+    temporary: Vec<TransactionPlace<F>>,
 }
 
-enum Step<F: WriteFiles> {
-    Put { temporary: Place<F>, written: FileIdentity, place: Place<F> },
-    Remove { place: Place<F> },
+enum TransactionStep<F: WriteFiles> {
+    Put { temporary: TransactionPlace<F>, written: FileIdentity, place: TransactionPlace<F> },
+    Remove { place: TransactionPlace<F> },
 }
 
-enum Undo<F: WriteFiles> {
-    RemoveDirectory(Place<F>),
-    Remove(Place<F>),
-    Restore { backup: Place<F>, place: Place<F> },
+enum UndoStep<F: WriteFiles> {
+    RemoveDirectory(TransactionPlace<F>),
+    Remove(TransactionPlace<F>),
+    Restore { backup: TransactionPlace<F>, place: TransactionPlace<F> },
 }
 
-impl<'a, F: WriteFiles> Transaction<'a, F> {
+impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
     pub(crate) fn new(files: &'a F, durability: Durability) -> Self {
         Self {
             files,
@@ -62,7 +62,7 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     }
 
     /// Returns what is at a place. The step that changes it fails if another file is there by then.
-    pub(crate) fn look(&mut self, path: &Path) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn look(&mut self, path: &Path) -> Result<Option<FileEntry>, StepFailure> {
         if !self.see(path)? {
             return Ok(None);
         }
@@ -73,7 +73,7 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     }
 
     /// Whether there is anything at a place. The step that changes it fails if that is not so any more.
-    pub(crate) fn see(&mut self, path: &Path) -> Result<bool, Failure> {
+    pub(crate) fn see(&mut self, path: &Path) -> Result<bool, StepFailure> {
         let found = match self.place(path)? {
             Some(place) => attempt(path, self.files.identity(&place))?,
             None => None,
@@ -84,7 +84,12 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
 
     /// Prepares a file: its directories exist and its content is on the disk, under another name. Mode and
     /// owner are those of `like`.
-    pub(crate) fn write(&mut self, path: &Path, content: &[u8], like: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) fn write(
+        &mut self,
+        path: &Path,
+        content: &[u8],
+        like: Option<&Path>,
+    ) -> Result<(), StepFailure> {
         let like = match like {
             Some(like) => Some(self.existing_place(like)?),
             None => None,
@@ -97,33 +102,33 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
         if self.durability == Durability::Synced {
             attempt(path, self.files.sync(&temporary))?;
         }
-        self.steps.push(Step::Put { temporary, written, place });
+        self.steps.push(TransactionStep::Put { temporary, written, place });
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn remove(&mut self, path: &Path) -> Result<(), StepFailure> {
         let place = self.existing_place(path)?;
-        self.steps.push(Step::Remove { place });
+        self.steps.push(TransactionStep::Remove { place });
         Ok(())
     }
 
     /// Takes the steps. On failure the caller rolls back.
-    pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+    pub(crate) fn commit(&mut self) -> Result<(), StepFailure> {
         let steps = std::mem::take(&mut self.steps);
         for (index, step) in steps.iter().enumerate() {
             // Nothing can fail after the last step, so it need not be taken back.
             let is_last = index + 1 == steps.len();
             match step {
-                Step::Put { temporary, written, place } => {
+                TransactionStep::Put { temporary, written, place } => {
                     self.check_identity(temporary, Some(*written))?;
                     self.put(temporary, place, is_last)?;
                 }
-                Step::Remove { place } => self.take_away(place, is_last)?,
+                TransactionStep::Remove { place } => self.take_away(place, is_last)?,
             }
         }
         if self.durability == Durability::Synced {
             for step in &steps {
-                let (Step::Put { place, .. } | Step::Remove { place }) = step;
+                let (TransactionStep::Put { place, .. } | TransactionStep::Remove { place }) = step;
                 // The files are in place; a directory that cannot be synced is no reason to undo that.
                 let _ = self.files.sync_directory(&place.directory);
             }
@@ -132,20 +137,20 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     }
 
     /// Takes back what was done. Goes on after a failure, and returns the first one.
-    pub(crate) fn roll_back(&mut self) -> Option<Failure> {
+    pub(crate) fn roll_back(&mut self) -> Option<StepFailure> {
         let mut failure = None;
         while let Some(undo) = self.undo.pop() {
             let (place, done) = match &undo {
-                Undo::RemoveDirectory(place) => {
+                UndoStep::RemoveDirectory(place) => {
                     // Our own leftovers would keep it from being empty; others' files are theirs.
                     self.clean();
                     (place, self.files.remove_directory(place))
                 }
-                Undo::Remove(place) => (place, self.files.remove(place)),
-                Undo::Restore { backup, place } => (place, self.files.rename(backup, place)),
+                UndoStep::Remove(place) => (place, self.files.remove(place)),
+                UndoStep::Restore { backup, place } => (place, self.files.rename(backup, place)),
             };
             if let Err(source) = done {
-                failure.get_or_insert(Failure { path: place.path.clone(), source });
+                failure.get_or_insert(StepFailure { path: place.path.clone(), source });
                 self.keep_backup(&undo);
             }
         }
@@ -154,8 +159,8 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
     }
 
     /// A backup that could not be put back is all that is left of the file.
-    fn keep_backup(&mut self, undo: &Undo<F>) {
-        if let Undo::Restore { backup, .. } = undo {
+    fn keep_backup(&mut self, undo: &UndoStep<F>) {
+        if let UndoStep::Restore { backup, .. } = undo {
             self.temporary.retain(|place| place.path != backup.path);
         }
     }
@@ -168,14 +173,19 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
         }
     }
 
-    fn put(&mut self, temporary: &Place<F>, place: &Place<F>, is_last: bool) -> Result<(), Failure> {
+    fn put(
+        &mut self,
+        temporary: &TransactionPlace<F>,
+        place: &TransactionPlace<F>,
+        is_last: bool,
+    ) -> Result<(), StepFailure> {
         let seen = self.check_unchanged(place)?;
         let undo = match seen {
             _ if is_last => None,
-            None => Some(Undo::Remove(place.clone())),
+            None => Some(UndoStep::Remove(place.clone())),
             Some(_) => {
                 let (backup, ()) = self.beside(place, |files, backup| files.duplicate(place, backup))?;
-                Some(Undo::Restore { backup, place: place.clone() })
+                Some(UndoStep::Restore { backup, place: place.clone() })
             }
         };
         attempt(&place.path, self.files.rename(temporary, place))?;
@@ -183,32 +193,36 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
         Ok(())
     }
 
-    fn take_away(&mut self, place: &Place<F>, is_last: bool) -> Result<(), Failure> {
+    fn take_away(&mut self, place: &TransactionPlace<F>, is_last: bool) -> Result<(), StepFailure> {
         self.check_unchanged(place)?;
         if is_last {
             return attempt(&place.path, self.files.remove(place));
         }
         let (backup, ()) = self.beside(place, |files, backup| files.rename(place, backup))?;
-        self.undo.push(Undo::Restore { backup, place: place.clone() });
+        self.undo.push(UndoStep::Restore { backup, place: place.clone() });
         Ok(())
     }
 
     /// Checks that a place is as it was when the plan was compared with it.
-    fn check_unchanged(&self, place: &Place<F>) -> Result<Option<FileIdentity>, Failure> {
+    fn check_unchanged(&self, place: &TransactionPlace<F>) -> Result<Option<FileIdentity>, StepFailure> {
         let seen = self.seen.get(&place.path).copied().flatten();
         self.check_identity(place, seen).map(|()| seen)
     }
 
-    fn check_identity(&self, place: &Place<F>, expected: Option<FileIdentity>) -> Result<(), Failure> {
+    fn check_identity(
+        &self,
+        place: &TransactionPlace<F>,
+        expected: Option<FileIdentity>,
+    ) -> Result<(), StepFailure> {
         if attempt(&place.path, self.files.identity(place))? == expected {
             return Ok(());
         }
         let source = io::Error::other("another process changed it while the patch was being applied");
-        Err(Failure { path: place.path.clone(), source })
+        Err(StepFailure { path: place.path.clone(), source })
     }
 
     /// Opens a directory and those above it that exist, and makes the rest.
-    fn make_directories(&mut self, path: &Path) -> Result<F::Directory, Failure> {
+    fn make_directories(&mut self, path: &Path) -> Result<F::Directory, StepFailure> {
         let mut missing = Vec::new();
         let mut existing = None;
         for ancestor in path.ancestors() {
@@ -218,31 +232,31 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
             }
             missing.push(ancestor);
         }
-        let not_found = || Failure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
+        let not_found = || StepFailure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
         let mut directory = existing.ok_or_else(not_found)?;
         for path in missing.into_iter().rev() {
             self.check_room(path)?;
             let place = FilePlace { directory, name: split(path)?.1, path: path.to_owned() };
             directory = attempt(path, self.files.create_directory(&place))?;
-            self.undo.push(Undo::RemoveDirectory(place));
+            self.undo.push(UndoStep::RemoveDirectory(place));
             self.directories.insert(path.to_owned(), directory.clone());
         }
         Ok(directory)
     }
 
-    fn existing_place(&mut self, path: &Path) -> Result<Place<F>, Failure> {
-        let not_found = || Failure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
+    fn existing_place(&mut self, path: &Path) -> Result<TransactionPlace<F>, StepFailure> {
+        let not_found = || StepFailure { path: path.to_owned(), source: io::ErrorKind::NotFound.into() };
         self.place(path)?.ok_or_else(not_found)
     }
 
     /// `None` if the directory does not exist.
-    fn place(&mut self, path: &Path) -> Result<Option<Place<F>>, Failure> {
+    fn place(&mut self, path: &Path) -> Result<Option<TransactionPlace<F>>, StepFailure> {
         let (parent, name) = split(path)?;
         let directory = self.open(parent)?;
         Ok(directory.map(|directory| FilePlace { directory, name, path: path.to_owned() }))
     }
 
-    fn open(&mut self, path: &Path) -> Result<Option<F::Directory>, Failure> {
+    fn open(&mut self, path: &Path) -> Result<Option<F::Directory>, StepFailure> {
         if let Some(directory) = self.directories.get(path) {
             return Ok(Some(directory.clone()));
         }
@@ -254,20 +268,20 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
         Ok(directory)
     }
 
-    fn check_room(&self, path: &Path) -> Result<(), Failure> {
+    fn check_room(&self, path: &Path) -> Result<(), StepFailure> {
         if self.directories.len() < MOST_DIRECTORIES {
             return Ok(());
         }
         let limit = format!("a patch changes files in at most {MOST_DIRECTORIES} directories; split it");
-        Err(Failure { path: path.to_owned(), source: io::Error::other(limit) })
+        Err(StepFailure { path: path.to_owned(), source: io::Error::other(limit) })
     }
 
     /// Makes a file with a name of ours in the same directory, so that a rename can never cross file systems.
     fn beside<T>(
         &mut self,
-        place: &Place<F>,
-        make: impl Fn(&F, &Place<F>) -> io::Result<T>,
-    ) -> Result<(Place<F>, T), Failure> {
+        place: &TransactionPlace<F>,
+        make: impl Fn(&F, &TransactionPlace<F>) -> io::Result<T>,
+    ) -> Result<(TransactionPlace<F>, T), StepFailure> {
         for _ in 0..MOST_NAMES {
             let name = temporary_name();
             let path = place.path.with_file_name(&name);
@@ -280,17 +294,17 @@ impl<'a, F: WriteFiles> Transaction<'a, F> {
             let made = attempt(&place.path, make(self.files, &temporary))?;
             return Ok((temporary, made));
         }
-        Err(Failure { path: place.path.clone(), source: io::ErrorKind::AlreadyExists.into() })
+        Err(StepFailure { path: place.path.clone(), source: io::ErrorKind::AlreadyExists.into() })
     }
 }
 
-fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), Failure> {
+fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), StepFailure> {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, name.to_owned())),
-        _ => Err(Failure { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() }),
+        _ => Err(StepFailure { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() }),
     }
 }
 
-fn attempt<T>(path: &Path, done: io::Result<T>) -> Result<T, Failure> {
-    done.map_err(|source| Failure { path: path.to_owned(), source })
+fn attempt<T>(path: &Path, done: io::Result<T>) -> Result<T, StepFailure> {
+    done.map_err(|source| StepFailure { path: path.to_owned(), source })
 }

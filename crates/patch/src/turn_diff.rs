@@ -12,9 +12,9 @@ use std::{
 use crate::{
     blob::{blob_id, is_binary},
     file_diff::FileDiff,
-    files::{Entry, FileMode, Files, is_link_error},
+    files::{FileEntry, FileMode, ReadFiles, is_link_error},
     paths::relative,
-    plan::Plan,
+    plan::PatchPlan,
 };
 
 /// Larger files are named in a diff and not shown; nor are they kept.
@@ -25,7 +25,7 @@ const LARGEST_SHOWN: usize = 4 * 1024 * 1024;
 pub struct TurnDiff {
     root: PathBuf,
     /// By place; `None` for what did not exist.
-    before: BTreeMap<PathBuf, Option<Version>>,
+    before: BTreeMap<PathBuf, Option<FileVersion>>,
     /// From the place a file has now to the one it had at first.
     moves: BTreeMap<PathBuf, PathBuf>,
 }
@@ -40,9 +40,11 @@ impl TurnDiff {
     }
 
     /// Takes note of a plan that has been applied.
-    pub fn record(&mut self, plan: &Plan) {
+    pub fn record(&mut self, plan: &PatchPlan) {
         for from in plan.changes.iter().filter_map(|change| change.from.as_ref()) {
-            self.before.entry(from.place.clone()).or_insert_with(|| Some(Version::new(from.entry.clone())));
+            self.before
+                .entry(from.place.clone())
+                .or_insert_with(|| Some(FileVersion::new(from.entry.clone())));
         }
         for to in plan.changes.iter().filter_map(|change| change.to.as_ref()) {
             // A file that is replaced has been seen as the beginning of a change above.
@@ -55,7 +57,7 @@ impl TurnDiff {
     }
 
     /// The diff from the beginning of the turn to now; `None` when there is nothing to tell.
-    pub fn diff(&self, files: &impl Files) -> io::Result<Option<String>> {
+    pub fn diff(&self, files: &impl ReadFiles) -> io::Result<Option<String>> {
         let now = self.now(files)?;
         let mut sections = BTreeMap::new();
         let mut renamed = BTreeSet::new();
@@ -83,9 +85,9 @@ impl TurnDiff {
         Ok((!diff.is_empty()).then_some(diff))
     }
 
-    fn now(&self, files: &impl Files) -> io::Result<BTreeMap<&Path, Option<Version>>> {
+    fn now(&self, files: &impl ReadFiles) -> io::Result<BTreeMap<&Path, Option<FileVersion>>> {
         let look = |place: &PathBuf| match files.look(place) {
-            Ok(entry) => Ok(entry.map(Version::new)),
+            Ok(entry) => Ok(entry.map(FileVersion::new)),
             // Whatever has taken the file's place, the file is gone.
             Err(error) if is_not_a_file(&error) => Ok(None),
             Err(error) => Err(error),
@@ -94,7 +96,7 @@ impl TurnDiff {
     }
 
     /// A move is shown as one when nothing else came of either end.
-    fn rename(&self, from: &Path, to: &Path, now: &BTreeMap<&Path, Option<Version>>) -> Option<String> {
+    fn rename(&self, from: &Path, to: &Path, now: &BTreeMap<&Path, Option<FileVersion>>) -> Option<String> {
         let (Some(before), None) = (self.before.get(from)?, now.get(from)?) else { return None };
         let (None, Some(after)) = (self.before.get(to)?, now.get(to)?) else { return None };
         let (from, to) = (relative(&self.root, from), relative(&self.root, to));
@@ -112,22 +114,22 @@ fn is_not_a_file(error: &io::Error) -> bool {
 
 /// A file at one end of the turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     pub(crate) id: String,
     pub(crate) mode: FileMode,
     /// `None` when it is not text, or too much of it.
     pub(crate) text: Option<Vec<u8>>,
 }
 
-impl Version {
-    fn new(entry: Entry) -> Self {
+impl FileVersion {
+    fn new(entry: FileEntry) -> Self {
         let id = blob_id(&entry.content);
         let is_shown = entry.content.len() <= LARGEST_SHOWN && !is_binary(&entry.content);
         Self { id, mode: entry.mode, text: is_shown.then_some(entry.content) }
     }
 }
 
-impl PartialEq for Version {
+impl PartialEq for FileVersion {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id && self.mode == other.mode
     }

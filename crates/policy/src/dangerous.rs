@@ -3,7 +3,7 @@
 
 use crate::{
     git_words::GitWords,
-    line::{Connector, PlainCommand, is_shell},
+    line::{CommandConnector, PlainCommand, is_shell},
 };
 
 /// Dangerous in any form.
@@ -44,7 +44,9 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
             .is_some_and(|first| matches!(*first, "publish" | "unpublish" | "yank" | "upload" | "push")),
         "gh" => words.contains(&"delete"),
         // A script that nobody has seen: `curl … | sh`.
-        shell if is_shell(shell) => command.connector == Connector::Pipe && reads_script_from_input(&words),
+        shell if is_shell(shell) => {
+            command.connector == CommandConnector::Pipe && reads_script_from_input(&words)
+        }
         _ => false,
     }
 }

@@ -5,12 +5,12 @@
 //! | which programs does this line start? | [`CommandLine`] |
 //! | how is it shown? | [`CommandLine::display`], [`command_actions`] |
 //! | does it only read? could it do harm? | [`is_known_safe`], [`is_dangerous`] |
-//! | what do the user's rules say? | [`Rules`], [`Verdict`] |
+//! | what do the user's rules say? | [`CommandRules`], [`RuleVerdict`] |
 //! | may it run, must somebody be asked? | [`decide_command`], [`decide_retry`], [`decide_patch`], [`decide_permissions`] |
-//! | may it reach a host? | [`decide_network`], [`settle_network`], [`Domains`] |
-//! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`Grants`], [`append_rule`] |
+//! | may it reach a host? | [`decide_network`], [`settle_network`], [`DomainRules`] |
+//! | what follows from the answer? | [`settle_command`], [`settle_patch`], [`ThreadGrants`], [`append_rule`] |
 //!
-//! Everything but [`Rules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives
+//! Everything but [`CommandRules::load`], [`append_rule`] and [`append_network_rule`] is pure: the same input gives
 //! the same answer, and nothing is looked up on the machine. A command is understood by its text alone, so
 //! what it is taken for is never a reason to give it more than the policy allows.
 //!
@@ -76,17 +76,18 @@ pub use {
     actions::command_actions,
     dangerous::is_dangerous,
     decide::{
-        Access, CommandRequest, Decision, Destination, Grants, NetworkDecision, NetworkOutcome,
-        NetworkPolicies, NetworkQuestion, Outcome, PatchDecision, PermissionsDecision, Policies, Question,
-        Reach, SandboxPermissions, Topic, decide_command, decide_network, decide_patch, decide_permissions,
-        decide_retry, settle_command, settle_network, settle_patch, why_not_ask,
+        AccessGrant, AddressReach, ApprovalOutcome, CommandDecision, CommandQuestion, CommandRequest,
+        DecisionPolicies, NetworkDecision, NetworkDestination, NetworkOutcome, NetworkPolicies,
+        NetworkQuestion, PatchDecision, PermissionsDecision, QuestionTopic, SandboxPermissions, ThreadGrants,
+        decide_command, decide_network, decide_patch, decide_permissions, decide_retry, settle_command,
+        settle_network, settle_patch, why_not_ask,
     },
-    line::{CommandLine, Connector, PlainCommand},
-    network::{DomainPattern, Domains, Host, is_public},
+    line::{CommandConnector, CommandLine, PlainCommand},
+    network::{DomainPattern, DomainRules, HostName, is_public},
     quote::join,
     rules::{
-        Appended, NetworkRule, Rule, RuleDecision, Rules, RulesError, Verdict, append_network_rule,
-        append_rule,
+        CommandRule, CommandRules, NetworkRule, RuleAppended, RuleDecision, RuleVerdict, RulesError,
+        append_network_rule, append_rule,
     },
     safe::is_known_safe,
 };

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::{
     dangerous::{is_dangerous, removes_by_force},
-    mentions::{self, Mentions},
+    mentions::{self, PathMentions},
     quote,
     safe::is_known_safe,
-    syntax::{self, Reading},
+    syntax::{self, ScriptReading},
 };
 
 /// The time that a malformed script takes grows with the square of its length; up to this one it is at most
@@ -37,17 +37,17 @@ impl CommandLine {
     /// when it is one of the system's: a script for `./bash` is not known to do what it says.
     pub fn with_own_shell(argv: Vec<String>, own_shell: &str) -> Self {
         let script = script_of(&argv).map(str::to_owned);
-        let Reading { plain, mentioned, unread } = match &script {
+        let ScriptReading { plain, mentioned, unread } = match &script {
             Some(script) => syntax::read(script),
             None => {
                 let mentioned = Vec::from_iter(PlainCommand::from_words(argv.clone()));
                 let plain = Some(mentioned.clone()).filter(|commands| !commands.is_empty());
-                Reading { plain, mentioned, unread: false }
+                ScriptReading { plain, mentioned, unread: false }
             }
         };
         let is_trusted = |shell: &String| shell == own_shell || is_system_program(shell);
         let plain = plain.filter(|_| script.is_none() || argv.first().is_some_and(is_trusted));
-        let Mentions { commands: mentioned, is_complete } = mentions::unwrap(mentioned);
+        let PathMentions { commands: mentioned, is_complete } = mentions::unwrap(mentioned);
         Self { argv, script, plain, mentioned, unread: unread || !is_complete }
     }
 
@@ -111,7 +111,7 @@ pub struct PlainCommand {
     /// Never empty; the first is the program.
     pub words: Vec<String>,
     /// How it follows the one before.
-    pub connector: Connector,
+    pub connector: CommandConnector,
     /// Some words are patterns, which the shell replaces by names of files.
     pub expands: bool,
     /// Where it stands in its script.
@@ -122,7 +122,7 @@ impl PlainCommand {
     /// A command by itself; `None` without words.
     pub fn from_words(words: Vec<String>) -> Option<Self> {
         let is_command = !words.is_empty();
-        is_command.then_some(Self { words, connector: Connector::Start, expands: false, span: 0..0 })
+        is_command.then_some(Self { words, connector: CommandConnector::Start, expands: false, span: 0..0 })
     }
 
     /// The program's name, without a directory.
@@ -139,7 +139,7 @@ impl PlainCommand {
 
 /// What stands between a command and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connector {
+pub enum CommandConnector {
     /// Nothing: it is the first.
     Start,
     /// `;` or a newline.

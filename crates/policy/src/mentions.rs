@@ -14,15 +14,15 @@ const DEEPEST: usize = 4;
 const MOST: usize = 256;
 
 /// Everything that was found.
-pub(crate) struct Mentions {
+pub(crate) struct PathMentions {
     pub(crate) commands: Vec<PlainCommand>,
     /// Whether all of it could be looked into.
     pub(crate) is_complete: bool,
 }
 
 /// The commands, and those inside them.
-pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Mentions {
-    let mut search = Search { characters: LONGEST_SCRIPT, commands: MOST, is_complete: true };
+pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> PathMentions {
+    let mut search = MentionSearch { characters: LONGEST_SCRIPT, commands: MOST, is_complete: true };
     let mut all = Vec::new();
     let mut level = commands;
     for _ in 0..DEEPEST {
@@ -32,17 +32,17 @@ pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> Mentions {
     }
     let is_deeper = !search.inside(&level).is_empty();
     all.append(&mut level);
-    Mentions { commands: all, is_complete: search.is_complete && !is_deeper }
+    PathMentions { commands: all, is_complete: search.is_complete && !is_deeper }
 }
 
 /// What may still be looked at. Ends also for a line that is made to multiply.
-struct Search {
+struct MentionSearch {
     characters: usize,
     commands: usize,
     is_complete: bool,
 }
 
-impl Search {
+impl MentionSearch {
     fn inside(&mut self, level: &[PlainCommand]) -> Vec<PlainCommand> {
         let room = self.commands;
         let mut found = Vec::new();

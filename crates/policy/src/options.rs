@@ -2,7 +2,7 @@
 
 /// The options of a program that take a value; all others stand alone.
 #[derive(Clone, Copy)]
-pub(crate) struct Syntax {
+pub(crate) struct OptionSyntax {
     /// One letter each.
     pub(crate) short: &'static str,
     pub(crate) long: &'static [&'static str],
@@ -50,14 +50,14 @@ impl KnownOptions {
 
 /// Arguments sorted out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options<'a> {
+pub(crate) struct ParsedOptions<'a> {
     /// Names without dashes, and values. A letter from a cluster is an option of its own.
     pub(crate) given: Vec<(&'a str, Option<&'a str>)>,
     pub(crate) operands: Vec<&'a str>,
 }
 
-impl<'a> Options<'a> {
-    pub(crate) fn parse(arguments: &[&'a str], syntax: Syntax) -> Self {
+impl<'a> ParsedOptions<'a> {
+    pub(crate) fn parse(arguments: &[&'a str], syntax: OptionSyntax) -> Self {
         let mut options = Self::default();
         let mut rest = arguments;
         while let [first, after @ ..] = rest {
@@ -87,7 +87,7 @@ impl<'a> Options<'a> {
     }
 
     /// Takes one word apart; returns what is left after it and its value.
-    fn option<'b>(&mut self, word: &'a str, after: &'b [&'a str], syntax: Syntax) -> &'b [&'a str] {
+    fn option<'b>(&mut self, word: &'a str, after: &'b [&'a str], syntax: OptionSyntax) -> &'b [&'a str] {
         if let Some(long) = word.strip_prefix("--") {
             if let Some((name, value)) = long.split_once('=') {
                 self.given.push((name, Some(value)));
@@ -130,13 +130,13 @@ impl<'a> Options<'a> {
 mod tests {
     use super::*;
 
-    const SYNTAX: Syntax = Syntax { short: "nA", long: &["glob"] };
+    const SYNTAX: OptionSyntax = OptionSyntax { short: "nA", long: &["glob"] };
 
     #[test]
     fn options_and_operands() {
         let check = |line: &str, given: &[(&str, Option<&str>)], operands: &[&str]| {
             let words: Vec<_> = line.split(' ').collect();
-            let options = Options::parse(&words, SYNTAX);
+            let options = ParsedOptions::parse(&words, SYNTAX);
             assert_eq!((options.given.as_slice(), options.operands.as_slice()), (given, operands), "{line}");
         };
         check("a b", &[], &["a", "b"]);

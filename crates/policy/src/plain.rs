@@ -10,9 +10,9 @@ use std::ops::Range;
 use tree_sitter::{Node, Tree};
 
 use crate::{
-    line::{Connector, PlainCommand},
+    line::{CommandConnector, PlainCommand},
     syntax::{children, joined, next_after},
-    word::Word,
+    word::ShellWord,
 };
 
 /// The commands of a plain script, in order.
@@ -21,7 +21,7 @@ pub(crate) fn plain(script: &str, tree: &Tree) -> Option<Vec<PlainCommand>> {
         return None;
     }
     let mut reader =
-        PlainReader { script, commands: Vec::new(), connector: None, end: 0, before: Before::Line };
+        PlainReader { script, commands: Vec::new(), connector: None, end: 0, before: PreviousNode::Line };
     // The tree of `a && b && …` is as deep as the script is long, so it is walked without recursion.
     let mut cursor = tree.walk();
     loop {
@@ -44,15 +44,15 @@ struct PlainReader<'a> {
     script: &'a str,
     commands: Vec<PlainCommand>,
     /// The operator since the last command.
-    connector: Option<Connector>,
+    connector: Option<CommandConnector>,
     /// How far the script has been accounted for.
     end: usize,
-    before: Before,
+    before: PreviousNode,
 }
 
 /// What was read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PreviousNode {
     /// The end of a line, or nothing yet.
     Line,
     Command,
@@ -62,7 +62,7 @@ enum Before {
 
 /// What lies between two nodes; continued lines do not count.
 #[derive(Default)]
-struct Gap {
+struct NodeGap {
     has_blank: bool,
     has_line: bool,
 }
@@ -75,10 +75,10 @@ impl PlainReader<'_> {
             "command" => self.command(node)?,
             "comment" => self.comment(node)?,
             "\n" => self.line_end(node)?,
-            "&&" => self.operator(node, Connector::And)?,
-            "||" => self.operator(node, Connector::Or)?,
-            "|" => self.operator(node, Connector::Pipe)?,
-            ";" => self.operator(node, Connector::Then)?,
+            "&&" => self.operator(node, CommandConnector::And)?,
+            "||" => self.operator(node, CommandConnector::Or)?,
+            "|" => self.operator(node, CommandConnector::Pipe)?,
+            ";" => self.operator(node, CommandConnector::Then)?,
             _ => return None,
         }
         Some(false)
@@ -88,15 +88,15 @@ impl PlainReader<'_> {
         let ranges = self.word_ranges(node)?;
         let span = ranges.first()?.start..ranges.last()?.end;
         let gap = self.gap(span.start)?;
-        let may_start = gap.has_line || matches!(self.before, Before::Line | Before::Operator);
+        let may_start = gap.has_line || matches!(self.before, PreviousNode::Line | PreviousNode::Operator);
         let (words, expands) = self.words(&ranges)?;
         if !may_start || shlex::split(&self.without_continuations(&ranges)?)? != words {
             return None;
         }
-        let default = if self.commands.is_empty() { Connector::Start } else { Connector::Then };
+        let default = if self.commands.is_empty() { CommandConnector::Start } else { CommandConnector::Then };
         let connector = self.connector.take().unwrap_or(default);
         self.end = span.end;
-        self.before = Before::Command;
+        self.before = PreviousNode::Command;
         self.commands.push(PlainCommand { words, connector, expands, span });
         Some(())
     }
@@ -122,7 +122,7 @@ impl PlainReader<'_> {
         let mut expands = false;
         for (index, range) in ranges.iter().enumerate() {
             let source = self.script.get(range.clone())?;
-            let word = Word::new(source)?;
+            let word = ShellWord::new(source)?;
             if index == 0 && !is_program(&word, source) {
                 return None;
             }
@@ -147,46 +147,47 @@ impl PlainReader<'_> {
     fn comment(&mut self, node: Node<'_>) -> Option<()> {
         let gap = self.gap(node.start_byte())?;
         // `a#b` is a word.
-        let is_apart =
-            gap.has_blank || gap.has_line || matches!(self.before, Before::Line | Before::Operator);
+        let is_apart = gap.has_blank
+            || gap.has_line
+            || matches!(self.before, PreviousNode::Line | PreviousNode::Operator);
         self.end = node.end_byte();
-        self.before = Before::Comment;
+        self.before = PreviousNode::Comment;
         is_apart.then_some(())
     }
 
     fn line_end(&mut self, node: Node<'_>) -> Option<()> {
         self.gap(node.start_byte())?;
         self.end = node.end_byte();
-        self.before = Before::Line;
+        self.before = PreviousNode::Line;
         Some(())
     }
 
-    fn operator(&mut self, node: Node<'_>, connector: Connector) -> Option<()> {
+    fn operator(&mut self, node: Node<'_>, connector: CommandConnector) -> Option<()> {
         let gap = self.gap(node.start_byte())?;
-        if self.before != Before::Command || gap.has_line {
+        if self.before != PreviousNode::Command || gap.has_line {
             return None;
         }
         self.end = node.end_byte();
-        self.before = Before::Operator;
+        self.before = PreviousNode::Operator;
         self.connector = Some(connector);
         Some(())
     }
 
     fn finish(self) -> Option<Vec<PlainCommand>> {
         self.gap(self.script.len())?;
-        let is_complete = matches!(self.connector, None | Some(Connector::Then));
+        let is_complete = matches!(self.connector, None | Some(CommandConnector::Then));
         (is_complete && !self.commands.is_empty()).then_some(self.commands)
     }
 
-    fn gap(&self, start: usize) -> Option<Gap> {
+    fn gap(&self, start: usize) -> Option<NodeGap> {
         gap(self.script.get(self.end..start)?)
     }
 }
 
 /// `None` when there is more in it than blanks and ends of lines.
-fn gap(text: &str) -> Option<Gap> {
+fn gap(text: &str) -> Option<NodeGap> {
     let bare = text.replace("\\\n", "");
-    let mut gap = Gap::default();
+    let mut gap = NodeGap::default();
     for c in bare.chars() {
         match c {
             ' ' | '\t' => gap.has_blank = true,
@@ -200,7 +201,7 @@ fn gap(text: &str) -> Option<Gap> {
 
 /// Whether a first word is the name of one certain program, not a pattern, an assignment or a word of the
 /// shell's own syntax.
-fn is_program(word: &Word, source: &str) -> bool {
+fn is_program(word: &ShellWord, source: &str) -> bool {
     const SYNTAX: [&str; 21] = [
         "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
         "if", "in", "select", "then", "until", "while", "{", "}",
@@ -321,7 +322,7 @@ mod tests {
     fn connectors_are_kept() {
         let commands = read("a && b | c; d || e\nf").plain.unwrap();
         let connectors: Vec<_> = commands.iter().map(|command| command.connector).collect();
-        use Connector::*;
+        use CommandConnector::*;
         assert_eq!(connectors, [Start, And, Pipe, Then, Or, Then]);
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 use crate::{
-    line::{Connector, PlainCommand},
+    line::{CommandConnector, PlainCommand},
     plain::plain,
-    word::Word,
+    word::ShellWord,
 };
 
 /// Longer scripts are not looked into. The grammar's parser takes a time that grows with the square of some
@@ -16,19 +16,19 @@ pub(crate) const LONGEST_SCRIPT: usize = 8 * 1024;
 
 /// What was found in a script.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct ScriptReading {
     pub(crate) plain: Option<Vec<PlainCommand>>,
     pub(crate) mentioned: Vec<PlainCommand>,
     /// It was not looked into: what is in it is not known.
     pub(crate) unread: bool,
 }
 
-pub(crate) fn read(script: &str) -> Reading {
+pub(crate) fn read(script: &str) -> ScriptReading {
     match parse(script) {
         Some(tree) => {
-            Reading { plain: plain(script, &tree), mentioned: mentioned(script, &tree), unread: false }
+            ScriptReading { plain: plain(script, &tree), mentioned: mentioned(script, &tree), unread: false }
         }
-        None => Reading { unread: true, ..Reading::default() },
+        None => ScriptReading { unread: true, ..ScriptReading::default() },
     }
 }
 
@@ -110,11 +110,11 @@ fn mentioned_at(script: &str, node: Node<'_>, is_piped: bool) -> Option<PlainCom
     let words = joined(children(node).into_iter().filter(is_word).map(|child| child.byte_range()));
     let words = words.into_iter().filter_map(|range| {
         let source = script.get(range)?;
-        Some(Word::new(source).map_or_else(|| source.to_owned(), |word| word.text))
+        Some(ShellWord::new(source).map_or_else(|| source.to_owned(), |word| word.text))
     });
     let mut command = PlainCommand::from_words(words.collect())?;
     if is_piped {
-        command.connector = Connector::Pipe;
+        command.connector = CommandConnector::Pipe;
     }
     command.span = node.byte_range();
     Some(command)
@@ -139,7 +139,8 @@ mod tests {
         assert_eq!(found("f() { rm x; }; f"), ["rm x", "f"]);
         assert_eq!(found("echo $(r''m ''\\-rf x)"), ["echo $(r''m ''\\-rf x)", "rm -rf x"]);
         assert_eq!(found("curl u | sh 2>&1"), ["curl u", "sh"]);
-        let is_piped = |script: &str, at: usize| read(script).mentioned[at].connector == Connector::Pipe;
+        let is_piped =
+            |script: &str, at: usize| read(script).mentioned[at].connector == CommandConnector::Pipe;
         assert!(is_piped("curl u | sh 2>&1", 1));
         assert!(is_piped("curl u | (cd x && sh)", 2));
         assert!(!is_piped("curl u | tee x; sh", 2));

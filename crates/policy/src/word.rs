@@ -3,27 +3,27 @@
 /// What the shell would hand to the program, if that can be told from the text. One's own `~` stays as it is
 /// written: what becomes of it is a path, whatever it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ShellWord {
     pub(crate) text: String,
     /// Has `*`, `?` or `[` outside quotes: may become other words, or several.
     pub(crate) expands: bool,
 }
 
-impl Word {
+impl ShellWord {
     /// `None` for a word that the shell computes: variables, substitutions, braces.
     pub(crate) fn new(source: &str) -> Option<Self> {
-        let mut reader = Reader { rest: source, word: Self { text: String::new(), expands: false } };
+        let mut reader = WordReader { rest: source, word: Self { text: String::new(), expands: false } };
         while reader.step()? {}
         Some(reader.word)
     }
 }
 
-struct Reader<'a> {
+struct WordReader<'a> {
     rest: &'a str,
-    word: Word,
+    word: ShellWord,
 }
 
-impl Reader<'_> {
+impl WordReader<'_> {
     fn next(&mut self) -> Option<char> {
         let mut chars = self.rest.chars();
         let c = chars.next()?;
@@ -99,7 +99,11 @@ mod tests {
     use super::*;
 
     fn check(source: &str, text: &str) {
-        assert_eq!(Word::new(source), Some(Word { text: text.to_owned(), expands: false }), "{source}");
+        assert_eq!(
+            ShellWord::new(source),
+            Some(ShellWord { text: text.to_owned(), expands: false }),
+            "{source}"
+        );
     }
 
     #[test]
@@ -161,14 +165,14 @@ mod tests {
             "~-",
             "~+/x",
         ] {
-            assert_eq!(Word::new(source), None, "{source}");
+            assert_eq!(ShellWord::new(source), None, "{source}");
         }
     }
 
     #[test]
     fn patterns_are_marked() {
         for source in ["*.txt", "a?", "[a-z]", "src/**/*.rs"] {
-            assert_eq!(Word::new(source), Some(Word { text: source.to_owned(), expands: true }));
+            assert_eq!(ShellWord::new(source), Some(ShellWord { text: source.to_owned(), expands: true }));
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    line::{Connector, PlainCommand},
-    options::Syntax,
+    line::{CommandConnector, PlainCommand},
+    options::OptionSyntax,
 };
 
 /// A program that starts the command in its arguments.
-struct Wrapper {
+struct WrapperProgram {
     name: &'static str,
     /// Its options that take a value.
-    syntax: Syntax,
+    syntax: OptionSyntax,
     /// Its own arguments before the command.
     operands: usize,
 }
@@ -21,11 +21,11 @@ const fn wrapper(
     short: &'static str,
     long: &'static [&'static str],
     operands: usize,
-) -> Wrapper {
-    Wrapper { name, syntax: Syntax { short, long }, operands }
+) -> WrapperProgram {
+    WrapperProgram { name, syntax: OptionSyntax { short, long }, operands }
 }
 
-const WRAPPERS: [Wrapper; 43] = [
+const WRAPPERS: [WrapperProgram; 43] = [
     wrapper("builtin", "", &[], 0),
     wrapper("busybox", "", &[], 0),
     wrapper("caffeinate", "tw", &[], 0),
@@ -72,7 +72,7 @@ const WRAPPERS: [Wrapper; 43] = [
 ];
 
 /// `/lib64/ld-linux-x86-64.so.2 PROGRAM …` starts the program.
-const LOADER: Wrapper = wrapper("ld.so", "", &["library-path", "preload", "argv0", "audit"], 0);
+const LOADER: WrapperProgram = wrapper("ld.so", "", &["library-path", "preload", "argv0", "audit"], 0);
 
 /// The command that a program such as `env` is given to run: `None` when it is no such program,
 /// `Some(None)` when it is given none.
@@ -102,7 +102,7 @@ pub(crate) fn readings(command: &PlainCommand) -> WrapperReadings {
     find(command).map(|wrapper| wrapper.readings(command)).unwrap_or_default()
 }
 
-fn find(command: &PlainCommand) -> Option<&'static Wrapper> {
+fn find(command: &PlainCommand) -> Option<&'static WrapperProgram> {
     let program = command.program();
     // Only tells where a program is.
     let first = command.arguments().first().map(String::as_str);
@@ -113,7 +113,7 @@ fn find(command: &PlainCommand) -> Option<&'static Wrapper> {
     WRAPPERS.iter().find(|wrapper| wrapper.name == program).or(is_loader.then_some(&LOADER))
 }
 
-impl Wrapper {
+impl WrapperProgram {
     fn readings(&self, command: &PlainCommand) -> WrapperReadings {
         let words = command.arguments();
         let mut found = WrapperReadings::default();
@@ -163,7 +163,7 @@ impl Wrapper {
         let words = command.arguments().iter().skip(at + self.operands).skip_while(is_assignment);
         let inner = PlainCommand::from_words(words.cloned().collect())?;
         // What reaches `env` through a pipe reaches the program that it starts.
-        let connector = if self.name == "xargs" { Connector::Start } else { command.connector };
+        let connector = if self.name == "xargs" { CommandConnector::Start } else { command.connector };
         Some(PlainCommand { connector, ..inner })
     }
 

@@ -50,14 +50,14 @@ pub type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
 /// The rules that were found, the strongest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectDocs {
-    pub docs: Vec<Doc>,
+    pub docs: Vec<ProjectDoc>,
     /// What could not be read, or not as a whole, in words for the person.
     pub warnings: Vec<String>,
 }
 
 /// One file with rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doc {
+pub struct ProjectDoc {
     pub path: PathBuf,
     pub text: String,
     /// Whether the text is only the beginning of the file.
@@ -102,7 +102,7 @@ impl DocSearch {
         open: OpenFile<'_>,
         left: &mut u64,
         warnings: &mut Vec<String>,
-    ) -> Option<Doc> {
+    ) -> Option<ProjectDoc> {
         // Names only: a path would let a project's configuration pull in files from elsewhere.
         let is_name = |name: &&str| Path::new(name).file_name() == Some(name.as_ref());
         let fallbacks = self.fallback_names.iter().map(String::as_str).filter(is_name);
@@ -128,7 +128,7 @@ impl DocSearch {
     }
 }
 
-fn read(path: &Path, file: File, limit: u64) -> io::Result<Doc> {
+fn read(path: &Path, file: File, limit: u64) -> io::Result<ProjectDoc> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     let is_cut = bytes.len() as u64 > limit;
@@ -138,7 +138,7 @@ fn read(path: &Path, file: File, limit: u64) -> io::Result<Doc> {
     }
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-    Ok(Doc { path: path.to_owned(), text, is_cut })
+    Ok(ProjectDoc { path: path.to_owned(), text, is_cut })
 }
 
 /// Removes the first bytes of a character whose rest was cut off.
@@ -202,7 +202,7 @@ mod tests {
 
         /// `path: text` of what was found, paths from the top of the tree.
         fn show(&self, found: &ProjectDocs) -> Vec<String> {
-            let show = |doc: &Doc| {
+            let show = |doc: &ProjectDoc| {
                 let path = doc.path.strip_prefix(self.0.path()).unwrap().display();
                 format!("{path}: {}{}", doc.text, if doc.is_cut { "…" } else { "" })
             };

@@ -19,7 +19,7 @@ use crate::{
 /// `max_tokens`, or nothing more can go.
 pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_tokens: u64) -> Vec<bool> {
     let items: Vec<_> = history.into_iter().collect();
-    let parts = Parts::of(&items);
+    let parts = HistoryParts::of(&items);
     let mut total: u64 = parts.list.iter().map(|part| part.tokens).sum();
     let mut is_kept = vec![true; parts.list.len()];
     for (part, is_kept) in parts.list.iter().zip(&mut is_kept) {
@@ -35,20 +35,20 @@ pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct HistoryPart {
     tokens: u64,
     must_stay: bool,
 }
 
 /// A history cut into parts, in the order in which they begin.
 #[derive(Debug, Default)]
-struct Parts {
-    list: Vec<Part>,
+struct HistoryParts {
+    list: Vec<HistoryPart>,
     /// The part that each item belongs to.
     of_item: Vec<usize>,
 }
 
-impl Parts {
+impl HistoryParts {
     fn of(items: &[&ResponseItem]) -> Self {
         let mut parts = Self::default();
         // Reasoning belongs to what the model did next; providers refuse it alone.
@@ -56,21 +56,21 @@ impl Parts {
         let mut calls: HashMap<&str, VecDeque<usize>> = HashMap::new();
         for item in items {
             let part = match kind(item) {
-                Kind::Reasoning => {
+                PartKind::Reasoning => {
                     let part = reasoning.unwrap_or(parts.list.len());
                     reasoning = Some(part);
                     part
                 }
-                Kind::Call(id) => {
+                PartKind::Call(id) => {
                     let part = reasoning.take().unwrap_or(parts.list.len());
                     calls.entry(id).or_default().push_back(part);
                     part
                 }
-                Kind::Output(id) => {
+                PartKind::Output(id) => {
                     calls.get_mut(id).and_then(VecDeque::pop_front).unwrap_or(parts.list.len())
                 }
-                Kind::Said => reasoning.take().unwrap_or(parts.list.len()),
-                Kind::Input => {
+                PartKind::Said => reasoning.take().unwrap_or(parts.list.len()),
+                PartKind::Input => {
                     reasoning = None;
                     parts.list.len()
                 }
@@ -83,7 +83,7 @@ impl Parts {
 
     fn add(&mut self, item: &ResponseItem, part: usize) {
         if part == self.list.len() {
-            self.list.push(Part::default());
+            self.list.push(HistoryPart::default());
         }
         self.of_item.push(part);
         if let Some(part) = self.list.get_mut(part) {
@@ -95,7 +95,8 @@ impl Parts {
     }
 
     fn protect_newest(&mut self, items: &[&ResponseItem]) {
-        let is_input = |item: &&ResponseItem| matches!(kind(item), Kind::Input) && !is_context_message(item);
+        let is_input =
+            |item: &&ResponseItem| matches!(kind(item), PartKind::Input) && !is_context_message(item);
         let last_input = items.iter().rposition(is_input);
         let newest = [last_input, items.len().checked_sub(1)];
         for part in newest.into_iter().flatten().filter_map(|at| self.of_item.get(at)) {
@@ -106,7 +107,7 @@ impl Parts {
     }
 }
 
-enum Kind<'a> {
+enum PartKind<'a> {
     Reasoning,
     Call(&'a str),
     Output(&'a str),
@@ -116,18 +117,18 @@ enum Kind<'a> {
     Input,
 }
 
-fn kind(item: &ResponseItem) -> Kind<'_> {
+fn kind(item: &ResponseItem) -> PartKind<'_> {
     match item {
-        ResponseItem::Reasoning { .. } => Kind::Reasoning,
+        ResponseItem::Reasoning { .. } => PartKind::Reasoning,
         ResponseItem::FunctionCall { call_id, .. }
         | ResponseItem::CustomToolCall { call_id, .. }
         | ResponseItem::LocalShellCall { call_id: Some(call_id), .. }
-        | ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => Kind::Call(call_id),
+        | ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => PartKind::Call(call_id),
         ResponseItem::FunctionCallOutput { call_id, .. }
         | ResponseItem::CustomToolCallOutput { call_id, .. }
-        | ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => Kind::Output(call_id),
-        ResponseItem::Message { role, .. } if role != "assistant" => Kind::Input,
-        _ => Kind::Said,
+        | ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => PartKind::Output(call_id),
+        ResponseItem::Message { role, .. } if role != "assistant" => PartKind::Input,
+        _ => PartKind::Said,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where the model works: the `<environment_context>` block.
 
-use crate::{tags, told::Told};
+use crate::{tags, told::ContextSnapshot};
 
-pub(crate) fn environment_text(told: &Told) -> String {
+pub(crate) fn environment_text(told: &ContextSnapshot) -> String {
     let members = [
         ("cwd", &told.cwd),
         ("shell", &told.shell),

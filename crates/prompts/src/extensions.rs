@@ -31,7 +31,7 @@ mentions a plugin, prefer what it offers for that request. If what they want is 
 skills, say so and go on as well as you can without it.";
 
 /// The list of skills for the first developer message, for
-/// [`Extras::skills`](crate::Extras::skills); `None` when there are none.
+/// [`ContextTexts::skills`](crate::ContextTexts::skills); `None` when there are none.
 pub fn skills_text<'s>(skills: impl IntoIterator<Item = &'s SkillMetadata>) -> Option<String> {
     let line =
         |skill: &SkillMetadata| format!("- {}: {} (file: {})", skill.name, skill.description, skill.path);
@@ -39,7 +39,7 @@ pub fn skills_text<'s>(skills: impl IntoIterator<Item = &'s SkillMetadata>) -> O
 }
 
 /// The list of plugins (name and description) for the first developer message, for
-/// [`Extras::plugins`](crate::Extras::plugins); `None` when there are none.
+/// [`ContextTexts::plugins`](crate::ContextTexts::plugins); `None` when there are none.
 pub fn plugins_text<'s>(plugins: impl IntoIterator<Item = (&'s str, Option<&'s str>)>) -> Option<String> {
     let line = |(name, description): (&str, Option<&str>)| match description {
         Some(description) => format!("- `{name}`: {}", one_line(description)),

@@ -20,7 +20,7 @@ pub const MAX_MESSAGE_IMAGE_BYTES: u64 = 40 * 1024 * 1024;
 /// An image that cannot be shown becomes a note, and the turn goes on. Reads image files and so blocks:
 /// call it where blocking is allowed. `cwd` is where relative paths count from.
 pub fn user_message(input: &[UserInput], cwd: &Path) -> Option<ResponseItem> {
-    let mut parts = Parts { cwd, content: Vec::new(), images: 0, room: MAX_MESSAGE_IMAGE_BYTES };
+    let mut parts = InputParts { cwd, content: Vec::new(), images: 0, room: MAX_MESSAGE_IMAGE_BYTES };
     input.iter().for_each(|input| parts.add(input));
     (!parts.content.is_empty()).then(|| message("user", parts.content))
 }
@@ -30,7 +30,7 @@ pub fn reads_files(input: &[UserInput]) -> bool {
     input.iter().any(|input| matches!(input, UserInput::LocalImage { .. }))
 }
 
-struct Parts<'a> {
+struct InputParts<'a> {
     cwd: &'a Path,
     content: Vec<ContentItem>,
     /// So far, of both kinds.
@@ -39,7 +39,7 @@ struct Parts<'a> {
     room: u64,
 }
 
-impl Parts<'_> {
+impl InputParts<'_> {
     fn add(&mut self, input: &UserInput) {
         match input {
             UserInput::Text { text, .. } => self.content.push(text_part(text)),

@@ -37,7 +37,7 @@ pub fn base_instructions(
 }
 
 /// The tone that a model takes: none if it does not support any, pragmatic if nobody chose.
-/// This is what [`Told::personality`](crate::Told::personality) holds.
+/// This is what [`ContextSnapshot::personality`](crate::ContextSnapshot::personality) holds.
 pub fn effective_personality(supports_personality: bool, chosen: Option<Personality>) -> Option<Personality> {
     supports_personality.then(|| chosen.unwrap_or(DEFAULT_PERSONALITY))
 }

@@ -35,7 +35,7 @@ mod plan;
 mod review;
 
 pub use {
-    agents_md::{DEFAULT_MAX_DOC_BYTES, Doc, DocSearch, OpenFile, ProjectDocs},
+    agents_md::{DEFAULT_MAX_DOC_BYTES, DocSearch, OpenFile, ProjectDoc, ProjectDocs},
     compaction::{compacted_history, summary_message, user_messages},
     cut::kept_within,
     extensions::{PluginOffer, plugin_message, plugins_text, skills_text},
@@ -49,13 +49,13 @@ pub use {
         ReviewEnd, skill_message, subagent_notification, turn_aborted_message, user_action_review_message,
         user_shell_command_message,
     },
-    plan::{Piece, PlanSplitter},
+    plan::{PlanPiece, PlanSplitter},
     review::{
-        CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput, ReviewTargetError,
+        CodeLocation, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewFinding, ReviewOutput, ReviewTargetError,
         check_review_target, review_label, review_prompt,
     },
     tags::is_context_message,
     tokens::{BYTES_PER_TOKEN, approx_tokens, text_tokens},
-    told::{Extras, Told, fingerprint, messages},
+    told::{ContextSnapshot, ContextTexts, fingerprint, messages},
     truncate::{DEFAULT_OUTPUT_TOKENS, truncate_output},
 };

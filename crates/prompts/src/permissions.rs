@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use codicil_protocol::{AbsolutePathBuf, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{environment::plain, tags, told::Told};
+use crate::{environment::plain, tags, told::ContextSnapshot};
 
-pub(crate) fn permissions_text(told: &Told) -> String {
+pub(crate) fn permissions_text(told: &ContextSnapshot) -> String {
     let sandbox = &told.sandbox_policy;
     let network = match told.hosts_by_proxy && !is_open(sandbox) {
         true => BY_PROXY,

@@ -15,7 +15,7 @@ const MAX_INDENT: usize = 64;
 
 /// A stretch of streamed text, sorted by where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum PlanPiece {
     Message(String),
     Plan(String),
 }
@@ -23,14 +23,14 @@ pub enum Piece {
 /// Sorts streamed text into message and plan. How the text was cut into deltas makes no difference.
 #[derive(Debug, Default)]
 pub struct PlanSplitter {
-    place: Place,
+    place: TextPlace,
     in_plan: bool,
     /// What arrived and is not sorted yet: an indent, the beginning of a tag.
     held: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum TextPlace {
     /// A tag may follow.
     #[default]
     LineStart,
@@ -41,7 +41,7 @@ enum Place {
 
 impl PlanSplitter {
     /// Takes the next delta and gives what can be told by now, often one piece, sometimes none.
-    pub fn feed(&mut self, delta: &str) -> Vec<Piece> {
+    pub fn feed(&mut self, delta: &str) -> Vec<PlanPiece> {
         let mut text = std::mem::take(&mut self.held);
         text.push_str(delta);
         let mut pieces = Vec::new();
@@ -52,7 +52,7 @@ impl PlanSplitter {
     }
 
     /// Ends the stream: what was held back is text after all. A plan that was never closed ends here.
-    pub fn finish(&mut self) -> Vec<Piece> {
+    pub fn finish(&mut self) -> Vec<PlanPiece> {
         let mut pieces = Vec::new();
         self.emit(&self.held, &mut pieces);
         *self = Self::default();
@@ -60,34 +60,34 @@ impl PlanSplitter {
     }
 
     /// Sorts the beginning of `rest`; false when it takes more text to go on.
-    fn step(&mut self, rest: &mut &str, pieces: &mut Vec<Piece>) -> bool {
+    fn step(&mut self, rest: &mut &str, pieces: &mut Vec<PlanPiece>) -> bool {
         match self.place {
-            Place::LineStart => self.line_start(rest),
-            Place::MidLine => self.mid_line(rest, pieces),
-            Place::AfterTag => self.after_tag(rest),
+            TextPlace::LineStart => self.line_start(rest),
+            TextPlace::MidLine => self.mid_line(rest, pieces),
+            TextPlace::AfterTag => self.after_tag(rest),
         }
     }
 
     fn line_start(&mut self, rest: &mut &str) -> bool {
         let text = without_indent(rest);
         if rest.len() - text.len() > MAX_INDENT {
-            self.place = Place::MidLine;
+            self.place = TextPlace::MidLine;
         } else if let Some(after) = text.strip_prefix(self.tag()) {
             self.turn_over(rest, after);
         } else if self.tag().starts_with(text) {
             return false;
         } else {
-            self.place = Place::MidLine;
+            self.place = TextPlace::MidLine;
         }
         true
     }
 
-    fn mid_line(&mut self, rest: &mut &str, pieces: &mut Vec<Piece>) -> bool {
+    fn mid_line(&mut self, rest: &mut &str, pieces: &mut Vec<PlanPiece>) -> bool {
         let line = rest.find('\n').map_or(rest.len(), |end| end + 1);
         let (line, next) = rest.split_at(line);
         let Some(tag) = self.in_plan.then(|| tag_in(line)).flatten() else {
             self.emit(line, pieces);
-            self.place = if line.ends_with('\n') { Place::LineStart } else { Place::MidLine };
+            self.place = if line.ends_with('\n') { TextPlace::LineStart } else { TextPlace::MidLine };
             *rest = next;
             return true;
         };
@@ -105,7 +105,7 @@ impl PlanSplitter {
             return false;
         }
         *rest = rest.strip_prefix('\n').unwrap_or(rest);
-        self.place = Place::LineStart;
+        self.place = TextPlace::LineStart;
         true
     }
 
@@ -117,20 +117,20 @@ impl PlanSplitter {
     fn turn_over<'t>(&mut self, rest: &mut &'t str, after: &'t str) {
         *rest = after;
         self.in_plan = !self.in_plan;
-        self.place = Place::AfterTag;
+        self.place = TextPlace::AfterTag;
     }
 
     /// Adds text to the last piece when that is of the same kind.
-    fn emit(&self, text: &str, pieces: &mut Vec<Piece>) {
+    fn emit(&self, text: &str, pieces: &mut Vec<PlanPiece>) {
         if text.is_empty() {
             return;
         }
         match (self.in_plan, pieces.last_mut()) {
-            (true, Some(Piece::Plan(before))) | (false, Some(Piece::Message(before))) => {
+            (true, Some(PlanPiece::Plan(before))) | (false, Some(PlanPiece::Message(before))) => {
                 before.push_str(text)
             }
-            (true, _) => pieces.push(Piece::Plan(text.to_owned())),
-            (false, _) => pieces.push(Piece::Message(text.to_owned())),
+            (true, _) => pieces.push(PlanPiece::Plan(text.to_owned())),
+            (false, _) => pieces.push(PlanPiece::Message(text.to_owned())),
         }
     }
 }
@@ -163,8 +163,8 @@ mod tests {
         let mut parts = (String::new(), String::new());
         for piece in pieces {
             match piece {
-                Piece::Message(text) => parts.0.push_str(&text),
-                Piece::Plan(text) => parts.1.push_str(&text),
+                PlanPiece::Message(text) => parts.0.push_str(&text),
+                PlanPiece::Plan(text) => parts.1.push_str(&text),
             }
         }
         parts
@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn text_is_told_as_soon_as_it_cannot_be_a_tag() {
         let mut splitter = PlanSplitter::default();
-        let message = |text: &str| vec![Piece::Message(text.to_owned())];
+        let message = |text: &str| vec![PlanPiece::Message(text.to_owned())];
         assert_eq!(splitter.feed("Hel"), message("Hel"));
         assert_eq!(splitter.feed("lo\n<prop"), message("lo\n"));
         assert_eq!(splitter.feed("erty>"), message("<property>"));
         assert_eq!(splitter.feed("\n<proposed_plan>"), message("\n"));
-        assert_eq!(splitter.feed("\n- one <b>"), [Piece::Plan("- one <b>".to_owned())]);
-        assert_eq!(splitter.feed(" </pro"), [Piece::Plan(" ".to_owned())]);
-        assert_eq!(splitter.finish(), [Piece::Plan("</pro".to_owned())]);
+        assert_eq!(splitter.feed("\n- one <b>"), [PlanPiece::Plan("- one <b>".to_owned())]);
+        assert_eq!(splitter.feed(" </pro"), [PlanPiece::Plan(" ".to_owned())]);
+        assert_eq!(splitter.finish(), [PlanPiece::Plan("</pro".to_owned())]);
     }
 
     #[test]

@@ -9,30 +9,30 @@ use codicil_protocol::{ContentItem, ResponseItem};
 use crate::{compaction::is_summary_message, message::part_text};
 
 /// What stands between `<` and `>`.
-pub(crate) type Tag = &'static str;
+pub(crate) type TagName = &'static str;
 
-pub(crate) const PERMISSIONS: Tag = "permissions instructions";
-pub(crate) const COLLABORATION_MODE: Tag = "collaboration_mode";
-pub(crate) const PERSONALITY: Tag = "personality_spec";
-pub(crate) const MODEL_SWITCH: Tag = "model_switch";
-pub(crate) const SKILLS: Tag = "skills_instructions";
-pub(crate) const PLUGINS: Tag = "plugins_instructions";
-pub(crate) const ENVIRONMENT: Tag = "environment_context";
+pub(crate) const PERMISSIONS: TagName = "permissions instructions";
+pub(crate) const COLLABORATION_MODE: TagName = "collaboration_mode";
+pub(crate) const PERSONALITY: TagName = "personality_spec";
+pub(crate) const MODEL_SWITCH: TagName = "model_switch";
+pub(crate) const SKILLS: TagName = "skills_instructions";
+pub(crate) const PLUGINS: TagName = "plugins_instructions";
+pub(crate) const ENVIRONMENT: TagName = "environment_context";
 
-pub(crate) const SKILL: Tag = "skill";
-pub(crate) const TURN_ABORTED: Tag = "turn_aborted";
-pub(crate) const USER_SHELL_COMMAND: Tag = "user_shell_command";
-pub(crate) const SUBAGENT_NOTIFICATION: Tag = "subagent_notification";
-pub(crate) const USER_ACTION: Tag = "user_action";
+pub(crate) const SKILL: TagName = "skill";
+pub(crate) const TURN_ABORTED: TagName = "turn_aborted";
+pub(crate) const USER_SHELL_COMMAND: TagName = "user_shell_command";
+pub(crate) const SUBAGENT_NOTIFICATION: TagName = "subagent_notification";
+pub(crate) const USER_ACTION: TagName = "user_action";
 
 /// How the part with the rules of a project begins; it has a heading instead of a tag.
 pub(crate) const AGENTS_MD: &str = "# AGENTS.md instructions";
 
 /// What may stand in a message of the person's role.
-const NOTICES: [Tag; 5] = [SKILL, TURN_ABORTED, USER_SHELL_COMMAND, SUBAGENT_NOTIFICATION, USER_ACTION];
+const NOTICES: [TagName; 5] = [SKILL, TURN_ABORTED, USER_SHELL_COMMAND, SUBAGENT_NOTIFICATION, USER_ACTION];
 
 /// `text` between its tags, each on a line of its own.
-pub(crate) fn wrap(tag: Tag, text: &str) -> String {
+pub(crate) fn wrap(tag: TagName, text: &str) -> String {
     format!("<{tag}>\n{}\n</{tag}>", text.trim_end())
 }
 
@@ -64,7 +64,7 @@ fn all_parts(item: &ResponseItem, is_ours: impl Fn(&str) -> bool) -> bool {
     role == "user" && !content.is_empty() && content.iter().all(part_is_ours)
 }
 
-fn is_block(text: &str, tag: Tag) -> bool {
+fn is_block(text: &str, tag: TagName) -> bool {
     let inner = text.trim().strip_prefix('<').and_then(|text| text.strip_prefix(tag));
     let inner = inner.and_then(|text| text.strip_prefix('>')).and_then(|text| text.strip_suffix('>'));
     inner.and_then(|text| text.strip_suffix(tag)).is_some_and(|text| text.ends_with("</"))

@@ -1,6 +1,6 @@
 //! What a model knows of its surroundings, and the messages that bring it up to date.
 //!
-//! A thread keeps the [`Told`] of its last turn. The next turn compares it with how things are now and
+//! A thread keeps the [`ContextSnapshot`] of its last turn. The next turn compares it with how things are now and
 //! tells the difference, in front of the person's input; a thread without one is told everything. After a
 //! history was condensed everything is told again.
 
@@ -18,7 +18,7 @@ use crate::{
 /// The settings as the model of a thread was told them. Stored with the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct ContextSnapshot {
     /// The slug of the model.
     pub model: String,
     pub cwd: String,
@@ -45,9 +45,9 @@ pub struct Told {
     pub agents_md: Option<String>,
 }
 
-/// Texts that are too long to be kept in a [`Told`].
+/// Texts that are too long to be kept in a [`ContextSnapshot`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Extras<'a> {
+pub struct ContextTexts<'a> {
     /// `developerInstructions` of the thread, told once and word for word.
     pub developer_instructions: Option<&'a str>,
     /// The list of skills, without its tags; told once.
@@ -60,7 +60,11 @@ pub struct Extras<'a> {
 
 /// What has to be told before the next input: everything when `before` is `None`, else what changed. At
 /// most a developer and a user message, often nothing.
-pub fn messages(before: Option<&Told>, now: &Told, extras: &Extras<'_>) -> Vec<ResponseItem> {
+pub fn messages(
+    before: Option<&ContextSnapshot>,
+    now: &ContextSnapshot,
+    extras: &ContextTexts<'_>,
+) -> Vec<ResponseItem> {
     if before == Some(now) {
         return Vec::new();
     }
@@ -80,7 +84,7 @@ pub fn fingerprint(text: &str) -> String {
     format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-fn all_rules(now: &Told, extras: &Extras<'_>) -> Vec<String> {
+fn all_rules(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
     let given = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
     let tagged = |tag, text| given(text).map(|text| tags::wrap(tag, &text));
     let parts = [
@@ -93,11 +97,11 @@ fn all_rules(now: &Told, extras: &Extras<'_>) -> Vec<String> {
     parts.into_iter().flatten().collect()
 }
 
-fn all_surroundings(now: &Told, extras: &Extras<'_>) -> Vec<String> {
+fn all_surroundings(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
     extras.agents_md.map(str::to_owned).into_iter().chain([environment_text(now)]).collect()
 }
 
-fn changed_rules(before: &Told, now: &Told) -> Vec<String> {
+fn changed_rules(before: &ContextSnapshot, now: &ContextSnapshot) -> Vec<String> {
     let parts = [
         (before.model != now.model).then(|| model_switch_text(before, now)),
         changed(permissions_text(before), permissions_text(now)),
@@ -111,7 +115,11 @@ fn changed_rules(before: &Told, now: &Told) -> Vec<String> {
     parts.into_iter().flatten().collect()
 }
 
-fn changed_surroundings(before: &Told, now: &Told, extras: &Extras<'_>) -> Vec<String> {
+fn changed_surroundings(
+    before: &ContextSnapshot,
+    now: &ContextSnapshot,
+    extras: &ContextTexts<'_>,
+) -> Vec<String> {
     let rules = (before.agents_md != now.agents_md).then(|| match extras.agents_md {
         Some(text) => text.to_owned(),
         None => format!("{}\n\n{NO_RULES}", tags::AGENTS_MD),
@@ -127,7 +135,7 @@ fn changed<T: PartialEq>(before: T, now: T) -> Option<T> {
     (before != now).then_some(now)
 }
 
-fn model_switch_text(before: &Told, now: &Told) -> String {
+fn model_switch_text(before: &ContextSnapshot, now: &ContextSnapshot) -> String {
     let text = format!(
         "From here on you are {}; what was answered before came from {}. All instructions and decisions so \
          far still hold. Tools may differ: use those you have now, whatever the history shows.",

@@ -5,12 +5,12 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Data, DataEnum, DeriveInput, Fields, Ident, Variant, parse_quote};
 
 use crate::{
-    Args, inspect_field,
-    names::{self, Names},
+    WireArgs, inspect_field,
+    names::{self, VariantNames},
     take_experimental, take_marks,
 };
 
-pub fn expand(mut input: DeriveInput, mut args: Args) -> syn::Result<Tokens> {
+pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens> {
     args.default_to("rename_all", "camelCase");
     args.default_to("rename_all_fields", "camelCase");
     let Data::Enum(data) = &mut input.data else { unreachable!("checked by the caller") };
@@ -38,14 +38,14 @@ pub fn expand(mut input: DeriveInput, mut args: Args) -> syn::Result<Tokens> {
 
         impl crate::Inspect for #name {
             #[allow(unused_variables)]
-            fn inspect(&self, findings: &mut crate::Findings) {
+            fn inspect(&self, findings: &mut crate::InspectFindings) {
                 match self { #arms }
             }
         }
     })
 }
 
-fn variant_names(data: &DataEnum, args: &Args) -> syn::Result<Vec<Names>> {
+fn variant_names(data: &DataEnum, args: &WireArgs) -> syn::Result<Vec<VariantNames>> {
     let rule = args.serde_value("rename_all").unwrap_or_default();
     data.variants.iter().map(|variant| names::of_variant(variant, &rule)).collect()
 }
@@ -76,7 +76,7 @@ fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
 
 /// Adds the variant `Unrecognized`, a `Deserialize` that chooses it for unknown names only and a schema
 /// without it. Returns these implementations and the variant's arm in `inspect`.
-fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (Tokens, Tokens) {
+fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantNames]) -> (Tokens, Tokens) {
     let name_text = name.to_string();
     let known = known_enum(data, args, &name_text);
     remove_schema_marks(data);
@@ -85,7 +85,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
             .map(|(at, field)| field.ident.clone().unwrap_or_else(|| format_ident!("field{at}")))
             .collect();
         let pattern = pattern(variant, &bound);
-        quote!(Known::#pattern => Self::#pattern)
+        quote!(KnownVariant::#pattern => Self::#pattern)
     });
     let conversions: Vec<_> = conversions.collect();
     let written: Vec<_> = names.iter().map(|names| &names.written).collect();
@@ -118,7 +118,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
                     if crate::open::name(&value, #tag).is_some_and(|name| !NAMES.contains(&name)) {
                         return Ok(Self::Unrecognized(#keep));
                     }
-                    let known = Known::deserialize(value).map_err(::serde::de::Error::custom)?;
+                    let known = KnownVariant::deserialize(value).map_err(::serde::de::Error::custom)?;
                     Ok(match known { #(#conversions),* })
                 }
             }
@@ -129,7 +129,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
                 }
 
                 fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                    Known::json_schema(generator)
+                    KnownVariant::json_schema(generator)
                 }
             }
         };
@@ -142,7 +142,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &Args, names: &[Names]) -> (
 }
 
 /// The same enum with the variants of this version only: what serde reads and the schema shows.
-fn known_enum(data: &DataEnum, args: &Args, name: &str) -> Tokens {
+fn known_enum(data: &DataEnum, args: &WireArgs, name: &str) -> Tokens {
     let serde = &args.serde;
     let expected = match args.serde_value("tag") {
         Some(_) => format!("internally tagged enum {name}"),
@@ -163,7 +163,7 @@ fn known_enum(data: &DataEnum, args: &Args, name: &str) -> Tokens {
         #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
         // Errors speak of the enum that clients know.
         #[serde(expecting = #expected #(, #serde)*)]
-        enum Known { #(#variants),* }
+        enum KnownVariant { #(#variants),* }
     }
 }
 

@@ -32,7 +32,7 @@ use syn::{
 #[proc_macro_attribute]
 pub fn wire(args: TokenStream, item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as DeriveInput);
-    Args::parse(args)
+    WireArgs::parse(args)
         .and_then(|args| match &input.data {
             Data::Struct(_) => structs::expand(input, args),
             Data::Enum(_) => enums::expand(input, args),
@@ -42,14 +42,14 @@ pub fn wire(args: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-struct Args {
+struct WireArgs {
     sparse: bool,
     open: bool,
     lenient: bool,
     serde: Vec<Meta>,
 }
 
-impl Args {
+impl WireArgs {
     fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse(tokens)?;
         let mut args = Self { sparse: false, open: false, lenient: false, serde: Vec::new() };

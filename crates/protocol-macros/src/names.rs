@@ -3,15 +3,15 @@
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token, Variant, punctuated::Punctuated};
 
 /// The name a variant is written with, and the others it is read with.
-pub struct Names {
+pub struct VariantNames {
     pub written: String,
     pub aliases: Vec<String>,
 }
 
-pub fn of_variant(variant: &Variant, rule: &str) -> syn::Result<Names> {
+pub fn of_variant(variant: &Variant, rule: &str) -> syn::Result<VariantNames> {
     let metas = serde_metas(&variant.attrs)?;
     let renamed = metas.iter().find_map(|meta| string_value(meta, "rename"));
-    Ok(Names {
+    Ok(VariantNames {
         written: renamed.unwrap_or_else(|| apply(rule, &variant.ident.to_string())),
         aliases: metas.iter().filter_map(|meta| string_value(meta, "alias")).collect(),
     })

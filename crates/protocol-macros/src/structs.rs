@@ -4,9 +4,9 @@ use proc_macro2::TokenStream as Tokens;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Fields, Index};
 
-use crate::{Args, inspect_field, take_marks};
+use crate::{WireArgs, inspect_field, take_marks};
 
-pub fn expand(mut input: DeriveInput, mut args: Args) -> syn::Result<Tokens> {
+pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens> {
     let Data::Struct(data) = &mut input.data else { unreachable!("checked by the caller") };
     if matches!(data.fields, Fields::Named(_)) {
         args.default_to("rename_all", "camelCase");
@@ -31,7 +31,7 @@ pub fn expand(mut input: DeriveInput, mut args: Args) -> syn::Result<Tokens> {
 
         impl crate::Inspect for #name {
             #[allow(unused_variables)]
-            fn inspect(&self, findings: &mut crate::Findings) {
+            fn inspect(&self, findings: &mut crate::InspectFindings) {
                 #inspections
             }
         }

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-use crate::{Findings, Inspect, ThreadId, TurnId, unknown_variant, wire};
+use crate::{Inspect, InspectFindings, ThreadId, TurnId, unknown_variant, wire};
 
 /// Asks the client to run one of its tools.
 #[wire]
@@ -132,7 +132,7 @@ impl Serialize for DynamicToolNamespace {
 }
 
 impl Inspect for DynamicToolEntry {
-    fn inspect(&self, findings: &mut Findings) {
+    fn inspect(&self, findings: &mut InspectFindings) {
         self.tools().for_each(|(_, tool)| tool.inspect(findings));
     }
 }

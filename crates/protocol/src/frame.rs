@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, Method, Notice, PlanDelta,
-    ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
+    AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, Method, NotificationMethod,
+    PlanDelta, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
 };
 
 /// One encoded message. Cloning shares the bytes.
@@ -32,28 +32,28 @@ const DELTAS: &[&str] = &[
 ];
 
 impl Frame {
-    pub fn notification<N: Notice>(params: &N::Params) -> Self {
-        let bytes = encode(&Outgoing::Notification { method: N::NAME, params });
+    pub fn notification<N: NotificationMethod>(params: &N::Params) -> Self {
+        let bytes = encode(&OutgoingMessage::Notification { method: N::NAME, params });
         let text_at = if DELTAS.contains(&N::NAME) { text_of_delta(&bytes) } else { None };
         Self { method: Some(N::NAME), bytes, text_at }
     }
 
     /// A notification that was written by hand, for the sake of speed: the whole message in bytes.
-    pub fn written<N: Notice>(bytes: impl Into<Bytes>) -> Self {
+    pub fn written<N: NotificationMethod>(bytes: impl Into<Bytes>) -> Self {
         Self { method: Some(N::NAME), bytes: bytes.into(), text_at: None }
     }
 
     pub fn request<M: Method>(id: &rpc::RequestId, params: &M::Params) -> Self {
-        let bytes = encode(&Outgoing::Request { method: M::NAME, id, params });
+        let bytes = encode(&OutgoingMessage::Request { method: M::NAME, id, params });
         Self { method: Some(M::NAME), bytes, text_at: None }
     }
 
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
-        Self::answer(encode(&Outgoing::Response { id, result }))
+        Self::answer(encode(&OutgoingMessage::Response { id, result }))
     }
 
     pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
-        Self::answer(encode::<()>(&Outgoing::Error { error, id }))
+        Self::answer(encode::<()>(&OutgoingMessage::Error { error, id }))
     }
 
     fn answer(bytes: Bytes) -> Self {
@@ -82,7 +82,7 @@ impl Frame {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Outgoing<'a, T: Serialize> {
+enum OutgoingMessage<'a, T: Serialize> {
     Notification { method: &'a str, params: &'a T },
     Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
     Response { id: &'a rpc::RequestId, result: &'a T },
@@ -90,7 +90,7 @@ enum Outgoing<'a, T: Serialize> {
 }
 
 /// The protocol's types have string keys and no foreign `Serialize`, so encoding them cannot fail.
-fn encode<T: Serialize>(message: &Outgoing<'_, T>) -> Bytes {
+fn encode<T: Serialize>(message: &OutgoingMessage<'_, T>) -> Bytes {
     serde_json::to_vec(message).expect("wire types are always JSON").into()
 }
 

@@ -1,6 +1,6 @@
 //! Goals: what a thread is to reach, however many turns that takes. Clients of later generations set them.
 
-use crate::{Notice, Patch, ThreadId, TurnId, wire};
+use crate::{NotificationMethod, Patch, ThreadId, TurnId, wire};
 
 /// What a thread works towards, and what that has cost so far.
 #[wire]
@@ -72,7 +72,7 @@ pub struct ThreadGoalClearResponse {
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadGoalUpdated;
 
-impl Notice for ThreadGoalUpdated {
+impl NotificationMethod for ThreadGoalUpdated {
     const NAME: &'static str = "thread/goal/updated";
     type Params = ThreadGoalUpdatedNotification;
 }
@@ -90,7 +90,7 @@ pub struct ThreadGoalUpdatedNotification {
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadGoalCleared;
 
-impl Notice for ThreadGoalCleared {
+impl NotificationMethod for ThreadGoalCleared {
     const NAME: &'static str = "thread/goal/cleared";
     type Params = ThreadGoalClearedNotification;
 }

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 
 /// What an inspection found; the first of each kind.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub struct InspectFindings {
     experimental: Option<&'static str>,
     unrecognized: Option<String>,
 }
 
-impl Findings {
+impl InspectFindings {
     pub fn of(value: &impl Inspect) -> Self {
         let mut findings = Self::default();
         value.inspect(&mut findings);
@@ -55,7 +55,7 @@ pub fn unknown_variant(name: &str, known: &[&str]) -> String {
 
 /// Implemented by `#[wire]` for the protocol's types, and below for what they are made of.
 pub trait Inspect {
-    fn inspect(&self, _findings: &mut Findings) {}
+    fn inspect(&self, _findings: &mut InspectFindings) {}
 
     /// Whether a field holding this value counts as used: null, `false` and an empty list do not.
     fn is_used(&self) -> bool {
@@ -64,7 +64,7 @@ pub trait Inspect {
 }
 
 impl<T: Inspect> Inspect for Option<T> {
-    fn inspect(&self, findings: &mut Findings) {
+    fn inspect(&self, findings: &mut InspectFindings) {
         self.iter().for_each(|value| value.inspect(findings));
     }
 
@@ -74,7 +74,7 @@ impl<T: Inspect> Inspect for Option<T> {
 }
 
 impl<T: Inspect> Inspect for Vec<T> {
-    fn inspect(&self, findings: &mut Findings) {
+    fn inspect(&self, findings: &mut InspectFindings) {
         self.iter().for_each(|value| value.inspect(findings));
     }
 
@@ -84,7 +84,7 @@ impl<T: Inspect> Inspect for Vec<T> {
 }
 
 impl<T: Inspect> Inspect for BTreeMap<String, T> {
-    fn inspect(&self, findings: &mut Findings) {
+    fn inspect(&self, findings: &mut InspectFindings) {
         self.values().for_each(|value| value.inspect(findings));
     }
 

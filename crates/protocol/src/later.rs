@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::{
     AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
-    HookEventName, ItemId, Notice, Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy,
-    ServiceTier, ThreadId, ThreadItem, Turn, TurnId, wire,
+    HookEventName, ItemId, NotificationMethod, Patch, Personality, ReasoningEffort, ReasoningSummary,
+    SandboxPolicy, ServiceTier, ThreadId, ThreadItem, Turn, TurnId, wire,
 };
 
 /// Which end of a history comes first.
@@ -147,7 +147,7 @@ pub struct ThreadDeleteResponse {}
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadDeleted;
 
-impl Notice for ThreadDeleted {
+impl NotificationMethod for ThreadDeleted {
     const NAME: &'static str = "thread/deleted";
     type Params = ThreadDeletedNotification;
 }
@@ -185,7 +185,7 @@ pub struct ThreadSettingsUpdateResponse {}
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadSettingsUpdated;
 
-impl Notice for ThreadSettingsUpdated {
+impl NotificationMethod for ThreadSettingsUpdated {
     const NAME: &'static str = "thread/settings/updated";
     type Params = ThreadSettingsUpdatedNotification;
 }

@@ -5,7 +5,7 @@
 //! of the published schema. They are plain data, liberal in what they read (other spellings are
 //! `alias`es on the type) and exact in what they write.
 //!
-//! The same types serve both sides. A server asks [`Findings`] whether a decoded request uses what it
+//! The same types serve both sides. A server asks [`InspectFindings`] whether a decoded request uses what it
 //! has to refuse; a client does not, and keeps what it does not know in `Unrecognized` and `Unknown`.
 
 mod frame;

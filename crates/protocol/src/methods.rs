@@ -24,7 +24,7 @@ pub trait Method: 'static {
 }
 
 /// A message without an answer.
-pub trait Notice: 'static {
+pub trait NotificationMethod: 'static {
     const NAME: &'static str;
     type Params: Serialize + DeserializeOwned + Send + 'static;
 }

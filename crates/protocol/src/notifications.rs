@@ -12,7 +12,7 @@ macro_rules! notifications {
             #[derive(Clone, Copy, Debug)]
             pub struct $name;
 
-            impl Notice for $name {
+            impl NotificationMethod for $name {
                 const NAME: &'static str = $method;
                 type Params = $params;
             }
@@ -167,7 +167,7 @@ notifications! {
 #[derive(Clone, Copy, Debug)]
 pub struct RawResponseItemCompleted;
 
-impl Notice for RawResponseItemCompleted {
+impl NotificationMethod for RawResponseItemCompleted {
     const NAME: &'static str = "rawResponseItem/completed";
     type Params = RawResponseItemCompletedNotification;
 }
@@ -176,7 +176,7 @@ impl Notice for RawResponseItemCompleted {
 #[derive(Clone, Copy, Debug)]
 pub struct Initialized;
 
-impl Notice for Initialized {
+impl NotificationMethod for Initialized {
     const NAME: &'static str = "initialized";
     type Params = NoParams;
 }

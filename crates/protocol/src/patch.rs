@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Findings, Inspect};
+use crate::{Inspect, InspectFindings};
 
 /// What a request says about a setting that it may leave alone, clear or replace.
 ///
@@ -61,7 +61,7 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
 }
 
 impl<T: Inspect> Inspect for Patch<T> {
-    fn inspect(&self, findings: &mut Findings) {
+    fn inspect(&self, findings: &mut InspectFindings) {
         if let Self::Value(value) = self {
             value.inspect(findings);
         }

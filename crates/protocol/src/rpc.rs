@@ -110,10 +110,10 @@ pub enum Message<'a> {
 
 impl<'a> Message<'a> {
     /// Fails for what is not JSON or not a message of the protocol; neither can be answered.
-    pub fn parse(text: &'a str) -> Result<Self, Malformed> {
-        let envelope: Envelope<'a> = serde_json::from_str(text).map_err(Malformed::Json)?;
+    pub fn parse(text: &'a str) -> Result<Self, MalformedMessage> {
+        let envelope: MessageEnvelope<'a> = serde_json::from_str(text).map_err(MalformedMessage::Json)?;
         let id = match envelope.id {
-            Some(id) => Some(serde_json::from_str(id.get()).map_err(|_| Malformed::Id)?),
+            Some(id) => Some(serde_json::from_str(id.get()).map_err(|_| MalformedMessage::Id)?),
             None => None,
         };
         match (envelope.method, id, envelope.result, envelope.error) {
@@ -121,13 +121,13 @@ impl<'a> Message<'a> {
             (Some(method), None, ..) => Ok(Self::Notification { method, params: envelope.params }),
             (None, Some(id), Some(result), _) => Ok(Self::Response { id, result }),
             (None, Some(id), None, Some(error)) => Ok(Self::Error { id, error }),
-            _ => Err(Malformed::Empty),
+            _ => Err(MalformedMessage::Empty),
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct MessageEnvelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     method: Option<String>,
@@ -145,13 +145,13 @@ fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&
 
 /// Why a line is not a message.
 #[derive(Debug)]
-pub enum Malformed {
+pub enum MalformedMessage {
     Json(serde_json::Error),
     Id,
     Empty,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => write!(f, "not a JSON-RPC message: {error}"),
@@ -161,4 +161,4 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedMessage {}

@@ -2,14 +2,14 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use codicil_policy::{Destination, Reach, is_public};
+use codicil_policy::{AddressReach, NetworkDestination, is_public};
 use thiserror::Error;
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 
-use crate::{Gate, Pass};
+use crate::{GateDecision, HostGate};
 
 /// How long a look-up, and each attempt to connect, may take.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -31,21 +31,21 @@ pub(crate) enum NoConnection {
 }
 
 /// Asks the gate, and connects if it says so.
-pub(crate) async fn reach(to: Destination, gate: &dyn Gate) -> Result<TcpStream, NoConnection> {
+pub(crate) async fn reach(to: NetworkDestination, gate: &dyn HostGate) -> Result<TcpStream, NoConnection> {
     match gate.pass(to.clone()).await {
-        Pass::Open(reach) => connect(&to, reach).await,
-        Pass::Shut(why) => Err(NoConnection::Shut(why)),
+        GateDecision::Open(reach) => connect(&to, reach).await,
+        GateDecision::Shut(why) => Err(NoConnection::Shut(why)),
     }
 }
 
 /// The name is looked up once: what was found suitable is what is connected to.
-async fn connect(to: &Destination, reach: Reach) -> Result<TcpStream, NoConnection> {
+async fn connect(to: &NetworkDestination, reach: AddressReach) -> Result<TcpStream, NoConnection> {
     let name = to.host.to_string();
     let found = match look_up(to).await {
         Ok(found) => found,
         Err(error) => return Err(NoConnection::Unknown(name, error)),
     };
-    let suitable = |address: &SocketAddr| reach == Reach::Anywhere || is_public(address.ip());
+    let suitable = |address: &SocketAddr| reach == AddressReach::Anywhere || is_public(address.ip());
     let mut failure = None;
     for address in found.into_iter().filter(suitable).take(MOST_ADDRESSES) {
         match timeout(PATIENCE, TcpStream::connect(address)).await {
@@ -60,7 +60,7 @@ async fn connect(to: &Destination, reach: Reach) -> Result<TcpStream, NoConnecti
     })
 }
 
-async fn look_up(to: &Destination) -> io::Result<Vec<SocketAddr>> {
+async fn look_up(to: &NetworkDestination) -> io::Result<Vec<SocketAddr>> {
     if let Some(address) = to.host.address() {
         return Ok(vec![SocketAddr::new(address, to.port)]);
     }

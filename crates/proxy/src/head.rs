@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io};
 
-use codicil_policy::{Destination, Host};
+use codicil_policy::{HostName, NetworkDestination};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 use url::Url;
 
@@ -11,25 +11,25 @@ const MOST_HEADERS: usize = 128;
 
 /// What the proxy is asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub to: Destination,
-    pub way: Way,
+pub(crate) struct RequestHead {
+    pub to: NetworkDestination,
+    pub way: RequestWay,
     /// What makes this more than reading, as the subject of a sentence.
     pub beyond_reading: Option<Cow<'static, str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum RequestWay {
     /// Bytes in both directions.
     Tunnel,
     /// One request, with the head that the host gets, and what follows it.
-    Forward { head: Vec<u8>, body: Body },
+    Forward { head: Vec<u8>, body: BodyLength },
 }
 
 /// What belongs to a request after its head. All else that the client sends is not passed on: a second request
 /// on the same connection would reach a host that was not decided about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
+pub(crate) enum BodyLength {
     /// So many bytes; none for most.
     Length(u64),
     /// Chunks, up to the one that is empty.
@@ -40,7 +40,7 @@ pub(crate) enum Body {
 
 /// Reads a head. `None` while it is not complete; an error is for the client to read. The number is where the
 /// head ends.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, Cow<'static, str>> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, Cow<'static, str>> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let end = match request.parse(bytes) {
@@ -56,7 +56,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, Cow<'static, 
     };
     let head = match method {
         "CONNECT" => tunnel(target)?,
-        _ => forward(method, target, request.version, &Headers(request.headers))?,
+        _ => forward(method, target, request.version, &HeaderLines(request.headers))?,
     };
     Ok(Some((head, end)))
 }
@@ -92,9 +92,9 @@ fn has_strict_lines(head: &[u8]) -> bool {
 }
 
 /// The header lines of a request.
-struct Headers<'a>(&'a [httparse::Header<'a>]);
+struct HeaderLines<'a>(&'a [httparse::Header<'a>]);
 
-impl<'a> Headers<'a> {
+impl<'a> HeaderLines<'a> {
     fn values(&self, name: &str) -> Vec<&'a [u8]> {
         let matching = self.0.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
         matching.map(|header| header.value).collect()
@@ -111,23 +111,23 @@ impl<'a> Headers<'a> {
     }
 }
 
-fn tunnel(target: &str) -> Result<Head, Cow<'static, str>> {
+fn tunnel(target: &str) -> Result<RequestHead, Cow<'static, str>> {
     let parts = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let host = parts.and_then(|(host, port)| Some((Host::parse(host)?, port)));
+    let host = parts.and_then(|(host, port)| Some((HostName::parse(host)?, port)));
     let Some((host, port)) = host else { return Err("CONNECT wants a host and a port".into()) };
-    let to = Destination { host, port, protocol: Protocol::Https };
-    Ok(Head { to, way: Way::Tunnel, beyond_reading: Some("CONNECT".into()) })
+    let to = NetworkDestination { host, port, protocol: Protocol::Https };
+    Ok(RequestHead { to, way: RequestWay::Tunnel, beyond_reading: Some("CONNECT".into()) })
 }
 
 fn forward(
     method: &str,
     target: &str,
     version: Option<u8>,
-    headers: &Headers<'_>,
-) -> Result<Head, Cow<'static, str>> {
+    headers: &HeaderLines<'_>,
+) -> Result<RequestHead, Cow<'static, str>> {
     let url = Url::parse(target).ok().filter(|url| url.scheme() == "http");
     let Some(url) = url else { return Err("this is a proxy: it wants an http address, or CONNECT".into()) };
-    let host = url.host_str().and_then(Host::parse);
+    let host = url.host_str().and_then(HostName::parse);
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else {
         return Err("the address names no host".into());
     };
@@ -138,9 +138,9 @@ fn forward(
     }
     let body = body(version, headers)?;
     let head = passed_on(method, &url, headers, body);
-    let to = Destination { host, port, protocol: Protocol::Http };
+    let to = NetworkDestination { host, port, protocol: Protocol::Http };
     let beyond_reading = beyond_reading(method, headers, body);
-    Ok(Head { to, way: Way::Forward { head, body }, beyond_reading })
+    Ok(RequestHead { to, way: RequestWay::Forward { head, body }, beyond_reading })
 }
 
 /// Whether a header `Host` says the same as the address.
@@ -156,19 +156,21 @@ fn is_authority_of(url: &Url, named: &[u8]) -> bool {
 }
 
 /// One length or one encoding: with several, two readers would disagree where the request ends.
-fn body(version: Option<u8>, headers: &Headers<'_>) -> Result<Body, Cow<'static, str>> {
+fn body(version: Option<u8>, headers: &HeaderLines<'_>) -> Result<BodyLength, Cow<'static, str>> {
     let is_chunked = |encoding: &[u8]| version == Some(1) && encoding.eq_ignore_ascii_case(b"chunked");
     let body =
         match (headers.values("content-length").as_slice(), headers.values("transfer-encoding").as_slice()) {
-            ([], []) => Body::Length(0),
-            ([length], []) => Body::Length(number(length).ok_or("the length of the body is no number")?),
-            ([], [encoding]) if is_chunked(encoding) => Body::Chunked,
+            ([], []) => BodyLength::Length(0),
+            ([length], []) => {
+                BodyLength::Length(number(length).ok_or("the length of the body is no number")?)
+            }
+            ([], [encoding]) if is_chunked(encoding) => BodyLength::Chunked,
             ([], _) => return Err("the only encoding of a body that is known is `chunked`".into()),
             _ => return Err("the length of the body is said more than once".into()),
         };
     match (headers.has("upgrade"), body) {
         (false, body) => Ok(body),
-        (true, Body::Length(0)) => Ok(Body::Upgrade),
+        (true, BodyLength::Length(0)) => Ok(BodyLength::Upgrade),
         (true, _) => Err("a request for another protocol has a body".into()),
     }
 }
@@ -180,25 +182,26 @@ fn number(text: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-fn beyond_reading(method: &str, headers: &Headers<'_>, body: Body) -> Option<Cow<'static, str>> {
+fn beyond_reading(method: &str, headers: &HeaderLines<'_>, body: BodyLength) -> Option<Cow<'static, str>> {
     const OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
     if !matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Some(method.to_owned().into());
     }
-    let upgrades =
-        body == Body::Upgrade || headers.lists("connection", "upgrade") || headers.has("http2-settings");
+    let upgrades = body == BodyLength::Upgrade
+        || headers.lists("connection", "upgrade")
+        || headers.has("http2-settings");
     if upgrades {
         return Some("another protocol".into());
     }
     if OVERRIDES.iter().any(|name| headers.has(name)) {
         return Some("another method in a header".into());
     }
-    (body != Body::Length(0)).then(|| "a request with a body".into())
+    (body != BodyLength::Length(0)).then(|| "a request with a body".into())
 }
 
 /// As the host expects it: without what is meant for the proxy, and with the host that was decided about. A
 /// request is the last of its connection, so that the next one is decided about as well.
-fn passed_on(method: &str, url: &Url, headers: &Headers<'_>, body: Body) -> Vec<u8> {
+fn passed_on(method: &str, url: &Url, headers: &HeaderLines<'_>, body: BodyLength) -> Vec<u8> {
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let authority = match url.port() {
         Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
@@ -213,7 +216,7 @@ fn passed_on(method: &str, url: &Url, headers: &Headers<'_>, body: Body) -> Vec<
         head.extend_from_slice(header.value);
         head.extend_from_slice(b"\r\n");
     }
-    head.extend_from_slice(if body == Body::Upgrade {
+    head.extend_from_slice(if body == BodyLength::Upgrade {
         b"Connection: upgrade\r\n\r\n"
     } else {
         b"Connection: close\r\n\r\n"
@@ -227,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Option<(Head, usize)>, Cow<'static, str>> {
+    fn read(text: &str) -> Result<Option<(RequestHead, usize)>, Cow<'static, str>> {
         parse(text.as_bytes())
     }
 
@@ -252,8 +255,8 @@ mod tests {
                     Proxy-Authorization: secret\r\nConnection: keep-alive\r\nContent-Length: 3\r\nX-A: b\r\n\r\nabc";
         let (head, end) = read(text).unwrap().unwrap();
         assert_eq!((head.to.host.as_str(), head.to.port, &text[end..]), ("example.com", 8080, "abc"));
-        let Way::Forward { head, body } = head.way else { panic!("no request") };
-        assert_eq!(body, Body::Length(3));
+        let RequestWay::Forward { head, body } = head.way else { panic!("no request") };
+        assert_eq!(body, BodyLength::Length(3));
         assert_eq!(
             String::from_utf8(head).unwrap(),
             "POST /a?b=c HTTP/1.1\r\nHost: example.com:8080\r\nContent-Length: 3\r\nX-A: b\r\nConnection: close\r\n\r\n"
@@ -380,7 +383,7 @@ mod tests {
             method in "[A-Z]{1,8}", path in "[!-~]{0,40}", name in "[a-zA-Z-]{1,12}", value in "[ -~]{0,30}",
         ) {
             let text = format!("{method} http://a.example/{path} HTTP/1.1\r\n{name}: {value}\r\n\r\n");
-            if let Ok(Some((Head { to, way: Way::Forward { head, .. }, .. }, end))) = parse(text.as_bytes()) {
+            if let Ok(Some((RequestHead { to, way: RequestWay::Forward { head, .. }, .. }, end))) = parse(text.as_bytes()) {
                 let head = String::from_utf8(head).unwrap();
                 prop_assert_eq!((to.host.as_str(), to.port, end), ("a.example", 80, text.len()));
                 prop_assert!(head.starts_with(&format!("{method} /")), "{}", head);

@@ -9,10 +9,10 @@ use tokio::{
 };
 
 use crate::{
-    Gate, Methods,
+    AllowedMethods, HostGate,
     chunks::copy_chunks,
     connect::{NoConnection, reach},
-    head::{self, Body, Head, Way},
+    head::{self, BodyLength, RequestHead, RequestWay},
     proxy::HEAD_TIME,
 };
 
@@ -20,20 +20,20 @@ use crate::{
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// Why there is an answer of our own.
-struct Refusal {
+struct RequestRefusal {
     status: &'static str,
     /// For programs; the words are the reference's.
     code: &'static str,
     text: String,
 }
 
-impl Refusal {
+impl RequestRefusal {
     fn bad(text: impl Into<String>) -> Self {
         Self { status: "400 Bad Request", code: "bad-request", text: text.into() }
     }
 }
 
-impl From<NoConnection> for Refusal {
+impl From<NoConnection> for RequestRefusal {
     fn from(error: NoConnection) -> Self {
         let (status, code) = match error {
             NoConnection::Shut(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
@@ -44,7 +44,11 @@ impl From<NoConnection> for Refusal {
 }
 
 /// Serves one request or tunnel.
-pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Methods) -> io::Result<()> {
+pub(crate) async fn serve(
+    client: &mut TcpStream,
+    gate: &dyn HostGate,
+    methods: AllowedMethods,
+) -> io::Result<()> {
     let read = match timeout(HEAD_TIME, read_head(client)).await {
         Ok(read) => read?,
         Err(_) => return Ok(()),
@@ -62,21 +66,21 @@ pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Meth
         Err(error) => return refuse(client, error.into()).await,
     };
     match head.way {
-        Way::Tunnel => {
+        RequestWay::Tunnel => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
             host.write_all(&rest).await?;
             copy_bidirectional(client, &mut host).await.map(|_| ())
         }
-        Way::Forward { head, body } => {
+        RequestWay::Forward { head, body } => {
             host.write_all(&head).await?;
             pass_on(client, &mut host, &rest, body).await
         }
     }
 }
 
-fn forbidden(head: &Head, methods: Methods) -> Option<Refusal> {
-    let subject = head.beyond_reading.as_ref().filter(|_| methods == Methods::ReadOnly)?;
-    Some(Refusal {
+fn forbidden(head: &RequestHead, methods: AllowedMethods) -> Option<RequestRefusal> {
+    let subject = head.beyond_reading.as_ref().filter(|_| methods == AllowedMethods::ReadOnly)?;
+    Some(RequestRefusal {
         status: "403 Forbidden",
         code: "blocked-by-method-policy",
         text: format!("{subject} is not allowed: the network is limited to GET, HEAD and OPTIONS"),
@@ -84,7 +88,9 @@ fn forbidden(head: &Head, methods: Methods) -> Option<Refusal> {
 }
 
 /// The head, and what came with it. `None` when the client went away.
-async fn read_head(client: &mut TcpStream) -> io::Result<Result<Option<(Head, Vec<u8>)>, Refusal>> {
+async fn read_head(
+    client: &mut TcpStream,
+) -> io::Result<Result<Option<(RequestHead, Vec<u8>)>, RequestRefusal>> {
     let mut bytes = Vec::new();
     loop {
         match head::parse(&bytes) {
@@ -93,10 +99,10 @@ async fn read_head(client: &mut TcpStream) -> io::Result<Result<Option<(Head, Ve
                 return Ok(Ok(Some((head, rest))));
             }
             Ok(None) if bytes.len() >= LONGEST_HEAD => {
-                return Ok(Err(Refusal::bad("the head of the request is too long")));
+                return Ok(Err(RequestRefusal::bad("the head of the request is too long")));
             }
             Ok(None) => {}
-            Err(text) => return Ok(Err(Refusal::bad(text))),
+            Err(text) => return Ok(Err(RequestRefusal::bad(text))),
         }
         let room = (LONGEST_HEAD - bytes.len()) as u64;
         if (&mut *client).take(room).read_buf(&mut bytes).await? == 0 {
@@ -106,8 +112,13 @@ async fn read_head(client: &mut TcpStream) -> io::Result<Result<Option<(Head, Ve
 }
 
 /// The body goes up while the answer comes down. The answer's end is the end.
-async fn pass_on(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8], body: Body) -> io::Result<()> {
-    if body == Body::Upgrade {
+async fn pass_on(
+    client: &mut TcpStream,
+    host: &mut TcpStream,
+    rest: &[u8],
+    body: BodyLength,
+) -> io::Result<()> {
+    if body == BodyLength::Upgrade {
         return upgrade(client, host, rest).await;
     }
     let (mut from_client, mut to_client) = client.split();
@@ -115,9 +126,11 @@ async fn pass_on(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8], body
     let up = async {
         let mut from_client = BufReader::new(rest.chain(&mut from_client));
         match body {
-            Body::Length(length) => copy(&mut from_client.take(length), &mut to_host).await.map(|_| ())?,
-            Body::Chunked => copy_chunks(&mut from_client, &mut to_host).await?,
-            Body::Upgrade => {}
+            BodyLength::Length(length) => {
+                copy(&mut from_client.take(length), &mut to_host).await.map(|_| ())?
+            }
+            BodyLength::Chunked => copy_chunks(&mut from_client, &mut to_host).await?,
+            BodyLength::Upgrade => {}
         }
         // Nothing more is sent, but the answer may take its time.
         std::future::pending::<io::Result<()>>().await
@@ -160,8 +173,8 @@ async fn upgrade(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8]) -> i
     }
 }
 
-async fn refuse(client: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
-    let Refusal { status, code, text } = refusal;
+async fn refuse(client: &mut TcpStream, refusal: RequestRefusal) -> io::Result<()> {
+    let RequestRefusal { status, code, text } = refusal;
     let length = text.len() + 1;
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\

@@ -2,7 +2,7 @@
 //!
 //! A command behind a proxy has one port to connect to, and no network besides (`codicil-sandbox`). Here is what
 //! answers there: HTTP requests in their absolute form, `CONNECT` tunnels and SOCKS5. Each connection names its
-//! host; a [`Gate`] says whether it may be reached, and may take its time to ask somebody. The name is looked up
+//! host; a [`HostGate`] says whether it may be reached, and may take its time to ask somebody. The name is looked up
 //! once, here, and the connection goes to an address of that look-up: a name that leads to this machine or its
 //! networks leads nowhere, unless the gate says so ([`Reach`](codicil_policy::Reach)).
 //!
@@ -27,7 +27,7 @@ mod socks;
 mod terms;
 
 pub use {
-    gate::{Gate, Methods, Pass, Passing},
-    proxy::Proxy,
-    terms::{NoPattern, Terms},
+    gate::{AllowedMethods, GateDecision, GateFuture, HostGate},
+    proxy::CommandProxy,
+    terms::{BadPattern, ProxyConfig},
 };

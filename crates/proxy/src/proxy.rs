@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{Gate, Methods, http, socks};
+use crate::{AllowedMethods, HostGate, http, socks};
 
 /// Connections of one command at a time; further ones wait to be accepted.
 const MOST: usize = 128;
@@ -28,11 +28,15 @@ const SOCKS5: u8 = 5;
 
 /// The proxy of one command. It ends, with every connection, when this is dropped.
 #[derive(Debug)]
-pub struct Proxy(AbortHandle);
+pub struct CommandProxy(AbortHandle);
 
-impl Proxy {
+impl CommandProxy {
     /// Serves what connects to the listener. Within a runtime only.
-    pub fn start(listener: net::TcpListener, gate: Arc<dyn Gate>, methods: Methods) -> io::Result<Self> {
+    pub fn start(
+        listener: net::TcpListener,
+        gate: Arc<dyn HostGate>,
+        methods: AllowedMethods,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         // Ended by the handle.
@@ -41,13 +45,13 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for CommandProxy {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn accept(listener: TcpListener, gate: Arc<dyn Gate>, methods: Methods) {
+async fn accept(listener: TcpListener, gate: Arc<dyn HostGate>, methods: AllowedMethods) {
     let mut open = JoinSet::new();
     loop {
         while open.len() >= MOST {
@@ -68,7 +72,7 @@ async fn accept(listener: TcpListener, gate: Arc<dyn Gate>, methods: Methods) {
     }
 }
 
-async fn serve(mut stream: TcpStream, gate: Arc<dyn Gate>, methods: Methods) {
+async fn serve(mut stream: TcpStream, gate: Arc<dyn HostGate>, methods: AllowedMethods) {
     let mut first = [0];
     let Ok(Ok(1)) = timeout(HEAD_TIME, stream.peek(&mut first)).await else { return };
     let served = match first {

@@ -5,7 +5,7 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-use codicil_policy::{Destination, Host};
+use codicil_policy::{HostName, NetworkDestination};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    Gate, Methods,
+    AllowedMethods, HostGate,
     connect::{NoConnection, reach},
     proxy::HEAD_TIME,
 };
@@ -33,13 +33,17 @@ const COMMAND_NOT_SUPPORTED: u8 = 7;
 const ADDRESS_NOT_SUPPORTED: u8 = 8;
 
 /// Serves one connection.
-pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Methods) -> io::Result<()> {
+pub(crate) async fn serve(
+    client: &mut TcpStream,
+    gate: &dyn HostGate,
+    methods: AllowedMethods,
+) -> io::Result<()> {
     let asked = match timeout(HEAD_TIME, handshake(client)).await {
         Ok(asked) => asked?,
         Err(_) => return Ok(()),
     };
     let to = match asked {
-        Some(Ok(_)) if methods == Methods::ReadOnly => return answer(client, NOT_ALLOWED).await,
+        Some(Ok(_)) if methods == AllowedMethods::ReadOnly => return answer(client, NOT_ALLOWED).await,
         Some(Ok(to)) => to,
         Some(Err(code)) => return answer(client, code).await,
         None => return Ok(()),
@@ -61,7 +65,7 @@ pub(crate) async fn serve(client: &mut TcpStream, gate: &dyn Gate, methods: Meth
 }
 
 /// Greeting and request. `None` when there is no way to talk; else where to, or the code to refuse it with.
-async fn handshake(client: &mut TcpStream) -> io::Result<Option<Result<Destination, u8>>> {
+async fn handshake(client: &mut TcpStream) -> io::Result<Option<Result<NetworkDestination, u8>>> {
     let [_, count] = read::<2>(client).await?;
     let mut methods = vec![0; usize::from(count)];
     client.read_exact(&mut methods).await?;
@@ -86,8 +90,8 @@ async fn handshake(client: &mut TcpStream) -> io::Result<Option<Result<Destinati
         _ => return Ok(Some(Err(ADDRESS_NOT_SUPPORTED))),
     };
     let port = u16::from_be_bytes(read::<2>(client).await?);
-    Ok(Some(match (command, Host::parse(&host)) {
-        (CONNECT, Some(host)) => Ok(Destination { host, port, protocol: Protocol::Socks5Tcp }),
+    Ok(Some(match (command, HostName::parse(&host)) {
+        (CONNECT, Some(host)) => Ok(NetworkDestination { host, port, protocol: Protocol::Socks5Tcp }),
         (CONNECT, None) => Err(ADDRESS_NOT_SUPPORTED),
         _ => Err(COMMAND_NOT_SUPPORTED),
     }))

@@ -14,7 +14,8 @@ use std::{
 
 use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
 use codicil_sandbox::{
-    AccessRequest, Confinement, Grants, Kind, Lifetime, Limits, Probe, RootCache, SandboxError, ServerPlaces,
+    AccessRequest, CommandLifetime, Confinement, ConfinementKind, MachineProbe, ResourceLimits, RootCache,
+    SandboxError, SandboxGrants, ServerPlaces,
 };
 
 use crate::scene::path;
@@ -36,8 +37,8 @@ struct Options {
     cwd: PathBuf,
     roots: Vec<PathBuf>,
     readable: Option<Vec<PathBuf>>,
-    grants: Grants,
-    limits: Limits,
+    grants: SandboxGrants,
+    limits: ResourceLimits,
     dying: bool,
     home: Option<PathBuf>,
     own_port: Option<u16>,
@@ -56,7 +57,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let mut command = Command::new(&program[0]);
     let mut prepared = confinement.prepare().unwrap();
     let door = prepared.take_door();
-    prepared.apply(&mut command, if options.dying { Lifetime::OfCaller } else { Lifetime::Own });
+    prepared
+        .apply(&mut command, if options.dying { CommandLifetime::OfCaller } else { CommandLifetime::Own });
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
     let spawned = command.spawn();
     drop(command);
@@ -118,16 +120,18 @@ fn parse(words: &[String]) -> Options {
 
 /// `None` if the machine has no such confinement, or a better one cannot be switched off.
 fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
-    let probe = Probe::run();
+    let probe = MachineProbe::run();
     let (probe, wanted) = match options.with.as_str() {
-        "none" => (probe, Kind::Unconfined),
-        "bubblewrap" => (probe.preferring_bubblewrap(), Kind::Bubblewrap),
-        "bubblewrap-alone" => (probe.without_namespaces("test"), Kind::Bubblewrap),
-        "view" => (probe.without_bubblewrap("test"), Kind::LandlockView),
-        "landlock" => (probe.without_bubblewrap("test").without_namespaces("test"), Kind::Landlock),
+        "none" => (probe, ConfinementKind::Unconfined),
+        "bubblewrap" => (probe.preferring_bubblewrap(), ConfinementKind::Bubblewrap),
+        "bubblewrap-alone" => (probe.without_namespaces("test"), ConfinementKind::Bubblewrap),
+        "view" => (probe.without_bubblewrap("test"), ConfinementKind::LandlockView),
+        "landlock" => {
+            (probe.without_bubblewrap("test").without_namespaces("test"), ConfinementKind::Landlock)
+        }
         other => panic!("unknown confinement {other}"),
     };
-    if wanted != Kind::Unconfined && probe.kind().ok() != Some(wanted) {
+    if wanted != ConfinementKind::Unconfined && probe.kind().ok() != Some(wanted) {
         eprintln!("{}", probe.report());
         return Ok(None);
     }

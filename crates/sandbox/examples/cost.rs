@@ -11,14 +11,14 @@ use std::{
 };
 
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{AccessRequest, Confinement, Grants, Probe, RootCache, ServerPlaces};
+use codicil_sandbox::{AccessRequest, Confinement, MachineProbe, RootCache, SandboxGrants, ServerPlaces};
 
 const ROUNDS: usize = 300;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cwd =
         std::env::args_os().nth(1).map_or_else(std::env::current_dir, |path| Ok(PathBuf::from(path)))?;
-    let probe = Probe::run();
+    let probe = MachineProbe::run();
     println!("{}\n", probe.report());
     let home = tempfile::tempdir()?;
     measure(&cwd, home.path(), &ways(probe))
@@ -26,10 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The best confinement, and those that would be used without it.
 #[cfg(target_os = "linux")]
-fn ways(best: Probe) -> Vec<Probe> {
+fn ways(best: MachineProbe) -> Vec<MachineProbe> {
     let built_in = best.clone().without_bubblewrap("not asked for");
     let bare = built_in.clone().without_namespaces("not asked for");
-    let mut ways: Vec<Probe> = Vec::new();
+    let mut ways: Vec<MachineProbe> = Vec::new();
     for probe in [best, built_in, bare] {
         if probe.kind().is_ok() && !ways.iter().any(|known| known.kind() == probe.kind()) {
             ways.push(probe);
@@ -39,11 +39,11 @@ fn ways(best: Probe) -> Vec<Probe> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ways(best: Probe) -> Vec<Probe> {
+fn ways(best: MachineProbe) -> Vec<MachineProbe> {
     vec![best]
 }
 
-fn measure(cwd: &Path, home: &Path, probes: &[Probe]) -> Result<(), Box<dyn Error>> {
+fn measure(cwd: &Path, home: &Path, probes: &[MachineProbe]) -> Result<(), Box<dyn Error>> {
     let mut plain = Vec::new();
     let mut prepared = vec![Vec::new(); probes.len()];
     let mut run = vec![Vec::new(); probes.len()];
@@ -54,7 +54,7 @@ fn measure(cwd: &Path, home: &Path, probes: &[Probe]) -> Result<(), Box<dyn Erro
             let request = AccessRequest {
                 policy: &policy(),
                 workspace: cwd,
-                grants: &Grants::default(),
+                grants: &SandboxGrants::default(),
                 roots: &RootCache::default(),
                 server: &ServerPlaces::new(home),
             };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{Grants, RootCache, SandboxError, ServerPlaces, server_places::HiddenPlaces};
+use crate::{RootCache, SandboxError, SandboxGrants, ServerPlaces, server_places::HiddenPlaces};
 
 /// Everything that decides what a command, or a patch, may read and write.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct AccessRequest<'a> {
     /// The working directory of the thread or of the server, from its settings. Never one that a model names.
     pub workspace: &'a Path,
     /// What was granted beyond the policy.
-    pub grants: &'a Grants,
+    pub grants: &'a SandboxGrants,
     /// Where the paths of earlier requests of the same thread led.
     pub roots: &'a RootCache,
     /// What belongs to the server.
@@ -25,25 +25,25 @@ pub struct AccessRequest<'a> {
 
 /// What a policy comes down to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum PolicyScope {
     Unconfined,
     External { network: bool },
-    Confined(Access),
+    Confined(CommandAccess),
 }
 
 /// What a confined command can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub reads: Reads,
+pub(crate) struct CommandAccess {
+    pub reads: ReadAccess,
     /// Shortest path first, none twice.
-    pub roots: Vec<Root>,
+    pub roots: Vec<WritableRoot>,
     pub network: bool,
     /// What of the server is out of reach.
     pub hidden: HiddenPlaces,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
+pub(crate) enum ReadAccess {
     Everywhere,
     /// The writable roots come on top.
     Only {
@@ -54,14 +54,14 @@ pub(crate) enum Reads {
 
 /// A file or directory tree that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct WritableRoot {
     pub path: PathBuf,
-    pub role: Role,
+    pub role: RootRole,
 }
 
 /// Why a root is one. The strongest reason counts if there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub(crate) enum RootRole {
     /// `/tmp` or `$TMPDIR`: shared with strangers, and not searched for repositories.
     Scratch,
     /// The working directory.
@@ -71,10 +71,10 @@ pub(crate) enum Role {
 }
 
 /// Reads a policy, with what was granted on top.
-pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<Scope, SandboxError> {
+pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<PolicyScope, SandboxError> {
     match request.policy {
-        SandboxPolicy::DangerFullAccess => Ok(Scope::Unconfined),
-        SandboxPolicy::ExternalSandbox { network_access } => Ok(Scope::External {
+        SandboxPolicy::DangerFullAccess => Ok(PolicyScope::Unconfined),
+        SandboxPolicy::ExternalSandbox { network_access } => Ok(PolicyScope::External {
             network: *network_access == NetworkAccess::Enabled || request.grants.network,
         }),
         SandboxPolicy::ReadOnly { access, network_access } => {
@@ -87,10 +87,10 @@ pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<Scope, SandboxError> 
             exclude_tmpdir_env_var,
             exclude_slash_tmp,
         } => {
-            let mut asked = vec![(request.workspace.to_path_buf(), Role::Workspace)];
-            asked.extend(writable_roots.iter().map(|root| (root.to_path_buf(), Role::Named)));
-            asked.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), Role::Scratch)));
-            asked.extend(temporary_directory(*exclude_tmpdir_env_var).map(|path| (path, Role::Scratch)));
+            let mut asked = vec![(request.workspace.to_path_buf(), RootRole::Workspace)];
+            asked.extend(writable_roots.iter().map(|root| (root.to_path_buf(), RootRole::Named)));
+            asked.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), RootRole::Scratch)));
+            asked.extend(temporary_directory(*exclude_tmpdir_env_var).map(|path| (path, RootRole::Scratch)));
             confined(request, read_only_access, *network_access, asked)
         }
         SandboxPolicy::Unrecognized(policy) => Err(SandboxError::UnknownPolicy(policy.to_string())),
@@ -101,13 +101,13 @@ fn confined(
     request: &AccessRequest<'_>,
     access: &ReadOnlyAccess,
     network: bool,
-    mut asked: Vec<(PathBuf, Role)>,
-) -> Result<Scope, SandboxError> {
-    asked.extend(request.grants.writable.iter().map(|path| (path.clone(), Role::Named)));
+    mut asked: Vec<(PathBuf, RootRole)>,
+) -> Result<PolicyScope, SandboxError> {
+    asked.extend(request.grants.writable.iter().map(|path| (path.clone(), RootRole::Named)));
     let hidden = request.server.resolve();
     let mut roots = roots(&asked, request.roots)?;
     roots.retain(|root| hidden.home.as_ref() != Some(&root.path));
-    Ok(Scope::Confined(Access {
+    Ok(PolicyScope::Confined(CommandAccess {
         reads: reads(access, request, &roots)?,
         roots,
         network: network || request.grants.network,
@@ -125,10 +125,10 @@ fn temporary_directory(excluded: bool) -> Option<PathBuf> {
 fn reads(
     access: &ReadOnlyAccess,
     request: &AccessRequest<'_>,
-    writable: &[Root],
-) -> Result<Reads, SandboxError> {
+    writable: &[WritableRoot],
+) -> Result<ReadAccess, SandboxError> {
     match access {
-        ReadOnlyAccess::FullAccess => Ok(Reads::Everywhere),
+        ReadOnlyAccess::FullAccess => Ok(ReadAccess::Everywhere),
         ReadOnlyAccess::Restricted { include_platform_defaults, readable_roots } => {
             let named = readable_roots.iter().map(|root| root.to_path_buf());
             let granted = request.grants.readable.iter().cloned();
@@ -141,7 +141,7 @@ fn reads(
                 .collect();
             roots.sort();
             roots.dedup();
-            Ok(Reads::Only { platform: *include_platform_defaults, roots })
+            Ok(ReadAccess::Only { platform: *include_platform_defaults, roots })
         }
         ReadOnlyAccess::Unrecognized(access) => Err(SandboxError::UnknownPolicy(access.to_string())),
     }
@@ -149,7 +149,7 @@ fn reads(
 
 /// Resolves what was asked for. Left out: what is missing, what only a link in another root makes one,
 /// and a workspace inside a repository's metadata.
-fn roots(asked: &[(PathBuf, Role)], cache: &RootCache) -> Result<Vec<Root>, SandboxError> {
+fn roots(asked: &[(PathBuf, RootRole)], cache: &RootCache) -> Result<Vec<WritableRoot>, SandboxError> {
     let resolved: Vec<_> =
         asked.iter().filter_map(|(path, role)| Some((cache.resolve(path)?, *role))).collect();
     let mut roots = Vec::new();
@@ -159,10 +159,10 @@ fn roots(asked: &[(PathBuf, Role)], cache: &RootCache) -> Result<Vec<Root>, Sand
         if others.any(|other| place.link_homes.iter().any(|home| home.starts_with(other))) {
             continue;
         }
-        if *role == Role::Workspace && place.path.iter().any(|name| name == ".git") {
+        if *role == RootRole::Workspace && place.path.iter().any(|name| name == ".git") {
             continue;
         }
-        roots.extend(spread(&place.path)?.into_iter().map(|path| Root { path, role: *role }));
+        roots.extend(spread(&place.path)?.into_iter().map(|path| WritableRoot { path, role: *role }));
     }
     roots.sort_by(|a, b| a.path.cmp(&b.path).then(b.role.cmp(&a.role)));
     roots.dedup_by(|later, first| later.path == first.path);
@@ -203,13 +203,17 @@ mod tests {
         }
     }
 
-    fn scope_of(policy: &SandboxPolicy, workspace: &Path, grants: &Grants) -> Result<Scope, SandboxError> {
+    fn scope_of(
+        policy: &SandboxPolicy,
+        workspace: &Path,
+        grants: &SandboxGrants,
+    ) -> Result<PolicyScope, SandboxError> {
         let (roots, server) = (&RootCache::default(), &ServerPlaces::default());
         scope(&AccessRequest { policy, workspace, grants, roots, server })
     }
 
-    fn paths(policy: &SandboxPolicy, workspace: &Path, grants: &Grants) -> Vec<PathBuf> {
-        let Scope::Confined(access) = scope_of(policy, workspace, grants).unwrap() else {
+    fn paths(policy: &SandboxPolicy, workspace: &Path, grants: &SandboxGrants) -> Vec<PathBuf> {
+        let PolicyScope::Confined(access) = scope_of(policy, workspace, grants).unwrap() else {
             panic!("confined")
         };
         access.roots.into_iter().map(|root| root.path).collect()
@@ -223,7 +227,7 @@ mod tests {
             fs::create_dir(base.join(name)).unwrap();
         }
         let policy = workspace_write(&[&base.join("named"), &base.join("missing"), &base.join("work")]);
-        let grants = Grants { writable: vec![base.join("granted")], ..Grants::default() };
+        let grants = SandboxGrants { writable: vec![base.join("granted")], ..SandboxGrants::default() };
         let expected = ["granted", "named", "work"].map(|name| base.join(name));
         assert_eq!(paths(&policy, &base.join("work"), &grants), expected);
     }
@@ -233,8 +237,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let policy = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
-        assert!(paths(&policy, &base, &Grants::default()).is_empty());
-        let grants = Grants { writable: vec![base.clone()], ..Grants::default() };
+        assert!(paths(&policy, &base, &SandboxGrants::default()).is_empty());
+        let grants = SandboxGrants { writable: vec![base.clone()], ..SandboxGrants::default() };
         assert_eq!(paths(&policy, Path::new("/"), &grants), [base]);
     }
 
@@ -247,10 +251,10 @@ mod tests {
         symlink(base.join("home"), base.join("work/sub")).unwrap();
         symlink(base.join("home"), base.join("mine")).unwrap();
         let planted = workspace_write(&[&base.join("work/sub")]);
-        assert_eq!(paths(&planted, &base.join("work"), &Grants::default()), [base.join("work")]);
+        assert_eq!(paths(&planted, &base.join("work"), &SandboxGrants::default()), [base.join("work")]);
         let own = workspace_write(&[&base.join("mine")]);
         assert_eq!(
-            paths(&own, &base.join("work"), &Grants::default()),
+            paths(&own, &base.join("work"), &SandboxGrants::default()),
             [base.join("home"), base.join("work")]
         );
     }
@@ -259,10 +263,10 @@ mod tests {
     fn the_kernels_file_systems_are_no_roots() {
         for path in ["/proc", "/sys", "/dev", "/proc/self"] {
             let refused =
-                scope_of(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &Grants::default());
+                scope_of(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &SandboxGrants::default());
             assert!(matches!(refused, Err(SandboxError::WritableRoot(_))), "{path}: {refused:?}");
         }
-        let everything = paths(&workspace_write(&[]), Path::new("/"), &Grants::default());
+        let everything = paths(&workspace_write(&[]), Path::new("/"), &SandboxGrants::default());
         assert!(everything.contains(&"/tmp".into()) && !everything.contains(&"/".into()));
         assert!(!everything.iter().any(|path| path.starts_with("/proc") || path.starts_with("/sys")));
     }
@@ -272,7 +276,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let hooks = dir.path().canonicalize().unwrap().join(".git/hooks");
         fs::create_dir_all(&hooks).unwrap();
-        assert!(paths(&workspace_write(&[]), &hooks, &Grants::default()).is_empty());
-        assert_eq!(paths(&workspace_write(&[&hooks]), &hooks, &Grants::default()), [hooks]);
+        assert!(paths(&workspace_write(&[]), &hooks, &SandboxGrants::default()).is_empty());
+        assert_eq!(paths(&workspace_write(&[&hooks]), &hooks, &SandboxGrants::default()), [hooks]);
     }
 }

@@ -7,12 +7,13 @@ use std::{
     process::Command,
 };
 
-use codicil_exec::{Preparation, attach_minder};
+use codicil_exec::{ChildPreparation, attach_minder};
 
 use crate::{
-    AccessRequest, Door, Gap, Kind, Limits, Probe, SandboxError,
-    access::{self, Scope},
-    platform::{Enforcement, Steps},
+    AccessRequest, ConfinementGap, ConfinementKind, MachineProbe, ProxyListener, ResourceLimits,
+    SandboxError,
+    access::{self, PolicyScope},
+    platform::{Enforcement, EnforcementSteps},
     wrap::wrap,
 };
 
@@ -23,14 +24,14 @@ const NETWORK_DISABLED: &str = "CODEX_SANDBOX_NETWORK_DISABLED";
 /// which is best: what is protected and covered is looked up when it is made.
 #[derive(Clone, Debug)]
 pub struct Confinement {
-    means: Means,
+    means: ConfinementMeans,
     network: bool,
     proxied: bool,
-    limits: Limits,
+    limits: ResourceLimits,
 }
 
 #[derive(Clone, Debug)]
-enum Means {
+enum ConfinementMeans {
     Unconfined,
     External,
     Enforced(Box<Enforcement>),
@@ -38,29 +39,34 @@ enum Means {
 
 impl Confinement {
     /// Finds out how the policy can be enforced. It is an error, not a weaker confinement, if it cannot.
-    pub fn new(request: &AccessRequest<'_>, probe: &Probe) -> Result<Self, SandboxError> {
+    pub fn new(request: &AccessRequest<'_>, probe: &MachineProbe) -> Result<Self, SandboxError> {
         let (means, network) = match access::scope(request)? {
-            Scope::Unconfined => (Means::Unconfined, true),
-            Scope::External { network } => (Means::External, network),
-            Scope::Confined(access) => {
+            PolicyScope::Unconfined => (ConfinementMeans::Unconfined, true),
+            PolicyScope::External { network } => (ConfinementMeans::External, network),
+            PolicyScope::Confined(access) => {
                 let network = access.network;
                 let enforcement = Enforcement::new(access, &probe.machine)?;
-                (Means::Enforced(Box::new(enforcement)), network)
+                (ConfinementMeans::Enforced(Box::new(enforcement)), network)
             }
         };
-        Ok(Self { means, network, proxied: false, limits: Limits::default() })
+        Ok(Self { means, network, proxied: false, limits: ResourceLimits::default() })
     }
 
     /// No confinement, for a command that was let out of it: what is left is [`Self::with_limits`].
     pub fn none() -> Self {
-        Self { means: Means::Unconfined, network: true, proxied: false, limits: Limits::default() }
+        Self {
+            means: ConfinementMeans::Unconfined,
+            network: true,
+            proxied: false,
+            limits: ResourceLimits::default(),
+        }
     }
 
     /// Leaves of the network only a proxy, whatever the policy says of it: the command reaches
-    /// [`PROXY`](crate::PROXY) and nothing else, and [`Prepared::take_door`] is where that leads. It is an error
+    /// [`PROXY`](crate::PROXY) and nothing else, and [`PreparedConfinement::take_door`] is where that leads. It is an error
     /// where this cannot be enforced. A command that is not confined is left as it is.
     pub fn behind_proxy(mut self) -> Result<Self, SandboxError> {
-        if let Means::Enforced(enforcement) = &mut self.means {
+        if let ConfinementMeans::Enforced(enforcement) = &mut self.means {
             enforcement.behind_proxy()?;
             (self.network, self.proxied) = (false, true);
         }
@@ -69,18 +75,20 @@ impl Confinement {
 
     /// Puts ceilings on what the command uses. They hold under every policy.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: ResourceLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// Does all that can fail, for one command.
-    pub fn prepare(&self) -> Result<Prepared, SandboxError> {
+    pub fn prepare(&self) -> Result<PreparedConfinement, SandboxError> {
         let (steps, door) = match &self.means {
-            Means::Unconfined | Means::External => (Steps::unconfined(&self.limits), None),
-            Means::Enforced(enforcement) => enforcement.steps(&self.limits)?,
+            ConfinementMeans::Unconfined | ConfinementMeans::External => {
+                (EnforcementSteps::unconfined(&self.limits), None)
+            }
+            ConfinementMeans::Enforced(enforcement) => enforcement.steps(&self.limits)?,
         };
-        Ok(Prepared { steps, door, env: self.env().collect() })
+        Ok(PreparedConfinement { steps, door, env: self.env().collect() })
     }
 
     /// Confines `command`, which should hold no more than program, arguments, directory and single environment
@@ -88,7 +96,7 @@ impl Confinement {
     /// process groups and `pre_exec` steps set before are lost. Set them afterwards. What the command starts ends
     /// with it; `lifetime` says whether it also ends with the caller. For a command that is not run by
     /// [`codicil_exec::Process`].
-    pub fn apply(&self, command: &mut Command, lifetime: Lifetime) -> Result<(), SandboxError> {
+    pub fn apply(&self, command: &mut Command, lifetime: CommandLifetime) -> Result<(), SandboxError> {
         self.prepare()?.apply(command, lifetime);
         Ok(())
     }
@@ -96,7 +104,7 @@ impl Confinement {
     /// A command that will run confined. Add arguments, environment, streams and the rest as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, SandboxError> {
         let mut command = Command::new(program);
-        self.apply(&mut command, Lifetime::Own)?;
+        self.apply(&mut command, CommandLifetime::Own)?;
         Ok(command)
     }
 
@@ -106,11 +114,11 @@ impl Confinement {
     }
 
     /// How commands are confined.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ConfinementKind {
         match &self.means {
-            Means::Unconfined => Kind::Unconfined,
-            Means::External => Kind::External,
-            Means::Enforced(enforcement) => enforcement.kind(),
+            ConfinementMeans::Unconfined => ConfinementKind::Unconfined,
+            ConfinementMeans::External => ConfinementKind::External,
+            ConfinementMeans::Enforced(enforcement) => enforcement.kind(),
         }
     }
 
@@ -123,16 +131,16 @@ impl Confinement {
     /// confined.
     pub fn writable_folders(&self) -> WritableFolders {
         match &self.means {
-            Means::Unconfined | Means::External => WritableFolders::default(),
-            Means::Enforced(enforcement) => enforcement.writable_folders(),
+            ConfinementMeans::Unconfined | ConfinementMeans::External => WritableFolders::default(),
+            ConfinementMeans::Enforced(enforcement) => enforcement.writable_folders(),
         }
     }
 
     /// What this confinement does not stop. Empty where none was asked for.
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<ConfinementGap> {
         match &self.means {
-            Means::Unconfined | Means::External => Vec::new(),
-            Means::Enforced(enforcement) => enforcement.gaps(),
+            ConfinementMeans::Unconfined | ConfinementMeans::External => Vec::new(),
+            ConfinementMeans::Enforced(enforcement) => enforcement.gaps(),
         }
     }
 }
@@ -147,7 +155,7 @@ pub struct WritableFolders {
 
 /// When a command that is run with [`Confinement::apply`] ends, at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifetime {
+pub enum CommandLifetime {
     /// By itself.
     Own,
     /// With the thread that spawns it; the kernel knows no other parent. So spawn from a thread that lives long
@@ -156,29 +164,29 @@ pub enum Lifetime {
 }
 
 /// A confinement with everything made ready that can fail: open files, rules, a compiled filter.
-pub struct Prepared {
-    steps: Steps,
-    door: Option<Door>,
+pub struct PreparedConfinement {
+    steps: EnforcementSteps,
+    door: Option<ProxyListener>,
     env: Vec<(&'static str, &'static str)>,
 }
 
-impl Prepared {
-    /// The way from the command to a proxy, if it is behind one. Take it before [`Prepared::into_preparation`].
-    pub fn take_door(&mut self) -> Option<Door> {
+impl PreparedConfinement {
+    /// The way from the command to a proxy, if it is behind one. Take it before [`PreparedConfinement::into_preparation`].
+    pub fn take_door(&mut self) -> Option<ProxyListener> {
         self.door.take()
     }
 
     /// What a spawn has to do for the confinement.
-    pub fn into_preparation(self) -> Preparation {
+    pub fn into_preparation(self) -> ChildPreparation {
         let env = self.env.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Preparation { env: env.collect(), ..self.steps.into_preparation() }
+        ChildPreparation { env: env.collect(), ..self.steps.into_preparation() }
     }
     /// Confines `command`: see [`Confinement::apply`].
-    pub fn apply(self, command: &mut Command, lifetime: Lifetime) {
-        let Preparation { launcher, env, namespaces, steps } = self.into_preparation();
+    pub fn apply(self, command: &mut Command, lifetime: CommandLifetime) {
+        let ChildPreparation { launcher, env, namespaces, steps } = self.into_preparation();
         wrap(command, launcher);
         command.envs(env);
-        attach_minder(command, namespaces, lifetime == Lifetime::OfCaller);
+        attach_minder(command, namespaces, lifetime == CommandLifetime::OfCaller);
         // SAFETY: the steps make only async-signal-safe calls.
         unsafe { command.pre_exec(steps) };
     }

@@ -25,9 +25,9 @@ const FLAGS: RecvFlags = RecvFlags::empty();
 
 /// The server's end. Spawn the command first; its process puts the listener here before it becomes the command.
 #[derive(Debug)]
-pub struct Door(pub(crate) OwnedFd);
+pub struct ProxyListener(pub(crate) OwnedFd);
 
-impl Door {
+impl ProxyListener {
     /// The listener at [`PROXY`] inside. Does not wait once the command has been spawned.
     pub fn open(self) -> io::Result<TcpListener> {
         let mut byte = [0; 1];

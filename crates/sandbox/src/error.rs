@@ -19,14 +19,14 @@ pub enum SandboxError {
     Prepare { what: String, source: io::Error },
     /// The new process could not confine itself, and so did not run the command.
     #[error("the sandbox failed at {step}: {source}")]
-    Step { step: Step, source: io::Error },
+    Step { step: SetupStep, source: io::Error },
 }
 
 impl SandboxError {
     /// Reads the error of a `spawn`: `None` if it is not the sandbox's. A child can hand back no more than a
     /// number, so its steps are packed into one, and would be shown as an unknown error.
     pub fn from_spawn(error: &io::Error) -> Option<Self> {
-        let (step, errno) = Step::unpack(error.raw_os_error()?)?;
+        let (step, errno) = SetupStep::unpack(error.raw_os_error()?)?;
         Some(Self::Step { step, source: io::Error::from_raw_os_error(errno) })
     }
 
@@ -38,7 +38,7 @@ impl SandboxError {
 /// What a new process does to itself before it becomes the command, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Step {
+pub enum SetupStep {
     Namespaces = 1,
     View,
     WritableRoot,
@@ -55,7 +55,7 @@ pub enum Step {
     Seccomp,
 }
 
-impl Step {
+impl SetupStep {
     const ALL: [Self; 14] = [
         Self::Namespaces,
         Self::View,
@@ -85,7 +85,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SetupStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Namespaces => "creating namespaces",
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_step_survives_the_way_through_an_error_number() {
-        for step in Step::ALL {
+        for step in SetupStep::ALL {
             let error = SandboxError::from_spawn(&step.pack(13)).unwrap();
             let SandboxError::Step { step: read, source } = error else { panic!("{error}") };
             assert_eq!((read, source.raw_os_error()), (step, Some(13)));

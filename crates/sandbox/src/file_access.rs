@@ -10,33 +10,33 @@ use std::{
 
 use crate::{
     AccessRequest, SandboxError,
-    access::{self, Access, Reads, Root, Scope},
-    metadata::{self, Metadata},
+    access::{self, CommandAccess, PolicyScope, ReadAccess, WritableRoot},
+    metadata::{self, ProjectMetadata},
 };
 
 /// The files that a policy opens. Paths that are asked about must be absolute and free of links.
 #[derive(Clone, Debug)]
-pub struct FileAccess(Option<Confined>);
+pub struct FileAccess(Option<ConfinedAccess>);
 
 #[derive(Clone, Debug)]
-struct Confined {
-    access: Access,
+struct ConfinedAccess {
+    access: CommandAccess,
     /// Searched for when something is to be written.
-    metadata: OnceLock<Metadata>,
+    metadata: OnceLock<ProjectMetadata>,
 }
 
 impl FileAccess {
     /// Looks at the disk to find out where roots lead.
     pub fn new(request: &AccessRequest<'_>) -> Result<Self, SandboxError> {
         Ok(Self(match access::scope(request)? {
-            Scope::Unconfined | Scope::External { .. } => None,
-            Scope::Confined(access) => Some(Confined { access, metadata: OnceLock::new() }),
+            PolicyScope::Unconfined | PolicyScope::External { .. } => None,
+            PolicyScope::Confined(access) => Some(ConfinedAccess { access, metadata: OnceLock::new() }),
         }))
     }
 
     /// Whether a file at this place may be written, made or removed. Searches the roots for what is protected.
     pub fn can_write(&self, place: &Path) -> bool {
-        let Some(Confined { access, metadata }) = &self.0 else { return true };
+        let Some(ConfinedAccess { access, metadata }) = &self.0 else { return true };
         let Some(root) = deepest_root(access, place) else { return false };
         let metadata = metadata.get_or_init(|| metadata::find(&access.roots));
         let is_outside = |protected: &Path| !place.starts_with(protected) || root.path.starts_with(protected);
@@ -48,12 +48,12 @@ impl FileAccess {
 
     /// Whether a file at this place may be read.
     pub fn can_read(&self, place: &Path) -> bool {
-        let Some(Confined { access, .. }) = &self.0 else { return true };
+        let Some(ConfinedAccess { access, .. }) = &self.0 else { return true };
         let root = deepest_root(access, place);
         let is_open = root.is_some()
             || match &access.reads {
-                Reads::Everywhere => true,
-                Reads::Only { platform, roots } => {
+                ReadAccess::Everywhere => true,
+                ReadAccess::Only { platform, roots } => {
                     roots.iter().any(|root| place.starts_with(root))
                         || (*platform && crate::platform::is_platform_path(place))
                 }
@@ -65,7 +65,7 @@ impl FileAccess {
     }
 }
 
-fn deepest_root<'a>(access: &'a Access, place: &Path) -> Option<&'a Root> {
+fn deepest_root<'a>(access: &'a CommandAccess, place: &Path) -> Option<&'a WritableRoot> {
     let around = access.roots.iter().filter(|root| place.starts_with(&root.path));
     around.max_by_key(|root| root.path.as_os_str().len())
 }
@@ -89,7 +89,7 @@ mod tests {
     use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
 
     use super::*;
-    use crate::{Grants, RootCache, ServerPlaces};
+    use crate::{RootCache, SandboxGrants, ServerPlaces};
 
     struct Place {
         _dir: tempfile::TempDir,
@@ -125,7 +125,7 @@ mod tests {
             FileAccess::new(&AccessRequest {
                 policy: &policy,
                 workspace: &self.base.join("w"),
-                grants: &Grants::default(),
+                grants: &SandboxGrants::default(),
                 roots: &RootCache::default(),
                 server: &ServerPlaces::new(&self.base.join("w/home")),
             })

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Something that a [`Confinement`](crate::Confinement) cannot prevent, though a better one could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gap {
+pub enum ConfinementGap {
     /// Mode, owner, times and extended attributes of files outside, as far as file permissions go.
     FileAttributes,
     /// Programs outside that listen on a socket in the file system.
@@ -27,7 +27,7 @@ pub enum Gap {
     DeepRepositories,
 }
 
-impl fmt::Display for Gap {
+impl fmt::Display for ConfinementGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::FileAttributes => "modes, owners and times of files outside can be changed by their owner",

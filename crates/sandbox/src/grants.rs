@@ -7,7 +7,7 @@ use codicil_protocol::{AdditionalPermissionProfile, GrantedPermissionProfile, Re
 /// Permissions that were asked for and granted. Paths that do not exist grant nothing: to let a command make a
 /// file, grant the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grants {
+pub struct SandboxGrants {
     /// Files and directory trees; without effect where everything can be read.
     pub readable: Vec<PathBuf>,
     /// Files and directory trees. A socket here can be connected to.
@@ -19,7 +19,7 @@ pub struct Grants {
 /// The profiles differ only in who speaks: the agent, the person, the command.
 macro_rules! grants_from {
     ($($profile:ty),*) => {$(
-        impl From<&$profile> for Grants {
+        impl From<&$profile> for SandboxGrants {
             fn from(profile: &$profile) -> Self {
                 let files = profile.file_system.as_ref();
                 let paths = |list: Option<&Vec<codicil_protocol::AbsolutePathBuf>>| {
@@ -52,8 +52,8 @@ mod tests {
                 write: AbsolutePathBuf::new("/a").map(|path| vec![path]),
             }),
         };
-        let grants = Grants::from(&profile);
-        assert_eq!(grants, Grants { readable: vec![], writable: vec!["/a".into()], network: true });
-        assert_eq!(Grants::from(&AdditionalPermissionProfile::default()), Grants::default());
+        let grants = SandboxGrants::from(&profile);
+        assert_eq!(grants, SandboxGrants { readable: vec![], writable: vec!["/a".into()], network: true });
+        assert_eq!(SandboxGrants::from(&AdditionalPermissionProfile::default()), SandboxGrants::default());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a command is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ConfinementKind {
     /// The policy asks for none.
     Unconfined,
     /// By whoever started the server, who said so; nothing is added here.
@@ -19,7 +19,7 @@ pub enum Kind {
     Seatbelt,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ConfinementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unconfined => "no confinement",

@@ -16,7 +16,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Probe`] finds out once what the machine offers. [`Confinement`] takes the best of it, or is an error that
+//! [`MachineProbe`] finds out once what the machine offers. [`Confinement`] takes the best of it, or is an error that
 //! says what is missing. There is no way from a policy to a command that is confined less than it says.
 //!
 //! On Linux, from the best to the least:
@@ -99,16 +99,16 @@ compile_error!("commands can be confined on Linux and macOS only");
 
 pub use {
     access::AccessRequest,
-    confinement::{Confinement, Lifetime, Prepared, WritableFolders},
+    confinement::{CommandLifetime, Confinement, PreparedConfinement, WritableFolders},
     denied::looks_denied,
-    door::{Door, PROXY},
-    error::{SandboxError, Step},
+    door::{PROXY, ProxyListener},
+    error::{SandboxError, SetupStep},
     file_access::FileAccess,
-    gap::Gap,
-    grants::Grants,
-    kind::Kind,
-    limits::Limits,
-    probe::Probe,
+    gap::ConfinementGap,
+    grants::SandboxGrants,
+    kind::ConfinementKind,
+    limits::ResourceLimits,
+    probe::MachineProbe,
     root_cache::RootCache,
     server_places::{ListenerAddresses, ServerPlaces},
 };

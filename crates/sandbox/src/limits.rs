@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Resource limits of each process of a command. Left out is unlimited, or what the server itself is
 /// limited to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Seconds of processor time; then the process is killed.
     pub cpu_seconds: Option<u64>,
     /// Bytes of address space.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub file_size: Option<u64>,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// The limits as the system wants them. One cannot be raised, so none is above the server's own.
     pub(crate) fn prepare(&self) -> Vec<(Resource, Rlimit)> {
         [
@@ -39,7 +39,7 @@ impl Limits {
 }
 
 /// What the configuration says, for [`Confinement::with_limits`](crate::Confinement::with_limits).
-impl From<&SandboxLimits> for Limits {
+impl From<&SandboxLimits> for ResourceLimits {
     fn from(set: &SandboxLimits) -> Self {
         Self {
             cpu_seconds: set.cpu_seconds.map(NonZeroU64::get),

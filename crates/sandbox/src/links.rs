@@ -15,13 +15,13 @@ const MOST_LINKS: usize = 40;
 
 /// A path without links, and the directories in which the links on the way to it lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedPath {
     pub path: PathBuf,
     pub link_homes: Vec<PathBuf>,
 }
 
 /// Follows every link. An error if the path does not exist.
-pub(crate) fn resolve(path: &Path) -> io::Result<Resolved> {
+pub(crate) fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     let mut real = PathBuf::from("/");
     let mut link_homes = Vec::new();
     let mut ahead: Vec<OsString> = names_reversed(path);
@@ -45,7 +45,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<Resolved> {
         }
         ahead.extend(names_reversed(&target));
     }
-    Ok(Resolved { path: real, link_homes })
+    Ok(ResolvedPath { path: real, link_homes })
 }
 
 /// The names of a path, last one first, so that the next one is popped.
@@ -74,12 +74,12 @@ mod tests {
         symlink(base.join("a/link"), base.join("outer")).unwrap();
 
         let plain = resolve(&base.join("a/./b/../b")).unwrap();
-        assert_eq!(plain, Resolved { path: base.join("a/b"), link_homes: vec![] });
+        assert_eq!(plain, ResolvedPath { path: base.join("a/b"), link_homes: vec![] });
 
         let linked = resolve(&base.join("outer")).unwrap();
         assert_eq!(
             linked,
-            Resolved { path: base.join("far"), link_homes: vec![base.clone(), base.join("a")] }
+            ResolvedPath { path: base.join("far"), link_homes: vec![base.clone(), base.join("a")] }
         );
         assert!(resolve(&base.join("missing")).is_err());
     }

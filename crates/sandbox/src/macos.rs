@@ -2,13 +2,13 @@
 
 use std::{ffi::OsString, io, path::Path};
 
-use codicil_exec::Preparation;
+use codicil_exec::ChildPreparation;
 use rustix::process::{Resource, Rlimit};
 
 pub(crate) use crate::seatbelt::is_platform_path;
 use crate::{
-    Door, Gap, Kind, Limits, SandboxError, WritableFolders, access::Access, limits, metadata,
-    seatbelt::Profile,
+    ConfinementGap, ConfinementKind, ProxyListener, ResourceLimits, SandboxError, WritableFolders,
+    access::CommandAccess, limits, metadata, seatbelt::SeatbeltProfile,
 };
 
 /// Named in full: one from `PATH` could be anything.
@@ -16,17 +16,17 @@ const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// Whether the program is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub(crate) struct MachineSupport {
     sandbox_exec: bool,
 }
 
-impl Machine {
+impl MachineSupport {
     pub(crate) fn probe() -> Self {
         Self { sandbox_exec: Path::new(PROGRAM).is_file() }
     }
 
-    pub(crate) fn kind(&self) -> Result<Kind, String> {
-        self.sandbox_exec.then_some(Kind::Seatbelt).ok_or_else(|| format!("{PROGRAM} is missing"))
+    pub(crate) fn kind(&self) -> Result<ConfinementKind, String> {
+        self.sandbox_exec.then_some(ConfinementKind::Seatbelt).ok_or_else(|| format!("{PROGRAM} is missing"))
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
@@ -37,15 +37,15 @@ impl Machine {
 /// How one policy is enforced.
 #[derive(Clone, Debug)]
 pub(crate) struct Enforcement {
-    profile: Profile,
+    profile: SeatbeltProfile,
     writable: WritableFolders,
 }
 
 impl Enforcement {
-    pub(crate) fn new(access: Access, machine: &Machine) -> Result<Self, SandboxError> {
+    pub(crate) fn new(access: CommandAccess, machine: &MachineSupport) -> Result<Self, SandboxError> {
         machine.kind().map_err(SandboxError::Unavailable)?;
         let metadata = metadata::find(&access.roots);
-        let profile = Profile::new(&access, &metadata);
+        let profile = SeatbeltProfile::new(&access, &metadata);
         let roots = access.roots.into_iter().map(|root| root.path).collect();
         Ok(Self { profile, writable: WritableFolders { roots, protected: metadata.paths } })
     }
@@ -54,12 +54,12 @@ impl Enforcement {
         self.writable.clone()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::Seatbelt
+    pub(crate) fn kind(&self) -> ConfinementKind {
+        ConfinementKind::Seatbelt
     }
 
     /// None that is known.
-    pub(crate) fn gaps(&self) -> Vec<Gap> {
+    pub(crate) fn gaps(&self) -> Vec<ConfinementGap> {
         Vec::new()
     }
 
@@ -69,28 +69,34 @@ impl Enforcement {
         Err(SandboxError::Unavailable(why.to_owned()))
     }
 
-    pub(crate) fn steps(&self, limits: &Limits) -> Result<(Steps, Option<Door>), SandboxError> {
-        Ok((Steps { profile: Some(self.profile.clone()), ..Steps::unconfined(limits) }, None))
+    pub(crate) fn steps(
+        &self,
+        limits: &ResourceLimits,
+    ) -> Result<(EnforcementSteps, Option<ProxyListener>), SandboxError> {
+        Ok((
+            EnforcementSteps { profile: Some(self.profile.clone()), ..EnforcementSteps::unconfined(limits) },
+            None,
+        ))
     }
 }
 
 /// What happens to one command.
-pub(crate) struct Steps {
-    profile: Option<Profile>,
+pub(crate) struct EnforcementSteps {
+    profile: Option<SeatbeltProfile>,
     limits: Vec<(Resource, Rlimit)>,
 }
 
-impl Steps {
-    pub(crate) fn unconfined(limits: &Limits) -> Self {
+impl EnforcementSteps {
+    pub(crate) fn unconfined(limits: &ResourceLimits) -> Self {
         Self { profile: None, limits: limits.prepare() }
     }
 
-    pub(crate) fn into_preparation(self) -> Preparation {
+    pub(crate) fn into_preparation(self) -> ChildPreparation {
         let launcher = self.profile.map_or_else(Vec::new, |profile| {
             [OsString::from(PROGRAM)].into_iter().chain(profile.arguments()).collect()
         });
         let limits = self.limits;
         let steps = Box::new(move || limits::set(&limits).map_err(io::Error::from));
-        Preparation { launcher, env: Vec::new(), namespaces: 0, steps }
+        ChildPreparation { launcher, env: Vec::new(), namespaces: 0, steps }
     }
 }

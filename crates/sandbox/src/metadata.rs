@@ -13,7 +13,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::access::{Role, Root};
+use crate::access::{RootRole, WritableRoot};
 
 /// Names that are protected, in every folder that is searched.
 pub(crate) const NAMES: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
@@ -32,7 +32,7 @@ const LARGEST_POINTER: u64 = 8 * 1024;
 
 /// What was found, without links, none inside another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Metadata {
+pub(crate) struct ProjectMetadata {
     pub paths: Vec<PathBuf>,
     /// Protected names that are links, which themselves cannot be protected.
     pub links: Vec<PathBuf>,
@@ -41,24 +41,24 @@ pub(crate) struct Metadata {
 }
 
 /// Searches the writable roots.
-pub(crate) fn find(roots: &[Root]) -> Metadata {
-    let mut search = Search { roots, found: Metadata::default(), folders: 0 };
+pub(crate) fn find(roots: &[WritableRoot]) -> ProjectMetadata {
+    let mut search = MetadataSearch { roots, found: ProjectMetadata::default(), folders: 0 };
     for root in roots.iter().filter(|root| root.path.is_dir()) {
         search.top(&root.path);
-        if root.role != Role::Scratch {
+        if root.role != RootRole::Scratch {
             search.below(&root.path);
         }
     }
     search.finish()
 }
 
-struct Search<'a> {
-    roots: &'a [Root],
-    found: Metadata,
+struct MetadataSearch<'a> {
+    roots: &'a [WritableRoot],
+    found: ProjectMetadata,
     folders: usize,
 }
 
-impl Search<'_> {
+impl MetadataSearch<'_> {
     /// Looks the names up instead of listing the folder: `/tmp` can be large.
     fn top(&mut self, root: &Path) {
         for path in NAMES.map(|name| root.join(name)) {
@@ -125,9 +125,10 @@ impl Search<'_> {
         }
     }
 
-    fn finish(mut self) -> Metadata {
+    fn finish(mut self) -> ProjectMetadata {
         // A protected folder that the policy itself names as a root was meant to be writable.
-        let named = |path: &Path| self.roots.iter().any(|root| root.role == Role::Named && root.path == path);
+        let named =
+            |path: &Path| self.roots.iter().any(|root| root.role == RootRole::Named && root.path == path);
         self.found.paths.retain(|path| !named(path));
         self.found.paths.sort();
         self.found.paths.dedup_by(|later, first| covers(self.roots, first, later));
@@ -138,7 +139,7 @@ impl Search<'_> {
 }
 
 /// Whether protecting `outer` protects `inner` as well: not if a writable root lies between the two.
-fn covers(roots: &[Root], outer: &Path, inner: &Path) -> bool {
+fn covers(roots: &[WritableRoot], outer: &Path, inner: &Path) -> bool {
     let mut between = roots.iter().filter(|root| root.path.starts_with(outer));
     inner.starts_with(outer) && !between.any(|root| inner.starts_with(&root.path))
 }
@@ -185,13 +186,15 @@ mod tests {
             self.0.path().canonicalize().unwrap().join(name)
         }
 
-        fn find(&self, roots: &[(&str, Role)]) -> Metadata {
-            let roots: Vec<_> =
-                roots.iter().map(|(name, role)| Root { path: self.path(name), role: *role }).collect();
+        fn find(&self, roots: &[(&str, RootRole)]) -> ProjectMetadata {
+            let roots: Vec<_> = roots
+                .iter()
+                .map(|(name, role)| WritableRoot { path: self.path(name), role: *role })
+                .collect();
             find(&roots)
         }
 
-        fn check(&self, roots: &[(&str, Role)], expected: &[&str]) {
+        fn check(&self, roots: &[(&str, RootRole)], expected: &[&str]) {
             let expected: Vec<_> = expected.iter().map(|name| self.path(name)).collect();
             assert_eq!(self.find(roots).paths, expected);
         }
@@ -200,8 +203,8 @@ mod tests {
     #[test]
     fn names_are_found_at_the_root_and_in_nested_repositories() {
         let tree = Tree::new(&["w/.git/hooks", "w/.agents", "w/sub/deep/.git", "w/node_modules/x/.git"]);
-        tree.check(&[("w", Role::Workspace)], &["w/.agents", "w/.git", "w/sub/deep/.git"]);
-        tree.check(&[("w", Role::Scratch)], &["w/.agents", "w/.git"]);
+        tree.check(&[("w", RootRole::Workspace)], &["w/.agents", "w/.git", "w/sub/deep/.git"]);
+        tree.check(&[("w", RootRole::Scratch)], &["w/.agents", "w/.git"]);
     }
 
     #[test]
@@ -209,28 +212,28 @@ mod tests {
         let tree = Tree::new(&["w/tree", "w/store/worktrees/tree", "elsewhere"]);
         fs::write(tree.path("w/tree/.git"), "gitdir: ../store/worktrees/tree\n").unwrap();
         fs::write(tree.path("w/store/worktrees/tree/commondir"), "../..\n").unwrap();
-        tree.check(&[("w", Role::Workspace)], &["w/store", "w/tree/.git"]);
+        tree.check(&[("w", RootRole::Workspace)], &["w/store", "w/tree/.git"]);
 
         fs::write(tree.path("w/tree/.git"), format!("gitdir: {}\n", tree.path("elsewhere").display()))
             .unwrap();
-        tree.check(&[("w", Role::Workspace)], &["w/tree/.git"]);
+        tree.check(&[("w", RootRole::Workspace)], &["w/tree/.git"]);
         fs::write(tree.path("w/tree/.git"), "gitdir: ..\n").unwrap();
-        tree.check(&[("w", Role::Workspace)], &["w/tree/.git"]);
+        tree.check(&[("w", RootRole::Workspace)], &["w/tree/.git"]);
     }
 
     #[test]
     fn a_link_is_reported_and_its_target_protected() {
         let tree = Tree::new(&["w/real"]);
         symlink("real", tree.path("w/.git")).unwrap();
-        tree.check(&[("w", Role::Workspace)], &["w/real"]);
-        assert_eq!(tree.find(&[("w", Role::Workspace)]).links, [tree.path("w/.git")]);
+        tree.check(&[("w", RootRole::Workspace)], &["w/real"]);
+        assert_eq!(tree.find(&[("w", RootRole::Workspace)]).links, [tree.path("w/.git")]);
     }
 
     #[test]
     fn a_protected_folder_that_is_named_as_a_root_is_writable() {
         let tree = Tree::new(&["w/.codex/memories", "w/.git"]);
-        tree.check(&[("w", Role::Workspace), ("w/.git", Role::Named)], &["w/.codex"]);
-        let roots = [("w", Role::Workspace), ("w/.codex/memories", Role::Named)];
+        tree.check(&[("w", RootRole::Workspace), ("w/.git", RootRole::Named)], &["w/.codex"]);
+        let roots = [("w", RootRole::Workspace), ("w/.codex/memories", RootRole::Named)];
         tree.check(&roots, &["w/.codex", "w/.git"]);
         fs::create_dir(tree.path("w/.codex/memories/.git")).unwrap();
         tree.check(&roots, &["w/.codex", "w/.codex/memories/.git", "w/.git"]);
@@ -242,7 +245,7 @@ mod tests {
         for index in 0..FOLDERS {
             fs::create_dir(tree.path("w").join(index.to_string())).unwrap();
         }
-        assert!(tree.find(&[("w", Role::Workspace)]).truncated);
-        assert!(!tree.find(&[("w", Role::Scratch)]).truncated);
+        assert!(tree.find(&[("w", RootRole::Workspace)]).truncated);
+        assert!(!tree.find(&[("w", RootRole::Scratch)]).truncated);
     }
 }

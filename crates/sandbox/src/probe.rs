@@ -10,8 +10,8 @@ use std::{
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
 
 use crate::{
-    AccessRequest, Confinement, Grants, Kind, Lifetime, RootCache, SandboxError, ServerPlaces,
-    platform::Machine,
+    AccessRequest, CommandLifetime, Confinement, ConfinementKind, RootCache, SandboxError, SandboxGrants,
+    ServerPlaces, platform::MachineSupport,
 };
 
 /// A program that is not there. A child that gets as far as looking for it has confined itself.
@@ -19,24 +19,24 @@ pub(crate) const NOWHERE: &str = "/proc/self/no-such-program";
 
 /// What the machine offers, tried out once. It belongs to the user and the privileges it was made with.
 #[derive(Clone, Debug)]
-pub struct Probe {
-    pub(crate) machine: Machine,
+pub struct MachineProbe {
+    pub(crate) machine: MachineSupport,
 }
 
-impl Probe {
+impl MachineProbe {
     /// Tries everything. Starts a few processes and takes some milliseconds; blocks for so long.
     pub fn run() -> Self {
-        Self { machine: Machine::probe() }
+        Self { machine: MachineSupport::probe() }
     }
 
     /// The findings of the first call, for the life of the process.
     pub fn cached() -> &'static Self {
-        static FOUND: OnceLock<Probe> = OnceLock::new();
+        static FOUND: OnceLock<MachineProbe> = OnceLock::new();
         FOUND.get_or_init(Self::run)
     }
 
     /// How commands are confined, or why they cannot be.
-    pub fn kind(&self) -> Result<Kind, String> {
+    pub fn kind(&self) -> Result<ConfinementKind, String> {
         self.machine.kind()
     }
 
@@ -46,14 +46,14 @@ impl Probe {
         let request = AccessRequest {
             policy: &SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false },
             workspace: Path::new("/"),
-            grants: &Grants::default(),
+            grants: &SandboxGrants::default(),
             roots: &RootCache::default(),
             server: &ServerPlaces::default(),
         };
         let mut prepared = Confinement::new(&request, self)?.behind_proxy()?.prepare()?;
         let door = prepared.take_door();
         let mut command = Command::new(NOWHERE);
-        prepared.apply(&mut command, Lifetime::Own);
+        prepared.apply(&mut command, CommandLifetime::Own);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let failed = |error| SandboxError::prepare("the way to the proxy", error);
         match command.spawn() {
@@ -90,7 +90,7 @@ impl Probe {
 }
 
 #[cfg(target_os = "linux")]
-impl Probe {
+impl MachineProbe {
     /// With bubblewrap, if it works, also where the built-in confinement is better.
     #[must_use]
     pub fn preferring_bubblewrap(mut self) -> Self {

@@ -12,15 +12,15 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::links::{self, Resolved};
+use crate::links::{self, ResolvedPath};
 
 /// Paths that were resolved for one thread. Cheap to clone; every clone is the same cache.
 #[derive(Clone, Debug, Default)]
-pub struct RootCache(Arc<Mutex<HashMap<PathBuf, Resolved>>>);
+pub struct RootCache(Arc<Mutex<HashMap<PathBuf, ResolvedPath>>>);
 
 impl RootCache {
     /// Where a path leads, by the first answer. `None` for what has not existed so far.
-    pub(crate) fn resolve(&self, path: &Path) -> Option<Resolved> {
+    pub(crate) fn resolve(&self, path: &Path) -> Option<ResolvedPath> {
         let mut resolved = self.0.lock();
         if let Some(found) = resolved.get(path) {
             return Some(found.clone());

@@ -6,8 +6,8 @@
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
 
 use crate::{
-    access::{Access, Reads, Role, Root},
-    metadata::{self, Metadata},
+    access::{CommandAccess, ReadAccess, RootRole, WritableRoot},
+    metadata::{self, ProjectMetadata},
 };
 
 /// What every program needs to start, talk to itself and use a terminal.
@@ -73,13 +73,13 @@ pub(crate) fn is_platform_path(path: &std::path::Path) -> bool {
 
 /// A profile and the paths it speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Profile {
+pub(crate) struct SeatbeltProfile {
     text: String,
     parameters: Vec<(String, PathBuf)>,
 }
 
-impl Profile {
-    pub(crate) fn new(access: &Access, metadata: &Metadata) -> Self {
+impl SeatbeltProfile {
+    pub(crate) fn new(access: &CommandAccess, metadata: &ProjectMetadata) -> Self {
         let mut profile = Self { text: BASE.to_owned(), parameters: Vec::new() };
         profile.reads(access);
         profile.writes(access, metadata);
@@ -102,8 +102,8 @@ impl Profile {
         arguments
     }
 
-    fn reads(&mut self, access: &Access) {
-        let Reads::Only { platform, roots } = &access.reads else {
+    fn reads(&mut self, access: &CommandAccess) {
+        let ReadAccess::Only { platform, roots } = &access.reads else {
             self.text.push_str("(allow file-read*)\n");
             return;
         };
@@ -115,7 +115,7 @@ impl Profile {
         }
     }
 
-    fn writes(&mut self, access: &Access, metadata: &Metadata) {
+    fn writes(&mut self, access: &CommandAccess, metadata: &ProjectMetadata) {
         let kept = metadata.paths.iter().cloned();
         let kept: Vec<_> = kept.map(|path| self.parameter("KEEP", path)).collect();
         for root in &access.roots {
@@ -123,7 +123,7 @@ impl Profile {
             let mut rule = format!("(allow file-write* (require-all (subpath (param \"{name}\"))");
             // What a root is inside of was meant to be writable in it, so its own patterns begin below it.
             let _ = write!(rule, " (require-not (regex #\"{}\"))", pattern(root));
-            if root.role != Role::Named {
+            if root.role != RootRole::Named {
                 for name in &kept {
                     let _ = write!(rule, " (require-not (subpath (param \"{name}\")))");
                 }
@@ -134,7 +134,7 @@ impl Profile {
     }
 
     /// What belongs to the server. The last rule that matches counts, so this comes last.
-    fn hide(&mut self, access: &Access) {
+    fn hide(&mut self, access: &CommandAccess) {
         let hidden = &access.hidden;
         if let Some(home) = &hidden.home {
             let name = self.parameter("HOME", home.clone());
@@ -170,9 +170,9 @@ impl Profile {
 }
 
 /// Matches the protected names below a root: at its top, and unless it is a scratch directory anywhere in it.
-fn pattern(root: &Root) -> String {
+fn pattern(root: &WritableRoot) -> String {
     let names = metadata::NAMES.map(|name| name.replace('.', "[.]")).join("|");
-    let between = if root.role == Role::Scratch { "" } else { "(.*/)?" };
+    let between = if root.role == RootRole::Scratch { "" } else { "(.*/)?" };
     format!("^{}/{between}({names})(/.*)?$", escape(&root.path.to_string_lossy()))
 }
 
@@ -200,28 +200,32 @@ mod tests {
     use super::*;
     use crate::server_places::HiddenPlaces;
 
-    fn access(reads: Reads, roots: &[(&str, Role)], network: bool) -> Access {
-        let roots = roots.iter().map(|(path, role)| Root { path: path.into(), role: *role }).collect();
-        Access { reads, roots, network, hidden: HiddenPlaces::default() }
+    fn access(reads: ReadAccess, roots: &[(&str, RootRole)], network: bool) -> CommandAccess {
+        let roots =
+            roots.iter().map(|(path, role)| WritableRoot { path: path.into(), role: *role }).collect();
+        CommandAccess { reads, roots, network, hidden: HiddenPlaces::default() }
     }
 
-    fn profile(access: &Access) -> Profile {
-        Profile::new(access, &metadata::find(&access.roots))
+    fn profile(access: &CommandAccess) -> SeatbeltProfile {
+        SeatbeltProfile::new(access, &metadata::find(&access.roots))
     }
 
-    fn added(access: &Access) -> String {
+    fn added(access: &CommandAccess) -> String {
         profile(access).text.strip_prefix(BASE).unwrap().to_owned()
     }
 
     #[test]
     fn read_only_allows_reading_and_nothing_else() {
-        assert_eq!(added(&access(Reads::Everywhere, &[], false)), "(allow file-read*)\n");
-        assert_eq!(added(&access(Reads::Everywhere, &[], true)), format!("(allow file-read*)\n{NETWORK}"));
+        assert_eq!(added(&access(ReadAccess::Everywhere, &[], false)), "(allow file-read*)\n");
+        assert_eq!(
+            added(&access(ReadAccess::Everywhere, &[], true)),
+            format!("(allow file-read*)\n{NETWORK}")
+        );
     }
 
     #[test]
     fn a_root_is_writable_but_for_the_protected_names() {
-        let text = added(&access(Reads::Everywhere, &[("/no/w.x", Role::Workspace)], false));
+        let text = added(&access(ReadAccess::Everywhere, &[("/no/w.x", RootRole::Workspace)], false));
         let names = "([.]git|[.]codex|[.]codicil|[.]agents)";
         assert_eq!(
             text,
@@ -231,7 +235,7 @@ mod tests {
                  (require-not (regex #\"^/no/w[.]x/(.*/)?{names}(/.*)?$\"))))\n"
             )
         );
-        let scratch = added(&access(Reads::Everywhere, &[("/no/tmp", Role::Scratch)], false));
+        let scratch = added(&access(ReadAccess::Everywhere, &[("/no/tmp", RootRole::Scratch)], false));
         assert!(scratch.contains(&format!("^/no/tmp/{names}(/.*)?$")));
     }
 
@@ -242,7 +246,7 @@ mod tests {
         fs::create_dir(base.join("store")).unwrap();
         fs::write(base.join(".git"), "gitdir: store").unwrap();
         let profile =
-            profile(&access(Reads::Everywhere, &[(base.to_str().unwrap(), Role::Workspace)], false));
+            profile(&access(ReadAccess::Everywhere, &[(base.to_str().unwrap(), RootRole::Workspace)], false));
         assert!(
             profile
                 .parameters
@@ -255,8 +259,8 @@ mod tests {
     #[test]
     fn what_belongs_to_the_server_is_closed_last() {
         let mut access = access(
-            Reads::Everywhere,
-            &[("/h", Role::Workspace), ("/h/.codicil/memories", Role::Named)],
+            ReadAccess::Everywhere,
+            &[("/h", RootRole::Workspace), ("/h/.codicil/memories", RootRole::Named)],
             true,
         );
         access.hidden.home = Some("/h/.codicil".into());
@@ -270,7 +274,7 @@ mod tests {
 
     #[test]
     fn restricted_reading_names_what_can_be_read() {
-        let reads = Reads::Only { platform: true, roots: vec!["/srv".into()] };
+        let reads = ReadAccess::Only { platform: true, roots: vec!["/srv".into()] };
         let profile = profile(&access(reads, &[], false));
         assert!(!profile.text.contains("(allow file-read*)\n"));
         let paths: Vec<_> = profile.parameters.iter().map(|(_, path)| path.to_str().unwrap()).collect();
@@ -279,8 +283,11 @@ mod tests {
 
     #[test]
     fn no_path_breaks_out_of_the_profile() {
-        let profile =
-            profile(&access(Reads::Everywhere, &[("/w\") (allow default) (\"", Role::Workspace)], false));
+        let profile = profile(&access(
+            ReadAccess::Everywhere,
+            &[("/w\") (allow default) (\"", RootRole::Workspace)],
+            false,
+        ));
         assert!(!profile.text.contains("(allow default)"), "{}", profile.text);
         let arguments = profile.arguments();
         assert_eq!(arguments.last().unwrap(), "--");

@@ -4,12 +4,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// Owns such work.
 #[derive(Debug, Default)]
-pub struct Background {
+pub struct BackgroundTasks {
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
-impl Background {
+impl BackgroundTasks {
     /// Begins the work; it is dropped where it waits when the server ends.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stopping = self.stopping.clone();

@@ -10,21 +10,22 @@ use std::{
     },
 };
 
-use codicil_engine::{Answer, Audience, Question, Withdraw};
+use codicil_engine::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 use codicil_protocol::{
-    ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, Notice, ThreadId, rpc::RequestId,
+    ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, NotificationMethod, ThreadId,
+    rpc::RequestId,
 };
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::oneshot;
 
 use crate::{
-    commands::Commands,
+    commands::CommandTable,
     error::RpcError,
     files::ClientFiles,
     limits::{MAX_ANSWER_BYTES, MAX_NOTIFICATION_BYTES},
-    outbox::Outbox,
-    questions::{Asked, Questions},
+    outbox::ClientOutbox,
+    questions::{OpenQuestions, QuestionAudience},
 };
 
 /// A connection, for as long as it lives.
@@ -33,25 +34,25 @@ pub struct ClientId(u64);
 
 /// One connected client.
 #[derive(Debug)]
-pub struct Client {
+pub struct ConnectedClient {
     pub id: ClientId,
-    pub outbox: Outbox,
-    pub commands: Commands,
+    pub outbox: ClientOutbox,
+    pub commands: CommandTable,
     /// Ended with the connection.
     pub files: ClientFiles,
-    session: OnceLock<Session>,
+    session: OnceLock<ClientSession>,
 }
 
 /// What `initialize` settled, once per connection.
 #[derive(Debug)]
-pub struct Session {
+pub struct ClientSession {
     pub name: String,
     pub version: String,
     pub experimental: bool,
     opted_out: HashSet<String>,
 }
 
-impl Session {
+impl ClientSession {
     pub fn new(params: InitializeParams) -> Self {
         let capabilities = params.capabilities.unwrap_or_default();
         Self {
@@ -63,13 +64,13 @@ impl Session {
     }
 }
 
-impl Client {
-    pub fn session(&self) -> Option<&Session> {
+impl ConnectedClient {
+    pub fn session(&self) -> Option<&ClientSession> {
         self.session.get()
     }
 
     /// False when there is one already.
-    pub fn initialize(&self, session: Session) -> bool {
+    pub fn initialize(&self, session: ClientSession) -> bool {
         self.session.set(session).is_ok()
     }
 
@@ -108,28 +109,28 @@ impl Client {
 
 /// The registry of clients. Cheap to clone; every clone is the same registry.
 #[derive(Clone, Debug, Default)]
-pub struct Clients(Arc<Registry>);
+pub struct ClientRegistry(Arc<RegistryState>);
 
 #[derive(Debug, Default)]
-struct Registry {
+struct RegistryState {
     next_id: AtomicU64,
-    rooms: RwLock<Rooms>,
-    questions: Questions,
+    rooms: RwLock<ThreadSubscriptions>,
+    questions: OpenQuestions,
 }
 
 #[derive(Debug, Default)]
-struct Rooms {
-    clients: HashMap<ClientId, Arc<Client>>,
-    subscribers: HashMap<ThreadId, Vec<Arc<Client>>>,
+struct ThreadSubscriptions {
+    clients: HashMap<ClientId, Arc<ConnectedClient>>,
+    subscribers: HashMap<ThreadId, Vec<Arc<ConnectedClient>>>,
 }
 
-impl Clients {
-    pub fn connect(&self) -> Arc<Client> {
+impl ClientRegistry {
+    pub fn connect(&self) -> Arc<ConnectedClient> {
         let id = ClientId(self.0.next_id.fetch_add(1, Ordering::Relaxed));
-        let client = Arc::new(Client {
+        let client = Arc::new(ConnectedClient {
             id,
-            outbox: Outbox::default(),
-            commands: Commands::default(),
+            outbox: ClientOutbox::default(),
+            commands: CommandTable::default(),
             files: ClientFiles::default(),
             session: OnceLock::new(),
         });
@@ -154,11 +155,11 @@ impl Clients {
     }
 
     /// Subscribes a client to a thread and shows it the thread's open questions. Idempotent.
-    pub fn subscribe(&self, client: &Arc<Client>, thread: &ThreadId) {
+    pub fn subscribe(&self, client: &Arc<ConnectedClient>, thread: &ThreadId) {
         self.join(&mut self.write(), client, thread);
     }
 
-    fn join(&self, rooms: &mut Rooms, client: &Arc<Client>, thread: &ThreadId) {
+    fn join(&self, rooms: &mut ThreadSubscriptions, client: &Arc<ConnectedClient>, thread: &ThreadId) {
         let subscribers = rooms.subscribers.entry(thread.clone()).or_default();
         if subscribers.iter().any(|other| other.id == client.id) {
             return;
@@ -188,22 +189,22 @@ impl Clients {
     }
 
     /// An answer that arrived from a client.
-    pub fn answer(&self, from: ClientId, id: &RequestId, answer: Answer) {
+    pub fn answer(&self, from: ClientId, id: &RequestId, answer: ClientReply) {
         let rooms = self.read();
         let is_subscribed = |thread: &ThreadId| {
             rooms.subscribers.get(thread).is_some_and(|all| all.iter().any(|client| client.id == from))
         };
-        let may_answer = |asked: &Asked| match asked {
-            Asked::Subscribers(thread) => is_subscribed(thread),
-            Asked::Clients(clients) => clients.contains(&from),
+        let may_answer = |asked: &QuestionAudience| match asked {
+            QuestionAudience::Subscribers(thread) => is_subscribed(thread),
+            QuestionAudience::Clients(clients) => clients.contains(&from),
         };
         self.0.questions.answer(id, may_answer, answer);
     }
 
     /// Asks one client, or everyone when that one is gone. `None` when nobody is left.
-    pub fn ask_client(&self, first: ClientId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<Question> {
+    pub fn ask_client(&self, first: ClientId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<OpenQuestion> {
         let rooms = self.read();
-        let greeted = |client: &&Arc<Client>| client.session().is_some();
+        let greeted = |client: &&Arc<ConnectedClient>| client.session().is_some();
         let clients: Vec<_> = match rooms.clients.get(&first) {
             Some(client) => vec![client],
             None => rooms.clients.values().filter(greeted).collect(),
@@ -211,7 +212,7 @@ impl Clients {
         if clients.is_empty() {
             return None;
         }
-        let asked = Asked::Clients(clients.iter().map(|client| client.id).collect());
+        let asked = QuestionAudience::Clients(clients.iter().map(|client| client.id).collect());
         let (id, frame, answer) = self.0.questions.ask(asked, encode);
         if !self.fail_too_long(&id, &frame) {
             clients.iter().for_each(|client| client.ask(&frame));
@@ -231,9 +232,9 @@ impl Clients {
         true
     }
 
-    fn question(&self, id: RequestId, answer: oneshot::Receiver<Answer>) -> Question {
-        let withdraw = Withdrawal { id: id.clone(), clients: self.clone() };
-        Question { id, answer, withdraw: Withdraw(Box::new(withdraw)) }
+    fn question(&self, id: RequestId, answer: oneshot::Receiver<ClientReply>) -> OpenQuestion {
+        let withdraw = QuestionWithdrawal { id: id.clone(), clients: self.clone() };
+        OpenQuestion { id, answer, withdraw: QuestionGuard(Box::new(withdraw)) }
     }
 
     pub fn count(&self) -> usize {
@@ -246,16 +247,16 @@ impl Clients {
     }
 
     // The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
-    fn read(&self) -> RwLockReadGuard<'_, Rooms> {
+    fn read(&self) -> RwLockReadGuard<'_, ThreadSubscriptions> {
         self.0.rooms.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Rooms> {
+    fn write(&self) -> RwLockWriteGuard<'_, ThreadSubscriptions> {
         self.0.rooms.write()
     }
 }
 
-impl Audience for Clients {
+impl ThreadClients for ClientRegistry {
     fn tell(&self, thread: &ThreadId, frame: &Frame) {
         if let Some(subscribers) = self.read().subscribers.get(thread) {
             subscribers.iter().for_each(|client| client.notify(frame));
@@ -276,9 +277,9 @@ impl Audience for Clients {
         listeners.iter().for_each(|client| self.join(&mut rooms, client, thread));
     }
 
-    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> Question {
+    fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion {
         let rooms = self.read();
-        let (id, frame, answer) = self.0.questions.ask(Asked::Subscribers(thread.clone()), encode);
+        let (id, frame, answer) = self.0.questions.ask(QuestionAudience::Subscribers(thread.clone()), encode);
         if !self.fail_too_long(&id, &frame) {
             rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
         }
@@ -287,12 +288,12 @@ impl Audience for Clients {
 }
 
 /// Takes a question back when whoever asked lets go of it.
-struct Withdrawal {
+struct QuestionWithdrawal {
     id: RequestId,
-    clients: Clients,
+    clients: ClientRegistry,
 }
 
-impl Drop for Withdrawal {
+impl Drop for QuestionWithdrawal {
     fn drop(&mut self) {
         self.clients.0.questions.withdraw(&self.id);
     }

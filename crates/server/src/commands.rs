@@ -20,50 +20,50 @@ use std::{
     sync::Arc,
 };
 
-use codicil_exec::{ProcessHandle, Size};
+use codicil_exec::{ProcessHandle, TerminalSize};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
     error::CommandError,
-    input::End,
-    output::Sink,
-    request::{Request, size},
-    spec::{Ready, ready},
+    input::InputEnd,
+    output::OutputSink,
+    request::{ExecRequest, size},
+    spec::{ReadyCommand, ready},
 };
 use self::{
-    input::{Feed, Feeder},
-    run::Ends,
+    input::{InputFeed, InputFeeder},
+    run::CommandEnds,
 };
 use crate::limits::MAX_COMMANDS;
 
 /// The table of one connection. Cheap to clone; every clone is the same table.
 #[derive(Clone, Default)]
-pub struct Commands(Arc<Registry>);
+pub struct CommandTable(Arc<CommandRegistry>);
 
 #[derive(Default)]
-struct Registry {
-    table: Mutex<Table>,
+struct CommandRegistry {
+    table: Mutex<CommandSlots>,
     /// Cancelled when the connection is over; each command has a child of it.
     ending: CancellationToken,
 }
 
 #[derive(Default)]
-struct Table {
+struct CommandSlots {
     running: usize,
     /// Those to which the client gave an id.
-    named: HashMap<String, Control>,
+    named: HashMap<String, CommandControl>,
 }
 
-impl Commands {
+impl CommandTable {
     /// Takes a place for a command that is about to start. From here on its id reaches it.
-    pub fn enter(&self, request: &Request) -> Result<Place, CommandError> {
+    pub fn enter(&self, request: &ExecRequest) -> Result<CommandSlot, CommandError> {
         let mut table = self.lock();
         if table.running >= MAX_COMMANDS {
             return Err(CommandError::TooMany);
         }
-        let (control, ends) = Control::new(request, self.0.ending.child_token());
+        let (control, ends) = CommandControl::new(request, self.0.ending.child_token());
         if let Some(id) = &request.process_id {
             match table.named.entry(id.clone()) {
                 Entry::Occupied(_) => return Err(CommandError::duplicate(id)),
@@ -71,12 +71,12 @@ impl Commands {
             }
         }
         table.running += 1;
-        let stay = Stay { commands: self.clone(), id: request.process_id.clone() };
-        Ok(Place { ends, _stay: stay })
+        let stay = SlotGuard { commands: self.clone(), id: request.process_id.clone() };
+        Ok(CommandSlot { ends, _stay: stay })
     }
 
     /// The running command with this id.
-    pub fn get(&self, id: &str) -> Result<Control, CommandError> {
+    pub fn get(&self, id: &str) -> Result<CommandControl, CommandError> {
         self.lock().named.get(id).cloned().ok_or_else(|| CommandError::not_running(id))
     }
 
@@ -86,30 +86,30 @@ impl Commands {
     }
 
     // The table is changed in single steps, so a panic elsewhere cannot leave it half done.
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, CommandSlots> {
         self.0.table.lock()
     }
 }
 
-impl fmt::Debug for Commands {
+impl fmt::Debug for CommandTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Commands({} running)", self.lock().running)
     }
 }
 
 /// A command's place in the table, and its ends of what others reach it by.
-pub struct Place {
-    ends: Ends,
-    _stay: Stay,
+pub struct CommandSlot {
+    ends: CommandEnds,
+    _stay: SlotGuard,
 }
 
 /// Gives the id back when dropped.
-struct Stay {
-    commands: Commands,
+struct SlotGuard {
+    commands: CommandTable,
     id: Option<String>,
 }
 
-impl Drop for Stay {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         let mut table = self.commands.lock();
         table.running -= 1;
@@ -121,27 +121,27 @@ impl Drop for Stay {
 
 /// What a client can do with a running command.
 #[derive(Clone)]
-pub struct Control {
-    input: Option<Feeder>,
+pub struct CommandControl {
+    input: Option<InputFeeder>,
     process: watch::Receiver<Option<ProcessHandle>>,
     terminate: CancellationToken,
 }
 
-impl Control {
-    fn new(request: &Request, terminate: CancellationToken) -> (Self, Ends) {
+impl CommandControl {
+    fn new(request: &ExecRequest, terminate: CancellationToken) -> (Self, CommandEnds) {
         let (started, process) = watch::channel(None);
-        let (input, feed) = request.takes_input().then(Feed::new).unzip();
-        let ends = Ends { started, feed, terminate: terminate.clone() };
+        let (input, feed) = request.takes_input().then(InputFeed::new).unzip();
+        let ends = CommandEnds { started, feed, terminate: terminate.clone() };
         (Self { input, process, terminate }, ends)
     }
 
     /// Feeds it. Returns when the bytes are taken, which is at once unless it has stopped reading.
-    pub async fn write(self, bytes: Vec<u8>, end: End) -> Result<(), CommandError> {
+    pub async fn write(self, bytes: Vec<u8>, end: InputEnd) -> Result<(), CommandError> {
         self.input.ok_or(CommandError::NoStdin)?.write(bytes, end).await
     }
 
     /// Gives its terminal another size, once it has started.
-    pub async fn resize(mut self, size: Size) -> Result<(), CommandError> {
+    pub async fn resize(mut self, size: TerminalSize) -> Result<(), CommandError> {
         let process = match self.process.wait_for(Option::is_some).await {
             Ok(process) => process.clone(),
             // It never started, and whoever asked for it is being told why.

@@ -12,20 +12,20 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::{
-    clients::Client,
+    clients::ConnectedClient,
     cx::Cx,
     error::RpcError,
     inbound::max_message_bytes,
     limits::{FLUSH_TIME, MAX_IN_FLIGHT},
-    outbox::Closed,
-    route::{Answer, Reply},
-    server::Shared,
+    outbox::OutboxClosed,
+    route::{PendingResponse, QueuedResponse},
+    server::ServerShared,
 };
 
 /// Serves a client until it goes away, stops reading, or the server ends.
 pub async fn serve(
-    shared: Arc<Shared>,
-    client: Arc<Client>,
+    shared: Arc<ServerShared>,
+    client: Arc<ConnectedClient>,
     mut messages: impl Stream<Item = Bytes> + Unpin,
 ) {
     let mut connection = Connection { shared, client, in_flight: FuturesUnordered::new() };
@@ -55,9 +55,9 @@ pub async fn serve(
 }
 
 struct Connection {
-    shared: Arc<Shared>,
-    client: Arc<Client>,
-    in_flight: FuturesUnordered<BoxFuture<'static, Answer>>,
+    shared: Arc<ServerShared>,
+    client: Arc<ConnectedClient>,
+    in_flight: FuturesUnordered<BoxFuture<'static, QueuedResponse>>,
 }
 
 impl Connection {
@@ -88,12 +88,12 @@ impl Connection {
         }
         let cx = Cx::new(self.client.clone(), self.shared.clone());
         match self.shared.router.call(cx, id, method, params) {
-            Reply::Ready(answer) => answer.send(&self.client),
-            Reply::Pending(work) => self.in_flight.push(work),
+            PendingResponse::Ready(answer) => answer.send(&self.client),
+            PendingResponse::Pending(work) => self.in_flight.push(work),
         }
     }
 
-    fn answer(&self, id: &RequestId, answer: codicil_engine::Answer) {
+    fn answer(&self, id: &RequestId, answer: codicil_engine::ClientReply) {
         self.shared.clients.answer(self.client.id, id, answer);
     }
 
@@ -103,7 +103,7 @@ impl Connection {
         self.client.commands.end();
         let outbox = &self.client.outbox;
         match outbox.closed() {
-            Some(Closed::TooSlow) => {
+            Some(OutboxClosed::TooSlow) => {
                 tracing::warn!("disconnected a client that has stopped reading its messages");
             }
             _ => {

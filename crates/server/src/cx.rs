@@ -4,32 +4,32 @@ use std::{path::Path, sync::Arc};
 
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
-use codicil_engine::{Announced, Origin, Threads};
+use codicil_engine::{AnnouncedReply, Threads, TurnOrigin};
 use codicil_services::feedback::Feedback;
 use parking_lot::Mutex;
 
 use crate::{
-    background::Background,
-    clients::{Client, Clients},
+    background::BackgroundTasks,
+    clients::{ClientRegistry, ConnectedClient},
     ephemeral::EphemeralThreads,
-    files::Files,
-    server::Shared,
+    files::FileServices,
+    server::ServerShared,
     user_agent::user_agent,
 };
 
 /// This connection and what the server holds. Cheap to clone.
 #[derive(Clone)]
 pub struct Cx {
-    pub client: Arc<Client>,
-    shared: Arc<Shared>,
-    afterwards: Arc<Mutex<Vec<Afterwards>>>,
+    pub client: Arc<ConnectedClient>,
+    shared: Arc<ServerShared>,
+    afterwards: Arc<Mutex<Vec<AfterReply>>>,
 }
 
 /// What is done once the answer is on its way.
-pub type Afterwards = Box<dyn FnOnce() + Send>;
+pub type AfterReply = Box<dyn FnOnce() + Send>;
 
 impl Cx {
-    pub fn new(client: Arc<Client>, shared: Arc<Shared>) -> Self {
+    pub fn new(client: Arc<ConnectedClient>, shared: Arc<ServerShared>) -> Self {
         Self { client, shared, afterwards: Arc::default() }
     }
 
@@ -52,11 +52,11 @@ impl Cx {
         &self.shared.setup.config
     }
 
-    pub fn clients(&self) -> &Clients {
+    pub fn clients(&self) -> &ClientRegistry {
         &self.shared.clients
     }
 
-    pub fn background(&self) -> &Background {
+    pub fn background(&self) -> &BackgroundTasks {
         &self.shared.background
     }
 
@@ -64,7 +64,7 @@ impl Cx {
         &self.shared.accounts
     }
 
-    pub fn files(&self) -> &Files {
+    pub fn files(&self) -> &FileServices {
         &self.shared.files
     }
 
@@ -81,13 +81,13 @@ impl Cx {
     }
 
     /// On whose behalf turns are run.
-    pub fn origin(&self) -> Origin {
+    pub fn origin(&self) -> TurnOrigin {
         match self.client.session() {
-            Some(session) => Origin {
+            Some(session) => TurnOrigin {
                 name: session.name.clone(),
                 user_agent: user_agent(session, self.announced_version()),
             },
-            None => Origin::default(),
+            None => TurnOrigin::default(),
         }
     }
 
@@ -97,13 +97,13 @@ impl Cx {
     }
 
     /// The answer of a thread, which goes on speaking once it has been given.
-    pub fn announce<T>(&self, announced: Announced<T>) -> T {
-        let Announced { answer, announce } = announced;
+    pub fn announce<T>(&self, announced: AnnouncedReply<T>) -> T {
+        let AnnouncedReply { answer, announce } = announced;
         self.after_answer(move || drop(announce));
         answer
     }
 
-    pub fn take_afterwards(&self) -> Vec<Afterwards> {
+    pub fn take_afterwards(&self) -> Vec<AfterReply> {
         std::mem::take(&mut *self.afterwards.lock())
     }
 }

@@ -1,19 +1,19 @@
 //! Answers that hold stored turns: their items are JSON already and go out as they are.
 
-use codicil_engine::{Opened, ThreadRead};
+use codicil_engine::{OpenedThread, ThreadRead};
 use codicil_protocol::ThreadTurnsListResponse;
 use codicil_store::ThreadJson;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// Written as `ThreadResumeResponse` and `ThreadForkResponse` are.
 pub struct OpenedJson {
-    pub opened: Opened,
+    pub opened: OpenedThread,
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
 impl Serialize for OpenedJson {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Opened { thread, settings, turns, .. } = &self.opened;
+        let OpenedThread { thread, settings, turns, .. } = &self.opened;
         let mut members = to.serialize_struct("ThreadResumeResponse", 9)?;
         members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
         members.serialize_field("model", &settings.model)?;

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use codicil_engine::{Audience, ThreadHandle};
+use codicil_engine::{ThreadClients, ThreadHandle};
 use codicil_protocol::ThreadId;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -135,11 +135,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::{clients::Clients, fixture, handlers::threads, server::Server};
+    use crate::{clients::ClientRegistry, fixture, handlers::threads, server::Server};
 
     #[test]
     fn a_slot_that_is_not_kept_is_free_again() {
-        let (clients, all) = (Clients::default(), Arc::new(EphemeralThreads::new(2, 3)));
+        let (clients, all) = (ClientRegistry::default(), Arc::new(EphemeralThreads::new(2, 3)));
         let (one, two) = (clients.connect().id, clients.connect().id);
         let first = all.try_reserve(one).unwrap();
         all.try_reserve(one).unwrap().keep("a".into());

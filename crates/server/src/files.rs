@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use codicil_fs::{Searches, Session, Watch, Watcher};
+use codicil_fs::{FileSearches, FileWatch, FileWatcher, SearchSession};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -11,9 +11,9 @@ use crate::limits::{FILE_OPERATIONS, MAX_SEARCH_SESSIONS, MAX_WATCHES};
 
 /// Shared by all connections.
 #[derive(Debug, Default)]
-pub struct Files {
-    pub watcher: Watcher,
-    pub searches: Searches,
+pub struct FileServices {
+    pub watcher: FileWatcher,
+    pub searches: FileSearches,
 }
 
 /// Of one connection, and over with it.
@@ -21,14 +21,14 @@ pub struct Files {
 pub struct ClientFiles {
     operations: Arc<Semaphore>,
     large_answers: Arc<Semaphore>,
-    watches: Mutex<HashMap<String, Watch>>,
+    watches: Mutex<HashMap<String, FileWatch>>,
     searches: Mutex<HashMap<String, CancellationToken>>,
-    sessions: Mutex<HashMap<String, Session>>,
+    sessions: Mutex<HashMap<String, SearchSession>>,
 }
 
 /// The client has as many of something as it may have.
 #[derive(Debug)]
-pub struct Full;
+pub struct LimitReached;
 
 impl Default for ClientFiles {
     fn default() -> Self {
@@ -60,10 +60,10 @@ impl ClientFiles {
         self.large_answers.clone().acquire_owned().await.ok()
     }
 
-    pub fn add_watch(&self, id: String, watch: Watch) -> Result<(), Full> {
+    pub fn add_watch(&self, id: String, watch: FileWatch) -> Result<(), LimitReached> {
         let mut watches = lock(&self.watches);
         if watches.len() >= MAX_WATCHES {
-            return Err(Full);
+            return Err(LimitReached);
         }
         watches.insert(id, watch);
         Ok(())
@@ -95,12 +95,16 @@ impl ClientFiles {
     }
 
     /// Whether a session can be opened under this name. One that has it makes room.
-    pub fn check_session_room(&self, id: &str) -> Result<(), Full> {
+    pub fn check_session_room(&self, id: &str) -> Result<(), LimitReached> {
         let sessions = lock(&self.sessions);
-        if sessions.len() < MAX_SEARCH_SESSIONS || sessions.contains_key(id) { Ok(()) } else { Err(Full) }
+        if sessions.len() < MAX_SEARCH_SESSIONS || sessions.contains_key(id) {
+            Ok(())
+        } else {
+            Err(LimitReached)
+        }
     }
 
-    pub fn add_session(&self, id: String, session: Session) {
+    pub fn add_session(&self, id: String, session: SearchSession) {
         let replaced = lock(&self.sessions).insert(id, session);
         drop(replaced);
     }

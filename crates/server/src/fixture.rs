@@ -1,16 +1,16 @@
 //! A server for unit tests, in a home that goes away with it.
 
-use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
+use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
 use codicil_store::Store;
 use tempfile::TempDir;
 
-use crate::server::{PROTOCOL_VERSION, Server, Setup};
+use crate::server::{PROTOCOL_VERSION, Server, ServerSetup};
 
 pub fn server() -> (Server, TempDir) {
     let home = tempfile::tempdir().unwrap();
     let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-    let sources = Sources { system, ..Sources::of(Home::new(home.path()).unwrap()) };
-    let server = Server::new(Setup {
+    let sources = ConfigSources { system, ..ConfigSources::of(HomeDirectory::new(home.path()).unwrap()) };
+    let server = Server::new(ServerSetup {
         config: ConfigStore::new(sources),
         store: Store::open(home.path()).unwrap(),
         cwd: home.path().to_owned(),

@@ -16,13 +16,13 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    clients::{Client, ClientId},
+    clients::{ClientId, ConnectedClient},
     limits::{MAX_EARLY_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_UNFINISHED_BYTES, UNCOUNTED_BYTES},
-    outbox::Closed,
+    outbox::OutboxClosed,
 };
 
 /// The longest message that this client may send now.
-pub fn max_message_bytes(client: &Client) -> usize {
+pub fn max_message_bytes(client: &ConnectedClient) -> usize {
     match client.session() {
         Some(_) => MAX_MESSAGE_BYTES,
         None => MAX_EARLY_MESSAGE_BYTES,
@@ -39,7 +39,7 @@ pub struct InboundBudget {
 #[derive(Debug, Default)]
 struct HeldBytes {
     total: usize,
-    by_client: HashMap<ClientId, (usize, Arc<Client>)>,
+    by_client: HashMap<ClientId, (usize, Arc<ConnectedClient>)>,
 }
 
 impl Default for InboundBudget {
@@ -54,7 +54,7 @@ impl InboundBudget {
     }
 
     /// Notes how much a client holds now. Beyond the budget, those who hold most are disconnected.
-    fn set(&self, client: &Arc<Client>, bytes: usize) {
+    fn set(&self, client: &Arc<ConnectedClient>, bytes: usize) {
         let mut held = self.lock();
         held.remove(client.id);
         // A client that was disconnected may still read for a moment.
@@ -66,7 +66,7 @@ impl InboundBudget {
         while held.total > self.max {
             let Some(largest) = held.remove_largest() else { return };
             tracing::warn!("disconnected a client: unfinished messages are above {} MiB", self.max >> 20);
-            largest.outbox.close(Closed::TooMuchInput);
+            largest.outbox.close(OutboxClosed::TooMuchInput);
         }
     }
 
@@ -77,14 +77,14 @@ impl InboundBudget {
 }
 
 impl HeldBytes {
-    fn remove(&mut self, id: ClientId) -> Option<Arc<Client>> {
+    fn remove(&mut self, id: ClientId) -> Option<Arc<ConnectedClient>> {
         let (bytes, client) = self.by_client.remove(&id)?;
         self.total -= bytes;
         Some(client)
     }
 
     /// Removes the client with the longest message; of several, the one that connected last.
-    fn remove_largest(&mut self) -> Option<Arc<Client>> {
+    fn remove_largest(&mut self) -> Option<Arc<ConnectedClient>> {
         let largest = self.by_client.iter().max_by_key(|(id, (bytes, _))| (*bytes, **id));
         let id = *largest?.0;
         self.remove(id)
@@ -94,7 +94,7 @@ impl HeldBytes {
 /// Counts the unfinished message of one connection.
 #[derive(Debug)]
 pub struct InboundMeter {
-    client: Arc<Client>,
+    client: Arc<ConnectedClient>,
     budget: Arc<InboundBudget>,
     bytes: AtomicUsize,
 }
@@ -105,7 +105,7 @@ pub struct InboundMeter {
 pub struct MessageRefused;
 
 impl InboundMeter {
-    pub fn new(client: Arc<Client>, budget: Arc<InboundBudget>) -> Self {
+    pub fn new(client: Arc<ConnectedClient>, budget: Arc<InboundBudget>) -> Self {
         Self { client, budget, bytes: AtomicUsize::new(0) }
     }
 
@@ -126,7 +126,7 @@ impl InboundMeter {
         // Nearly always 0 and 0: no lock for short messages.
         if counted != before {
             self.budget.set(&self.client, counted);
-            if self.client.outbox.closed() == Some(Closed::TooMuchInput) {
+            if self.client.outbox.closed() == Some(OutboxClosed::TooMuchInput) {
                 return Err(MessageRefused);
             }
         }
@@ -137,7 +137,7 @@ impl InboundMeter {
     pub fn refuse(&self) -> MessageRefused {
         let max = self.max_message_bytes() >> 20;
         tracing::warn!("disconnected a client: it sent a message of more than {max} MiB");
-        self.client.outbox.close(Closed::MessageTooLong);
+        self.client.outbox.close(OutboxClosed::MessageTooLong);
         MessageRefused
     }
 }
@@ -151,12 +151,12 @@ impl Drop for InboundMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::Clients;
+    use crate::clients::ClientRegistry;
 
     const UNIT: usize = 1 << 20;
 
     fn meters<const N: usize>(budget: usize) -> ([InboundMeter; N], Arc<InboundBudget>) {
-        let (clients, budget) = (Clients::default(), Arc::new(InboundBudget::new(budget)));
+        let (clients, budget) = (ClientRegistry::default(), Arc::new(InboundBudget::new(budget)));
         let meters = std::array::from_fn(|_| InboundMeter::new(clients.connect(), budget.clone()));
         (meters, budget)
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn is_disconnected(meter: &InboundMeter) -> bool {
-        meter.client.outbox.closed() == Some(Closed::TooMuchInput)
+        meter.client.outbox.closed() == Some(OutboxClosed::TooMuchInput)
     }
 
     #[test]
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn messages_are_short_before_initialize() {
-        let client = Clients::default().connect();
+        let client = ClientRegistry::default().connect();
         assert_eq!(max_message_bytes(&client), MAX_EARLY_MESSAGE_BYTES);
         let hello = serde_json::json!({ "clientInfo": { "name": "x", "version": "1" } });
-        client.initialize(crate::clients::Session::new(serde_json::from_value(hello).unwrap()));
+        client.initialize(crate::clients::ClientSession::new(serde_json::from_value(hello).unwrap()));
         assert_eq!(max_message_bytes(&client), MAX_MESSAGE_BYTES);
     }
 }

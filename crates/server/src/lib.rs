@@ -30,9 +30,9 @@ mod transport;
 mod user_agent;
 
 pub use error::RpcError;
-pub use server::{PROTOCOL_VERSION, Server, Setup};
+pub use server::{PROTOCOL_VERSION, Server, ServerSetup};
 pub use transport::{
     auth::{AuthError, WsAuth},
-    in_memory::{Duplex, connect},
-    listen::{Listen, ListenError},
+    in_memory::{MemoryConnection, connect},
+    listen::{ListenAddress, ListenError},
 };

@@ -18,8 +18,8 @@ use crate::limits::{
 };
 
 #[derive(Debug, Default)]
-pub struct Outbox {
-    waiting: Mutex<Waiting>,
+pub struct ClientOutbox {
+    waiting: Mutex<WaitingSend>,
     /// Woken when there is something to take, and when the outbox closes.
     filled: Notify,
     /// Woken when a batch has been taken, and when the outbox closes.
@@ -28,17 +28,17 @@ pub struct Outbox {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    entries: VecDeque<Entry>,
+struct WaitingSend {
+    entries: VecDeque<OutboxEntry>,
     bytes: usize,
     /// Bytes of the batch that the writer holds; they count until it comes back for more.
     in_writer: usize,
-    closed: Option<Closed>,
+    closed: Option<OutboxClosed>,
 }
 
 /// Why nothing more leaves through an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
+pub enum OutboxClosed {
     /// The connection is over; what waits may still be taken.
     Finished,
     /// The client stopped reading; what waits is dropped.
@@ -50,13 +50,13 @@ pub enum Closed {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum OutboxEntry {
     Shared(Bytes),
     /// Several deltas of one item, joined.
     Joined(Vec<u8>),
 }
 
-impl Outbox {
+impl ClientOutbox {
     /// Queues a frame. What arrives after the end goes nowhere.
     pub fn push(&self, frame: &Frame) {
         let mut waiting = self.lock();
@@ -66,7 +66,7 @@ impl Outbox {
         let total = waiting.total();
         // Without the new frame: a single large answer does not mean that nobody reads.
         if total > MAX_WAITING_BYTES {
-            waiting.close(Closed::TooSlow);
+            waiting.close(OutboxClosed::TooSlow);
             drop(waiting);
             self.wake_all();
             return;
@@ -132,16 +132,16 @@ impl Outbox {
 
     /// Nothing more will be pushed.
     pub fn finish(&self) {
-        self.close(Closed::Finished);
+        self.close(OutboxClosed::Finished);
     }
 
     /// The same, with a reason for the client. The first reason counts.
-    pub fn close(&self, why: Closed) {
+    pub fn close(&self, why: OutboxClosed) {
         self.lock().close(why);
         self.wake_all();
     }
 
-    pub fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<OutboxClosed> {
         self.lock().closed
     }
 
@@ -156,7 +156,7 @@ impl Outbox {
         let result = if !waiting.entries.is_empty() {
             waiting.in_writer = std::mem::take(&mut waiting.bytes);
             let batch = std::mem::take(&mut waiting.entries);
-            Some(Some(batch.into_iter().map(Entry::into_bytes).collect()))
+            Some(Some(batch.into_iter().map(OutboxEntry::into_bytes).collect()))
         } else {
             waiting.closed.map(|_| None)
         };
@@ -172,19 +172,19 @@ impl Outbox {
     }
 
     /// The queue is a list of whole messages at any time, so a panic elsewhere cannot have broken it.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingSend> {
         self.waiting.lock()
     }
 }
 
-impl Waiting {
+impl WaitingSend {
     fn total(&self) -> usize {
         self.bytes + self.in_writer
     }
 
-    fn close(&mut self, why: Closed) {
+    fn close(&mut self, why: OutboxClosed) {
         self.closed.get_or_insert(why);
-        if why == Closed::TooSlow {
+        if why == OutboxClosed::TooSlow {
             self.entries.clear();
             self.bytes = 0;
         }
@@ -192,7 +192,7 @@ impl Waiting {
 
     fn append(&mut self, frame: &Frame) {
         self.bytes += frame.bytes().len();
-        self.entries.push_back(Entry::Shared(frame.bytes().clone()));
+        self.entries.push_back(OutboxEntry::Shared(frame.bytes().clone()));
     }
 
     /// Appends a delta to the last entry, if that is of the same item and not too long already.
@@ -210,7 +210,7 @@ impl Waiting {
     }
 }
 
-impl Entry {
+impl OutboxEntry {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Shared(bytes) => bytes,

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-use codicil_engine::Answer;
+use codicil_engine::ClientReply;
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -17,43 +17,48 @@ use tokio::sync::oneshot;
 use crate::clients::ClientId;
 
 #[derive(Debug, Default)]
-pub struct Questions {
+pub struct OpenQuestions {
     next_id: AtomicI64,
-    pending: Mutex<HashMap<RequestId, Pending>>,
+    pending: Mutex<HashMap<RequestId, PendingQuestion>>,
 }
 
 /// Who is asked, and so may answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum QuestionAudience {
     /// Whoever is subscribed to a thread, also later on.
     Subscribers(ThreadId),
     Clients(Vec<ClientId>),
 }
 
 #[derive(Debug)]
-struct Pending {
-    asked: Asked,
+struct PendingQuestion {
+    asked: QuestionAudience,
     frame: Frame,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<ClientReply>,
 }
 
-impl Questions {
+impl OpenQuestions {
     /// Notes a question and gives it an id; the caller sends the frame.
     pub fn ask(
         &self,
-        asked: Asked,
+        asked: QuestionAudience,
         encode: &dyn Fn(&RequestId) -> Frame,
-    ) -> (RequestId, Frame, oneshot::Receiver<Answer>) {
+    ) -> (RequestId, Frame, oneshot::Receiver<ClientReply>) {
         let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
         let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
-        let pending = Pending { asked, frame: frame.clone(), reply };
+        let pending = PendingQuestion { asked, frame: frame.clone(), reply };
         self.lock().insert(id.clone(), pending);
         (id, frame, answer)
     }
 
     /// Hands an answer to whoever asked. An answer to nothing, or a second one, is ignored.
-    pub fn answer(&self, id: &RequestId, may_answer: impl FnOnce(&Asked) -> bool, answer: Answer) {
+    pub fn answer(
+        &self,
+        id: &RequestId,
+        may_answer: impl FnOnce(&QuestionAudience) -> bool,
+        answer: ClientReply,
+    ) {
         let mut pending = self.lock();
         if pending.get(id).is_some_and(|question| may_answer(&question.asked))
             && let Some(question) = pending.remove(id)
@@ -72,13 +77,14 @@ impl Questions {
     /// The questions a new subscriber of a thread has to see, oldest first.
     pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
         let pending = self.lock();
-        let concerns = |asked: &Asked| matches!(asked, Asked::Subscribers(of) if of == thread);
+        let concerns =
+            |asked: &QuestionAudience| matches!(asked, QuestionAudience::Subscribers(of) if of == thread);
         let mut open: Vec<_> = pending.iter().filter(|(_, question)| concerns(&question.asked)).collect();
         open.sort_by_key(|(id, _)| *id);
         open.into_iter().map(|(_, question)| question.frame.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Pending>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, PendingQuestion>> {
         self.pending.lock()
     }
 }

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
-    Findings, Frame, Initialize, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
+    Frame, Initialize, InspectFindings, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
@@ -15,36 +15,36 @@ use serde_json::value::RawValue;
 use tracing::{Instrument, debug_span};
 
 use crate::{
-    clients::Client,
-    cx::{Afterwards, Cx},
+    clients::ConnectedClient,
+    cx::{AfterReply, Cx},
     error::RpcError,
     limits::{MAX_ANSWER_BYTES, MAX_REASON_BYTES},
 };
 
 /// An answer in the making. Ready at once where there is nothing to wait for.
-pub enum Reply {
-    Ready(Answer),
-    Pending(BoxFuture<'static, Answer>),
+pub enum PendingResponse {
+    Ready(QueuedResponse),
+    Pending(BoxFuture<'static, QueuedResponse>),
 }
 
 /// An answer, and what is to be done once it is on its way.
-pub struct Answer {
+pub struct QueuedResponse {
     frame: Frame,
-    afterwards: Vec<Afterwards>,
+    afterwards: Vec<AfterReply>,
 }
 
-impl Answer {
-    pub fn send(self, client: &Client) {
+impl QueuedResponse {
+    pub fn send(self, client: &ConnectedClient) {
         client.outbox.push(&self.frame);
         self.afterwards.into_iter().for_each(|work| work());
     }
 }
 
-type Run = Box<dyn Fn(Cx, RequestId, Option<&RawValue>) -> Reply + Send + Sync>;
+type RouteFn = Box<dyn Fn(Cx, RequestId, Option<&RawValue>) -> PendingResponse + Send + Sync>;
 
 /// The table of routes.
 pub struct Router {
-    routes: HashMap<&'static str, Run>,
+    routes: HashMap<&'static str, RouteFn>,
 }
 
 impl Router {
@@ -53,19 +53,19 @@ impl Router {
     }
 
     #[must_use]
-    pub fn on<M: Method>(self, handler: impl Handler<M, M::Response>) -> Self {
+    pub fn on<M: Method>(self, handler: impl RouteHandler<M, M::Response>) -> Self {
         self.on_encoded::<M, M::Response>(handler)
     }
 
     /// For a handler that has (part of) its response as JSON already.
     #[must_use]
-    pub fn on_encoded<M: Method, T: Serialize + 'static>(mut self, handler: impl Handler<M, T>) -> Self {
+    pub fn on_encoded<M: Method, T: Serialize + 'static>(mut self, handler: impl RouteHandler<M, T>) -> Self {
         let run = move |cx, id, params: Option<&RawValue>| serve::<M, T>(&handler, cx, id, params);
         self.routes.insert(M::NAME, Box::new(run));
         self
     }
 
-    pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> Reply {
+    pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> PendingResponse {
         match self.routes.get(method) {
             Some(run) => run(cx, id, params),
             None => {
@@ -83,11 +83,11 @@ impl Router {
 }
 
 /// An async function from params to response, or to something that is written as the response.
-pub trait Handler<M: Method, T>: Send + Sync + 'static {
+pub trait RouteHandler<M: Method, T>: Send + Sync + 'static {
     fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<T, RpcError>>;
 }
 
-impl<M, F, R, T> Handler<M, T> for F
+impl<M, F, R, T> RouteHandler<M, T> for F
 where
     M: Method,
     F: Fn(Cx, M::Params) -> R + Send + Sync + 'static,
@@ -99,11 +99,11 @@ where
 }
 
 fn serve<M: Method, T: Serialize + 'static>(
-    handler: &impl Handler<M, T>,
+    handler: &impl RouteHandler<M, T>,
     cx: Cx,
     id: RequestId,
     params: Option<&RawValue>,
-) -> Reply {
+) -> PendingResponse {
     let params = match admit::<M>(&cx, params) {
         Ok(params) => params,
         Err(error) => return refuse(&id, &error),
@@ -127,20 +127,20 @@ fn serve<M: Method, T: Serialize + 'static>(
             tracing::error!("the handler panicked; the panic itself is logged above");
             Frame::error(&answered, RpcError::internal("internal error").object())
         });
-        Answer { frame, afterwards: cx.take_afterwards() }
+        QueuedResponse { frame, afterwards: cx.take_afterwards() }
     }
     .instrument(span)
     .boxed();
     // Polled once here, so that what a handler does before its first wait happens in order of arrival.
     match (&mut work).now_or_never() {
-        Some(answer) => Reply::Ready(answer),
-        None => Reply::Pending(work),
+        Some(answer) => PendingResponse::Ready(answer),
+        None => PendingResponse::Pending(work),
     }
 }
 
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
     let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(brief(&reason)))?;
-    let findings = Findings::of(&params);
+    let findings = InspectFindings::of(&params);
     if let Some(reason) = findings.unknown_value() {
         return Err(RpcError::malformed(brief(reason)));
     }
@@ -175,8 +175,8 @@ fn replace_too_long(id: &RequestId, frame: Frame) -> Frame {
     Frame::error(id, RpcError::too_long("response", bytes, MAX_ANSWER_BYTES).object())
 }
 
-fn refuse(id: &RequestId, error: &RpcError) -> Reply {
-    Reply::Ready(Answer { frame: Frame::error(id, error.object()), afterwards: Vec::new() })
+fn refuse(id: &RequestId, error: &RpcError) -> PendingResponse {
+    PendingResponse::Ready(QueuedResponse { frame: Frame::error(id, error.object()), afterwards: Vec::new() })
 }
 
 #[cfg(test)]

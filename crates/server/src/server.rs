@@ -7,8 +7,8 @@ use std::{
 
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
-use codicil_engine::{Threads, World};
-use codicil_model::{Environment, ProviderContext};
+use codicil_engine::{EngineContext, Threads};
+use codicil_model::{EnvironmentSource, ProviderContext};
 use codicil_protocol::SessionSource;
 use codicil_sandbox::ServerPlaces;
 use codicil_services::feedback::Feedback;
@@ -16,18 +16,18 @@ use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    background::Background,
-    clients::Clients,
+    background::BackgroundTasks,
+    clients::ClientRegistry,
     ephemeral::EphemeralThreads,
-    files::Files,
+    files::FileServices,
     inbound::InboundBudget,
     route::Router,
     router::router,
-    transport::{Listen, ListenError, auth::WsAuth},
+    transport::{ListenAddress, ListenError, auth::WsAuth},
 };
 
 /// What the server is told when it starts.
-pub struct Setup {
+pub struct ServerSetup {
     pub config: ConfigStore,
     pub store: Store,
     /// Where threads work that name no directory.
@@ -41,24 +41,24 @@ pub struct Setup {
 /// The version of the protocol this server speaks.
 pub const PROTOCOL_VERSION: &str = "0.118.0";
 
-pub struct Shared {
-    pub setup: Setup,
-    pub clients: Clients,
+pub struct ServerShared {
+    pub setup: ServerSetup,
+    pub clients: ClientRegistry,
     pub router: Router,
-    pub background: Background,
+    pub background: BackgroundTasks,
     pub accounts: Accounts,
-    pub files: Files,
+    pub files: FileServices,
     pub feedback: Feedback,
     /// The home and the listeners, which confined commands cannot reach.
     pub places: Arc<ServerPlaces>,
     pub inbound: Arc<InboundBudget>,
     pub ephemeral_threads: Arc<EphemeralThreads>,
-    environment: Environment,
+    environment: EnvironmentSource,
     source: SessionSource,
     threads: OnceLock<Threads>,
 }
 
-impl Shared {
+impl ServerShared {
     /// The directory with configuration, credentials and threads.
     pub fn home(&self) -> &Path {
         self.setup.config.home().path()
@@ -73,7 +73,7 @@ impl Shared {
                 environment: self.environment.clone(),
                 ..ProviderContext::default()
             };
-            let mut world = World::new(
+            let mut world = EngineContext::new(
                 self.setup.config.clone(),
                 self.setup.store.clone(),
                 Arc::new(self.clients.clone()),
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ServerShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("home", &self.home()).finish_non_exhaustive()
     }
@@ -97,37 +97,37 @@ impl std::fmt::Debug for Shared {
 /// A running server. Clones are the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerShared>,
     /// Owns every connection's tasks.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
 
 impl Server {
-    pub fn new(setup: Setup) -> Self {
-        Self::with(setup, Environment::default(), SessionSource::Vscode)
+    pub fn new(setup: ServerSetup) -> Self {
+        Self::with(setup, EnvironmentSource::default(), SessionSource::Vscode)
     }
 
     /// The same, for threads that do not come from a client of this protocol.
-    pub fn with_source(setup: Setup, source: SessionSource) -> Self {
-        Self::with(setup, Environment::default(), source)
+    pub fn with_source(setup: ServerSetup, source: SessionSource) -> Self {
+        Self::with(setup, EnvironmentSource::default(), source)
     }
 
     /// The same, with other variables than those of the process.
-    pub fn with_environment(setup: Setup, environment: Environment) -> Self {
+    pub fn with_environment(setup: ServerSetup, environment: EnvironmentSource) -> Self {
         Self::with(setup, environment, SessionSource::Vscode)
     }
 
-    fn with(setup: Setup, environment: Environment, source: SessionSource) -> Self {
-        let shared = Shared {
+    fn with(setup: ServerSetup, environment: EnvironmentSource, source: SessionSource) -> Self {
+        let shared = ServerShared {
             accounts: Accounts::new(setup.config.clone(), environment.clone()),
             feedback: Feedback::new(setup.config.home().path()),
             places: Arc::new(ServerPlaces::new(setup.config.home().path())),
             setup,
-            clients: Clients::default(),
+            clients: ClientRegistry::default(),
             router: router(),
-            background: Background::default(),
-            files: Files::default(),
+            background: BackgroundTasks::default(),
+            files: FileServices::default(),
             inbound: Arc::default(),
             ephemeral_threads: Arc::default(),
             environment,
@@ -143,7 +143,7 @@ impl Server {
     }
 
     /// Serves until the server is stopped or, over stdio, until its client goes away.
-    pub async fn serve(&self, listen: Listen, auth: WsAuth) -> Result<(), ListenError> {
+    pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
         let result = listen.run(self, auth).await;
         self.stop().await;
         result

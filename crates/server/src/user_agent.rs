@@ -2,10 +2,10 @@
 
 use std::{env, fs, sync::LazyLock};
 
-use crate::clients::Session;
+use crate::clients::ClientSession;
 
 /// `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`: clients parse its beginning.
-pub fn user_agent(session: &Session, announced_version: &str) -> String {
+pub fn user_agent(session: &ClientSession, announced_version: &str) -> String {
     let (name, client_version) = (&session.name, &session.version);
     let arch = env::consts::ARCH;
     let (os, terminal) = (&*OPERATING_SYSTEM, terminal());

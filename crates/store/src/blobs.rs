@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     error::{Result, StoreError},
-    layout::{self, Layout},
+    layout::{self, HomeLayout},
 };
 
 /// Strings whose JSON is longer than this are stored as blobs. Below it a file of its own costs more
@@ -34,7 +34,7 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60);
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 /// A record with its large strings moved out.
-pub struct Lean {
+pub struct LeanRecord {
     pub json: String,
     /// Blobs that were written now and are not yet durable.
     pub written: Vec<PathBuf>,
@@ -42,12 +42,12 @@ pub struct Lean {
 
 /// Moves the large strings of a record out. `None` when there are none, which is the usual case and
 /// costs one comparison.
-pub fn move_out(layout: &Layout, json: &str) -> Result<Option<Lean>> {
+pub fn move_out(layout: &HomeLayout, json: &str) -> Result<Option<LeanRecord>> {
     let is_large = |token: &str| token.len() > BLOB_MIN;
     if json.len() <= BLOB_MIN || !strings(json).any(|token| is_large(token.text)) {
         return Ok(None);
     }
-    let mut lean = Lean { json: String::new(), written: Vec::new() };
+    let mut lean = LeanRecord { json: String::new(), written: Vec::new() };
     let mut copied = 0;
     for token in strings(json) {
         if !is_large(token.text) && !is_reference(token.text) {
@@ -65,7 +65,7 @@ pub fn move_out(layout: &Layout, json: &str) -> Result<Option<Lean>> {
 
 /// Puts the strings of a marked line back. A blob that is gone is named in its place and in `missing`:
 /// one lost picture must not lose the thread.
-pub fn move_in(layout: &Layout, json: &str, missing: &mut Vec<String>) -> String {
+pub fn move_in(layout: &HomeLayout, json: &str, missing: &mut Vec<String>) -> String {
     let mut whole = String::with_capacity(json.len() + 2 * BLOB_MIN);
     let mut copied = 0;
     for token in strings(json) {
@@ -91,7 +91,7 @@ fn reference(token: &str) -> Option<&str> {
     (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
-fn save(layout: &Layout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
+fn save(layout: &HomeLayout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
     let hash: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
     let path = layout.blob(&hash);
     // A file of another length is what a full disk or a power cut left of an earlier attempt.
@@ -130,7 +130,7 @@ fn remove_leftovers(shelf: &Path) {
     }
 }
 
-fn read(layout: &Layout, hash: &str) -> Option<String> {
+fn read(layout: &HomeLayout, hash: &str) -> Option<String> {
     layout::read_regular(&layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
 }
 
@@ -146,14 +146,14 @@ pub fn sync(blobs: &[PathBuf]) -> Result<()> {
 }
 
 /// A JSON string with its quotes, and where it begins.
-struct Token<'a> {
+struct JsonString<'a> {
     text: &'a str,
     start: usize,
 }
 
 /// The strings of a JSON text, in order. The text is taken to be JSON; what is not yields nothing odd
 /// but fewer or other tokens.
-fn strings(json: &str) -> impl Iterator<Item = Token<'_>> {
+fn strings(json: &str) -> impl Iterator<Item = JsonString<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at + memchr::memchr(b'"', json.as_bytes().get(at..)?)?;
@@ -166,7 +166,7 @@ fn strings(json: &str) -> impl Iterator<Item = Token<'_>> {
             }
         }
         at = end;
-        Some(Token { text: json.get(start..end)?, start })
+        Some(JsonString { text: json.get(start..end)?, start })
     })
 }
 
@@ -176,9 +176,9 @@ mod tests {
 
     use super::*;
 
-    fn round_trip(value: &Value) -> (Option<Lean>, usize) {
+    fn round_trip(value: &Value) -> (Option<LeanRecord>, usize) {
         let home = tempfile::tempdir().unwrap();
-        let layout = Layout::new(home.path().into());
+        let layout = HomeLayout::new(home.path().into());
         let json = value.to_string();
         let lean = move_out(&layout, &json).unwrap();
         if let Some(lean) = &lean {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_removed_with_the_next_blob() {
         let home = tempfile::tempdir().unwrap();
-        let layout = Layout::new(home.path().into());
+        let layout = HomeLayout::new(home.path().into());
         let content = "x".repeat(BLOB_MIN + 1);
         let hash: String =
             Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_missing_blob_is_named() {
         let home = tempfile::tempdir().unwrap();
-        let layout = Layout::new(home.path().into());
+        let layout = HomeLayout::new(home.path().into());
         let json = json!({ "a": "x".repeat(BLOB_MIN + 1) }).to_string();
         let lean = move_out(&layout, &json).unwrap().unwrap();
         fs::remove_file(&lean.written[0]).unwrap();

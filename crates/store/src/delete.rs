@@ -9,26 +9,26 @@ use codicil_protocol::ThreadId;
 use crate::{
     error::{Result, StoreError},
     layout,
-    pool::Lane,
-    store::{Inner, Store},
+    pool::WorkLane,
+    store::{Store, StoreInner},
 };
 
 impl Store {
     /// Takes a thread away, archived or not. Whoever appends to it afterwards is told that it is gone.
     pub async fn delete(&self, id: &ThreadId) -> Result<()> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.at_its_place(&id, |place| inner.delete(&id, &place.path)))
+        self.run(WorkLane::Load, move |inner| inner.at_its_place(&id, |place| inner.delete(&id, &place.path)))
             .await
     }
 
     /// The threads that were started by the agent of this one, as far as they are known to lists.
     pub async fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
         let id = id.clone();
-        self.run(Lane::List, move |inner| inner.index.children(&id)).await
+        self.run(WorkLane::List, move |inner| inner.index.children(&id)).await
     }
 }
 
-impl Inner {
+impl StoreInner {
     fn delete(&self, id: &ThreadId, path: &Path) -> Result<()> {
         let dir = path.parent().unwrap_or(self.layout.home());
         self.enter(dir);

@@ -28,7 +28,7 @@ pub enum StoreError {
     /// A file with the right name that was not written by this program, or lost its first line.
     #[error("{} is not a stored thread: {reason}", .path.display())]
     NotAThread { path: PathBuf, reason: &'static str },
-    #[error("cannot {action} {}: {source}{}", .path.display(), Advice(.action, .source))]
+    #[error("cannot {action} {}: {source}{}", .path.display(), ErrorAdvice(.action, .source))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// Another process held a lock for longer than [`LOCK_TIME`](crate::LOCK_TIME).
     #[error("{} is locked by another process; try again when it has let go of it", .path.display())]
@@ -70,9 +70,9 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 /// What a person can do about a file error. Empty where the error speaks for itself.
-struct Advice<'a>(&'static str, &'a io::Error);
+struct ErrorAdvice<'a>(&'static str, &'a io::Error);
 
-impl fmt::Display for Advice<'_> {
+impl fmt::Display for ErrorAdvice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.1.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {

@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout::{self, Location},
-    line::{self, Head, Kind},
-    lines::Lines,
+    layout::{self, ThreadLocation},
+    line::{self, LineHead, RecordKind},
+    lines::RecordLines,
     log::LogFile,
-    record::{GOAL, Meta, Record},
-    replay::{Places, Rollback, decode, extra_kind, turn_of},
-    store::Inner,
+    record::{GOAL, Record, ThreadMeta},
+    replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
+    store::StoreInner,
 };
 
 /// How much of the source the new thread takes over.
@@ -33,23 +33,28 @@ pub enum ForkPoint {
 }
 
 /// Writes the new thread. A turn that has not ended in the source ends as interrupted in the copy.
-pub(crate) fn fork(inner: &Arc<Inner>, source: &Location, point: &ForkPoint, meta: &Meta) -> Result<LogFile> {
+pub(crate) fn fork(
+    inner: &Arc<StoreInner>,
+    source: &ThreadLocation,
+    point: &ForkPoint,
+    meta: &ThreadMeta,
+) -> Result<LogFile> {
     let bytes = layout::read_regular(&source.path).map_err(StoreError::io("read", &source.path))?;
-    let lines = Lines::of(&bytes);
-    let copy = Copy::of(&lines, point)?;
+    let lines = RecordLines::of(&bytes);
+    let copy = ForkCopy::of(&lines, point)?;
     let log = LogFile::write_new(inner, &meta.id, Timestamp::now(), |batch| copy.write(batch, meta))?;
     inner.index_copy(&log.path())?;
     Ok(log)
 }
 
 /// The lines to copy and the turns to end.
-struct Copy<'a> {
-    lines: Vec<Head<'a>>,
+struct ForkCopy<'a> {
+    lines: Vec<LineHead<'a>>,
     unfinished: Vec<TurnId>,
 }
 
-impl<'a> Copy<'a> {
-    fn of(lines: &'a Lines<'_>, point: &ForkPoint) -> Result<Self> {
+impl<'a> ForkCopy<'a> {
+    fn of(lines: &'a RecordLines<'_>, point: &ForkPoint) -> Result<Self> {
         let (mut kept, places) = survivors(lines);
         let place = |id: &TurnId| places.find(id).ok_or_else(|| StoreError::TurnNotFound(id.clone()));
         let end = match point {
@@ -68,7 +73,7 @@ impl<'a> Copy<'a> {
         Ok(Self { unfinished: unfinished(&lines), lines })
     }
 
-    fn write(&self, batch: &mut Vec<u8>, meta: &Meta) -> Result<u64> {
+    fn write(&self, batch: &mut Vec<u8>, meta: &ThreadMeta) -> Result<u64> {
         let now = clock::stamp(Timestamp::now());
         let mut ordinal = 0;
         let mut add = |stamp: &str, blobs, record: &str| {
@@ -85,23 +90,23 @@ impl<'a> Copy<'a> {
     }
 }
 
-type Survivor<'a> = (Option<usize>, Head<'a>);
+type SurvivingTurn<'a> = (Option<usize>, LineHead<'a>);
 
 /// The lines that count after all rollbacks, each with its turn.
-fn survivors<'a>(lines: &'a Lines<'_>) -> (Vec<Survivor<'a>>, Places<'a>) {
-    let mut kept: Vec<Survivor<'a>> = Vec::new();
-    let mut places = Places::default();
+fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPlaces<'a>) {
+    let mut kept: Vec<SurvivingTurn<'a>> = Vec::new();
+    let mut places = TurnPlaces::default();
     for (_, head) in lines.heads() {
         match head.kind {
-            Kind::Meta | Kind::Name => {}
-            Kind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {}
-            Kind::Rollback => {
-                let Some(Rollback { turns }) = decode(head) else { continue };
+            RecordKind::Meta | RecordKind::Name => {}
+            RecordKind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {}
+            RecordKind::Rollback => {
+                let Some(RollbackRecord { turns }) = decode(head) else { continue };
                 let left = places.len().saturating_sub(turns as usize);
                 places.roll_back(left);
                 kept.retain(|(turn, _)| turn.is_none_or(|turn| turn < left));
             }
-            Kind::Settings | Kind::Git | Kind::Extra => kept.push((None, head)),
+            RecordKind::Settings | RecordKind::Git | RecordKind::Extra => kept.push((None, head)),
             _ => match turn_of(head) {
                 None => kept.push((None, head)),
                 Some(id) => kept.extend(places.of(id).map(|at| (Some(at), head))),
@@ -111,12 +116,12 @@ fn survivors<'a>(lines: &'a Lines<'_>) -> (Vec<Survivor<'a>>, Places<'a>) {
     (kept, places)
 }
 
-fn unfinished(lines: &[Head<'_>]) -> Vec<TurnId> {
+fn unfinished(lines: &[LineHead<'_>]) -> Vec<TurnId> {
     let mut open: Vec<TurnId> = Vec::new();
     for head in lines {
         match (head.kind, turn_of(*head)) {
-            (Kind::Turn, Some(id)) => open.push(TurnId::from(&*id)),
-            (Kind::TurnEnd, Some(id)) => open.retain(|open| **open != *id),
+            (RecordKind::Turn, Some(id)) => open.push(TurnId::from(&*id)),
+            (RecordKind::TurnEnd, Some(id)) => open.retain(|open| **open != *id),
             _ => {}
         }
     }

@@ -17,9 +17,9 @@ pub fn complete_calls(history: Vec<ResponseItem>) -> Vec<ResponseItem> {
     let mut complete = Vec::with_capacity(history.len());
     for (item, verdict) in history.into_iter().zip(verdicts) {
         match verdict {
-            Verdict::Keep => complete.push(item),
-            Verdict::Drop => {}
-            Verdict::Answer => {
+            ItemVerdict::Keep => complete.push(item),
+            ItemVerdict::Drop => {}
+            ItemVerdict::Answer => {
                 let answer = aborted(&item);
                 complete.push(item);
                 complete.extend(answer);
@@ -30,7 +30,7 @@ pub fn complete_calls(history: Vec<ResponseItem>) -> Vec<ResponseItem> {
 }
 
 #[derive(Clone, Copy)]
-enum Verdict {
+enum ItemVerdict {
     Keep,
     Drop,
     /// A call that nothing answers.
@@ -38,58 +38,58 @@ enum Verdict {
 }
 
 /// Providers may use a call id again in a later turn, so each output answers the oldest open call.
-fn judge(history: &[ResponseItem]) -> Vec<Verdict> {
-    let mut verdicts = vec![Verdict::Keep; history.len()];
-    let mut open: HashMap<(Family, &str), VecDeque<usize>> = HashMap::new();
+fn judge(history: &[ResponseItem]) -> Vec<ItemVerdict> {
+    let mut verdicts = vec![ItemVerdict::Keep; history.len()];
+    let mut open: HashMap<(CallFamily, &str), VecDeque<usize>> = HashMap::new();
     for (at, item) in history.iter().enumerate() {
         match role(item) {
-            Role::Call(family, id) => open.entry((family, id)).or_default().push_back(at),
-            Role::Output(family, id) => {
+            CallRole::Call(family, id) => open.entry((family, id)).or_default().push_back(at),
+            CallRole::Output(family, id) => {
                 let answered = open.get_mut(&(family, id)).and_then(VecDeque::pop_front);
                 if answered.is_none() {
-                    verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = Verdict::Drop);
+                    verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = ItemVerdict::Drop);
                 }
             }
-            Role::Other => {}
+            CallRole::Other => {}
         }
     }
     for at in open.into_values().flatten() {
-        verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = Verdict::Answer);
+        verdicts.iter_mut().skip(at).take(1).for_each(|verdict| *verdict = ItemVerdict::Answer);
     }
     verdicts
 }
 
 /// Calls are answered by outputs of their own family only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Family {
+enum CallFamily {
     Function,
     Custom,
     ToolSearch,
 }
 
-enum Role<'a> {
-    Call(Family, &'a str),
-    Output(Family, &'a str),
+enum CallRole<'a> {
+    Call(CallFamily, &'a str),
+    Output(CallFamily, &'a str),
     Other,
 }
 
-fn role(item: &ResponseItem) -> Role<'_> {
+fn role(item: &ResponseItem) -> CallRole<'_> {
     match item {
         ResponseItem::FunctionCall { call_id, .. }
         | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => {
-            Role::Call(Family::Function, call_id)
+            CallRole::Call(CallFamily::Function, call_id)
         }
-        ResponseItem::CustomToolCall { call_id, .. } => Role::Call(Family::Custom, call_id),
+        ResponseItem::CustomToolCall { call_id, .. } => CallRole::Call(CallFamily::Custom, call_id),
         ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => {
-            Role::Call(Family::ToolSearch, call_id)
+            CallRole::Call(CallFamily::ToolSearch, call_id)
         }
-        ResponseItem::FunctionCallOutput { call_id, .. } => Role::Output(Family::Function, call_id),
-        ResponseItem::CustomToolCallOutput { call_id, .. } => Role::Output(Family::Custom, call_id),
+        ResponseItem::FunctionCallOutput { call_id, .. } => CallRole::Output(CallFamily::Function, call_id),
+        ResponseItem::CustomToolCallOutput { call_id, .. } => CallRole::Output(CallFamily::Custom, call_id),
         ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => {
-            Role::Output(Family::ToolSearch, call_id)
+            CallRole::Output(CallFamily::ToolSearch, call_id)
         }
         // Calls without an id are the provider's own business, from start to end.
-        _ => Role::Other,
+        _ => CallRole::Other,
     }
 }
 

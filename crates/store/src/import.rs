@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    layout::{self, Location},
-    line::{self, Head},
-    log::{Batch, LogFile, ThreadLog},
-    pool::Lane,
-    record::{Meta, Record},
+    layout::{self, ThreadLocation},
+    line::{self, LineHead},
+    log::{LogFile, RecordBatch, ThreadLog},
+    pool::WorkLane,
+    record::{Record, ThreadMeta},
     store::Store,
 };
 
@@ -27,12 +27,12 @@ impl Store {
     /// Begins a thread that began at another time, with its first records, in one write.
     pub async fn import(
         &self,
-        meta: Meta,
+        meta: ThreadMeta,
         began: Timestamp,
         records: Vec<(Timestamp, Record)>,
     ) -> Result<ThreadLog> {
-        let file = self.run(Lane::Append, move |inner| {
-            let batch = Batch::new(records.iter().map(|(at, record)| (*at, record)), true)?;
+        let file = self.run(WorkLane::Append, move |inner| {
+            let batch = RecordBatch::new(records.iter().map(|(at, record)| (*at, record)), true)?;
             LogFile::import(inner, &meta, began, &batch)
         });
         let file = file.await?;
@@ -41,9 +41,9 @@ impl Store {
 
     /// Where a thread is that was imported, if it was. Unlike [`find`](Self::find) it looks nowhere else when the
     /// id tells the place: an import asks for thousands that are not there.
-    pub async fn find_imported(&self, id: &ThreadId) -> Result<Option<Location>> {
+    pub async fn find_imported(&self, id: &ThreadId) -> Result<Option<ThreadLocation>> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| match clock::id_time(&id) {
+        self.run(WorkLane::Load, move |inner| match clock::id_time(&id) {
             Some(_) => Ok(inner.layout.guess(&id)),
             None => match inner.locate(&id) {
                 Err(StoreError::NotFound(_)) => Ok(None),
@@ -56,7 +56,7 @@ impl Store {
     /// The last record of a thread. `None` if it is a long one, or torn.
     pub async fn last_record(&self, id: &ThreadId) -> Result<Option<Record>> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.at_its_place(&id, |place| last_record(&place.path))).await
+        self.run(WorkLane::Load, move |inner| inner.at_its_place(&id, |place| last_record(&place.path))).await
     }
 }
 
@@ -70,6 +70,6 @@ fn last_record(path: &Path) -> Result<Option<Record>> {
     let last = text.strip_suffix('\n').and_then(|text| text.rsplit('\n').next());
     Ok(last.and_then(|last| {
         let last = line::canonical(last)?;
-        serde_json::from_str(&Head::read(&last).filter(|head| !head.blobs)?.json()).ok()
+        serde_json::from_str(&LineHead::read(&last).filter(|head| !head.blobs)?.json()).ok()
     }))
 }

@@ -30,13 +30,13 @@ const LOCAL_TIME_LEN: usize = "2026-11-15T20-00-00".len();
 
 /// The places under one home.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct HomeLayout {
     home: PathBuf,
 }
 
 /// A thread's file and whether it is an archived one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct ThreadLocation {
     pub path: PathBuf,
     pub archived: bool,
 }
@@ -49,7 +49,7 @@ pub struct FileName {
     pub created_at: i64,
 }
 
-impl Layout {
+impl HomeLayout {
     pub fn new(home: PathBuf) -> Self {
         Self { home }
     }
@@ -99,30 +99,30 @@ impl Layout {
     /// The file of a thread, found by its name alone: the exact place first, then the directories of the
     /// days around it (the time zone may have changed since), then the archive. Threads whose ids know no
     /// time are not found this way.
-    pub fn guess(&self, id: &ThreadId) -> Option<Location> {
+    pub fn guess(&self, id: &ThreadId) -> Option<ThreadLocation> {
         let created = clock::id_time(id)?;
         let exact = self.place(id, created);
         if exact.is_file() {
-            return Some(Location { path: exact, archived: false });
+            return Some(ThreadLocation { path: exact, archived: false });
         }
         let archived = self.archive_place(exact.file_name()?.to_str()?);
         if archived.is_file() {
-            return Some(Location { path: archived, archived: true });
+            return Some(ThreadLocation { path: archived, archived: true });
         }
         let date = clock::local(created).date();
         [0, -1, 1]
             .into_iter()
             .filter_map(|days| date.checked_add(days.days()).ok())
             .find_map(|date| find_in(&self.day(date), id))
-            .map(|path| Location { path, archived: false })
+            .map(|path| ThreadLocation { path, archived: false })
     }
 
     /// The file of a thread, wherever it is, by looking through every directory.
-    pub fn search(&self, id: &ThreadId) -> Option<Location> {
+    pub fn search(&self, id: &ThreadId) -> Option<ThreadLocation> {
         let archived = find_in(&self.home.join(ARCHIVED), id);
-        let archived = archived.map(|path| Location { path, archived: true });
+        let archived = archived.map(|path| ThreadLocation { path, archived: true });
         find_below(&self.home.join(SESSIONS), id, 3)
-            .map(|path| Location { path, archived: false })
+            .map(|path| ThreadLocation { path, archived: false })
             .or(archived)
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     fn a_name_tells_the_id_and_the_time() {
         let id = ThreadId::from("019a8914-3a00-7000-8000-000000000001");
         let created = clock::id_time(&id).unwrap();
-        let path = Layout::new("/home/x".into()).place(&id, created);
+        let path = HomeLayout::new("/home/x".into()).place(&id, created);
         let name = path.file_name().unwrap().to_str().unwrap();
         assert_eq!(FileName::parse(name), Some(FileName { id, created_at: created.as_second() }));
     }

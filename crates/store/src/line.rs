@@ -16,7 +16,7 @@ pub const VERSION: u32 = 1;
 
 /// The kinds of records, as the head of a line names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     Meta,
     Settings,
     Turn,
@@ -33,7 +33,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl RecordKind {
     fn of(name: &str) -> Self {
         match name {
             "meta" => Self::Meta,
@@ -60,19 +60,19 @@ impl Kind {
 
 /// The head of a line, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Head<'a> {
+pub struct LineHead<'a> {
     pub ordinal: u64,
     pub timestamp: &'a str,
     /// Large strings of this line live in files of their own.
     pub blobs: bool,
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// The record itself, from its `type` on: `"type":"item","turnId":…}`.
     pub record: &'a str,
     /// Where the members after `type` begin within `record`.
     members: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> LineHead<'a> {
     /// `None` when the line is not laid out as this version writes it.
     pub fn read(line: &'a str) -> Option<Self> {
         let rest = line.strip_prefix("{\"v\":")?;
@@ -90,7 +90,7 @@ impl<'a> Head<'a> {
             ordinal,
             timestamp,
             blobs,
-            kind: Kind::of(kind),
+            kind: RecordKind::of(kind),
             record,
             members: record.len() - rest.trim_start_matches(',').len(),
         })
@@ -126,9 +126,9 @@ fn number(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, rest))
 }
 
-/// The line as [`Head::read`] wants it: itself, or put into order. `None` when it is no record.
+/// The line as [`LineHead::read`] wants it: itself, or put into order. `None` when it is no record.
 pub fn canonical(line: &str) -> Option<Cow<'_, str>> {
-    match Head::read(line) {
+    match LineHead::read(line) {
         Some(_) => Some(Cow::Borrowed(line)),
         None => reorder(line).map(Cow::Owned),
     }
@@ -150,7 +150,7 @@ pub fn reorder(line: &str) -> Option<String> {
     let mut line = Vec::with_capacity(record.len() + 80);
     write_version(&mut line, version, ordinal, &timestamp, blobs, &record);
     line.pop();
-    String::from_utf8(line).ok().filter(|line| Head::read(line).is_some())
+    String::from_utf8(line).ok().filter(|line| LineHead::read(line).is_some())
 }
 
 /// Adds a line to a batch. `record` is a JSON object, with or without its opening brace.
@@ -177,8 +177,8 @@ mod tests {
         let line = format!(
             r#"{{"v":1,"ordinal":12,"timestamp":"{AT}","type":"item","turnId":"t1","item":{{"type":"plan"}}}}"#
         );
-        let head = Head::read(&line).unwrap();
-        assert_eq!((head.ordinal, head.timestamp, head.kind, head.blobs), (12, AT, Kind::Item, false));
+        let head = LineHead::read(&line).unwrap();
+        assert_eq!((head.ordinal, head.timestamp, head.kind, head.blobs), (12, AT, RecordKind::Item, false));
         assert_eq!(head.turn_id(), Some("t1"));
         assert_eq!(head.last_member("item"), Some(("t1", r#"{"type":"plan"}"#)));
         assert_eq!(head.last_member("other"), None);
@@ -189,8 +189,8 @@ mod tests {
         let mut batch = Vec::new();
         write(&mut batch, 3, AT, true, r#""type":"rollback","turns":2}"#);
         let line = String::from_utf8(batch).unwrap();
-        let head = Head::read(line.trim_end()).unwrap();
-        assert_eq!((head.ordinal, head.blobs, head.kind), (3, true, Kind::Rollback));
+        let head = LineHead::read(line.trim_end()).unwrap();
+        assert_eq!((head.ordinal, head.blobs, head.kind), (3, true, RecordKind::Rollback));
         assert_eq!(head.json(), r#"{"type":"rollback","turns":2}"#);
         assert_eq!(head.turn_id(), None);
     }
@@ -200,10 +200,10 @@ mod tests {
         let line = format!(
             r#"{{ "type": "turn", "turnId": "t1", "timestamp": "{AT}", "ordinal": 4, "v": 2, "more": [1] }}"#
         );
-        assert_eq!(Head::read(&line), None);
+        assert_eq!(LineHead::read(&line), None);
         let line = canonical(&line).unwrap();
-        let head = Head::read(&line).unwrap();
-        assert_eq!((head.ordinal, head.kind), (4, Kind::Turn));
+        let head = LineHead::read(&line).unwrap();
+        assert_eq!((head.ordinal, head.kind), (4, RecordKind::Turn));
         assert_eq!(head.json(), r#"{"type":"turn","more":[1],"turnId":"t1"}"#);
     }
 

@@ -5,54 +5,55 @@ use serde::de::IgnoredAny;
 
 use crate::{
     blobs,
-    layout::Layout,
-    line::{self, Head, Kind},
-    thread::{Problem, Warnings},
+    layout::HomeLayout,
+    line::{self, LineHead, RecordKind},
+    thread::{LoadProblem, LoadWarnings},
 };
 
 /// The records of a file that can be used, and what is wrong with the others.
-pub struct Lines<'a> {
-    lines: Vec<Line<'a>>,
-    pub warnings: Warnings,
+pub struct RecordLines<'a> {
+    lines: Vec<RecordLine<'a>>,
+    pub warnings: LoadWarnings,
 }
 
-struct Line<'a> {
+struct RecordLine<'a> {
     number: u64,
-    text: Text<'a>,
+    text: LineText<'a>,
 }
 
-enum Text<'a> {
+enum LineText<'a> {
     /// As it is in the file.
-    Plain(Head<'a>, &'a str),
+    Plain(LineHead<'a>, &'a str),
     /// Put into order, or with its large strings.
     Rewritten(String),
 }
 
-impl<'a> Lines<'a> {
+impl<'a> RecordLines<'a> {
     pub fn of(file: &'a [u8]) -> Self {
-        let mut lines = Self { lines: Vec::with_capacity(file.len() / 512), warnings: Warnings::default() };
+        let mut lines =
+            Self { lines: Vec::with_capacity(file.len() / 512), warnings: LoadWarnings::default() };
         for (number, bytes) in (1..).zip(split(file)) {
             let text = std::str::from_utf8(bytes).ok().filter(|text| !is_torn(file, text));
             match text.and_then(read) {
-                Some(text) => lines.lines.push(Line { number, text }),
+                Some(text) => lines.lines.push(RecordLine { number, text }),
                 None if bytes.is_empty() => {}
-                None => lines.warnings.add(number, Problem::Unreadable),
+                None => lines.warnings.add(number, LoadProblem::Unreadable),
             }
         }
         lines
     }
 
     /// Puts large strings back, on the lines whose kind is wanted.
-    pub fn with_blobs(mut self, layout: &Layout, wanted: impl Fn(Kind) -> bool) -> Self {
+    pub fn with_blobs(mut self, layout: &HomeLayout, wanted: impl Fn(RecordKind) -> bool) -> Self {
         for line in &mut self.lines {
             let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else {
                 continue;
             };
             let mut missing = Vec::new();
             let whole = blobs::move_in(layout, line.text.whole(), &mut missing);
-            debug_assert_eq!(head.kind, Head::read(&whole).map_or(Kind::Unknown, |head| head.kind));
-            line.text = Text::Rewritten(whole);
-            missing.into_iter().for_each(|_| self.warnings.add(line.number, Problem::MissingBlob));
+            debug_assert_eq!(head.kind, LineHead::read(&whole).map_or(RecordKind::Unknown, |head| head.kind));
+            line.text = LineText::Rewritten(whole);
+            missing.into_iter().for_each(|_| self.warnings.add(line.number, LoadProblem::MissingBlob));
         }
         self
     }
@@ -62,16 +63,16 @@ impl<'a> Lines<'a> {
     }
 
     /// Each record's line number and head.
-    pub fn heads(&self) -> impl Iterator<Item = (u64, Head<'_>)> {
+    pub fn heads(&self) -> impl Iterator<Item = (u64, LineHead<'_>)> {
         self.lines.iter().filter_map(|line| Some((line.number, line.text.head()?)))
     }
 }
 
-impl Text<'_> {
-    fn head(&self) -> Option<Head<'_>> {
+impl LineText<'_> {
+    fn head(&self) -> Option<LineHead<'_>> {
         match self {
             Self::Plain(head, _) => Some(*head),
-            Self::Rewritten(text) => Head::read(text),
+            Self::Rewritten(text) => LineHead::read(text),
         }
     }
 
@@ -83,10 +84,10 @@ impl Text<'_> {
     }
 }
 
-fn read(text: &str) -> Option<Text<'_>> {
-    match Head::read(text) {
-        Some(head) => Some(Text::Plain(head, text)),
-        None => line::reorder(text).map(Text::Rewritten),
+fn read(text: &str) -> Option<LineText<'_>> {
+    match LineHead::read(text) {
+        Some(head) => Some(LineText::Plain(head, text)),
+        None => line::reorder(text).map(LineText::Rewritten),
     }
 }
 

@@ -25,7 +25,7 @@ pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 pub struct ListQuery {
     pub cursor: Option<String>,
     pub limit: Option<u32>,
-    pub sort: Sort,
+    pub sort: ListSort,
     /// Empty means all.
     pub model_providers: Vec<String>,
     /// Empty means those of people: cli and vscode.
@@ -38,7 +38,7 @@ pub struct ListQuery {
 
 /// Newest first, by one of two times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
+pub enum ListSort {
     #[default]
     Created,
     Updated,
@@ -46,7 +46,7 @@ pub enum Sort {
 
 /// Some threads, without turns, and where to go on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct ThreadPage {
     pub threads: Vec<Thread>,
     pub next_cursor: Option<String>,
 }
@@ -57,8 +57,8 @@ impl From<ThreadListParams> for ListQuery {
             cursor: params.cursor,
             limit: params.limit,
             sort: match params.sort_key {
-                Some(ThreadSortKey::UpdatedAt) => Sort::Updated,
-                _ => Sort::Created,
+                Some(ThreadSortKey::UpdatedAt) => ListSort::Updated,
+                _ => ListSort::Created,
             },
             model_providers: params.model_providers.unwrap_or_default(),
             source_kinds: params.source_kinds.unwrap_or_default(),
@@ -74,8 +74,8 @@ impl ListQuery {
         self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize
     }
 
-    pub(crate) fn start(&self) -> Result<Option<Cursor>> {
-        self.cursor.as_deref().map(Cursor::parse).transpose()
+    pub(crate) fn start(&self) -> Result<Option<ListCursor>> {
+        self.cursor.as_deref().map(ListCursor::parse).transpose()
     }
 
     pub(crate) fn search_term(&self) -> Option<&str> {
@@ -100,12 +100,12 @@ impl ListQuery {
 
 /// The place of a thread in a list: its time in seconds, then its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor {
+pub struct ListCursor {
     pub at: i64,
     pub id: ThreadId,
 }
 
-impl Cursor {
+impl ListCursor {
     /// `2026-11-15T20:00:00Z|<thread id>`
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = text.split_once('|').and_then(|(at, id)| {
@@ -141,12 +141,13 @@ mod tests {
 
     #[test]
     fn cursors_round_trip() {
-        let cursor = Cursor { at: 1_794_772_800, id: ThreadId::from("019a8914-3a00-7000-8000-000000000001") };
+        let cursor =
+            ListCursor { at: 1_794_772_800, id: ThreadId::from("019a8914-3a00-7000-8000-000000000001") };
         let text = cursor.text().unwrap();
         assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001");
-        assert_eq!(Cursor::parse(&text).unwrap(), cursor);
+        assert_eq!(ListCursor::parse(&text).unwrap(), cursor);
         let dashed = text.replace("20:00:00Z", "20-00-00");
-        assert_eq!(Cursor::parse(&dashed).unwrap(), cursor);
+        assert_eq!(ListCursor::parse(&dashed).unwrap(), cursor);
     }
 
     #[test]
@@ -161,7 +162,7 @@ mod tests {
             "2026-11-15T20:00:00Z|a b",
             "2026-11-15T20:00:00Z|thread",
         ] {
-            let error = Cursor::parse(text).unwrap_err();
+            let error = ListCursor::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("invalid cursor: {text}"));
         }
     }

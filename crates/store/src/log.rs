@@ -20,31 +20,31 @@ use parking_lot::Mutex;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
-    index::Change,
-    layout::{self, Location},
+    index::SummaryChange,
+    layout::{self, ThreadLocation},
     line,
-    pool::Lane,
-    record::{Meta, Record},
-    store::Inner,
-    summary::{self, FileStamp, Summary},
-    tail::{self, Tail, WriteOnce},
+    pool::WorkLane,
+    record::{Record, ThreadMeta},
+    store::StoreInner,
+    summary::{self, FileStamp, ThreadSummary},
+    tail::{self, FileTail, WriteOnce},
 };
 
 /// The place where a thread's records are appended. Small, and without an open file while idle.
 pub struct ThreadLog {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
     file: Arc<LogFile>,
 }
 
 pub(crate) struct LogFile {
     id: ThreadId,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
-struct State {
-    place: Location,
+struct LogState {
+    place: ThreadLocation,
     /// As this log left it. Another length means that somebody else wrote.
-    tail: Option<Tail>,
+    tail: Option<FileTail>,
     /// Whether the thread is known to have a user message.
     previewed: bool,
     /// What the next sync has to make durable besides the records.
@@ -53,13 +53,13 @@ struct State {
 }
 
 /// Records on their way to the file, as JSON, each with its time.
-pub(crate) struct Batch {
+pub(crate) struct RecordBatch {
     records: Vec<(Timestamp, String)>,
-    change: Change,
+    change: SummaryChange,
 }
 
 impl ThreadLog {
-    pub(crate) fn new(inner: Arc<Inner>, file: LogFile) -> Self {
+    pub(crate) fn new(inner: Arc<StoreInner>, file: LogFile) -> Self {
         Self { inner, file: Arc::new(file) }
     }
 
@@ -80,7 +80,7 @@ impl ThreadLog {
         }
         let now = Timestamp::now();
         let records = records.iter().map(|record| (now, record));
-        let batch = Batch::new(records, !self.file.lock().previewed)?;
+        let batch = RecordBatch::new(records, !self.file.lock().previewed)?;
         self.write(batch).await
     }
 
@@ -90,28 +90,28 @@ impl ThreadLog {
             return Ok(());
         }
         let records = records.iter().map(|(at, record)| (*at, record));
-        let batch = Batch::new(records, !self.file.lock().previewed)?;
+        let batch = RecordBatch::new(records, !self.file.lock().previewed)?;
         self.write(batch).await
     }
 
-    async fn write(&self, batch: Batch) -> Result<()> {
+    async fn write(&self, batch: RecordBatch) -> Result<()> {
         let (inner, file) = (self.inner.clone(), self.file.clone());
-        self.inner.pool.run_locking(Lane::Append, move || file.append(&inner, &batch)).await
+        self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
     }
 
     /// Makes everything appended so far survive a power cut. Appending may go on meanwhile.
     pub fn sync(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let (inner, file) = (self.inner.clone(), self.file.clone());
-        async move { inner.pool.run(Lane::Sync, move || file.sync()).await }
+        async move { inner.pool.run(WorkLane::Sync, move || file.sync()).await }
     }
 }
 
-impl Batch {
+impl RecordBatch {
     pub(crate) fn new<'a>(
         records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
         wants_preview: bool,
     ) -> Result<Self> {
-        let mut batch = Self { records: Vec::new(), change: Change::default() };
+        let mut batch = Self { records: Vec::new(), change: SummaryChange::default() };
         for (at, record) in records {
             batch.note(at, record, wants_preview);
             batch.records.push((at, serde_json::to_string(record)?));
@@ -139,7 +139,7 @@ impl Batch {
 
 impl LogFile {
     /// Begins a new thread's file with its first records. They hold no message and no name.
-    pub(crate) fn create(inner: &Arc<Inner>, meta: &Meta, batch: &Batch) -> Result<Self> {
+    pub(crate) fn create(inner: &Arc<StoreInner>, meta: &ThreadMeta, batch: &RecordBatch) -> Result<Self> {
         let now = Timestamp::now();
         let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, now, |bytes| {
@@ -153,7 +153,12 @@ impl LogFile {
     }
 
     /// Begins the file of a thread that began elsewhere, with its first records.
-    pub(crate) fn import(inner: &Arc<Inner>, meta: &Meta, began: Timestamp, batch: &Batch) -> Result<Self> {
+    pub(crate) fn import(
+        inner: &Arc<StoreInner>,
+        meta: &ThreadMeta,
+        began: Timestamp,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
         let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, began, |bytes| {
             write_meta(bytes, meta, began)?;
@@ -168,7 +173,7 @@ impl LogFile {
     /// Creates a file with the lines that `fill` writes and counts, in one write. Nothing is left behind
     /// when that fails. An id that knows when it was made counts more than `began`.
     pub(crate) fn write_new(
-        inner: &Arc<Inner>,
+        inner: &Arc<StoreInner>,
         id: &ThreadId,
         began: Timestamp,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<u64>,
@@ -192,27 +197,27 @@ impl LogFile {
             return Err(StoreError::io("write", &path)(error));
         }
         let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
-        let tail = Some(Tail { len: bytes.len() as u64, next_ordinal });
-        let place = Location { path, archived: false };
-        let state = State { place, tail, previewed: false, blobs: Vec::new(), dirs };
+        let tail = Some(FileTail { len: bytes.len() as u64, next_ordinal });
+        let place = ThreadLocation { path, archived: false };
+        let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
 
-    fn new_row(&self, inner: &Inner, meta: &Meta) -> Result<Summary> {
+    fn new_row(&self, inner: &StoreInner, meta: &ThreadMeta) -> Result<ThreadSummary> {
         let state = self.lock();
         let (dir, file) = inner.split(&state.place.path)?;
         let created = layout::FileName::parse(&file).map_or(0, |name| name.created_at);
-        let mut row = Summary::new(meta, dir, file, created);
+        let mut row = ThreadSummary::new(meta, dir, file, created);
         row.stamp = FileStamp::read(&state.place.path).unwrap_or_default();
         Ok(row)
     }
 
     /// Opens an existing thread's file, repairing its end.
-    pub(crate) fn open(id: &ThreadId, place: Location) -> Result<Self> {
+    pub(crate) fn open(id: &ThreadId, place: ThreadLocation) -> Result<Self> {
         let file = open_for_append(&place.path).map_err(StoreError::io("open", &place.path))?;
         lock(&file, &place.path)?;
         let tail = Some(tail::repair(&file, &place.path)?);
-        let state = State { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
+        let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
 
@@ -220,7 +225,7 @@ impl LogFile {
         self.lock().place.path.clone()
     }
 
-    fn append(&self, inner: &Arc<Inner>, batch: &Batch) -> Result<()> {
+    fn append(&self, inner: &Arc<StoreInner>, batch: &RecordBatch) -> Result<()> {
         let mut state = self.lock();
         let file = self.open_again(inner, &mut state)?;
         let path = state.place.path.clone();
@@ -240,16 +245,16 @@ impl LogFile {
             return Err(failed()(error));
         }
         let next_ordinal = tail.next_ordinal + batch.records.len() as u64;
-        state.tail = Some(Tail { len: tail.len + bytes.len() as u64, next_ordinal });
+        state.tail = Some(FileTail { len: tail.len + bytes.len() as u64, next_ordinal });
         state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
-        let change = Change { stamp, ..batch.change.clone() };
+        let change = SummaryChange { stamp, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         Ok(())
     }
 
     /// The file, looked for again if it is not where it was: somebody archived the thread or took it back.
-    fn open_again(&self, inner: &Inner, state: &mut State) -> Result<File> {
+    fn open_again(&self, inner: &StoreInner, state: &mut LogState) -> Result<File> {
         match open_for_append(&state.place.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 state.tail = None;
@@ -286,19 +291,24 @@ impl LogFile {
         synced
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, LogState> {
         self.state.lock()
     }
 }
 
 /// Whole, whatever its size: a thread's first line has to stand by itself.
-fn write_meta(bytes: &mut Vec<u8>, meta: &Meta, at: Timestamp) -> Result<()> {
+fn write_meta(bytes: &mut Vec<u8>, meta: &ThreadMeta, at: Timestamp) -> Result<()> {
     let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
     line::write(bytes, 0, &clock::stamp(at), false, &record);
     Ok(())
 }
 
-fn encode(inner: &Inner, batch: &Batch, first: u64, written: &mut Vec<PathBuf>) -> Result<Vec<u8>> {
+fn encode(
+    inner: &StoreInner,
+    batch: &RecordBatch,
+    first: u64,
+    written: &mut Vec<PathBuf>,
+) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(batch.records.iter().map(|(_, record)| record.len() + 80).sum());
     for (ordinal, (at, record)) in (first..).zip(&batch.records) {
         let stamp = clock::stamp(*at);
@@ -317,7 +327,7 @@ fn open_for_append(path: &Path) -> io::Result<File> {
     layout::open_regular_with(OpenOptions::new().read(true).append(true), path)
 }
 
-/// Takes the file's lock, which others hold for one write; [`Pool::run_locking`](crate::pool::Pool::run_locking)
+/// Takes the file's lock, which others hold for one write; [`WorkPool::run_locking`](crate::pool::Pool::run_locking)
 /// waits for it. It goes with the descriptor. Some network file systems have no locks; there, one process a thread
 /// has to be enough.
 fn lock(file: &File, path: &Path) -> Result<()> {

@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a piece of work mostly does. Each lane has its own bound on threads.
 #[derive(Clone, Copy, Debug)]
-pub enum Lane {
+pub enum WorkLane {
     /// Appends: microseconds each, and turns wait for them.
     Append,
     /// Waiting for the disk to confirm. Many at once share one flush of the file system's journal.
@@ -27,14 +27,14 @@ pub enum Lane {
 }
 
 /// The lanes of one store.
-pub struct Pool {
+pub struct WorkPool {
     append: Semaphore,
     sync: Semaphore,
     load: Semaphore,
     list: Semaphore,
 }
 
-impl Pool {
+impl WorkPool {
     pub const fn new() -> Self {
         Self {
             append: Semaphore::const_new(8),
@@ -45,16 +45,16 @@ impl Pool {
     }
 
     /// Runs a piece of work to its end, also when the caller stops waiting for it after it began.
-    pub async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    pub async fn run<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce() -> Result<T> + Send + 'static,
     {
         let lane = match lane {
-            Lane::Append => &self.append,
-            Lane::Sync => &self.sync,
-            Lane::Load => &self.load,
-            Lane::List => &self.list,
+            WorkLane::Append => &self.append,
+            WorkLane::Sync => &self.sync,
+            WorkLane::Load => &self.load,
+            WorkLane::List => &self.list,
         };
         let _place = lane.acquire().await.map_err(|_| StoreError::Closed)?;
         match task::spawn_blocking(work).await {
@@ -67,7 +67,7 @@ impl Pool {
     /// Runs work that needs the lock of a file, again and again while another process holds it. Each attempt tries
     /// the lock without waiting: the system has no wait with a deadline, and a thread that waits would keep other
     /// files' work from its place in the lane.
-    pub async fn run_locking<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    pub async fn run_locking<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: Fn() -> Result<T> + Send + Sync + 'static,

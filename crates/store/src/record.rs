@@ -15,9 +15,9 @@ use serde_json::Value;
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Record {
     /// The first line of every file, written by [`Store::create`](crate::Store::create) only.
-    Meta(Meta),
+    Meta(ThreadMeta),
     /// The sticky settings from here on.
-    Settings(Settings),
+    Settings(StoredSettings),
     /// A turn was accepted.
     Turn {
         turn_id: TurnId,
@@ -85,7 +85,7 @@ impl Record {
 /// How a thread began. When it began is in its id, else in its file's name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Meta {
+pub struct ThreadMeta {
     pub id: ThreadId,
     pub cwd: String,
     pub source: SessionSource,
@@ -107,7 +107,7 @@ pub struct Meta {
     pub developer_instructions: Option<String>,
 }
 
-impl Meta {
+impl ThreadMeta {
     /// A thread with nothing special about it.
     pub fn new(id: ThreadId, cwd: impl Into<String>, source: SessionSource, provider: &str) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Meta {
 /// The sticky settings of a thread. What lists and resumes need is typed, the rest is the agent's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settings {
+pub struct StoredSettings {
     pub model: String,
     pub effort: Option<ReasoningEffort>,
     #[serde(default)]

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    line::{Head, Kind},
-    lines::Lines,
-    record::{GOAL, Meta, Settings, WITHDRAWN},
+    line::{LineHead, RecordKind},
+    lines::RecordLines,
+    record::{GOAL, StoredSettings, ThreadMeta, WITHDRAWN},
     summary,
-    thread::{Problem, StoredTurn, Warnings},
+    thread::{LoadProblem, LoadWarnings, StoredTurn},
 };
 
 /// How far back in its turn an item is looked for that is written again.
@@ -22,7 +22,7 @@ const REWRITTEN_WITHIN: usize = 64;
 
 /// Whether the model's history is wanted as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Want {
+pub enum HistoryWanted {
     #[default]
     Turns,
     TurnsAndHistory,
@@ -31,11 +31,11 @@ pub enum Want {
 /// What the records of a file add up to.
 #[derive(Default)]
 pub struct Replay<'a> {
-    want: Want,
-    pub meta: Option<Meta>,
-    pub settings: Option<Settings>,
+    want: HistoryWanted,
+    pub meta: Option<ThreadMeta>,
+    pub settings: Option<StoredSettings>,
     /// The settings that the turns which are left were told of.
-    pub known_settings: Option<Settings>,
+    pub known_settings: Option<StoredSettings>,
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
@@ -43,30 +43,30 @@ pub struct Replay<'a> {
     /// The first user message, whatever became of its turn.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
-    pub steps: Vec<Step<'a>>,
+    pub steps: Vec<HistoryStep<'a>>,
     pub next_ordinal: u64,
     /// The time of the last record that was part of the conversation.
     pub active_at: Option<&'a str>,
-    pub warnings: Warnings,
-    places: Places<'a>,
+    pub warnings: LoadWarnings,
+    places: TurnPlaces<'a>,
     /// The ids of each turn's items, `None` where an item has none.
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
     /// Decoded at the end: earlier ones do not matter.
-    last_usage: Option<(u64, Head<'a>)>,
+    last_usage: Option<(u64, LineHead<'a>)>,
     /// Decoded from the last one back, until one can be read.
-    all_settings: Vec<(u64, Head<'a>)>,
+    all_settings: Vec<(u64, LineHead<'a>)>,
     /// Settings, each with the number of turns there were, without those of turns that are gone.
-    settings_of_turns: Vec<(usize, Head<'a>)>,
+    settings_of_turns: Vec<(usize, LineHead<'a>)>,
 }
 
 /// One step of the model's history.
-pub struct Step<'a> {
+pub struct HistoryStep<'a> {
     pub turn: Option<usize>,
-    pub change: Change<'a>,
+    pub change: HistoryChange<'a>,
     pub line: u64,
 }
 
-pub enum Change<'a> {
+pub enum HistoryChange<'a> {
     /// JSON of an item.
     Add(Cow<'a, str>),
     /// JSON of the array that replaces everything before.
@@ -74,7 +74,7 @@ pub enum Change<'a> {
 }
 
 impl<'a> Replay<'a> {
-    pub fn run(lines: &'a Lines<'_>, want: Want) -> Self {
+    pub fn run(lines: &'a RecordLines<'_>, want: HistoryWanted) -> Self {
         let mut replay = Self { want, warnings: lines.warnings.clone(), ..Self::default() };
         replay.places.reserve(lines.len() / 8);
         for (number, head) in lines.heads() {
@@ -83,7 +83,7 @@ impl<'a> Replay<'a> {
                 replay.active_at = Some(head.timestamp);
             }
             if replay.record(number, head).is_none() {
-                replay.warnings.add(number, Problem::Unreadable);
+                replay.warnings.add(number, LoadProblem::Unreadable);
             }
         }
         replay.finish();
@@ -93,37 +93,37 @@ impl<'a> Replay<'a> {
     /// Copied and merged files may count twice; the order of lines is what counts.
     fn note_order(&mut self, number: u64, ordinal: u64) {
         if ordinal < self.next_ordinal {
-            self.warnings.add(number, Problem::OutOfOrder);
+            self.warnings.add(number, LoadProblem::OutOfOrder);
         }
         self.next_ordinal = self.next_ordinal.max(ordinal.saturating_add(1));
     }
 
     /// `None` when the record cannot be used.
-    fn record(&mut self, number: u64, head: Head<'a>) -> Option<()> {
+    fn record(&mut self, number: u64, head: LineHead<'a>) -> Option<()> {
         match head.kind {
-            Kind::Meta => {
+            RecordKind::Meta => {
                 let meta = decode(head)?;
                 self.meta.get_or_insert(meta);
             }
-            Kind::Settings => {
+            RecordKind::Settings => {
                 self.all_settings.push((number, head));
                 self.settings_of_turns.push((self.turns.len(), head));
             }
-            Kind::Turn => {
+            RecordKind::Turn => {
                 let id = turn_of(head)?;
                 self.turn(id);
             }
-            Kind::Item => self.item(head)?,
-            Kind::Context | Kind::Compaction if self.want == Want::Turns => {}
-            Kind::Context => self.step(number, parts(head, "item")?, Change::Add),
-            Kind::Compaction => self.step(number, parts(head, "replacement")?, Change::Replace),
-            Kind::Usage => self.last_usage = Some((number, head)),
-            Kind::TurnEnd => self.turn_end(head)?,
-            Kind::Rollback => self.roll_back(decode::<Rollback>(head)?.turns),
-            Kind::Name => self.name = Some(decode::<Name>(head)?.name),
-            Kind::Git => self.git = decode::<Git>(head)?.git,
-            Kind::Extra => self.extra(head),
-            Kind::Unknown => self.warnings.add(number, Problem::UnknownKind),
+            RecordKind::Item => self.item(head)?,
+            RecordKind::Context | RecordKind::Compaction if self.want == HistoryWanted::Turns => {}
+            RecordKind::Context => self.step(number, parts(head, "item")?, HistoryChange::Add),
+            RecordKind::Compaction => self.step(number, parts(head, "replacement")?, HistoryChange::Replace),
+            RecordKind::Usage => self.last_usage = Some((number, head)),
+            RecordKind::TurnEnd => self.turn_end(head)?,
+            RecordKind::Rollback => self.roll_back(decode::<RollbackRecord>(head)?.turns),
+            RecordKind::Name => self.name = Some(decode::<NameRecord>(head)?.name),
+            RecordKind::Git => self.git = decode::<GitRecord>(head)?.git,
+            RecordKind::Extra => self.extra(head),
+            RecordKind::Unknown => self.warnings.add(number, LoadProblem::UnknownKind),
         }
         Some(())
     }
@@ -138,7 +138,7 @@ impl<'a> Replay<'a> {
         Some(at)
     }
 
-    fn item(&mut self, head: Head<'a>) -> Option<()> {
+    fn item(&mut self, head: LineHead<'a>) -> Option<()> {
         let (turn, json) = parts(head, "item")?;
         let item = match &json {
             Cow::Borrowed(json) => serde_json::from_str::<&RawValue>(json).ok()?.to_owned(),
@@ -171,16 +171,18 @@ impl<'a> Replay<'a> {
     }
 
     /// Those that later versions add mean nothing here.
-    fn extra(&mut self, head: Head<'a>) {
+    fn extra(&mut self, head: LineHead<'a>) {
         match extra_kind(head).as_deref() {
             Some(WITHDRAWN) => self.withdraw(head),
-            Some(GOAL) => self.goal = decode::<Extra<Goal>>(head).and_then(|extra| extra.data.goal),
+            Some(GOAL) => {
+                self.goal = decode::<ExtraRecord<GoalRecord>>(head).and_then(|extra| extra.data.goal)
+            }
             _ => {}
         }
     }
 
-    fn withdraw(&mut self, head: Head<'a>) {
-        let Some(Extra { data: Withdrawn { turn_id, item_id } }) = decode(head) else { return };
+    fn withdraw(&mut self, head: LineHead<'a>) {
+        let Some(ExtraRecord { data: WithdrawnRecord { turn_id, item_id } }) = decode(head) else { return };
         let Some(at) = self.places.find(&turn_id) else { return };
         let (Some(turn), Some(ids)) = (self.turns.get_mut(at), self.item_ids.get_mut(at)) else { return };
         if let Some(place) = ids.iter().rposition(|id| id.as_deref() == Some(item_id.as_str())) {
@@ -193,7 +195,7 @@ impl<'a> Replay<'a> {
         &mut self,
         line: u64,
         (turn, json): (Option<Cow<'a, str>>, Cow<'a, str>),
-        change: fn(Cow<'a, str>) -> Change<'a>,
+        change: fn(Cow<'a, str>) -> HistoryChange<'a>,
     ) {
         let turn = match turn {
             None => None,
@@ -202,10 +204,10 @@ impl<'a> Replay<'a> {
                 at => at,
             },
         };
-        self.steps.push(Step { turn, change: change(json), line });
+        self.steps.push(HistoryStep { turn, change: change(json), line });
     }
 
-    fn turn_end(&mut self, head: Head<'a>) -> Option<()> {
+    fn turn_end(&mut self, head: LineHead<'a>) -> Option<()> {
         let id = turn_of(head)?;
         let end = match head.record.ends_with(COMPLETED) {
             true => TurnEnd { status: TurnStatus::Completed, error: None },
@@ -231,14 +233,14 @@ impl<'a> Replay<'a> {
         while let Some((number, head)) = self.all_settings.pop().filter(|_| self.settings.is_none()) {
             self.settings = decode(head);
             if self.settings.is_none() {
-                self.warnings.add(number, Problem::Unreadable);
+                self.warnings.add(number, LoadProblem::Unreadable);
             }
         }
         self.known_settings = self.settings_of_turns.pop().and_then(|(_, head)| decode(head));
         if let Some((number, head)) = self.last_usage.take() {
-            self.usage = decode::<Usage>(head).map(|it| (it.turn_id, it.usage));
+            self.usage = decode::<UsageRecord>(head).map(|it| (it.turn_id, it.usage));
             if self.usage.is_none() {
-                self.warnings.add(number, Problem::Unreadable);
+                self.warnings.add(number, LoadProblem::Unreadable);
             }
         }
     }
@@ -246,14 +248,14 @@ impl<'a> Replay<'a> {
 
 /// Which turn has which id, also of turns that are gone.
 #[derive(Default)]
-pub struct Places<'a> {
+pub struct TurnPlaces<'a> {
     places: HashMap<Cow<'a, str>, Option<usize>>,
     next: usize,
     /// The turn asked for last: most records belong to the turn of the record before.
     recent: Option<(Cow<'a, str>, usize)>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> TurnPlaces<'a> {
     /// The position of a turn; a new id gets the next one, an id that was rolled back none.
     pub fn of(&mut self, id: Cow<'a, str>) -> Option<usize> {
         if let Some((recent, at)) = &self.recent
@@ -300,13 +302,13 @@ struct TurnEnd {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Usage {
+struct UsageRecord {
     turn_id: TurnId,
     usage: ThreadTokenUsage,
 }
 
 #[derive(Deserialize)]
-pub struct Rollback {
+pub struct RollbackRecord {
     pub turns: u32,
 }
 
@@ -316,35 +318,35 @@ struct ExtraKind {
 }
 
 #[derive(Deserialize)]
-struct Extra<T> {
+struct ExtraRecord<T> {
     data: T,
 }
 
 #[derive(Deserialize)]
-struct Goal {
+struct GoalRecord {
     goal: Option<ThreadGoal>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Withdrawn {
+struct WithdrawnRecord {
     turn_id: String,
     item_id: String,
 }
 
 #[derive(Deserialize)]
-struct Name {
+struct NameRecord {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Git {
+struct GitRecord {
     git: Option<GitInfo>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Parts {
+struct RecordParts {
     turn_id: Option<String>,
     #[serde(alias = "item", alias = "replacement")]
     value: Box<RawValue>,
@@ -357,21 +359,21 @@ struct OfTurn {
 }
 
 #[derive(Deserialize)]
-struct Identified {
+struct IdentifiedItem {
     id: String,
 }
 
-pub fn decode<T: for<'de> Deserialize<'de>>(head: Head<'_>) -> Option<T> {
+pub fn decode<T: for<'de> Deserialize<'de>>(head: LineHead<'_>) -> Option<T> {
     serde_json::from_str(&head.json()).ok()
 }
 
 /// What an extra record is about.
-pub fn extra_kind(head: Head<'_>) -> Option<String> {
+pub fn extra_kind(head: LineHead<'_>) -> Option<String> {
     decode::<ExtraKind>(head).map(|extra| extra.kind)
 }
 
 /// The turn a record belongs to, for the kinds that belong to one.
-pub fn turn_of<'a>(head: Head<'a>) -> Option<Cow<'a, str>> {
+pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
     match head.turn_id() {
         Some(id) => Some(Cow::Borrowed(id)),
         None => decode::<OfTurn>(head)?.turn_id.map(Cow::Owned),
@@ -379,11 +381,11 @@ pub fn turn_of<'a>(head: Head<'a>) -> Option<Cow<'a, str>> {
 }
 
 /// The turn and the JSON of the other member. Borrowed JSON has not been validated.
-fn parts<'a>(head: Head<'a>, member: &str) -> Option<(Option<Cow<'a, str>>, Cow<'a, str>)> {
+fn parts<'a>(head: LineHead<'a>, member: &str) -> Option<(Option<Cow<'a, str>>, Cow<'a, str>)> {
     if let Some((turn, json)) = head.last_member(member) {
         return Some((Some(Cow::Borrowed(turn)), Cow::Borrowed(json)));
     }
-    let parts: Parts = decode(head)?;
+    let parts: RecordParts = decode(head)?;
     Some((parts.turn_id.map(Cow::Owned), Cow::Owned(parts.value.get().to_owned())))
 }
 
@@ -395,5 +397,5 @@ fn item_id<'a>(json: Cow<'a, str>) -> Option<Cow<'a, str>> {
     {
         return Some(Cow::Borrowed(id));
     }
-    serde_json::from_str::<Identified>(&json).ok().map(|it| Cow::Owned(it.id))
+    serde_json::from_str::<IdentifiedItem>(&json).ok().map(|it| Cow::Owned(it.id))
 }

@@ -18,38 +18,38 @@ use serde::Deserialize;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
-    layout::{self, FileName, Layout},
-    line::{self, Head, Kind},
-    record::Meta,
-    summary::{self, FileStamp, Summary},
+    layout::{self, FileName, HomeLayout},
+    line::{self, LineHead, RecordKind},
+    record::ThreadMeta,
+    summary::{self, FileStamp, ThreadSummary},
     tail,
 };
 
 const BLOCK: usize = 128 * 1024;
 
 /// Reads files into rows; keeps its buffer from one to the next.
-pub struct Scanner<'a> {
-    layout: &'a Layout,
+pub struct FileScanner<'a> {
+    layout: &'a HomeLayout,
     buffer: Vec<u8>,
 }
 
-impl<'a> Scanner<'a> {
-    pub fn new(layout: &'a Layout) -> Self {
+impl<'a> FileScanner<'a> {
+    pub fn new(layout: &'a HomeLayout) -> Self {
         Self { layout, buffer: Vec::new() }
     }
 
     /// The row of the file `dir/file`, whose name is `name`.
-    pub fn scan(&mut self, dir: &str, file: &str, name: &FileName, archived: bool) -> Result<Summary> {
+    pub fn scan(&mut self, dir: &str, file: &str, name: &FileName, archived: bool) -> Result<ThreadSummary> {
         let path = self.layout.absolute(dir).join(file);
         let failed = || StoreError::io("read", &path);
         let mut open = layout::open_regular(&path).map_err(failed())?;
         // The stamp is taken first: what is written while we read makes it look old, never new.
         let stamp = FileStamp::of(&open.metadata().map_err(failed())?);
-        let mut found = Findings::new();
+        let mut found = ScanFindings::new();
         self.read_blocks(&mut open, &mut found, &path)?;
         let not_a_thread = || StoreError::NotAThread { path: path.clone(), reason: found.reason };
         let meta = found.meta.ok_or_else(not_a_thread)?;
-        let mut row = Summary::new(&meta, dir.to_owned(), file.to_owned(), name.created_at);
+        let mut row = ThreadSummary::new(&meta, dir.to_owned(), file.to_owned(), name.created_at);
         row.id = name.id.clone();
         row.archived = archived;
         row.updated_at = found.active_at.unwrap_or(0).max(name.created_at);
@@ -60,7 +60,7 @@ impl<'a> Scanner<'a> {
         Ok(row)
     }
 
-    fn read_blocks(&mut self, file: &mut File, found: &mut Findings, path: &Path) -> Result<()> {
+    fn read_blocks(&mut self, file: &mut File, found: &mut ScanFindings, path: &Path) -> Result<()> {
         let mut filled = 0;
         loop {
             if self.buffer.len() - filled < BLOCK / 2 {
@@ -93,8 +93,8 @@ fn read_some(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
 }
 
 /// What has been found so far.
-struct Findings {
-    meta: Option<Meta>,
+struct ScanFindings {
+    meta: Option<ThreadMeta>,
     /// Why there is no `meta`.
     reason: &'static str,
     preview: Option<String>,
@@ -103,14 +103,14 @@ struct Findings {
     active_at: Option<i64>,
 }
 
-impl Findings {
+impl ScanFindings {
     fn new() -> Self {
         let reason = tail::first_line_reason(b"");
         Self { meta: None, reason, preview: None, name: None, git: None, active_at: None }
     }
 
     /// Takes a block of whole lines.
-    fn look_at(&mut self, block: &[u8], layout: &Layout) {
+    fn look_at(&mut self, block: &[u8], layout: &HomeLayout) {
         if block.is_empty() {
             return;
         }
@@ -124,17 +124,17 @@ impl Findings {
         }
         if self.preview.is_none() {
             let marks = memmem::find_iter(block, b"\"type\":\"userMessage\"");
-            let mut items = marks.filter_map(|at| read::<Item>(line_at(block, at), layout));
+            let mut items = marks.filter_map(|at| read::<ScannedItem>(line_at(block, at), layout));
             self.preview = items.find_map(|item| summary::preview(&item.item));
         }
         // Nested objects may carry the same marks; `read` looks at the record's own kind.
         for at in memmem::find_iter(block, b"\"type\":\"name\"") {
-            if let Some(name) = read::<Name>(line_at(block, at), layout) {
+            if let Some(name) = read::<ScannedName>(line_at(block, at), layout) {
                 self.name = Some(name.name);
             }
         }
         for at in memmem::find_iter(block, b"\"type\":\"git\"") {
-            if let Some(git) = read::<Git>(line_at(block, at), layout) {
+            if let Some(git) = read::<ScannedGit>(line_at(block, at), layout) {
                 self.git = git.git;
             }
         }
@@ -154,50 +154,50 @@ fn last_activity(block: &[u8]) -> Option<i64> {
     let mut lines = block.rsplit(|byte| *byte == b'\n');
     lines.find_map(|bytes| {
         let line = line::canonical(std::str::from_utf8(bytes).ok()?)?;
-        let head = Head::read(&line).filter(|head| head.kind.is_activity())?;
+        let head = LineHead::read(&line).filter(|head| head.kind.is_activity())?;
         clock::parse_seconds(head.timestamp)
     })
 }
 
 trait OfKind {
-    const KIND: Kind;
+    const KIND: RecordKind;
 }
 
-impl OfKind for Meta {
-    const KIND: Kind = Kind::Meta;
+impl OfKind for ThreadMeta {
+    const KIND: RecordKind = RecordKind::Meta;
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ScannedItem {
     item: ThreadItem,
 }
 
-impl OfKind for Item {
-    const KIND: Kind = Kind::Item;
+impl OfKind for ScannedItem {
+    const KIND: RecordKind = RecordKind::Item;
 }
 
 #[derive(Deserialize)]
-struct Name {
+struct ScannedName {
     name: String,
 }
 
-impl OfKind for Name {
-    const KIND: Kind = Kind::Name;
+impl OfKind for ScannedName {
+    const KIND: RecordKind = RecordKind::Name;
 }
 
 #[derive(Deserialize)]
-struct Git {
+struct ScannedGit {
     git: Option<GitInfo>,
 }
 
-impl OfKind for Git {
-    const KIND: Kind = Kind::Git;
+impl OfKind for ScannedGit {
+    const KIND: RecordKind = RecordKind::Git;
 }
 
 /// Decodes a line if it is a record of the wanted kind.
-fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, layout: &Layout) -> Option<T> {
+fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, layout: &HomeLayout) -> Option<T> {
     let line = line::canonical(line)?;
-    let head = Head::read(&line).filter(|head| head.kind == T::KIND)?;
+    let head = LineHead::read(&line).filter(|head| head.kind == T::KIND)?;
     let json = head.json();
     let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
     serde_json::from_str(&json).ok()

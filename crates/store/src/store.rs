@@ -13,17 +13,17 @@ use crate::{
     clock,
     error::{Result, StoreError},
     fork::{self, ForkPoint},
-    index::{Index, Progress},
-    layout::{self, FileName, Layout, Location},
-    line::Kind,
-    lines::Lines,
-    list::{ListQuery, Page},
-    log::{Batch, LogFile, ThreadLog},
-    pool::{Lane, Pool},
-    record::{Meta, Record, Settings},
-    replay::{Replay, Want},
-    scan::Scanner,
-    summary::Summary,
+    index::{BacklogProgress, ThreadIndex},
+    layout::{self, FileName, HomeLayout, ThreadLocation},
+    line::RecordKind,
+    lines::RecordLines,
+    list::{ListQuery, ThreadPage},
+    log::{LogFile, RecordBatch, ThreadLog},
+    pool::{WorkLane, WorkPool},
+    record::{Record, StoredSettings, ThreadMeta},
+    replay::{HistoryWanted, Replay},
+    scan::FileScanner,
+    summary::ThreadSummary,
     tail,
     thread::{LoadedThread, StoredThread, decode_history},
 };
@@ -34,16 +34,16 @@ const MAX_MOVES: usize = 4;
 /// Threads on disk. Cheap to clone; all clones share one index and one pool of threads.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<StoreInner>,
 }
 
-pub(crate) struct Inner {
-    pub layout: Layout,
-    pub index: Arc<Index>,
-    pub pool: Pool,
+pub(crate) struct StoreInner {
+    pub layout: HomeLayout,
+    pub index: Arc<ThreadIndex>,
+    pub pool: WorkPool,
 }
 
-impl Drop for Inner {
+impl Drop for StoreInner {
     fn drop(&mut self) {
         self.index.stop();
     }
@@ -57,9 +57,9 @@ impl Store {
         if fs::metadata(&home).is_ok_and(|found| !found.is_dir()) {
             return Err(StoreError::io("use", &home)(io::ErrorKind::NotADirectory.into()));
         }
-        let layout = Layout::new(home);
-        let index = Arc::new(Index::new(layout.clone()));
-        Ok(Self { inner: Arc::new(Inner { layout, index, pool: Pool::new() }) })
+        let layout = HomeLayout::new(home);
+        let index = Arc::new(ThreadIndex::new(layout.clone()));
+        Ok(Self { inner: Arc::new(StoreInner { layout, index, pool: WorkPool::new() }) })
     }
 
     pub fn home(&self) -> &Path {
@@ -67,16 +67,16 @@ impl Store {
     }
 
     /// Begins a thread: its file exists, with its first record, when this returns.
-    pub async fn create(&self, meta: Meta) -> Result<ThreadLog> {
+    pub async fn create(&self, meta: ThreadMeta) -> Result<ThreadLog> {
         self.create_with(meta, None).await
     }
 
     /// Begins a thread with the settings that it has from the beginning, in one write.
-    pub async fn create_with(&self, meta: Meta, settings: Option<Settings>) -> Result<ThreadLog> {
+    pub async fn create_with(&self, meta: ThreadMeta, settings: Option<StoredSettings>) -> Result<ThreadLog> {
         let records: Vec<_> = settings.into_iter().map(Record::Settings).collect();
         let now = Timestamp::now();
-        let batch = Batch::new(records.iter().map(|record| (now, record)), false)?;
-        let file = self.run(Lane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
+        let batch = RecordBatch::new(records.iter().map(|record| (now, record)), false)?;
+        let file = self.run(WorkLane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
@@ -84,38 +84,38 @@ impl Store {
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
         let (id, inner) = (id.clone(), self.inner.clone());
         let open = move || inner.at_its_place(&id, |place| LogFile::open(&id, place));
-        let file = self.inner.pool.run_locking(Lane::Append, open).await?;
+        let file = self.inner.pool.run_locking(WorkLane::Append, open).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
     /// The thread with its turns: what `thread/read` shows.
     pub async fn read(&self, id: &ThreadId) -> Result<StoredThread> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.read(&id)).await
+        self.run(WorkLane::Load, move |inner| inner.read(&id)).await
     }
 
     /// The thread with its turns and what the model is told next: what `thread/resume` needs.
     pub async fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.load(&id)).await
+        self.run(WorkLane::Load, move |inner| inner.load(&id)).await
     }
 
     /// What lists show of one thread, also of one without a user message, stored or archived.
     pub async fn read_summary(&self, id: &ThreadId) -> Result<Thread> {
         let id = id.clone();
-        self.run(Lane::List, move |inner| Ok(inner.summary(&id)?.into_thread(&inner.layout))).await
+        self.run(WorkLane::List, move |inner| Ok(inner.summary(&id)?.into_thread(&inner.layout))).await
     }
 
     /// A page of threads that have a user message, newest first. Sees everything that was appended
     /// through this store before, and every file that is there.
-    pub async fn list(&self, query: ListQuery) -> Result<Page> {
-        self.run(Lane::List, move |inner| inner.index.list(&query)).await
+    pub async fn list(&self, query: ListQuery) -> Result<ThreadPage> {
+        self.run(WorkLane::List, move |inner| inner.index.list(&query)).await
     }
 
     /// Where a thread's file is.
-    pub async fn find(&self, id: &ThreadId) -> Result<Location> {
+    pub async fn find(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.locate(&id)).await
+        self.run(WorkLane::Load, move |inner| inner.locate(&id)).await
     }
 
     /// Names a thread, loaded or not, archived or not.
@@ -129,63 +129,63 @@ impl Store {
     }
 
     /// Moves a thread to the archive. Returns its new place.
-    pub async fn archive(&self, id: &ThreadId) -> Result<Location> {
+    pub async fn archive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.archive(&id)).await
+        self.run(WorkLane::Load, move |inner| inner.archive(&id)).await
     }
 
     /// Takes a thread back from the archive. Returns its new place.
-    pub async fn unarchive(&self, id: &ThreadId) -> Result<Location> {
+    pub async fn unarchive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
-        self.run(Lane::Load, move |inner| inner.unarchive(&id)).await
+        self.run(WorkLane::Load, move |inner| inner.unarchive(&id)).await
     }
 
     /// Begins a thread with the records of another one. `meta.forked_from` is set to the source. Like
     /// every new record, the copies survive a power cut after the log's next sync.
-    pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: Meta) -> Result<ThreadLog> {
+    pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: ThreadMeta) -> Result<ThreadLog> {
         let source = source.clone();
         meta.forked_from = Some(source.clone());
         let file =
-            self.run(Lane::Load, move |inner| fork::fork(inner, &inner.locate(&source)?, &point, &meta));
+            self.run(WorkLane::Load, move |inner| fork::fork(inner, &inner.locate(&source)?, &point, &meta));
         Ok(ThreadLog::new(self.inner.clone(), file.await?))
     }
 
     /// Forgets the index and reads every file again. Returns how many threads there are.
-    pub async fn reindex(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<usize> {
-        self.run(Lane::List, move |inner| inner.index.rebuild(progress)).await
+    pub async fn reindex(&self, progress: impl FnMut(BacklogProgress) + Send + 'static) -> Result<usize> {
+        self.run(WorkLane::List, move |inner| inner.index.rebuild(progress)).await
     }
 
     /// Writes to the index what other processes should see now. Lists of this store do it themselves.
     pub async fn flush(&self) -> Result<()> {
-        self.run(Lane::List, move |inner| inner.index.flush()).await
+        self.run(WorkLane::List, move |inner| inner.index.flush()).await
     }
 
     /// Ends the background work after writing the index. Appending still works afterwards, lists do not.
     pub async fn close(&self) -> Result<()> {
-        self.run(Lane::List, move |inner| {
+        self.run(WorkLane::List, move |inner| {
             inner.index.close();
             Ok(())
         })
         .await
     }
 
-    pub(crate) async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    pub(crate) async fn run<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Arc<Inner>) -> Result<T> + Send + 'static,
+        F: FnOnce(&Arc<StoreInner>) -> Result<T> + Send + 'static,
     {
         let inner = self.inner.clone();
         self.inner.pool.run(lane, move || work(&inner)).await
     }
 }
 
-impl Inner {
+impl StoreInner {
     /// By the time in the id, else by the index, else by looking everywhere.
-    pub(crate) fn locate(&self, id: &ThreadId) -> Result<Location> {
+    pub(crate) fn locate(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let known = |id| {
             let row = self.index.get(id).ok()??;
             let path = self.layout.absolute(&row.dir).join(&row.file);
-            Some(Location { path, archived: row.archived })
+            Some(ThreadLocation { path, archived: row.archived })
         };
         let found = Some(id)
             .filter(|id| layout::valid_id(id))
@@ -207,7 +207,7 @@ impl Inner {
     pub(crate) fn index_copy(&self, path: &Path) -> Result<()> {
         let (dir, file) = self.split(path)?;
         if let Some(name) = FileName::parse(&file) {
-            self.index.created(Scanner::new(&self.layout).scan(&dir, &file, &name, false)?);
+            self.index.created(FileScanner::new(&self.layout).scan(&dir, &file, &name, false)?);
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Inner {
     pub(crate) fn at_its_place<T>(
         &self,
         id: &ThreadId,
-        mut work: impl FnMut(Location) -> Result<T>,
+        mut work: impl FnMut(ThreadLocation) -> Result<T>,
     ) -> Result<T> {
         for _ in 0..MAX_MOVES {
             match work(self.locate(id)?) {
@@ -235,30 +235,30 @@ impl Inner {
 
     fn read(&self, id: &ThreadId) -> Result<StoredThread> {
         let (place, bytes) = self.bytes(id)?;
-        let without_history = |kind| !matches!(kind, Kind::Context | Kind::Compaction);
-        let lines = Lines::of(&bytes).with_blobs(&self.layout, without_history);
-        stored(id, place, &bytes, Replay::run(&lines, Want::Turns))
+        let without_history = |kind| !matches!(kind, RecordKind::Context | RecordKind::Compaction);
+        let lines = RecordLines::of(&bytes).with_blobs(&self.layout, without_history);
+        stored(id, place, &bytes, Replay::run(&lines, HistoryWanted::Turns))
     }
 
     fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
         let (place, bytes) = self.bytes(id)?;
-        let lines = Lines::of(&bytes).with_blobs(&self.layout, |_| true);
-        let mut replay = Replay::run(&lines, Want::TurnsAndHistory);
+        let lines = RecordLines::of(&bytes).with_blobs(&self.layout, |_| true);
+        let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
         let history = decode_history(&replay.steps, &mut replay.warnings);
         Ok(LoadedThread { thread: stored(id, place, &bytes, replay)?, history })
     }
 
-    fn bytes(&self, id: &ThreadId) -> Result<(Location, Vec<u8>)> {
+    fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
         self.at_its_place(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))
         })
     }
 
-    fn summary(&self, id: &ThreadId) -> Result<Summary> {
+    fn summary(&self, id: &ThreadId) -> Result<ThreadSummary> {
         let place = self.locate(id)?;
         let (dir, file) = self.split(&place.path)?;
-        let same_file = |row: &Summary| (&row.dir, &row.file) == (&dir, &file);
+        let same_file = |row: &ThreadSummary| (&row.dir, &row.file) == (&dir, &file);
         if let Some(row) = self.index.get(id).ok().flatten().filter(same_file) {
             return Ok(row);
         }
@@ -268,30 +268,30 @@ impl Inner {
         Ok(row)
     }
 
-    fn scan(&self, id: &ThreadId, place: &Location) -> Result<Summary> {
+    fn scan(&self, id: &ThreadId, place: &ThreadLocation) -> Result<ThreadSummary> {
         let (dir, file) = self.split(&place.path)?;
         let name = FileName::parse(&file).ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        Scanner::new(&self.layout).scan(&dir, &file, &name, place.archived)
+        FileScanner::new(&self.layout).scan(&dir, &file, &name, place.archived)
     }
 
-    fn archive(&self, id: &ThreadId) -> Result<Location> {
+    fn archive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let place = self.locate(id)?;
         let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| !place.archived);
         let name = name.ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let path = self.layout.archive_place(name);
-        self.relocate(id, &place.path, Location { path, archived: true })
+        self.relocate(id, &place.path, ThreadLocation { path, archived: true })
     }
 
-    fn unarchive(&self, id: &ThreadId) -> Result<Location> {
+    fn unarchive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let place = self.locate(id)?;
         let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| place.archived);
         let path = name.and_then(|name| self.layout.place_of_name(name));
         let path = path.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        self.relocate(id, &place.path, Location { path, archived: false })
+        self.relocate(id, &place.path, ThreadLocation { path, archived: false })
     }
 
     /// Moves a file in one step: at every moment it is at exactly one of the two places.
-    fn relocate(&self, id: &ThreadId, from: &Path, to: Location) -> Result<Location> {
+    fn relocate(&self, id: &ThreadId, from: &Path, to: ThreadLocation) -> Result<ThreadLocation> {
         let dirs = [from.parent(), to.path.parent()].map(|dir| dir.unwrap_or(self.layout.home()));
         layout::make_dir(dirs[1])?;
         dirs.iter().for_each(|dir| self.enter(dir));
@@ -311,7 +311,7 @@ impl Inner {
 }
 
 /// What a replayed file amounts to.
-fn stored(id: &ThreadId, place: Location, bytes: &[u8], replay: Replay<'_>) -> Result<StoredThread> {
+fn stored(id: &ThreadId, place: ThreadLocation, bytes: &[u8], replay: Replay<'_>) -> Result<StoredThread> {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let not_a_thread =
         || StoreError::NotAThread { path: place.path.clone(), reason: tail::first_line_reason(first) };

@@ -7,11 +7,11 @@ use codicil_protocol::{
     UserInput,
 };
 
-use crate::{layout::Layout, record::Meta};
+use crate::{layout::HomeLayout, record::ThreadMeta};
 
 /// A thread as the index holds it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct ThreadSummary {
     pub id: ThreadId,
     /// Below the home.
     pub dir: String,
@@ -60,9 +60,9 @@ pub fn nanoseconds(found: &fs::Metadata) -> i64 {
     found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec())
 }
 
-impl Summary {
+impl ThreadSummary {
     /// A thread that just begins, in a file at `dir/file`.
-    pub fn new(meta: &Meta, dir: String, file: String, created_at: i64) -> Self {
+    pub fn new(meta: &ThreadMeta, dir: String, file: String, created_at: i64) -> Self {
         Self {
             id: meta.id.clone(),
             dir,
@@ -85,7 +85,7 @@ impl Summary {
     }
 
     /// As the protocol shows a thread that is not loaded.
-    pub fn into_thread(self, layout: &Layout) -> Thread {
+    pub fn into_thread(self, layout: &HomeLayout) -> Thread {
         let path = layout.absolute(&self.dir).join(&self.file);
         Thread {
             id: self.id,

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use crate::{
     error::{Result, StoreError},
-    line::{self, Head, Kind},
+    line::{self, LineHead, RecordKind},
 };
 
 /// How much of the end is read at first; most last lines fit.
@@ -21,25 +21,25 @@ const HEAD_STEP: usize = 16 * 1024;
 
 /// Where the next record goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct FileTail {
     pub len: u64,
     pub next_ordinal: u64,
 }
 
 /// Finds the end of the file and repairs it. The caller holds the file's lock, so nobody is in the
 /// middle of a write.
-pub fn repair(file: &File, path: &Path) -> Result<Tail> {
+pub fn repair(file: &File, path: &Path) -> Result<FileTail> {
     let failed = || StoreError::io("repair", path);
     let len = file.metadata().map_err(failed())?.len();
     check_first_line(file, path)?;
     let end = find_end(file, len).map_err(failed())?;
     let tail = match end {
-        End::Whole(tail) => tail,
-        End::NoNewline(tail) => {
+        TailEnd::Whole(tail) => tail,
+        TailEnd::NoNewline(tail) => {
             (&*file).write_all_once(b"\n").map_err(failed())?;
-            Tail { len: tail.len + 1, ..tail }
+            FileTail { len: tail.len + 1, ..tail }
         }
-        End::Torn(tail) => {
+        TailEnd::Torn(tail) => {
             tracing::warn!(path = %path.display(), bytes = len - tail.len, "cut a torn record off a thread");
             file.set_len(tail.len).map_err(failed())?;
             tail
@@ -66,8 +66,12 @@ fn check_first_line(file: &File, path: &Path) -> Result<()> {
             continue;
         }
         let first = std::str::from_utf8(&head).ok().and_then(line::canonical);
-        let kind = first.as_deref().and_then(Head::read).map(|head| head.kind);
-        return if kind == Some(Kind::Meta) { Ok(()) } else { Err(not_a_thread(first_line_reason(&head))) };
+        let kind = first.as_deref().and_then(LineHead::read).map(|head| head.kind);
+        return if kind == Some(RecordKind::Meta) {
+            Ok(())
+        } else {
+            Err(not_a_thread(first_line_reason(&head)))
+        };
     }
 }
 
@@ -82,15 +86,15 @@ pub fn first_line_reason(line: &[u8]) -> &'static str {
     }
 }
 
-enum End {
-    Whole(Tail),
+enum TailEnd {
+    Whole(FileTail),
     /// The last record is complete except for its newline.
-    NoNewline(Tail),
-    Torn(Tail),
+    NoNewline(FileTail),
+    Torn(FileTail),
 }
 
 /// Looks at the end through a window that grows until it holds the last whole record.
-fn find_end(file: &File, len: u64) -> io::Result<End> {
+fn find_end(file: &File, len: u64) -> io::Result<TailEnd> {
     let mut window = WINDOW;
     loop {
         let start = len.saturating_sub(window);
@@ -107,7 +111,7 @@ fn find_end(file: &File, len: u64) -> io::Result<End> {
 }
 
 /// `None` when the window does not reach back to a whole record.
-fn end_in(bytes: &[u8], start: u64, len: u64) -> Option<End> {
+fn end_in(bytes: &[u8], start: u64, len: u64) -> Option<TailEnd> {
     let mut end = bytes.len();
     loop {
         let newline = memrchr(b'\n', bytes.get(..end.saturating_sub(1))?);
@@ -118,11 +122,11 @@ fn end_in(bytes: &[u8], start: u64, len: u64) -> Option<End> {
         let terminated = bytes.get(end.checked_sub(1)?) == Some(&b'\n');
         let text = bytes.get(begin..if terminated { end - 1 } else { end })?;
         if let Some(ordinal) = ordinal(text) {
-            let tail = Tail { len: start + end as u64, next_ordinal: ordinal + 1 };
+            let tail = FileTail { len: start + end as u64, next_ordinal: ordinal + 1 };
             return Some(match (terminated, tail.len == len) {
-                (false, _) => End::NoNewline(tail),
-                (true, true) => End::Whole(tail),
-                (true, false) => End::Torn(tail),
+                (false, _) => TailEnd::NoNewline(tail),
+                (true, true) => TailEnd::Whole(tail),
+                (true, false) => TailEnd::Torn(tail),
             });
         }
         end = begin;
@@ -134,7 +138,7 @@ fn ordinal(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let line = line::canonical(text)?;
     serde_json::from_str::<IgnoredAny>(&line).ok()?;
-    Head::read(&line).map(|head| head.ordinal)
+    LineHead::read(&line).map(|head| head.ordinal)
 }
 
 /// Appending without the loop of `write_all`.

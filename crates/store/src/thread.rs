@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use crate::{
     decode,
     history::complete_calls,
-    record::{Meta, Settings},
-    replay::{Change, Step},
+    record::{StoredSettings, ThreadMeta},
+    replay::{HistoryChange, HistoryStep},
 };
 
 /// How many problems are kept one by one; the rest is only counted.
@@ -27,7 +27,7 @@ const WORTH_SPLITTING: usize = 512;
 /// A thread with its turns, as `thread/read` needs it.
 #[derive(Clone, Debug)]
 pub struct StoredThread {
-    pub meta: Meta,
+    pub meta: ThreadMeta,
     pub path: PathBuf,
     pub archived: bool,
     /// Unix seconds, like `updated_at`.
@@ -36,10 +36,10 @@ pub struct StoredThread {
     /// The first user message, if there is one.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
-    pub settings: Option<Settings>,
+    pub settings: Option<StoredSettings>,
     /// The settings as of the last turn that is left: what was set by a turn that was rolled back holds on,
     /// but the model has not been told of it.
-    pub known_settings: Option<Settings>,
+    pub known_settings: Option<StoredSettings>,
     /// The last usage that was recorded, and in which turn.
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
@@ -47,7 +47,7 @@ pub struct StoredThread {
     pub goal: Option<ThreadGoal>,
     /// The number of records, and the ordinal of the next one.
     pub next_ordinal: u64,
-    pub warnings: Warnings,
+    pub warnings: LoadWarnings,
 }
 
 /// A thread with the model's history too, as `thread/resume` needs it.
@@ -161,22 +161,22 @@ impl Serialize for ThreadJson<'_> {
 
 /// What was wrong with a file and did not keep the thread from loading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Warnings {
+pub struct LoadWarnings {
     /// How many there are, also beyond those listed.
     pub total: usize,
     /// The first ones.
-    pub list: Vec<Warning>,
+    pub list: Vec<LoadWarning>,
 }
 
 /// A problem and the line it is on, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct LoadWarning {
     pub line: u64,
-    pub problem: Problem,
+    pub problem: LoadProblem,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum LoadProblem {
     /// Not a record, or a damaged one. It is skipped.
     Unreadable,
     /// A record of a newer version. It is skipped and stays in the file.
@@ -187,18 +187,18 @@ pub enum Problem {
     MissingBlob,
 }
 
-impl Warnings {
-    pub(crate) fn add(&mut self, line: u64, problem: Problem) {
+impl LoadWarnings {
+    pub(crate) fn add(&mut self, line: u64, problem: LoadProblem) {
         self.total += 1;
         if self.list.len() < MAX_WARNINGS {
-            self.list.push(Warning { line, problem });
+            self.list.push(LoadWarning { line, problem });
         }
     }
 }
 
 /// What the model is told next time: the items since the last compaction, and its replacement.
-pub(crate) fn decode_history(steps: &[Step<'_>], warnings: &mut Warnings) -> Vec<ResponseItem> {
-    let compacted = steps.iter().rposition(|step| matches!(step.change, Change::Replace(_)));
+pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarnings) -> Vec<ResponseItem> {
+    let compacted = steps.iter().rposition(|step| matches!(step.change, HistoryChange::Replace(_)));
     let steps = steps.get(compacted.unwrap_or(0)..).unwrap_or_default();
     let (first, second) = steps.split_at(if steps.len() < WORTH_SPLITTING { 0 } else { steps.len() / 2 });
     let splits =
@@ -217,17 +217,17 @@ pub(crate) fn decode_history(steps: &[Step<'_>], warnings: &mut Warnings) -> Vec
     for result in decoded {
         match result {
             Ok(items) => history.extend(items),
-            Err(line) => warnings.add(line, Problem::Unreadable),
+            Err(line) => warnings.add(line, LoadProblem::Unreadable),
         }
     }
     complete_calls(history)
 }
 
 /// The items of each step, or its line number.
-fn decode_steps(steps: &[Step<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
-    let decode = |step: &Step<'_>| match &step.change {
-        Change::Add(json) => decode::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
-        Change::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
+fn decode_steps(steps: &[HistoryStep<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
+    let decode = |step: &HistoryStep<'_>| match &step.change {
+        HistoryChange::Add(json) => decode::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
+        HistoryChange::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
     };
     steps.iter().map(decode).collect()
 }

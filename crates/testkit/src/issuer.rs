@@ -36,14 +36,14 @@ const CLIENT_ID: &str = "codicil-test";
 const USER_CODE: &str = "ABCD-1234";
 
 /// A scripted issuer. Dropping it closes the port.
-pub struct Issuer {
+pub struct TestIssuer {
     address: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<IssuerState>>,
     serving: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct IssuerState {
     url: String,
     /// Codes that wait to be exchanged: their challenge and where they may be used.
     codes: HashMap<String, (String, String)>,
@@ -59,12 +59,13 @@ struct State {
     requests: Vec<(String, String)>,
 }
 
-impl Issuer {
+impl TestIssuer {
     /// Starts at a free port of 127.0.0.1.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
-        let state = Arc::new(Mutex::new(State { url: format!("http://{address}"), ..State::default() }));
+        let state =
+            Arc::new(Mutex::new(IssuerState { url: format!("http://{address}"), ..IssuerState::default() }));
         let serving = tokio::spawn(serve(listener, state.clone()));
         Self { address, state, serving }
     }
@@ -146,12 +147,12 @@ impl Issuer {
         json!({ "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2999-01-01T00:00:00Z" })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, IssuerState> {
         lock(&self.state)
     }
 }
 
-impl Drop for Issuer {
+impl Drop for TestIssuer {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -180,7 +181,7 @@ pub fn token(number: u64, account: &str) -> String {
     format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(payload.to_string()))
 }
 
-impl State {
+impl IssuerState {
     fn answer(&mut self, head: &str, content_type: &str, bearer: Option<&str>, body: &str) -> (u16, Value) {
         match head {
             "POST /oauth/token" => match self.refusal.clone() {
@@ -266,7 +267,7 @@ impl State {
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+async fn serve(listener: TcpListener, state: Arc<Mutex<IssuerState>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let state = state.clone();
@@ -279,7 +280,7 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 
 async fn answer(
     request: Request<Incoming>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<IssuerState>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, 1 << 20).collect().await;
@@ -296,7 +297,7 @@ async fn answer(
     Ok(response)
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<IssuerState>) -> MutexGuard<'_, IssuerState> {
     state.lock()
 }
 

@@ -63,13 +63,13 @@ const STUMBLING_STONES: &[&[u8]] = &[
 ];
 
 /// The messages, in an order that the seed decides.
-pub struct Mutations {
+pub struct MessageMutations {
     random: Rng,
     originals: Vec<Value>,
     made: i64,
 }
 
-impl Mutations {
+impl MessageMutations {
     pub fn new(seed: u64) -> Self {
         Self { random: Rng::with_seed(seed), originals: originals(), made: 0 }
     }
@@ -163,7 +163,7 @@ impl Mutations {
     }
 }
 
-impl Iterator for Mutations {
+impl Iterator for MessageMutations {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -179,7 +179,7 @@ impl Iterator for Mutations {
 /// The id that a server must answer: of a request that can be read as one.
 pub(crate) fn usable_id(message: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
-    struct Request {
+    struct MutatedRequest {
         id: Value,
         #[serde(rename = "method")]
         _method: String,
@@ -189,7 +189,7 @@ pub(crate) fn usable_id(message: &[u8]) -> Option<RequestId> {
         error: Option<IgnoredAny>,
     }
     let text = std::str::from_utf8(message).ok()?;
-    let request: Request = serde_json::from_str(text).ok()?;
+    let request: MutatedRequest = serde_json::from_str(text).ok()?;
     let is_answer = request.result.is_some() || request.error.is_some();
     serde_json::from_value(request.id).ok().filter(|_| !is_answer)
 }
@@ -265,14 +265,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_makes_the_same_messages() {
-        let first: Vec<_> = Mutations::new(7).take(500).collect();
-        assert_eq!(first, Mutations::new(7).take(500).collect::<Vec<_>>());
-        assert_ne!(first, Mutations::new(8).take(500).collect::<Vec<_>>());
+        let first: Vec<_> = MessageMutations::new(7).take(500).collect();
+        assert_eq!(first, MessageMutations::new(7).take(500).collect::<Vec<_>>());
+        assert_ne!(first, MessageMutations::new(8).take(500).collect::<Vec<_>>());
     }
 
     #[test]
     fn messages_are_of_every_kind_and_none_does_harm() {
-        let messages: Vec<_> = Mutations::new(1).take(5000).collect();
+        let messages: Vec<_> = MessageMutations::new(1).take(5000).collect();
         let answerable = messages.iter().filter(|message| usable_id(message).is_some()).count();
         let json = messages.iter().filter(|m| serde_json::from_slice::<Value>(m).is_ok()).count();
         assert!(answerable > 1000, "{answerable}");

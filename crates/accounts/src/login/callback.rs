@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::page::Page;
+use super::page::LoginPage;
 
 pub(crate) const PATH: &str = "/auth/callback";
 
@@ -37,7 +37,7 @@ const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a visit that counts brought.
-pub(crate) enum Visit {
+pub(crate) enum CallbackOutcome {
     Code(Secret),
     /// The issuer says no, and why.
     Refused(String),
@@ -46,30 +46,30 @@ pub(crate) enum Visit {
 }
 
 /// A port of this machine that waits for a browser.
-pub(crate) struct Callback {
+pub(crate) struct CallbackListener {
     listener: TcpListener,
     port: u16,
     state: Arc<Secret>,
     connections: JoinSet<()>,
-    visits: (mpsc::Sender<Caller>, mpsc::Receiver<Caller>),
+    visits: (mpsc::Sender<PendingVisit>, mpsc::Receiver<PendingVisit>),
 }
 
 /// A visit, and the browser that waits to be told what became of it.
-struct Caller {
-    visit: Visit,
-    page: oneshot::Sender<Page>,
+struct PendingVisit {
+    visit: CallbackOutcome,
+    page: oneshot::Sender<LoginPage>,
     gone: CancellationToken,
 }
 
 /// Owed to the browser whose visit counted.
-pub(crate) struct Reply {
-    page: oneshot::Sender<Page>,
+pub(crate) struct BrowserReply {
+    page: oneshot::Sender<LoginPage>,
     gone: CancellationToken,
 }
 
-impl Reply {
+impl BrowserReply {
     /// Shows a page and waits until it has left.
-    pub async fn show(self, page: Page) {
+    pub async fn show(self, page: LoginPage) {
         if self.page.send(page).is_ok() {
             // A browser that does not read its page has had its chance.
             let _ = timeout(FLUSH_TIME, self.gone.cancelled()).await;
@@ -77,7 +77,7 @@ impl Reply {
     }
 }
 
-impl Callback {
+impl CallbackListener {
     pub async fn open(port: u16, state: Secret) -> io::Result<Self> {
         let listener = bind(port).await?;
         let port = listener.local_addr()?.port();
@@ -91,12 +91,12 @@ impl Callback {
     }
 
     /// Serves until a visit counts.
-    pub async fn visit(&mut self) -> (Visit, Reply) {
+    pub async fn visit(&mut self) -> (CallbackOutcome, BrowserReply) {
         loop {
             let room = self.connections.len() < MAX_CONNECTIONS;
             tokio::select! {
-                Some(Caller { visit, page, gone }) = self.visits.1.recv() => {
-                    return (visit, Reply { page, gone });
+                Some(PendingVisit { visit, page, gone }) = self.visits.1.recv() => {
+                    return (visit, BrowserReply { page, gone });
                 }
                 Some(_) = self.connections.join_next() => {}
                 accepted = self.listener.accept(), if room => match accepted {
@@ -128,51 +128,51 @@ impl Callback {
 async fn answer(
     request: Request<Incoming>,
     state: Arc<Secret>,
-    visits: mpsc::Sender<Caller>,
+    visits: mpsc::Sender<PendingVisit>,
     gone: CancellationToken,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let page = match read(&request, &state) {
         Err(page) => page,
         Ok(visit) => {
             let (page, shown) = oneshot::channel();
-            let _ = visits.send(Caller { visit, page, gone }).await;
-            shown.await.unwrap_or_else(|_| Page::stray())
+            let _ = visits.send(PendingVisit { visit, page, gone }).await;
+            shown.await.unwrap_or_else(|_| LoginPage::stray())
         }
     };
     Ok(respond(&page))
 }
 
 /// What a request means; a page when it means nothing.
-fn read(request: &Request<Incoming>, state: &Secret) -> Result<Visit, Page> {
+fn read(request: &Request<Incoming>, state: &Secret) -> Result<CallbackOutcome, LoginPage> {
     if request.method() != Method::GET {
-        return Err(Page::not_found());
+        return Err(LoginPage::not_found());
     }
     match request.uri().path() {
-        "/cancel" => Ok(Visit::Cancelled),
+        "/cancel" => Ok(CallbackOutcome::Cancelled),
         PATH => read_query(request.uri().query().unwrap_or_default(), state),
-        _ => Err(Page::not_found()),
+        _ => Err(LoginPage::not_found()),
     }
 }
 
 /// The state tells this sign-in from every other, and from pages that would like to take part.
-fn read_query(query: &str, state: &Secret) -> Result<Visit, Page> {
-    let url = Url::parse(&format!("http://localhost/?{query}")).map_err(|_| Page::stray())?;
+fn read_query(query: &str, state: &Secret) -> Result<CallbackOutcome, LoginPage> {
+    let url = Url::parse(&format!("http://localhost/?{query}")).map_err(|_| LoginPage::stray())?;
     let find = |name: &str| {
         let found = url.query_pairs().find(|(key, _)| key == name);
         found.map(|(_, value)| value.into_owned()).filter(|value| !value.is_empty())
     };
     let given = find("state").unwrap_or_default();
     if !bool::from(given.as_bytes().ct_eq(state.reveal().as_bytes())) {
-        return Err(Page::stray());
+        return Err(LoginPage::stray());
     }
     match (find("code"), find("error")) {
-        (_, Some(error)) => Ok(Visit::Refused(find("error_description").unwrap_or(error))),
-        (Some(code), None) => Ok(Visit::Code(code.into())),
-        (None, None) => Ok(Visit::Refused("the issuer sent no code".to_owned())),
+        (_, Some(error)) => Ok(CallbackOutcome::Refused(find("error_description").unwrap_or(error))),
+        (Some(code), None) => Ok(CallbackOutcome::Code(code.into())),
+        (None, None) => Ok(CallbackOutcome::Refused("the issuer sent no code".to_owned())),
     }
 }
 
-fn respond(page: &Page) -> Response<Full<Bytes>> {
+fn respond(page: &LoginPage) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(page.html().into()));
     *response.status_mut() = page.status.try_into().unwrap_or_default();
     let headers = response.headers_mut();
@@ -222,9 +222,9 @@ mod tests {
         let state = Secret::from("s3cret".to_owned());
         let read = |query: &str| match read_query(query, &state) {
             Err(page) => format!("page {}", page.status),
-            Ok(Visit::Code(code)) => format!("code {}", code.reveal()),
-            Ok(Visit::Refused(reason)) => format!("refused {reason}"),
-            Ok(Visit::Cancelled) => "cancelled".to_owned(),
+            Ok(CallbackOutcome::Code(code)) => format!("code {}", code.reveal()),
+            Ok(CallbackOutcome::Refused(reason)) => format!("refused {reason}"),
+            Ok(CallbackOutcome::Cancelled) => "cancelled".to_owned(),
         };
         let check = |query: &str, expected: &str| assert_eq!(read(query), expected, "{query}");
         check("state=s3cret&code=abc", "code abc");

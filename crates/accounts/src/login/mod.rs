@@ -17,19 +17,19 @@ use tokio::{
 use uuid::Uuid;
 
 use self::{
-    callback::{Callback, Reply, Visit},
-    page::Page,
+    callback::{BrowserReply, CallbackListener, CallbackOutcome},
+    page::LoginPage,
     pkce::{Pkce, random_word},
 };
 use crate::{
     accounts::Accounts,
-    credentials::Tokens,
-    issuer::{DeviceCode, Issuer, IssuerError},
-    settings::Settings,
+    credentials::IssuedTokens,
+    issuer::{DeviceCode, IssuerError, OauthIssuer},
+    settings::AccountSettings,
     storage::StorageError,
 };
 
-pub(crate) use slot::{Seat, Slot};
+pub(crate) use slot::{LoginPermit, LoginSlot};
 
 /// How long a person may take in a browser, and with a code.
 const BROWSER_TIME: Duration = Duration::from_secs(10 * 60);
@@ -55,67 +55,67 @@ pub enum LoginError {
 }
 
 /// A sign-in under way. Dropped, it is over.
-pub struct Login {
+pub struct LoginAttempt {
     id: Uuid,
-    work: Work,
+    work: LoginWork,
     stop: oneshot::Receiver<LoginError>,
     accounts: Accounts,
     /// Last, so that the port is free when the seat is.
-    seat: Seat,
+    seat: LoginPermit,
 }
 
-enum Work {
-    Browser(Box<Browser>),
-    Device { issuer: Issuer, code: DeviceCode },
+enum LoginWork {
+    Browser(Box<BrowserLogin>),
+    Device { issuer: OauthIssuer, code: DeviceCode },
 }
 
-struct Browser {
-    callback: Callback,
+struct BrowserLogin {
+    callback: CallbackListener,
     pkce: Pkce,
-    issuer: Issuer,
+    issuer: OauthIssuer,
     url: String,
 }
 
 /// What to show to the person who signs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Invitation {
+pub enum LoginInvitation {
     Browser { auth_url: String },
     Device { verification_url: String, user_code: String },
 }
 
-impl Login {
+impl LoginAttempt {
     pub(crate) async fn in_browser(
         accounts: Accounts,
-        settings: &Settings,
-        (seat, stop): (Seat, oneshot::Receiver<LoginError>),
+        settings: &AccountSettings,
+        (seat, stop): (LoginPermit, oneshot::Receiver<LoginError>),
     ) -> io::Result<Self> {
         let state = random_word::<32>()?;
         let pkce = Pkce::new()?;
-        let callback = Callback::open(settings.callback_port, Secret::from(state.clone())).await?;
+        let callback = CallbackListener::open(settings.callback_port, Secret::from(state.clone())).await?;
         let issuer = settings.issuer.clone();
         let workspace = settings.forced_workspace.as_deref();
         let url = issuer.authorize_url(&callback.address(), &pkce.challenge, &state, workspace);
-        let work = Work::Browser(Box::new(Browser { callback, pkce, issuer, url }));
+        let work = LoginWork::Browser(Box::new(BrowserLogin { callback, pkce, issuer, url }));
         Ok(Self { id: seat.id(), work, stop, accounts, seat })
     }
 
     pub(crate) fn with_code(
         accounts: Accounts,
-        issuer: Issuer,
+        issuer: OauthIssuer,
         code: DeviceCode,
-        (seat, stop): (Seat, oneshot::Receiver<LoginError>),
+        (seat, stop): (LoginPermit, oneshot::Receiver<LoginError>),
     ) -> Self {
-        Self { id: seat.id(), work: Work::Device { issuer, code }, stop, accounts, seat }
+        Self { id: seat.id(), work: LoginWork::Device { issuer, code }, stop, accounts, seat }
     }
 
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    pub fn invitation(&self) -> Invitation {
+    pub fn invitation(&self) -> LoginInvitation {
         match &self.work {
-            Work::Browser(browser) => Invitation::Browser { auth_url: browser.url.clone() },
-            Work::Device { code, .. } => Invitation::Device {
+            LoginWork::Browser(browser) => LoginInvitation::Browser { auth_url: browser.url.clone() },
+            LoginWork::Device { code, .. } => LoginInvitation::Device {
                 verification_url: code.verification_url.clone(),
                 user_code: code.user_code.clone(),
             },
@@ -133,8 +133,8 @@ impl Login {
             }
         };
         match work {
-            Work::Browser(browser) => browser.finish(&accounts, &seat, stopped).await,
-            Work::Device { issuer, code } => {
+            LoginWork::Browser(browser) => browser.finish(&accounts, &seat, stopped).await,
+            LoginWork::Device { issuer, code } => {
                 let ended = tokio::select! {
                     biased;
                     why = stopped => Err(why),
@@ -148,11 +148,11 @@ impl Login {
     }
 }
 
-impl Browser {
+impl BrowserLogin {
     async fn finish(
         mut self,
         accounts: &Accounts,
-        seat: &Seat,
+        seat: &LoginPermit,
         stopped: impl Future<Output = LoginError>,
     ) -> Result<(), String> {
         let (ended, reply) = tokio::select! {
@@ -173,37 +173,46 @@ impl Browser {
         })
     }
 
-    async fn wait(&mut self, accounts: &Accounts, seat: &Seat) -> (Result<(), LoginError>, Reply) {
+    async fn wait(
+        &mut self,
+        accounts: &Accounts,
+        seat: &LoginPermit,
+    ) -> (Result<(), LoginError>, BrowserReply) {
         let (visit, reply) = self.callback.visit().await;
         let ended = match visit {
-            Visit::Code(code) => self.exchange(&code, accounts, seat).await,
-            Visit::Refused(reason) => Err(LoginError::Refused(reason)),
-            Visit::Cancelled => Err(LoginError::Cancelled),
+            CallbackOutcome::Code(code) => self.exchange(&code, accounts, seat).await,
+            CallbackOutcome::Refused(reason) => Err(LoginError::Refused(reason)),
+            CallbackOutcome::Cancelled => Err(LoginError::Cancelled),
         };
         (ended, reply)
     }
 
-    async fn exchange(&self, code: &Secret, accounts: &Accounts, seat: &Seat) -> Result<(), LoginError> {
+    async fn exchange(
+        &self,
+        code: &Secret,
+        accounts: &Accounts,
+        seat: &LoginPermit,
+    ) -> Result<(), LoginError> {
         let redirect = self.callback.address();
         let tokens = self.issuer.exchange(code.reveal(), self.pkce.verifier.reveal(), &redirect).await?;
         accounts.keep(tokens, seat).await
     }
 }
 
-fn page(ended: &Result<(), LoginError>) -> Page {
+fn page(ended: &Result<(), LoginError>) -> LoginPage {
     match ended {
-        Ok(()) => Page::signed_in(),
-        Err(LoginError::Cancelled) => Page::cancelled(),
-        Err(error) => Page::failed(&error.to_string()),
+        Ok(()) => LoginPage::signed_in(),
+        Err(LoginError::Cancelled) => LoginPage::cancelled(),
+        Err(error) => LoginPage::failed(&error.to_string()),
     }
 }
 
 /// Asks the issuer, at the pace that it wants, until the code has been typed.
 async fn poll(
-    issuer: &Issuer,
+    issuer: &OauthIssuer,
     code: &DeviceCode,
     accounts: &Accounts,
-    seat: &Seat,
+    seat: &LoginPermit,
 ) -> Result<(), LoginError> {
     let pause = Duration::from_secs(code.interval).max(Duration::from_millis(50));
     let authorized = loop {
@@ -216,7 +225,7 @@ async fn poll(
 }
 
 /// Refuses tokens of a workspace that is not the one to be used.
-pub(crate) fn check_workspace(tokens: &Tokens, expected: Option<&str>) -> Result<(), LoginError> {
+pub(crate) fn check_workspace(tokens: &IssuedTokens, expected: Option<&str>) -> Result<(), LoginError> {
     match expected {
         Some(expected) if tokens.claims().account_id.as_deref() != Some(expected) => {
             Err(LoginError::OtherWorkspace(expected.to_owned()))

@@ -1,13 +1,13 @@
 //! The pages that a browser shows when it comes back: they tell the person what happened.
 
 /// What a page says.
-pub(crate) struct Page {
+pub(crate) struct LoginPage {
     pub status: u16,
     title: &'static str,
     text: String,
 }
 
-impl Page {
+impl LoginPage {
     pub fn signed_in() -> Self {
         let text = "You can close this window and go back to where you came from.";
         Self { status: 200, title: "You are signed in", text: text.to_owned() }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn reasons_from_outside_stay_text() {
-        let page = Page::failed("<script>alert('x')</script>").html();
+        let page = LoginPage::failed("<script>alert('x')</script>").html();
         assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"), "{page}");
         assert!(!page.contains("<script"), "{page}");
     }

@@ -11,28 +11,28 @@ use super::LoginError;
 
 /// Who has the seat now. Clones are the same slot.
 #[derive(Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Option<Sitting>>>);
+pub(crate) struct LoginSlot(Arc<Mutex<Option<ActiveLogin>>>);
 
-struct Sitting {
+struct ActiveLogin {
     id: Uuid,
     stop: oneshot::Sender<LoginError>,
     ended: CancellationToken,
 }
 
 /// Held by the sign-in; let go, the slot is free.
-pub(crate) struct Seat {
+pub(crate) struct LoginPermit {
     id: Uuid,
-    slot: Slot,
+    slot: LoginSlot,
     _ended: DropGuard,
 }
 
-impl Slot {
+impl LoginSlot {
     /// Takes the seat. Who sat there has to have gone.
-    pub fn sit(&self) -> (Seat, oneshot::Receiver<LoginError>) {
+    pub fn sit(&self) -> (LoginPermit, oneshot::Receiver<LoginError>) {
         let (stop, stopped) = oneshot::channel();
         let (id, ended) = (Uuid::now_v7(), CancellationToken::new());
-        *self.lock() = Some(Sitting { id, stop, ended: ended.clone() });
-        (Seat { id, slot: self.clone(), _ended: ended.drop_guard() }, stopped)
+        *self.lock() = Some(ActiveLogin { id, stop, ended: ended.clone() });
+        (LoginPermit { id, slot: self.clone(), _ended: ended.drop_guard() }, stopped)
     }
 
     /// Ends the sign-in under way, if there is one, and waits until it has let go of its port.
@@ -52,12 +52,12 @@ impl Slot {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Sitting>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ActiveLogin>> {
         self.0.lock()
     }
 }
 
-impl Seat {
+impl LoginPermit {
     pub fn id(&self) -> Uuid {
         self.id
     }
@@ -68,7 +68,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for LoginPermit {
     fn drop(&mut self) {
         self.slot.lock().take_if(|sitting| sitting.id == self.id);
     }

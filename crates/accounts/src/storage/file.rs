@@ -2,25 +2,25 @@
 
 use std::{fs, io, path::PathBuf};
 
-use codicil_config::{Home, replace_private};
+use codicil_config::{HomeDirectory, replace_private};
 
 use super::{StorageError, parse, render};
-use crate::credentials::Stored;
+use crate::credentials::StoredCredentials;
 
 /// More than this is no auth file.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(crate) struct AuthFile {
-    home: Home,
+    home: HomeDirectory,
     path: PathBuf,
 }
 
 impl AuthFile {
-    pub fn of(home: &Home) -> Self {
+    pub fn of(home: &HomeDirectory) -> Self {
         Self { home: home.clone(), path: home.path().join("auth.json") }
     }
 
-    pub fn load(&self) -> Result<Option<Stored>, StorageError> {
+    pub fn load(&self) -> Result<Option<StoredCredentials>, StorageError> {
         let text = match read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -29,7 +29,7 @@ impl AuthFile {
         parse(&self.path, &text).map(Some)
     }
 
-    pub fn save(&self, stored: &Stored) -> Result<(), StorageError> {
+    pub fn save(&self, stored: &StoredCredentials) -> Result<(), StorageError> {
         let written =
             self.home.ensure().and_then(|()| replace_private(&self.path, render(stored).as_bytes()));
         written.map_err(|cause| StorageError::Write { path: self.path.clone(), cause })

@@ -12,25 +12,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_config::Home;
+use codicil_config::HomeDirectory;
 use sha2::{Digest, Sha256};
 
 use super::{StorageError, parse, render};
-use crate::credentials::Stored;
+use crate::credentials::StoredCredentials;
 
 const PROGRAM: &str = "secret-tool";
 const LABEL: &str = "Codicil credentials";
 /// A locked keyring asks its person for a password; nobody may be there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) struct Keyring {
+pub(crate) struct KeyringStorage {
     program: Option<PathBuf>,
     /// Tells the credentials of one home from those of another.
     account: String,
 }
 
-impl Keyring {
-    pub fn of(home: &Home) -> Self {
+impl KeyringStorage {
+    pub fn of(home: &HomeDirectory) -> Self {
         let hash = Sha256::digest(home.path().as_os_str().as_encoded_bytes());
         let account = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Self { program: find(PROGRAM), account }
@@ -41,7 +41,7 @@ impl Keyring {
         self.load().is_ok()
     }
 
-    pub fn load(&self) -> Result<Option<Stored>, StorageError> {
+    pub fn load(&self) -> Result<Option<StoredCredentials>, StorageError> {
         let output = self.run(&["lookup"], None)?;
         match output.status.success() {
             true if output.stdout.is_empty() => Ok(None),
@@ -52,7 +52,7 @@ impl Keyring {
         }
     }
 
-    pub fn save(&self, stored: &Stored) -> Result<(), StorageError> {
+    pub fn save(&self, stored: &StoredCredentials) -> Result<(), StorageError> {
         let output = self.run(&["store", "--label", LABEL], Some(&render(stored)))?;
         if output.status.success() { Ok(()) } else { Err(failed(&output)) }
     }
@@ -121,11 +121,11 @@ mod tests {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// A keyring that is a file beside a script.
-    fn keyring(folder: &Path, script: &str) -> Keyring {
+    fn keyring(folder: &Path, script: &str) -> KeyringStorage {
         let program = folder.join("secret-tool");
         fs::write(&program, format!("#!/bin/sh\ncd {}\n{script}\n", folder.display())).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        Keyring { program: Some(program), account: "test".to_owned() }
+        KeyringStorage { program: Some(program), account: "test".to_owned() }
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             case $1 in store) cat > secret;; lookup) cat secret 2>/dev/null || exit 1;; clear) rm -f secret;; esac";
         let keyring = keyring(folder.path(), script);
         assert_eq!(keyring.load().unwrap(), None);
-        let key = Stored::of_key("sk-canary".to_owned().into());
+        let key = StoredCredentials::of_key("sk-canary".to_owned().into());
         keyring.save(&key).unwrap();
         assert_eq!(keyring.load().unwrap(), Some(key));
         assert!(keyring.remove().unwrap());
@@ -154,7 +154,7 @@ mod tests {
         assert!(!broken.is_usable());
         let said = broken.load().unwrap_err().to_string();
         assert_eq!(said, "the keyring cannot be used: Cannot autolaunch D-Bus");
-        let none = Keyring { program: None, account: "test".to_owned() };
+        let none = KeyringStorage { program: None, account: "test".to_owned() };
         let said = none.load().unwrap_err().to_string();
         assert!(said.contains("secret-tool") && said.contains("\"file\""), "{said}");
     }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_config::Home;
+use codicil_config::HomeDirectory;
 use tokio::time::{Instant, sleep};
 
 use super::StorageError;
@@ -27,7 +27,7 @@ pub(crate) struct HomeLock {
 
 impl HomeLock {
     /// Waits for its turn.
-    pub async fn take(home: &Home) -> Result<Self, StorageError> {
+    pub async fn take(home: &HomeDirectory) -> Result<Self, StorageError> {
         let path = home.path().join(".auth.lock");
         let file = open(home.clone(), path.clone()).await?;
         let deadline = Instant::now() + PATIENCE;
@@ -46,7 +46,7 @@ impl HomeLock {
     }
 }
 
-async fn open(home: Home, path: PathBuf) -> Result<File, StorageError> {
+async fn open(home: HomeDirectory, path: PathBuf) -> Result<File, StorageError> {
     let opened = tokio::task::spawn_blocking({
         let path = path.clone();
         move || home.ensure().and_then(|()| create(&path))

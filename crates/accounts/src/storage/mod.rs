@@ -12,12 +12,12 @@ use std::{
     sync::Arc,
 };
 
-use codicil_config::{CredentialsStore, Home};
+use codicil_config::{CredentialsStore, HomeDirectory};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::{file::AuthFile, keyring::Keyring, lock::HomeLock};
-use crate::credentials::Stored;
+use self::{file::AuthFile, keyring::KeyringStorage, lock::HomeLock};
+use crate::credentials::StoredCredentials;
 
 /// Why credentials could not be read or written. The texts name places, never contents.
 #[derive(Debug, thiserror::Error)]
@@ -36,32 +36,32 @@ pub enum StorageError {
 
 /// What lives as long as the process, for `cli_auth_credentials_store = "ephemeral"`.
 #[derive(Clone)]
-pub(crate) struct Memory {
-    stored: Arc<Mutex<Option<Stored>>>,
+pub(crate) struct MemoryStorage {
+    stored: Arc<Mutex<Option<StoredCredentials>>>,
     /// One change at a time, as in a home.
     changing: Arc<Semaphore>,
 }
 
 /// Held by whoever changes credentials, from before they are read until they are written.
-pub(crate) enum Guard {
+pub(crate) enum StorageLock {
     Home(#[expect(dead_code, reason = "its end is what matters")] HomeLock),
     Memory(#[expect(dead_code, reason = "its end is what matters")] Option<OwnedSemaphorePermit>),
 }
 
 /// The place that the configuration names.
-pub(crate) enum Storage {
+pub(crate) enum CredentialStorage {
     File(AuthFile),
-    Keyring(Keyring),
-    Memory(Memory),
+    Keyring(KeyringStorage),
+    Memory(MemoryStorage),
 }
 
-impl Storage {
-    pub fn new(kind: CredentialsStore, home: &Home, memory: &Memory) -> Self {
+impl CredentialStorage {
+    pub fn new(kind: CredentialsStore, home: &HomeDirectory, memory: &MemoryStorage) -> Self {
         match kind {
             CredentialsStore::File => Self::File(AuthFile::of(home)),
-            CredentialsStore::Keyring => Self::Keyring(Keyring::of(home)),
+            CredentialsStore::Keyring => Self::Keyring(KeyringStorage::of(home)),
             // A keyring that cannot be reached is no reason to fail here.
-            CredentialsStore::Auto => match Keyring::of(home) {
+            CredentialsStore::Auto => match KeyringStorage::of(home) {
                 keyring if keyring.is_usable() => Self::Keyring(keyring),
                 _ => Self::File(AuthFile::of(home)),
             },
@@ -70,17 +70,21 @@ impl Storage {
     }
 
     /// Waits until nobody else, in this process or another, changes the credentials.
-    pub async fn lock(kind: CredentialsStore, home: &Home, memory: &Memory) -> Result<Guard, StorageError> {
+    pub async fn lock(
+        kind: CredentialsStore,
+        home: &HomeDirectory,
+        memory: &MemoryStorage,
+    ) -> Result<StorageLock, StorageError> {
         match kind {
             CredentialsStore::Ephemeral => {
-                Ok(Guard::Memory(memory.changing.clone().acquire_owned().await.ok()))
+                Ok(StorageLock::Memory(memory.changing.clone().acquire_owned().await.ok()))
             }
-            _ => HomeLock::take(home).await.map(Guard::Home),
+            _ => HomeLock::take(home).await.map(StorageLock::Home),
         }
     }
 
     /// `None` when nobody has signed in.
-    pub fn load(&self) -> Result<Option<Stored>, StorageError> {
+    pub fn load(&self) -> Result<Option<StoredCredentials>, StorageError> {
         match self {
             Self::File(file) => file.load(),
             Self::Keyring(keyring) => keyring.load(),
@@ -88,7 +92,7 @@ impl Storage {
         }
     }
 
-    pub fn save(&self, stored: &Stored) -> Result<(), StorageError> {
+    pub fn save(&self, stored: &StoredCredentials) -> Result<(), StorageError> {
         match self {
             Self::File(file) => file.save(stored),
             Self::Keyring(keyring) => keyring.save(stored),
@@ -109,20 +113,20 @@ impl Storage {
     }
 }
 
-impl Default for Memory {
+impl Default for MemoryStorage {
     fn default() -> Self {
         Self { stored: Arc::default(), changing: Arc::new(Semaphore::new(1)) }
     }
 }
 
-impl Memory {
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Stored>> {
+impl MemoryStorage {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<StoredCredentials>> {
         self.stored.lock()
     }
 }
 
 /// Reads what was stored. A parser's own words may quote what it read, so only the place is told.
-fn parse(path: &Path, text: &[u8]) -> Result<Stored, StorageError> {
+fn parse(path: &Path, text: &[u8]) -> Result<StoredCredentials, StorageError> {
     serde_json::from_slice(text).map_err(|error| StorageError::Malformed {
         path: path.to_owned(),
         line: error.line(),
@@ -131,6 +135,6 @@ fn parse(path: &Path, text: &[u8]) -> Result<Stored, StorageError> {
 }
 
 /// As people may want to read it.
-fn render(stored: &Stored) -> String {
+fn render(stored: &StoredCredentials) -> String {
     serde_json::to_string_pretty(stored).expect("credentials are strings")
 }

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use codicil_accounts::TokenUpdate;
-use codicil_model::{Auth, Environment};
+use codicil_model::{AccountAuth, EnvironmentSource};
 use codicil_protocol::{Account, AuthMode};
 use serde_json::json;
 
@@ -64,8 +64,9 @@ async fn what_is_ephemeral_is_not_written_down() {
 async fn a_key_in_the_environment_counts_before_what_is_stored() {
     let place = Place::new().await;
     place.sign_in();
-    let accounts =
-        place.accounts_in(Environment::new(|name| (name == "CODEX_API_KEY").then(|| " sk-env\n".to_owned())));
+    let accounts = place.accounts_in(EnvironmentSource::new(|name| {
+        (name == "CODEX_API_KEY").then(|| " sk-env\n".to_owned())
+    }));
     let read = accounts.read(TokenUpdate::WhenNeeded).await.unwrap();
     assert_eq!(read.account, Some(Account::ApiKey));
     let credentials = accounts.credentials().await.unwrap().unwrap();

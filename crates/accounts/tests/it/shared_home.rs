@@ -1,14 +1,14 @@
 //! Two servers that share a home: a refresh token is used once, and no file is ever torn.
 
 use codicil_accounts::{Accounts, TokenUpdate};
-use codicil_model::{Auth, Credentials, ModelError};
+use codicil_model::{AccountAuth, ModelError, ProviderCredentials};
 use codicil_protocol::{Account, AuthMode};
 use futures_util::{FutureExt, future::join_all};
 use serde_json::json;
 
 use crate::support::Place;
 
-async fn refresh(accounts: &Accounts, refused: &Credentials) -> Option<Credentials> {
+async fn refresh(accounts: &Accounts, refused: &ProviderCredentials) -> Option<ProviderCredentials> {
     accounts.refresh(refused).await.unwrap()
 }
 

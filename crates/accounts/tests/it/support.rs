@@ -3,14 +3,14 @@
 use std::{fs, path::PathBuf};
 
 use codicil_accounts::Accounts;
-use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_model::{Credentials, Environment, Secret};
-use codicil_testkit::Issuer;
+use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
+use codicil_model::{EnvironmentSource, ProviderCredentials, SecretText};
+use codicil_testkit::TestIssuer;
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub struct Place {
-    pub issuer: Issuer,
+    pub issuer: TestIssuer,
     folder: TempDir,
 }
 
@@ -21,7 +21,7 @@ impl Place {
 
     /// With more keys in the configuration.
     pub async fn with(keys: &str) -> Self {
-        let issuer = Issuer::start().await;
+        let issuer = TestIssuer::start().await;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.toml"), format!("{keys}\n{}", issuer.config())).unwrap();
         Self { issuer, folder }
@@ -29,17 +29,18 @@ impl Place {
 
     /// What one more process would have.
     pub fn accounts(&self) -> Accounts {
-        self.accounts_in(Environment::new(|_| None))
+        self.accounts_in(EnvironmentSource::new(|_| None))
     }
 
-    pub fn accounts_in(&self, environment: Environment) -> Accounts {
+    pub fn accounts_in(&self, environment: EnvironmentSource) -> Accounts {
         let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-        let sources = Sources { system, ..Sources::of(Home::new(self.folder.path()).unwrap()) };
+        let sources =
+            ConfigSources { system, ..ConfigSources::of(HomeDirectory::new(self.folder.path()).unwrap()) };
         Accounts::new(ConfigStore::new(sources), environment)
     }
 
     /// Signs somebody in, as an earlier process would have.
-    pub fn sign_in(&self) -> Credentials {
+    pub fn sign_in(&self) -> ProviderCredentials {
         self.write(&self.issuer.auth_json().to_string());
         self.stored_credentials()
     }
@@ -56,8 +57,8 @@ impl Place {
         serde_json::from_slice(&fs::read(self.file()).unwrap()).unwrap()
     }
 
-    pub fn stored_credentials(&self) -> Credentials {
+    pub fn stored_credentials(&self) -> ProviderCredentials {
         let token = self.stored()["tokens"]["access_token"].as_str().unwrap().to_owned();
-        Credentials { token: Secret::new(token), account_id: Some("acc-1".to_owned()) }
+        ProviderCredentials { token: SecretText::new(token), account_id: Some("acc-1".to_owned()) }
     }
 }

@@ -1,7 +1,7 @@
 //! What the server is answered while nobody is there to ask: as the approval policy says.
 
 use codicil_client::{
-    Answer, Approve, Decline, Handler, NoAnswer,
+    ApproveAll, DeclineAll, HandlerAnswer, NoAnswer, RequestHandler,
     protocol::{
         ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, CommandExecutionApprovalDecision,
         CommandExecutionRequestApprovalParams, FileChangeApprovalDecision, FileChangeRequestApprovalParams,
@@ -11,66 +11,69 @@ use codicil_client::{
     },
 };
 
-use super::{auth::Auth, config::ApprovalPolicy};
+use super::{auth::LoginMethod, config::ApprovalPolicy};
 
 /// Answers by policy, and gives fresh tokens where there are any.
-pub(super) struct Answers {
+pub(super) struct PolicyResponder {
     pub policy: ApprovalPolicy,
-    pub auth: Option<Auth>,
+    pub auth: Option<LoginMethod>,
 }
 
-impl Handler for Answers {
+impl RequestHandler for PolicyResponder {
     async fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         match self.policy.accepts() {
-            true => Approve::once().approve_command(asked).await,
-            false => Decline.approve_command(asked).await,
+            true => ApproveAll::once().approve_command(asked).await,
+            false => DeclineAll.approve_command(asked).await,
         }
     }
 
     async fn approve_file_change(
         &self,
         asked: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         match self.policy.accepts() {
-            true => Approve::once().approve_file_change(asked).await,
-            false => Decline.approve_file_change(asked).await,
+            true => ApproveAll::once().approve_file_change(asked).await,
+            false => DeclineAll.approve_file_change(asked).await,
         }
     }
 
     async fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
         match self.policy.accepts() {
-            true => Approve::once().approve_permissions(asked).await,
-            false => Decline.approve_permissions(asked).await,
+            true => ApproveAll::once().approve_permissions(asked).await,
+            false => DeclineAll.approve_permissions(asked).await,
         }
     }
 
-    async fn user_input(&self, asked: ToolRequestUserInputParams) -> Answer<ToolRequestUserInputResponse> {
+    async fn user_input(
+        &self,
+        asked: ToolRequestUserInputParams,
+    ) -> HandlerAnswer<ToolRequestUserInputResponse> {
         match self.policy.accepts() {
-            true => Approve::once().user_input(asked).await,
-            false => Decline.user_input(asked).await,
+            true => ApproveAll::once().user_input(asked).await,
+            false => DeclineAll.user_input(asked).await,
         }
     }
 
     async fn elicitation(
         &self,
         asked: McpServerElicitationRequestParams,
-    ) -> Answer<McpServerElicitationRequestResponse> {
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
         match self.policy.accepts() {
-            true => Approve::once().elicitation(asked).await,
-            false => Decline.elicitation(asked).await,
+            true => ApproveAll::once().elicitation(asked).await,
+            false => DeclineAll.elicitation(asked).await,
         }
     }
 
     async fn refresh_tokens(
         &self,
         asked: ChatgptAuthTokensRefreshParams,
-    ) -> Answer<ChatgptAuthTokensRefreshResponse> {
+    ) -> HandlerAnswer<ChatgptAuthTokensRefreshResponse> {
         match &self.auth {
             Some(auth) => auth.refresh(asked).await,
             None => Err(NoAnswer::because("this client does not manage tokens")),

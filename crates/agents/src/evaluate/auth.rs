@@ -4,21 +4,21 @@ use std::{fmt, pin::Pin, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use codicil_client::{
-    Answer, NoAnswer,
+    HandlerAnswer, NoAnswer,
     protocol::{ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Secret},
 };
 use serde_json::{Value, json};
 
 /// How the server signs in, right after the handshake.
 #[derive(Clone, Debug)]
-pub enum Auth {
+pub enum LoginMethod {
     /// A key of the provider.
     ApiKey(Secret),
     /// Tokens of an account that this program obtained.
     ExternalTokens(ExternalTokens),
 }
 
-impl Auth {
+impl LoginMethod {
     /// A key of the provider.
     pub fn api_key(key: impl Into<String>) -> Self {
         Self::ApiKey(key.into().into())
@@ -51,7 +51,7 @@ impl Auth {
     pub(super) async fn refresh(
         &self,
         asked: ChatgptAuthTokensRefreshParams,
-    ) -> Answer<ChatgptAuthTokensRefreshResponse> {
+    ) -> HandlerAnswer<ChatgptAuthTokensRefreshResponse> {
         let Self::ExternalTokens(ExternalTokens { refresh: Some(refresh), .. }) = self else {
             return Err(NoAnswer::because("this client has no fresh tokens"));
         };
@@ -67,7 +67,7 @@ impl Auth {
 
 /// Tokens of an account. `Debug` does not show them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tokens {
+pub struct AccountTokens {
     /// Who it is; older servers ask for it.
     pub id_token: Option<Secret>,
     /// What requests carry.
@@ -78,7 +78,7 @@ pub struct Tokens {
     pub plan_type: Option<String>,
 }
 
-impl Tokens {
+impl AccountTokens {
     /// Both tokens, with account and plan as they say.
     pub fn new(id_token: impl Into<String>, access_token: impl Into<String>) -> Self {
         Self {
@@ -120,16 +120,19 @@ fn account_in(token: &Secret) -> Option<String> {
 /// ```
 #[derive(Clone)]
 pub struct ExternalTokens {
-    tokens: Tokens,
-    refresh: Option<Refresh>,
+    tokens: AccountTokens,
+    refresh: Option<RefreshTokens>,
 }
 
-type Refresh =
-    Arc<dyn Fn(Option<String>) -> Pin<Box<dyn Future<Output = Result<Tokens, String>> + Send>> + Send + Sync>;
+type RefreshTokens = Arc<
+    dyn Fn(Option<String>) -> Pin<Box<dyn Future<Output = Result<AccountTokens, String>> + Send>>
+        + Send
+        + Sync,
+>;
 
 impl ExternalTokens {
     /// Tokens that cannot be renewed: once they are refused, the evaluation fails.
-    pub fn new(tokens: Tokens) -> Self {
+    pub fn new(tokens: AccountTokens) -> Self {
         Self { tokens, refresh: None }
     }
 
@@ -138,7 +141,7 @@ impl ExternalTokens {
     pub fn refresh_with<F, R>(mut self, refresh: F) -> Self
     where
         F: Fn(Option<String>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Tokens, String>> + Send + 'static,
+        R: Future<Output = Result<AccountTokens, String>> + Send + 'static,
     {
         self.refresh = Some(Arc::new(move |account| Box::pin(refresh(account))));
         self
@@ -166,14 +169,15 @@ mod tests {
 
     #[test]
     fn a_login_says_what_servers_of_all_generations_want() {
-        assert_eq!(Auth::api_key("sk-1").login(), json!({ "type": "apiKey", "apiKey": "sk-1" }));
+        assert_eq!(LoginMethod::api_key("sk-1").login(), json!({ "type": "apiKey", "apiKey": "sk-1" }));
         let access = token("acc-1");
-        let auth = Auth::ExternalTokens(ExternalTokens::new(Tokens::new("id", access.as_str())));
+        let auth =
+            LoginMethod::ExternalTokens(ExternalTokens::new(AccountTokens::new("id", access.as_str())));
         let expected = json!({
             "type": "chatgptAuthTokens", "idToken": "id", "accessToken": access, "chatgptAccountId": "acc-1",
         });
         assert_eq!(auth.login(), expected);
-        let unreadable = Auth::ExternalTokens(ExternalTokens::new(Tokens::new("id", "a.b.c")));
+        let unreadable = LoginMethod::ExternalTokens(ExternalTokens::new(AccountTokens::new("id", "a.b.c")));
         let expected = json!({ "type": "chatgptAuthTokens", "idToken": "id", "accessToken": "a.b.c" });
         assert_eq!(unreadable.login(), expected);
         assert!(!format!("{unreadable:?}").contains("a.b.c"));

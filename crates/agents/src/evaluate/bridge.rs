@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use codicil_client::{
-    Tools,
+    ClientTools,
     protocol::{
         DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse, DynamicToolSpec,
     },
@@ -18,15 +18,15 @@ use tokio::{
 
 use super::{
     budget::Budget,
-    events::{ADAPTER_NAME, Event, MAX_OUTPUT, ToolInvoked, ToolKind, shortened},
-    expansion::Expansion,
+    events::{ADAPTER_NAME, EvaluationEvent, MAX_OUTPUT, ToolInvoked, ToolKind, shortened},
+    expansion::SectionExpansion,
     session::Session,
-    tool::{Failure, Tool, ToolContext, ToolError, ToolOutput},
-    transaction::{Conflict, Transaction},
+    tool::{Tool, ToolContext, ToolError, ToolFailure, ToolOutput},
+    transaction::{StateConflict, StateTransaction},
 };
 
 /// What the calls of one evaluation share.
-pub(super) struct Bridge {
+pub(super) struct ToolBridge {
     pub prompt: String,
     pub session: Session,
     pub tools: Vec<Tool>,
@@ -35,12 +35,12 @@ pub(super) struct Bridge {
     /// Calls run one at a time, so that each begins with what the one before it left.
     pub turn: Semaphore,
     /// The first wish for more of the prompt.
-    pub expansion: Mutex<Option<Expansion>>,
+    pub expansion: Mutex<Option<SectionExpansion>>,
     /// The tool that ended the evaluation, and what it said.
     pub fatal: SetOnce<(String, String)>,
 }
 
-impl Bridge {
+impl ToolBridge {
     pub fn new(
         prompt: &str,
         session: &Session,
@@ -66,8 +66,8 @@ impl Bridge {
     }
 
     /// The tools as the client runs them.
-    pub fn client_tools(self: &Arc<Self>) -> Tools {
-        self.tools.iter().fold(Tools::new(), |tools, tool| {
+    pub fn client_tools(self: &Arc<Self>) -> ClientTools {
+        self.tools.iter().fold(ClientTools::new(), |tools, tool| {
             let (bridge, spec, tool) = (self.clone(), tool.spec().clone(), tool.clone());
             tools.add_raw(spec, move |call| {
                 let (bridge, tool) = (bridge.clone(), tool.clone());
@@ -76,21 +76,21 @@ impl Bridge {
         })
     }
 
-    pub fn take_expansion(&self) -> Option<Expansion> {
+    pub fn take_expansion(&self) -> Option<SectionExpansion> {
         self.expansion.lock().take()
     }
 
     async fn call(&self, tool: &Tool, call: DynamicToolCallParams) -> DynamicToolCallResponse {
         // Never closed. Whoever waits here is dropped when the server no longer waits for the call.
         let _turn = self.turn.acquire().await;
-        let mut attempt = Attempt::begin(self, &call);
+        let mut attempt = ToolAttempt::begin(self, &call);
         let outcome = match self.refusal() {
             Some(reason) => Err(ToolError::new(reason)),
             None => self.attempt(tool, &attempt, call).await,
         };
         let committed = outcome.and_then(|output| match attempt.transaction.commit() {
             Ok(()) => Ok(output),
-            Err(Conflict) => {
+            Err(StateConflict) => {
                 Err(ToolError::new("the state was changed by somebody else meanwhile; try again"))
             }
         });
@@ -104,7 +104,7 @@ impl Bridge {
     async fn attempt(
         &self,
         tool: &Tool,
-        attempt: &Attempt<'_>,
+        attempt: &ToolAttempt<'_>,
         call: DynamicToolCallParams,
     ) -> Result<ToolOutput, ToolError> {
         let cx = ToolContext {
@@ -135,16 +135,16 @@ impl Bridge {
         exceeded.map(|exceeded| exceeded.to_string())
     }
 
-    fn note_expansion(&self, expansion: Expansion) {
-        let expansion = Expansion { prompt: self.prompt.clone(), ..expansion };
+    fn note_expansion(&self, expansion: SectionExpansion) {
+        let expansion = SectionExpansion { prompt: self.prompt.clone(), ..expansion };
         self.expansion.lock().get_or_insert(expansion);
     }
 }
 
 /// One call, from its snapshot to its event. Dropped before its end, it is rolled back and told as failed.
-struct Attempt<'b> {
-    bridge: &'b Bridge,
-    transaction: Transaction,
+struct ToolAttempt<'b> {
+    bridge: &'b ToolBridge,
+    transaction: StateTransaction,
     name: String,
     call_id: String,
     params: Value,
@@ -152,8 +152,8 @@ struct Attempt<'b> {
     is_told: bool,
 }
 
-impl<'b> Attempt<'b> {
-    fn begin(bridge: &'b Bridge, call: &DynamicToolCallParams) -> Self {
+impl<'b> ToolAttempt<'b> {
+    fn begin(bridge: &'b ToolBridge, call: &DynamicToolCallParams) -> Self {
         Self {
             bridge,
             transaction: bridge.session.begin(),
@@ -170,16 +170,16 @@ impl<'b> Attempt<'b> {
         DynamicToolCallResponse { content_items: output.parts, success: true }
     }
 
-    fn fail(&mut self, failure: Failure) -> DynamicToolCallResponse {
+    fn fail(&mut self, failure: ToolFailure) -> DynamicToolCallResponse {
         self.transaction.roll_back();
         let (success, text) = match failure {
-            Failure::Told(message) => (false, message),
-            Failure::Fatal(message) => {
+            ToolFailure::Told(message) => (false, message),
+            ToolFailure::Fatal(message) => {
                 // The first counts.
                 let _ = self.bridge.fatal.set((self.name.clone(), message.clone()));
                 (false, message)
             }
-            Failure::Expand(expansion) => {
+            ToolFailure::Expand(expansion) => {
                 let sections = expansion.sections.join(", ");
                 self.bridge.note_expansion(expansion);
                 (
@@ -197,7 +197,7 @@ impl<'b> Attempt<'b> {
 
     fn tell(&mut self, success: bool, output: &str) {
         self.is_told = true;
-        self.bridge.session.tell(&Event::ToolInvoked(ToolInvoked {
+        self.bridge.session.tell(&EvaluationEvent::ToolInvoked(ToolInvoked {
             adapter: ADAPTER_NAME,
             prompt: self.bridge.prompt.clone(),
             kind: ToolKind::Bridged,
@@ -211,7 +211,7 @@ impl<'b> Attempt<'b> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for ToolAttempt<'_> {
     fn drop(&mut self) {
         if !self.is_told {
             self.transaction.roll_back();

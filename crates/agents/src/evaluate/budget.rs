@@ -51,13 +51,13 @@ impl From<&TokenUsageBreakdown> for TokenUsage {
 /// ```
 #[derive(Clone, Default)]
 pub struct Budget {
-    limits: Limits,
+    limits: BudgetLimits,
     deadline: Option<Instant>,
     spent: Arc<Mutex<TokenUsage>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Limits {
+struct BudgetLimits {
     total: Option<u64>,
     prompt: Option<u64>,
     completion: Option<u64>,

@@ -11,7 +11,7 @@ use codicil_client::protocol::{AskForApproval, Personality, ReasoningEffort, Rea
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::auth::Auth;
+use super::auth::LoginMethod;
 
 /// How the server is started and addressed.
 ///
@@ -46,7 +46,7 @@ pub struct ClientConfig {
     /// What commands may do. `None`: as the server is configured.
     pub sandbox_mode: Option<SandboxMode>,
     /// Credentials. `None`: those that the server has by itself.
-    pub auth_mode: Option<Auth>,
+    pub auth_mode: Option<LoginMethod>,
     /// Goes on with the session's thread where directory, workspace and tools are the same: `false`.
     pub reuse_thread: bool,
     /// MCP servers for the agent besides those that the server is configured with; none.
@@ -352,7 +352,7 @@ mod tests {
         let config = ClientConfig {
             args: vec!["s3cret".into()],
             env,
-            auth_mode: Some(Auth::api_key("s3cret")),
+            auth_mode: Some(LoginMethod::api_key("s3cret")),
             mcp_servers: BTreeMap::from([("a".into(), stdio), ("b".into(), http)]),
             ..Default::default()
         };

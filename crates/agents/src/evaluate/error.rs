@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{
     budget::{BudgetExceeded, TokenUsage},
     config::ConfigError,
-    expansion::Expansion,
+    expansion::SectionExpansion,
     schema::OutputError,
 };
 
@@ -20,20 +20,20 @@ use super::{
 pub enum EvaluateError {
     /// It failed.
     #[error(transparent)]
-    Failed(Box<Failed>),
-    /// A tool needs more of the prompt than is allowed to be shown without asking; see [`Expansion`].
+    Failed(Box<FailedEvaluation>),
+    /// A tool needs more of the prompt than is allowed to be shown without asking; see [`SectionExpansion`].
     #[error("more of the prompt is needed: {}", .0.reason)]
-    ExpansionRequired(Expansion),
+    ExpansionRequired(SectionExpansion),
 }
 
 impl EvaluateError {
     /// The phase in which it failed; `None` when it only needs more of the prompt.
-    pub fn phase(&self) -> Option<Phase> {
+    pub fn phase(&self) -> Option<EvaluationPhase> {
         self.failed().map(|failed| failed.phase)
     }
 
     /// All that is known, unless it only needs more of the prompt.
-    pub fn failed(&self) -> Option<&Failed> {
+    pub fn failed(&self) -> Option<&FailedEvaluation> {
         match self {
             Self::Failed(failed) => Some(failed),
             Self::ExpansionRequired(_) => None,
@@ -42,19 +42,19 @@ impl EvaluateError {
 
     /// Whether time ran out.
     pub fn is_deadline(&self) -> bool {
-        self.failed().is_some_and(|failed| matches!(failed.cause, Cause::DeadlineExceeded))
+        self.failed().is_some_and(|failed| matches!(failed.cause, EvaluationCause::DeadlineExceeded))
     }
 }
 
-impl From<Failed> for EvaluateError {
-    fn from(failed: Failed) -> Self {
+impl From<FailedEvaluation> for EvaluateError {
+    fn from(failed: FailedEvaluation) -> Self {
         Self::Failed(Box::new(failed))
     }
 }
 
 /// Where in an evaluation something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum EvaluationPhase {
     /// On the way to the model: starting the server, signing in, thread, turn, provider; and when time ran out.
     Request,
     /// In what came back: the turn failed, or its answer cannot be used.
@@ -65,7 +65,7 @@ pub enum Phase {
     Budget,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for EvaluationPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Request => "request",
@@ -79,12 +79,12 @@ impl fmt::Display for Phase {
 /// A failed evaluation.
 #[derive(Debug, Error)]
 #[error("{phase}: {cause}")]
-pub struct Failed {
+pub struct FailedEvaluation {
     /// Where it failed.
-    pub phase: Phase,
+    pub phase: EvaluationPhase,
     /// Because of what.
     #[source]
-    pub cause: Cause,
+    pub cause: EvaluationCause,
     /// What the server wrote to standard error last, at most [`STDERR_TAIL`] bytes.
     pub stderr_tail: String,
     /// The thread, if it came that far.
@@ -98,8 +98,8 @@ pub struct Failed {
 /// The most of the server's standard error that an error holds: 8 KiB.
 pub const STDERR_TAIL: usize = 8 << 10;
 
-impl Failed {
-    pub(super) fn new(cause: impl Into<Cause>) -> Self {
+impl FailedEvaluation {
+    pub(super) fn new(cause: impl Into<EvaluationCause>) -> Self {
         let cause = cause.into();
         Self {
             phase: cause.phase(),
@@ -114,7 +114,7 @@ impl Failed {
     /// What the server said of a failed turn: its message, `codexErrorInfo` and `additionalDetails`.
     pub fn turn_error(&self) -> Option<&TurnError> {
         match &self.cause {
-            Cause::TurnFailed(error) => Some(error),
+            EvaluationCause::TurnFailed(error) => Some(error),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl Failed {
 
 /// What an evaluation failed of.
 #[derive(Debug, Error)]
-pub enum Cause {
+pub enum EvaluationCause {
     /// The configuration or the prompt cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -168,24 +168,24 @@ pub enum Cause {
     },
 }
 
-impl Cause {
-    fn phase(&self) -> Phase {
+impl EvaluationCause {
+    fn phase(&self) -> EvaluationPhase {
         match self {
             Self::Config(_)
             | Self::ProgramNotFound { .. }
             | Self::Cwd(_)
             | Self::DeadlineExceeded
-            | Self::Client(_) => Phase::Request,
-            Self::Budget(_) => Phase::Budget,
+            | Self::Client(_) => EvaluationPhase::Request,
+            Self::Budget(_) => EvaluationPhase::Budget,
             Self::TurnFailed(error) => phase_of(error.codex_error_info.as_ref()),
-            Self::Interrupted | Self::Output(_) => Phase::Response,
-            Self::Tool { .. } => Phase::Tool,
+            Self::Interrupted | Self::Output(_) => EvaluationPhase::Response,
+            Self::Tool { .. } => EvaluationPhase::Tool,
         }
     }
 }
 
 /// A failed turn tells what the server said of it; everything else is the client's error.
-impl From<ClientError> for Cause {
+impl From<ClientError> for EvaluationCause {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::TurnFailed(unfinished) => Self::TurnFailed(unfinished.error.unwrap_or(TurnError {
@@ -202,11 +202,11 @@ impl From<ClientError> for Cause {
 }
 
 /// The phase that a failed turn belongs to, by what the server says of it.
-pub fn phase_of(info: Option<&CodexErrorInfo>) -> Phase {
+pub fn phase_of(info: Option<&CodexErrorInfo>) -> EvaluationPhase {
     use CodexErrorInfo as E;
     match info {
-        Some(E::UsageLimitExceeded) => Phase::Budget,
-        Some(E::SandboxError) => Phase::Tool,
+        Some(E::UsageLimitExceeded) => EvaluationPhase::Budget,
+        Some(E::SandboxError) => EvaluationPhase::Tool,
         Some(
             E::HttpConnectionFailed { .. }
             | E::Unauthorized
@@ -214,9 +214,9 @@ pub fn phase_of(info: Option<&CodexErrorInfo>) -> Phase {
             | E::ResponseTooManyFailedAttempts { .. }
             | E::ResponseStreamConnectionFailed { .. }
             | E::ResponseStreamDisconnected { .. },
-        ) => Phase::Request,
+        ) => EvaluationPhase::Request,
         // Servers of the first generation say so when a model's own quota is used up.
-        Some(E::Unrecognized(other)) if is_model_cap(other) => Phase::Budget,
+        Some(E::Unrecognized(other)) if is_model_cap(other) => EvaluationPhase::Budget,
         Some(
             E::ContextWindowExceeded
             | E::ThreadRollbackFailed
@@ -226,7 +226,7 @@ pub fn phase_of(info: Option<&CodexErrorInfo>) -> Phase {
             | E::Other
             | E::Unrecognized(_),
         )
-        | None => Phase::Response,
+        | None => EvaluationPhase::Response,
     }
 }
 
@@ -243,25 +243,25 @@ mod tests {
 
     #[test]
     fn every_kind_of_failed_turn_has_its_phase() {
-        let check = |info: Value, expected: Phase| {
+        let check = |info: Value, expected: EvaluationPhase| {
             let info: Option<CodexErrorInfo> = serde_json::from_value(info.clone()).unwrap();
             assert_eq!(phase_of(info.as_ref()), expected, "{info:?}");
         };
         let status = |name: &str| json!({ name: { "httpStatusCode": 503 } });
-        check(json!("contextWindowExceeded"), Phase::Response);
-        check(json!("usageLimitExceeded"), Phase::Budget);
-        check(status("httpConnectionFailed"), Phase::Request);
-        check(json!("unauthorized"), Phase::Request);
-        check(json!("badRequest"), Phase::Request);
-        check(json!("sandboxError"), Phase::Tool);
-        check(status("responseTooManyFailedAttempts"), Phase::Request);
-        check(status("responseStreamConnectionFailed"), Phase::Request);
-        check(status("responseStreamDisconnected"), Phase::Request);
-        check(json!("threadRollbackFailed"), Phase::Response);
-        check(json!("internalServerError"), Phase::Response);
-        check(json!({ "modelCap": { "model": "m", "reset_after_seconds": 60 } }), Phase::Budget);
-        check(json!("other"), Phase::Response);
-        check(json!("somethingNew"), Phase::Response);
-        check(Value::Null, Phase::Response);
+        check(json!("contextWindowExceeded"), EvaluationPhase::Response);
+        check(json!("usageLimitExceeded"), EvaluationPhase::Budget);
+        check(status("httpConnectionFailed"), EvaluationPhase::Request);
+        check(json!("unauthorized"), EvaluationPhase::Request);
+        check(json!("badRequest"), EvaluationPhase::Request);
+        check(json!("sandboxError"), EvaluationPhase::Tool);
+        check(status("responseTooManyFailedAttempts"), EvaluationPhase::Request);
+        check(status("responseStreamConnectionFailed"), EvaluationPhase::Request);
+        check(status("responseStreamDisconnected"), EvaluationPhase::Request);
+        check(json!("threadRollbackFailed"), EvaluationPhase::Response);
+        check(json!("internalServerError"), EvaluationPhase::Response);
+        check(json!({ "modelCap": { "model": "m", "reset_after_seconds": 60 } }), EvaluationPhase::Budget);
+        check(json!("other"), EvaluationPhase::Response);
+        check(json!("somethingNew"), EvaluationPhase::Response);
+        check(Value::Null, EvaluationPhase::Response);
     }
 }

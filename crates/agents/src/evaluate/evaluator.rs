@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::{
     budget::{Budget, TokenUsage},
     config::{ClientConfig, ConfigError, ModelConfig},
-    error::{Cause, EvaluateError, Failed},
+    error::{EvaluateError, EvaluationCause, FailedEvaluation},
     prompt::Prompt,
-    run::{Finished, Job},
+    run::{EvaluationRun, FinishedTurn},
     schema::OutputSchema,
     session::Session,
 };
@@ -37,21 +37,21 @@ use crate::workspace::Workspace;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Evaluator {
-    setup: Arc<Setup>,
+    setup: Arc<EvaluatorSetup>,
 }
 
 /// What all evaluations of an evaluator have in common.
 #[derive(Clone)]
-pub(super) struct Setup {
+pub(super) struct EvaluatorSetup {
     pub client: ClientConfig,
     pub model: ModelConfig,
-    pub connect: Option<Connect>,
+    pub connect: Option<ConnectFn>,
 }
 
-pub(super) type Connect =
+pub(super) type ConnectFn =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Endpoint>> + Send>> + Send + Sync>;
 
-impl fmt::Debug for Setup {
+impl fmt::Debug for EvaluatorSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("client", &self.client)
@@ -64,7 +64,7 @@ impl Evaluator {
     /// Checks the configuration. Nothing is started before something is evaluated.
     pub fn new(client: ClientConfig, model: ModelConfig) -> Result<Self, ConfigError> {
         client.check()?;
-        Ok(Self { setup: Arc::new(Setup { client, model, connect: None }) })
+        Ok(Self { setup: Arc::new(EvaluatorSetup { client, model, connect: None }) })
     }
 
     /// Connects to a server that is there already, or in the same process, instead of starting one. The function is
@@ -105,7 +105,7 @@ const DEFAULT_EXPANSIONS: u32 = 3;
 #[derive(Debug)]
 #[must_use = "nothing happens before `text` or `value` is awaited"]
 pub struct Evaluation<'e> {
-    setup: &'e Setup,
+    setup: &'e EvaluatorSetup,
     prompt: &'e Prompt,
     session: Session,
     workspace: Option<&'e Workspace>,
@@ -155,7 +155,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Runs it for the agent's answer as it is.
-    pub async fn text(self) -> Result<Answer, EvaluateError> {
+    pub async fn text(self) -> Result<EvaluationAnswer, EvaluateError> {
         let finished = self.run(None).await?;
         Ok(self.answer(finished, ()))
     }
@@ -176,7 +176,7 @@ impl<'e> Evaluation<'e> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn value<T: DeserializeOwned + JsonSchema>(self) -> Result<Answer<T>, EvaluateError> {
+    pub async fn value<T: DeserializeOwned + JsonSchema>(self) -> Result<EvaluationAnswer<T>, EvaluateError> {
         let schema = OutputSchema::of::<T>();
         let finished = self.run(Some(&schema)).await?;
         match schema.parse(&finished.text) {
@@ -185,14 +185,14 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    fn answer<T>(&self, finished: Finished, value: T) -> Answer<T> {
+    fn answer<T>(&self, finished: FinishedTurn, value: T) -> EvaluationAnswer<T> {
         self.session.tell(&finished.event(self.prompt.name()));
-        let Finished { text, usage, thread_id, turn_id, .. } = finished;
-        Answer { text, value, usage, thread_id, turn_id }
+        let FinishedTurn { text, usage, thread_id, turn_id, .. } = finished;
+        EvaluationAnswer { text, value, usage, thread_id, turn_id }
     }
 
     /// Runs it, and again with more of the prompt where a tool asks for that.
-    async fn run(&self, output: Option<&OutputSchema>) -> Result<Finished, EvaluateError> {
+    async fn run(&self, output: Option<&OutputSchema>) -> Result<FinishedTurn, EvaluateError> {
         let mut left = self.max_expansions;
         loop {
             let job = self.job(output)?;
@@ -207,9 +207,9 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    fn job<'j>(&'j self, output: Option<&'j OutputSchema>) -> Result<Job<'j>, EvaluateError> {
+    fn job<'j>(&'j self, output: Option<&'j OutputSchema>) -> Result<EvaluationRun<'j>, EvaluateError> {
         let of_budget = self.budget.as_ref().and_then(Budget::must_end);
-        Ok(Job {
+        Ok(EvaluationRun {
             setup: self.setup,
             prompt: self.prompt,
             session: &self.session,
@@ -222,7 +222,8 @@ impl<'e> Evaluation<'e> {
     }
 
     fn cwd(&self) -> Result<PathBuf, EvaluateError> {
-        let unusable = |cause: io::Error| EvaluateError::from(Failed::new(Cause::Cwd(cause)));
+        let unusable =
+            |cause: io::Error| EvaluateError::from(FailedEvaluation::new(EvaluationCause::Cwd(cause)));
         let given = self.workspace.map(|workspace| workspace.path().to_owned());
         let cwd = match given.or_else(|| self.setup.client.cwd.clone()) {
             Some(cwd) => cwd,
@@ -237,7 +238,7 @@ impl<'e> Evaluation<'e> {
 
 /// What an evaluation brought.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer<T = ()> {
+pub struct EvaluationAnswer<T = ()> {
     /// The agent's answer as it wrote it.
     pub text: String,
     /// The answer as a value; `()` when none was asked for.

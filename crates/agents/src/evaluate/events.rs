@@ -12,7 +12,7 @@ pub const ADAPTER_NAME: &str = "codex_app_server";
 
 /// Something that happened in an evaluation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum EvaluationEvent {
     /// The prompt has its final text.
     PromptRendered(PromptRendered),
     /// A tool was called: one of the prompt's, or one that the agent has by itself.
@@ -21,7 +21,7 @@ pub enum Event {
     PromptExecuted(PromptExecuted),
 }
 
-impl Event {
+impl EvaluationEvent {
     /// The event's name, for logs.
     pub fn name(&self) -> &'static str {
         match self {

@@ -38,7 +38,7 @@ pub const OPEN_SECTIONS: &str = "open_sections";
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expansion {
+pub struct SectionExpansion {
     /// The prompt's name; filled in by the evaluation.
     pub(super) prompt: String,
     /// The keys of the sections.
@@ -47,7 +47,7 @@ pub struct Expansion {
     pub reason: String,
 }
 
-impl Expansion {
+impl SectionExpansion {
     /// Asks for sections by their keys.
     pub fn new<K: Into<String>>(sections: impl IntoIterator<Item = K>, reason: impl Into<String>) -> Self {
         let sections = sections.into_iter().map(Into::into).collect();
@@ -96,7 +96,10 @@ pub(super) fn open_sections(closed: Vec<String>) -> Tool {
                 None if asked.section_keys.is_empty() => {
                     Err(ToolError::new(format!("which sections? there are: {closed}")))
                 }
-                None => Err::<String, _>(ToolError::expand(Expansion::new(asked.section_keys, asked.reason))),
+                None => Err::<String, _>(ToolError::expand(SectionExpansion::new(
+                    asked.section_keys,
+                    asked.reason,
+                ))),
             }
         }
     })

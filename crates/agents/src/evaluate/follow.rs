@@ -3,37 +3,37 @@
 use std::collections::HashSet;
 
 use codicil_client::{
-    ClientError, CompletedTurn, Event as TurnEvent, RunningTurn,
+    ClientError, ClientEvent as TurnEvent, CompletedTurn, RunningTurn,
     protocol::{ItemId, ServerNotification, ThreadItem, ThreadTokenUsage},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
-    bridge::Bridge,
+    bridge::ToolBridge,
     budget::{BudgetExceeded, TokenUsage, TurnUsage},
-    error::Cause,
-    events::Event,
+    error::EvaluationCause,
+    events::EvaluationEvent,
     items::invocation,
-    run::{Job, Progress},
+    run::{EvaluationRun, RunProgress},
 };
 
 /// Tells what happens in a turn, counts what it uses, and stops it when it must not go on.
-pub(super) struct Follower<'f, 'j> {
-    job: &'f Job<'j>,
-    bridge: &'f Bridge,
-    progress: &'f mut Progress,
+pub(super) struct TurnFollower<'f, 'j> {
+    job: &'f EvaluationRun<'j>,
+    bridge: &'f ToolBridge,
+    progress: &'f mut RunProgress,
     usage: TurnUsage,
     /// Items that have been told.
     told: HashSet<ItemId>,
 }
 
-impl<'f, 'j> Follower<'f, 'j> {
-    pub fn new(job: &'f Job<'j>, bridge: &'f Bridge, progress: &'f mut Progress) -> Self {
+impl<'f, 'j> TurnFollower<'f, 'j> {
+    pub fn new(job: &'f EvaluationRun<'j>, bridge: &'f ToolBridge, progress: &'f mut RunProgress) -> Self {
         let usage = TurnUsage::after(progress.thread_usage);
         Self { job, bridge, progress, usage, told: HashSet::new() }
     }
 
-    pub async fn follow(mut self, mut running: RunningTurn) -> Result<CompletedTurn, Cause> {
+    pub async fn follow(mut self, mut running: RunningTurn) -> Result<CompletedTurn, EvaluationCause> {
         let stopped = self.until_over(&mut running).await;
         if let Some(cause) = stopped {
             self.stop(running).await;
@@ -49,13 +49,13 @@ impl<'f, 'j> Follower<'f, 'j> {
     }
 
     /// Returns when the turn is over, or with the reason why it has to be.
-    async fn until_over(&mut self, running: &mut RunningTurn) -> Option<Cause> {
+    async fn until_over(&mut self, running: &mut RunningTurn) -> Option<EvaluationCause> {
         let (deadline, bridge) = (self.job.deadline, self.bridge);
         loop {
             // In this order: a flood of events must not put off the deadline.
             tokio::select! {
                 biased;
-                () = reached(deadline) => return Some(Cause::DeadlineExceeded),
+                () = reached(deadline) => return Some(EvaluationCause::DeadlineExceeded),
                 (name, message) = bridge.fatal.wait() => return Some(fatal(name, message)),
                 event = running.next() => {
                     if let Err(exceeded) = self.note(event?) {
@@ -119,7 +119,7 @@ impl<'f, 'j> Follower<'f, 'j> {
             return;
         }
         match (invocation(self.job.prompt.name(), item), item) {
-            (Some(invoked), _) => self.job.session.tell(&Event::ToolInvoked(invoked)),
+            (Some(invoked), _) => self.job.session.tell(&EvaluationEvent::ToolInvoked(invoked)),
             (None, ThreadItem::Reasoning { summary, .. }) => {
                 tracing::debug!(sections = summary.len(), "the model has been thinking");
             }
@@ -138,8 +138,8 @@ impl<'f, 'j> Follower<'f, 'j> {
     }
 }
 
-fn fatal(name: &str, message: &str) -> Cause {
-    Cause::Tool { name: name.to_owned(), message: message.to_owned() }
+fn fatal(name: &str, message: &str) -> EvaluationCause {
+    EvaluationCause::Tool { name: name.to_owned(), message: message.to_owned() }
 }
 
 async fn reached(deadline: Option<Instant>) {

@@ -27,7 +27,7 @@ pub(super) fn invocation(prompt: &str, item: &ThreadItem) -> Option<ToolInvoked>
     })
 }
 
-struct Used {
+struct ToolUse {
     kind: ToolKind,
     name: String,
     params: Value,
@@ -36,7 +36,7 @@ struct Used {
     millis: Option<i64>,
 }
 
-fn used(item: &ThreadItem) -> Option<Used> {
+fn used(item: &ThreadItem) -> Option<ToolUse> {
     match item {
         ThreadItem::CommandExecution {
             command,
@@ -46,7 +46,7 @@ fn used(item: &ThreadItem) -> Option<Used> {
             exit_code,
             duration_ms,
             ..
-        } => Some(Used {
+        } => Some(ToolUse {
             kind: ToolKind::Command,
             name: "command".to_owned(),
             params: json!({ "command": command, "cwd": cwd }),
@@ -54,7 +54,7 @@ fn used(item: &ThreadItem) -> Option<Used> {
             output: aggregated_output.clone().unwrap_or_default(),
             millis: *duration_ms,
         }),
-        ThreadItem::FileChange { changes, status, .. } => Some(Used {
+        ThreadItem::FileChange { changes, status, .. } => Some(ToolUse {
             kind: ToolKind::FileChange,
             name: "file_change".to_owned(),
             params: json!({ "changes": changes }),
@@ -63,7 +63,7 @@ fn used(item: &ThreadItem) -> Option<Used> {
             millis: None,
         }),
         ThreadItem::McpToolCall { server, tool, status, arguments, result, error, duration_ms, .. } => {
-            Some(Used {
+            Some(ToolUse {
                 kind: ToolKind::Mcp { server: server.clone() },
                 name: tool.clone(),
                 params: arguments.clone(),
@@ -72,7 +72,7 @@ fn used(item: &ThreadItem) -> Option<Used> {
                 millis: *duration_ms,
             })
         }
-        ThreadItem::WebSearch { query, .. } => Some(Used {
+        ThreadItem::WebSearch { query, .. } => Some(ToolUse {
             kind: ToolKind::WebSearch,
             name: "web_search".to_owned(),
             params: json!({ "query": query }),

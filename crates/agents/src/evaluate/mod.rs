@@ -3,12 +3,12 @@
 //! | what | how |
 //! |---|---|
 //! | evaluate a prompt | [`Evaluator::evaluate`], then [`Evaluation::text`] or [`Evaluation::value`] |
-//! | say where and how | [`ClientConfig`], [`ModelConfig`], [`Auth`], [`McpServer`] |
+//! | say where and how | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`], [`McpServer`] |
 //! | give the model functions | [`Tool`], with [`ToolContext`] for the session's state |
-//! | keep state, hear events | [`Session`], [`Event`] |
+//! | keep state, hear events | [`Session`], [`EvaluationEvent`] |
 //! | limit it | [`Evaluation::deadline`], [`Budget`] |
-//! | show long prompts in short | [`Section::summary`], [`Expansion`] |
-//! | understand a failure | [`EvaluateError`], [`Phase`], [`Cause`] |
+//! | show long prompts in short | [`Section::summary`], [`SectionExpansion`] |
+//! | understand a failure | [`EvaluateError`], [`EvaluationPhase`], [`EvaluationCause`] |
 //!
 //! Each evaluation starts a server of its own, and has ended it when it returns, whatever happened. The agent does
 //! the work; this module renders, answers its questions, runs its tools, tells what it does and reads its
@@ -69,13 +69,15 @@ mod run;
 pub use codicil_client::protocol::{Personality, ReasoningEffort, ReasoningSummary, SandboxMode, Secret};
 
 pub use self::{
-    auth::{Auth, ExternalTokens, Tokens},
+    auth::{AccountTokens, ExternalTokens, LoginMethod},
     budget::{Budget, BudgetExceeded, TokenUsage},
     config::{ApprovalPolicy, ClientConfig, ConfigError, McpServer, ModelConfig},
-    error::{Cause, EvaluateError, Failed, Phase, STDERR_TAIL, phase_of},
-    evaluator::{Answer, Evaluation, Evaluator},
-    events::{ADAPTER_NAME, Event, MAX_OUTPUT, PromptExecuted, PromptRendered, ToolInvoked, ToolKind},
-    expansion::{Expansion, OPEN_SECTIONS},
+    error::{EvaluateError, EvaluationCause, EvaluationPhase, FailedEvaluation, STDERR_TAIL, phase_of},
+    evaluator::{Evaluation, EvaluationAnswer, Evaluator},
+    events::{
+        ADAPTER_NAME, EvaluationEvent, MAX_OUTPUT, PromptExecuted, PromptRendered, ToolInvoked, ToolKind,
+    },
+    expansion::{OPEN_SECTIONS, SectionExpansion},
     prompt::{Prompt, Section},
     schema::OutputError,
     session::{Session, Slice},

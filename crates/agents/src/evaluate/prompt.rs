@@ -60,7 +60,7 @@ impl Prompt {
     }
 
     /// The text and tools with these sections open.
-    pub(super) fn render(&self, open: &BTreeSet<String>) -> Rendered {
+    pub(super) fn render(&self, open: &BTreeSet<String>) -> RenderedPrompt {
         let shown = self.sections.iter().map(|section| section.render(open.contains(&section.key)));
         let text = shown.collect::<Vec<_>>().join("\n\n");
         let mut tools = self.tools.clone();
@@ -70,7 +70,7 @@ impl Prompt {
         if !closed.is_empty() {
             tools.push(open_sections(closed));
         }
-        Rendered { text, tools }
+        RenderedPrompt { text, tools }
     }
 
     /// Checks what the server, or the model, would otherwise stumble over.
@@ -105,7 +105,7 @@ impl Prompt {
 
 /// A prompt with its final text.
 #[derive(Debug)]
-pub(super) struct Rendered {
+pub(super) struct RenderedPrompt {
     pub text: String,
     pub tools: Vec<Tool>,
 }

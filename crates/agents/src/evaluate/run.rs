@@ -12,14 +12,14 @@ use codicil_client::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    bridge::Bridge,
+    bridge::ToolBridge,
     budget::{Budget, TokenUsage},
-    error::{Cause, EvaluateError, Failed},
-    evaluator::Setup,
-    events::{ADAPTER_NAME, Event, PromptExecuted, PromptRendered},
+    error::{EvaluateError, EvaluationCause, FailedEvaluation},
+    evaluator::EvaluatorSetup,
+    events::{ADAPTER_NAME, EvaluationEvent, PromptExecuted, PromptRendered},
     expansion::OpenSections,
-    follow::Follower,
-    prompt::{Prompt, Rendered},
+    follow::TurnFollower,
+    prompt::{Prompt, RenderedPrompt},
     schema::OutputSchema,
     session::Session,
     thread_state::ThreadState,
@@ -27,8 +27,8 @@ use super::{
 use crate::workspace::Fingerprint;
 
 /// Everything that is needed to run a prompt once.
-pub(super) struct Job<'j> {
-    pub setup: &'j Setup,
+pub(super) struct EvaluationRun<'j> {
+    pub setup: &'j EvaluatorSetup,
     pub prompt: &'j Prompt,
     pub session: &'j Session,
     pub cwd: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct Job<'j> {
 
 /// A turn that completed.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(super) struct FinishedTurn {
     pub text: String,
     pub usage: Option<TokenUsage>,
     pub thread_id: ThreadId,
@@ -48,9 +48,9 @@ pub(super) struct Finished {
     pub stderr_tail: String,
 }
 
-impl Finished {
-    pub fn event(&self, prompt: &str) -> Event {
-        Event::PromptExecuted(PromptExecuted {
+impl FinishedTurn {
+    pub fn event(&self, prompt: &str) -> EvaluationEvent {
+        EvaluationEvent::PromptExecuted(PromptExecuted {
             adapter: ADAPTER_NAME,
             prompt: prompt.to_owned(),
             text: self.text.clone(),
@@ -61,20 +61,20 @@ impl Finished {
     }
 
     /// It completed, and is of no use.
-    pub fn failed(self, cause: impl Into<Cause>) -> Failed {
-        Failed {
+    pub fn failed(self, cause: impl Into<EvaluationCause>) -> FailedEvaluation {
+        FailedEvaluation {
             stderr_tail: self.stderr_tail,
             thread_id: Some(self.thread_id),
             turn_id: Some(self.turn_id),
             usage: self.usage,
-            ..Failed::new(cause)
+            ..FailedEvaluation::new(cause)
         }
     }
 }
 
 /// How far a run has come, for whoever has to explain its failure.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     pub thread_id: Option<ThreadId>,
     pub turn_id: Option<TurnId>,
     pub usage: Option<TokenUsage>,
@@ -82,40 +82,47 @@ pub(super) struct Progress {
     pub thread_usage: TokenUsage,
 }
 
-impl Job<'_> {
-    pub async fn run(&self) -> Result<Finished, EvaluateError> {
-        self.check().map_err(Failed::new)?;
+impl EvaluationRun<'_> {
+    pub async fn run(&self) -> Result<FinishedTurn, EvaluateError> {
+        self.check().map_err(FailedEvaluation::new)?;
         let rendered = self.prompt.render(&OpenSections::of(self.session, self.prompt));
         self.tell_rendered(&rendered);
-        let Rendered { text, tools } = rendered;
+        let RenderedPrompt { text, tools } = rendered;
         let bridge =
-            Bridge::new(self.prompt.name(), self.session, tools, self.deadline, self.budget.cloned());
+            ToolBridge::new(self.prompt.name(), self.session, tools, self.deadline, self.budget.cloned());
         let client = self.connect(&bridge).await?;
-        let mut progress = Progress::default();
+        let mut progress = RunProgress::default();
         let outcome = self.converse(&client, text, &bridge, &mut progress).await;
         // Whatever happened: when this returns, the server has ended.
         let stderr_tail = client.close().await.stderr_tail.clone();
         self.remember(&progress);
-        let Progress { thread_id, turn_id, usage, .. } = progress;
+        let RunProgress { thread_id, turn_id, usage, .. } = progress;
         match outcome {
             Ok(_) if let Some(expansion) = bridge.take_expansion() => {
                 Err(EvaluateError::ExpansionRequired(expansion))
             }
-            Ok(finished) => Ok(Finished { stderr_tail, ..finished }),
-            Err(cause) => Err(Failed { stderr_tail, thread_id, turn_id, usage, ..Failed::new(cause) }.into()),
+            Ok(finished) => Ok(FinishedTurn { stderr_tail, ..finished }),
+            Err(cause) => Err(FailedEvaluation {
+                stderr_tail,
+                thread_id,
+                turn_id,
+                usage,
+                ..FailedEvaluation::new(cause)
+            }
+            .into()),
         }
     }
 
-    fn check(&self) -> Result<(), Cause> {
+    fn check(&self) -> Result<(), EvaluationCause> {
         self.prompt.check(self.setup.client.mcp_servers.iter())?;
         if self.is_late() {
-            return Err(Cause::DeadlineExceeded);
+            return Err(EvaluationCause::DeadlineExceeded);
         }
         Ok(self.budget.map_or(Ok(()), Budget::check_left)?)
     }
 
-    fn tell_rendered(&self, rendered: &Rendered) {
-        self.session.tell(&Event::PromptRendered(PromptRendered {
+    fn tell_rendered(&self, rendered: &RenderedPrompt) {
+        self.session.tell(&EvaluationEvent::PromptRendered(PromptRendered {
             adapter: ADAPTER_NAME,
             prompt: self.prompt.name().to_owned(),
             text: rendered.text.clone(),
@@ -129,9 +136,9 @@ impl Job<'_> {
         &self,
         client: &Client,
         text: String,
-        bridge: &Bridge,
-        progress: &mut Progress,
-    ) -> Result<Finished, Cause> {
+        bridge: &ToolBridge,
+        progress: &mut RunProgress,
+    ) -> Result<FinishedTurn, EvaluationCause> {
         if let Some(auth) = &self.setup.client.auth_mode {
             self.in_time(client.call_raw("account/login/start", auth.login())).await?;
         }
@@ -140,17 +147,17 @@ impl Job<'_> {
         let running = self.start_turn(client, &thread_id, text).await?;
         let turn_id = running.id().clone();
         progress.turn_id = Some(turn_id.clone());
-        let done = Follower::new(self, bridge, progress).follow(running).await?;
+        let done = TurnFollower::new(self, bridge, progress).follow(running).await?;
         let usage = progress.usage;
-        Ok(Finished { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
+        Ok(FinishedTurn { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
     }
 
     async fn thread(
         &self,
         client: &Client,
-        bridge: &Bridge,
-        progress: &mut Progress,
-    ) -> Result<ThreadId, Cause> {
+        bridge: &ToolBridge,
+        progress: &mut RunProgress,
+    ) -> Result<ThreadId, EvaluationCause> {
         let config = &self.setup.client;
         let tools = bridge.specs();
         let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
@@ -179,7 +186,7 @@ impl Job<'_> {
     }
 
     /// Keeps what the session's thread has used, for the next turn on it.
-    fn remember(&self, progress: &Progress) {
+    fn remember(&self, progress: &RunProgress) {
         let state = self.session.get::<ThreadState>();
         if let Some(state) = state.filter(|state| Some(&state.thread_id) == progress.thread_id.as_ref()) {
             self.session.set(ThreadState { used: progress.thread_usage, ..state });
@@ -187,7 +194,7 @@ impl Job<'_> {
     }
 
     /// The thread again, under today's settings; `None` when the server does not have it any more.
-    async fn resume(&self, client: &Client, thread: &ThreadId) -> Result<Option<ThreadId>, Cause> {
+    async fn resume(&self, client: &Client, thread: &ThreadId) -> Result<Option<ThreadId>, EvaluationCause> {
         let config = &self.setup.client;
         let params = ThreadResumeParams {
             model: Some(self.setup.model.model.clone()),
@@ -199,7 +206,7 @@ impl Job<'_> {
         };
         match self.in_time(client.call::<ThreadResume>(params)).await {
             Ok(resumed) => Ok(Some(resumed.thread.id)),
-            Err(Cause::Client(
+            Err(EvaluationCause::Client(
                 error @ (ClientError::ResponseError { .. } | ClientError::ResponseInvalid { .. }),
             )) => {
                 tracing::info!(%thread, %error, "a thread cannot be gone on with; a new one takes its place");
@@ -214,7 +221,7 @@ impl Job<'_> {
         client: &Client,
         thread: &ThreadId,
         text: String,
-    ) -> Result<RunningTurn, Cause> {
+    ) -> Result<RunningTurn, EvaluationCause> {
         let model = &self.setup.model;
         let params = TurnStartParams {
             effort: model.effort.clone(),
@@ -234,11 +241,11 @@ impl Job<'_> {
     pub(super) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, Cause> {
+    ) -> Result<T, EvaluationCause> {
         let Some(deadline) = self.deadline else { return Ok(work.await?) };
         match timeout_at(deadline, work).await {
             Ok(outcome) => Ok(outcome?),
-            Err(_) => Err(Cause::DeadlineExceeded),
+            Err(_) => Err(EvaluationCause::DeadlineExceeded),
         }
     }
 }

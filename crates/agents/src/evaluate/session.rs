@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{events::Event, transaction::Transaction};
+use super::{events::EvaluationEvent, transaction::StateTransaction};
 
 /// State that evaluations and their tools share, one value for each type, and the observers of events.
 /// Clones are the same session.
@@ -29,26 +29,26 @@ use super::{events::Event, transaction::Transaction};
 /// ```
 #[derive(Clone, Default)]
 pub struct Session {
-    inner: Arc<Inner>,
+    inner: Arc<SessionInner>,
 }
 
 #[derive(Default)]
-struct Inner {
-    slices: Mutex<Slices>,
-    observers: Mutex<Vec<Observer>>,
+struct SessionInner {
+    slices: Mutex<SliceMap>,
+    observers: Mutex<Vec<EventObserver>>,
 }
 
-type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+type EventObserver = Arc<dyn Fn(&EvaluationEvent) + Send + Sync>;
 
 /// What may be kept in a session: plain values. A change makes a new value, so that a snapshot costs nothing.
 pub trait Slice: Any + Clone + Send + Sync {}
 
 impl<T: Any + Clone + Send + Sync> Slice for T {}
 
-pub(super) type Held = Arc<dyn Any + Send + Sync>;
+pub(super) type HeldSlice = Arc<dyn Any + Send + Sync>;
 
 /// All state of a session at a time.
-pub(super) type Slices = HashMap<TypeId, Held>;
+pub(super) type SliceMap = HashMap<TypeId, HeldSlice>;
 
 impl Session {
     /// An empty session.
@@ -82,12 +82,12 @@ impl Session {
 
     /// Tells this function of every event from now on. It is called where the event happens and should return at
     /// once; if it panics, that is logged and nothing else.
-    pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
+    pub fn observe(&self, observer: impl Fn(&EvaluationEvent) + Send + Sync + 'static) {
         let mut observers = self.inner.observers.lock();
         observers.push(Arc::new(observer));
     }
 
-    pub(super) fn tell(&self, event: &Event) {
+    pub(super) fn tell(&self, event: &EvaluationEvent) {
         let observers = self.inner.observers.lock().clone();
         for observer in observers {
             if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
@@ -96,17 +96,17 @@ impl Session {
         }
     }
 
-    pub(super) fn begin(&self) -> Transaction {
-        Transaction::new(self.clone(), self.slices().clone())
+    pub(super) fn begin(&self) -> StateTransaction {
+        StateTransaction::new(self.clone(), self.slices().clone())
     }
 
     /// The maps are whole at any time, so a panic elsewhere cannot have broken them.
-    pub(super) fn slices(&self) -> MutexGuard<'_, Slices> {
+    pub(super) fn slices(&self) -> MutexGuard<'_, SliceMap> {
         self.inner.slices.lock()
     }
 }
 
-pub(super) fn cast<T: Slice>(held: Option<&Held>) -> Option<T> {
+pub(super) fn cast<T: Slice>(held: Option<&HeldSlice>) -> Option<T> {
     let value = held?.downcast_ref::<T>();
     debug_assert!(value.is_some(), "a slice is held under its own type, {}", type_name::<T>());
     value.cloned()
@@ -144,7 +144,7 @@ mod tests {
             let count = count.clone();
             move |_| *count.lock() += 1
         });
-        session.tell(&Event::PromptRendered(PromptRendered::default()));
+        session.tell(&EvaluationEvent::PromptRendered(PromptRendered::default()));
         assert_eq!(*count.lock(), 1);
     }
 }

@@ -10,7 +10,7 @@ use super::budget::TokenUsage;
 use crate::workspace::{Fingerprint, hex};
 
 /// The thread of a session's last evaluation and what it was made for. It is part of the
-/// [`Session`](super::Session), where it can be read, kept elsewhere and put back.
+/// [`AgentThread`](super::AgentThread), where it can be read, kept elsewhere and put back.
 ///
 /// The thread is gone on with only for the same directory, the same workspace and the same tools: a thread keeps
 /// the tools that it was started with.

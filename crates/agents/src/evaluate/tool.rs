@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    expansion::Expansion, schema::params_schema, session::Slice, strict::is_object, transaction::Transaction,
+    expansion::SectionExpansion, schema::params_schema, session::Slice, strict::is_object,
+    transaction::StateTransaction,
 };
 
 /// A function that the model may call, with the schema of its parameters.
@@ -43,11 +44,11 @@ use super::{
 #[derive(Clone)]
 pub struct Tool {
     spec: DynamicToolSpec,
-    run: Run,
+    run: ToolFunction,
 }
 
-type Running = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
-type Run = Arc<dyn Fn(Value, ToolContext) -> Running + Send + Sync>;
+type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+type ToolFunction = Arc<dyn Fn(Value, ToolContext) -> ToolFuture + Send + Sync>;
 
 impl Tool {
     /// A tool from an async function. Its parameters must be a struct or map (or `()` for none); a doc comment on a
@@ -65,7 +66,7 @@ impl Tool {
             input_schema: params_schema::<P>(),
             defer_loading: None,
         };
-        let run: Run = Arc::new(move |arguments, cx| match params::<P>(arguments) {
+        let run: ToolFunction = Arc::new(move |arguments, cx| match params::<P>(arguments) {
             Ok(params) => {
                 let running = run(params, cx);
                 Box::pin(async move { running.await.map(Into::into) })
@@ -89,7 +90,7 @@ impl Tool {
         is_object(&self.spec.input_schema)
     }
 
-    pub(super) fn run(&self, arguments: Value, cx: ToolContext) -> Running {
+    pub(super) fn run(&self, arguments: Value, cx: ToolContext) -> ToolFuture {
         (self.run)(arguments, cx)
     }
 }
@@ -113,7 +114,7 @@ impl fmt::Debug for Tool {
 /// What a tool call sees of its surroundings.
 #[derive(Clone)]
 pub struct ToolContext {
-    pub(super) transaction: Transaction,
+    pub(super) transaction: StateTransaction,
     pub(super) call_id: String,
     pub(super) thread_id: ThreadId,
     pub(super) turn_id: TurnId,
@@ -211,32 +212,32 @@ impl<T: Into<String>> From<T> for ToolOutput {
 
 /// Why a tool did not do what it should. Any error becomes one with `?`, and is told to the model.
 #[derive(Debug)]
-pub struct ToolError(pub(super) Failure);
+pub struct ToolError(pub(super) ToolFailure);
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ToolFailure {
     /// The model is told, and goes on.
     Told(String),
     /// The evaluation ends.
     Fatal(String),
     /// More of the prompt is needed.
-    Expand(Expansion),
+    Expand(SectionExpansion),
 }
 
 impl ToolError {
     /// The model is told this, and the turn goes on.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(Failure::Told(message.into()))
+        Self(ToolFailure::Told(message.into()))
     }
 
     /// The evaluation ends with this, as an error of the phase `tool`.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self(Failure::Fatal(message.into()))
+        Self(ToolFailure::Fatal(message.into()))
     }
 
-    /// The prompt has to be shown again with more of it: see [`Expansion`].
-    pub fn expand(expansion: Expansion) -> Self {
-        Self(Failure::Expand(expansion))
+    /// The prompt has to be shown again with more of it: see [`SectionExpansion`].
+    pub fn expand(expansion: SectionExpansion) -> Self {
+        Self(ToolFailure::Expand(expansion))
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(params::<Sum>(json!({ "a": 1 })).unwrap(), Sum { a: 1, b: 0 });
         params::<()>(json!({})).unwrap();
         params::<()>(Value::Null).unwrap();
-        let ToolError(Failure::Told(text)) = params::<Sum>(json!({ "a": "x" })).unwrap_err() else {
+        let ToolError(ToolFailure::Told(text)) = params::<Sum>(json!({ "a": "x" })).unwrap_err() else {
             panic!()
         };
         assert!(text.starts_with("invalid parameters: invalid type: string"), "{text}");

@@ -7,38 +7,38 @@ use std::{any::TypeId, collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::session::{Held, Session, Slice, Slices, cast};
+use super::session::{HeldSlice, Session, Slice, SliceMap, cast};
 
 /// What a tool call has changed so far. Clones are the same transaction.
 #[derive(Clone)]
-pub(super) struct Transaction {
-    inner: Arc<Inner>,
+pub(super) struct StateTransaction {
+    inner: Arc<TransactionInner>,
 }
 
-struct Inner {
+struct TransactionInner {
     session: Session,
     /// The session when the call began.
-    before: Slices,
-    state: Mutex<State>,
+    before: SliceMap,
+    state: Mutex<TransactionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TransactionState {
     /// `None` for what was taken away.
-    changes: HashMap<TypeId, Option<Held>>,
-    undo: Vec<Undo>,
+    changes: HashMap<TypeId, Option<HeldSlice>>,
+    undo: Vec<UndoStep>,
     is_over: bool,
 }
 
-type Undo = Box<dyn FnOnce() + Send>;
+type UndoStep = Box<dyn FnOnce() + Send>;
 
 /// Somebody else has changed the same state meanwhile.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Conflict;
+pub(super) struct StateConflict;
 
-impl Transaction {
-    pub fn new(session: Session, before: Slices) -> Self {
-        Self { inner: Arc::new(Inner { session, before, state: Mutex::default() }) }
+impl StateTransaction {
+    pub fn new(session: Session, before: SliceMap) -> Self {
+        Self { inner: Arc::new(TransactionInner { session, before, state: Mutex::default() }) }
     }
 
     pub fn get<T: Slice>(&self) -> Option<T> {
@@ -53,7 +53,7 @@ impl Transaction {
     pub fn set<T: Slice>(&self, value: Option<T>) {
         let mut state = self.state();
         if !state.is_over {
-            let held = value.map(|value| Arc::new(value) as Held);
+            let held = value.map(|value| Arc::new(value) as HeldSlice);
             state.changes.insert(TypeId::of::<T>(), held);
         }
     }
@@ -66,7 +66,7 @@ impl Transaction {
     }
 
     /// Makes the changes the session's, all of them or, in a conflict, none.
-    pub fn commit(&self) -> Result<(), Conflict> {
+    pub fn commit(&self) -> Result<(), StateConflict> {
         let changes = self.close()?;
         let mut slices = self.inner.session.slices();
         let is_same = |id: &TypeId| match (slices.get(id), self.inner.before.get(id)) {
@@ -75,7 +75,7 @@ impl Transaction {
             _ => false,
         };
         if !changes.keys().all(is_same) {
-            return Err(Conflict);
+            return Err(StateConflict);
         }
         for (id, changed) in changes {
             match changed {
@@ -90,10 +90,10 @@ impl Transaction {
     }
 
     /// Takes no more changes, and gives out those that there are.
-    fn close(&self) -> Result<HashMap<TypeId, Option<Held>>, Conflict> {
+    fn close(&self) -> Result<HashMap<TypeId, Option<HeldSlice>>, StateConflict> {
         let mut state = self.state();
         match std::mem::replace(&mut state.is_over, true) {
-            true => Err(Conflict),
+            true => Err(StateConflict),
             false => Ok(std::mem::take(&mut state.changes)),
         }
     }
@@ -109,7 +109,7 @@ impl Transaction {
         undo.into_iter().rev().for_each(|undo| undo());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TransactionState> {
         self.inner.state.lock()
     }
 }
@@ -145,7 +145,7 @@ mod tests {
         change.roll_back();
         change.roll_back();
         assert_eq!((log.lock().as_slice(), session.get::<u32>()), ([3, 2, 1].as_slice(), None));
-        assert_eq!(change.commit(), Err(Conflict));
+        assert_eq!(change.commit(), Err(StateConflict));
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         two.set(Some(3_u32));
         other.set(Some(true));
         one.commit().unwrap();
-        assert_eq!(two.commit(), Err(Conflict));
+        assert_eq!(two.commit(), Err(StateConflict));
         other.commit().unwrap();
         assert_eq!((session.get::<u32>(), session.get::<bool>()), (Some(2), Some(true)));
     }

@@ -15,36 +15,36 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::PoolError,
-    handle::{Shared, locked},
-    line::Line,
-    outbox::Outbox,
-    reply::Reply,
-    run::{Place, Run},
-    server::Server,
+    handle::{PoolShared, locked},
+    line::TurnQueue,
+    outbox::MessageOutbox,
+    reply::ReplyStream,
+    run::{RunPermit, TurnRun},
+    server::PoolServer,
 };
 
 /// One conversation: the desktop's own, or a window's. Clones are the same one.
 ///
 /// Its messages are answered one after the other. When the last clone is dropped its thread is let go of.
 #[derive(Clone, Debug)]
-pub struct Agent(Arc<Inner>);
+pub struct Agent(Arc<AgentInner>);
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub shared: Arc<Shared>,
-    pub server: Arc<Server>,
+pub(super) struct AgentInner {
+    pub shared: Arc<PoolShared>,
+    pub server: Arc<PoolServer>,
     /// Messages of this agent.
-    pub line: Line,
+    pub line: TurnQueue,
     /// Cancelled when the agent is disposed of, or its pool closed.
     pub disposed: CancellationToken,
-    session: Mutex<Session>,
+    session: Mutex<AgentThread>,
     /// Stops all replies under way.
     stop: Mutex<CancellationToken>,
 }
 
 /// The thread of a conversation, as far as it is known.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct AgentThread {
     thread: Option<ThreadId>,
     /// The connection that it is loaded on; `None` when it has to be loaded first.
     generation: Option<u64>,
@@ -54,7 +54,7 @@ pub(super) struct Session {
     instructions: String,
 }
 
-impl Session {
+impl AgentThread {
     pub fn new(instructions: String) -> Self {
         Self { thread: None, generation: None, started_with: instructions.clone(), instructions }
     }
@@ -67,19 +67,19 @@ impl Session {
         Self { thread: Some(thread), ..Self::new(instructions) }
     }
 
-    fn step(&self, generation: u64) -> Step {
+    fn step(&self, generation: u64) -> NextStep {
         match &self.thread {
-            Some(old) if self.started_with != self.instructions => Step::Replace(old.clone()),
-            Some(thread) if self.generation == Some(generation) => Step::Use(thread.clone()),
-            Some(thread) => Step::Load(thread.clone()),
-            None => Step::Start,
+            Some(old) if self.started_with != self.instructions => NextStep::Replace(old.clone()),
+            Some(thread) if self.generation == Some(generation) => NextStep::Use(thread.clone()),
+            Some(thread) => NextStep::Load(thread.clone()),
+            None => NextStep::Start,
         }
     }
 }
 
 /// What has to be done before a turn can start.
 #[derive(Debug, PartialEq)]
-enum Step {
+enum NextStep {
     Use(ThreadId),
     Load(ThreadId),
     Replace(ThreadId),
@@ -87,12 +87,12 @@ enum Step {
 }
 
 impl Agent {
-    pub(super) fn new(shared: Arc<Shared>, server: Arc<Server>, session: Session) -> Self {
+    pub(super) fn new(shared: Arc<PoolShared>, server: Arc<PoolServer>, session: AgentThread) -> Self {
         let disposed = shared.closing.child_token();
-        Self(Arc::new(Inner {
+        Self(Arc::new(AgentInner {
             shared,
             server,
-            line: Line::new(1),
+            line: TurnQueue::new(1),
             stop: Mutex::new(disposed.child_token()),
             disposed,
             session: Mutex::new(session),
@@ -101,11 +101,11 @@ impl Agent {
 
     /// Sends a message, in line behind those sent before, and returns its reply at once. Dropping the reply
     /// stops the turn.
-    pub fn ask(&self, input: impl IntoInput) -> Reply {
+    pub fn ask(&self, input: impl IntoInput) -> ReplyStream {
         let inner = &self.0;
-        let outbox = Arc::new(Outbox::new(inner.shared.settings.reply_bytes));
+        let outbox = Arc::new(MessageOutbox::new(inner.shared.settings.reply_bytes));
         let stop = locked(&inner.stop).child_token();
-        let run = Run {
+        let run = TurnRun {
             agent: inner.clone(),
             input: input.into_input(),
             outbox: outbox.clone(),
@@ -113,7 +113,7 @@ impl Agent {
         };
         // Ends with its turn, soon after `stop`, and with the pool, whose tracker waits for it.
         inner.shared.tasks.spawn(run.go(inner.line_up()));
-        Reply::new(outbox, stop)
+        ReplyStream::new(outbox, stop)
     }
 
     /// A new conversation that knows what was said in this one so far, on the same server. If nothing was, it
@@ -139,7 +139,7 @@ impl Agent {
             }
         }
         if session.thread.is_none() {
-            session = Session::new(session.instructions);
+            session = AgentThread::new(session.instructions);
         }
         Ok(Self::new(inner.shared.clone(), inner.server.clone(), session))
     }
@@ -156,7 +156,7 @@ impl Agent {
     }
 
     /// Stops the turn that runs and all messages that wait. Their replies end as interrupted, at the latest
-    /// after [`Settings::interrupt_grace`](super::Settings::interrupt_grace).
+    /// after [`PoolSettings::interrupt_grace`](super::PoolSettings::interrupt_grace).
     pub fn interrupt(&self) {
         let fresh = self.0.disposed.child_token();
         let old = std::mem::replace(&mut *locked(&self.0.stop), fresh);
@@ -186,10 +186,10 @@ impl Agent {
     }
 }
 
-impl Inner {
+impl AgentInner {
     /// A place in the line of this agent, and when it has come up in that of the server. Both are taken in the
     /// order of the calls; an agent with many messages waits in the server's line with one.
-    fn line_up(&self) -> Place {
+    fn line_up(&self) -> RunPermit {
         match self.line.try_enter() {
             Some(mine) => {
                 let servers = self.server.line.enter();
@@ -210,8 +210,8 @@ impl Inner {
     pub async fn ready(&self, client: &Client, generation: u64) -> Result<ThreadId, ClientError> {
         let step = locked(&self.session).step(generation);
         match step {
-            Step::Use(thread) => return Ok(thread),
-            Step::Load(thread) => match client.call::<ThreadResume>(resume(&thread)).await {
+            NextStep::Use(thread) => return Ok(thread),
+            NextStep::Load(thread) => match client.call::<ThreadResume>(resume(&thread)).await {
                 Ok(resumed) => {
                     self.shared.counters.threads_resumed.one();
                     return Ok(self.settle(resumed.thread.id, generation));
@@ -222,8 +222,8 @@ impl Inner {
                 }
                 Err(error) => return Err(error),
             },
-            Step::Replace(old) => let_go(client, old),
-            Step::Start => {}
+            NextStep::Replace(old) => let_go(client, old),
+            NextStep::Start => {}
         }
         let instructions = locked(&self.session).instructions.clone();
         let thread = self.server.start_thread(client, &self.shared.settings, &instructions).await?;
@@ -253,7 +253,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for AgentInner {
     fn drop(&mut self) {
         self.disposed.cancel();
         if let (Some(thread), Some((client, _))) = (self.session_id(), self.server.supervisor.connected()) {
@@ -273,15 +273,16 @@ mod tests {
 
     #[test]
     fn what_a_turn_needs_depends_on_thread_connection_and_instructions() {
-        let check = |session: Session, expected: Step| assert_eq!(session.step(3), expected, "{session:?}");
+        let check =
+            |session: AgentThread, expected: NextStep| assert_eq!(session.step(3), expected, "{session:?}");
         let loaded = |generation: u64, wanted: &str| {
-            Session::loaded("t".into(), generation, "be kind".into(), wanted.into())
+            AgentThread::loaded("t".into(), generation, "be kind".into(), wanted.into())
         };
-        check(Session::new("be kind".into()), Step::Start);
-        check(loaded(3, "be kind"), Step::Use("t".into()));
-        check(loaded(2, "be kind"), Step::Load("t".into()));
-        check(loaded(3, "be brief"), Step::Replace("t".into()));
-        check(loaded(2, "be brief"), Step::Replace("t".into()));
-        check(Session::stored("t".into(), "be kind".into()), Step::Load("t".into()));
+        check(AgentThread::new("be kind".into()), NextStep::Start);
+        check(loaded(3, "be kind"), NextStep::Use("t".into()));
+        check(loaded(2, "be kind"), NextStep::Load("t".into()));
+        check(loaded(3, "be brief"), NextStep::Replace("t".into()));
+        check(loaded(2, "be brief"), NextStep::Replace("t".into()));
+        check(AgentThread::stored("t".into(), "be kind".into()), NextStep::Load("t".into()));
     }
 }

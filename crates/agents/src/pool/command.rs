@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt};
 
-use codicil_client::Launch;
+use codicil_client::ServerLaunch;
 
 use crate::workspace::hex;
 
@@ -26,7 +26,7 @@ pub struct ServerCommand {
     /// Looked up in `PATH` unless it has a slash.
     pub program: OsString,
     /// Tools that the model does not get: [`Tool::Shell`], since a desktop is no terminal.
-    pub disabled: Vec<Tool>,
+    pub disabled: Vec<BuiltinTool>,
     /// Where the product's own tools are.
     pub mcp_servers: Vec<McpServer>,
     /// The server's default.
@@ -54,7 +54,7 @@ impl ServerCommand {
         let some = |text: &str| Some(text.to_owned());
         Self {
             program: program.into(),
-            disabled: vec![Tool::Shell],
+            disabled: vec![BuiltinTool::Shell],
             mcp_servers: Vec::new(),
             model: None,
             reasoning_effort: some("medium"),
@@ -68,8 +68,8 @@ impl ServerCommand {
     }
 
     /// What the client starts.
-    pub fn launch(&self) -> Launch {
-        let mut launch = Launch::new(&self.program).env("CI", "1");
+    pub fn launch(&self) -> ServerLaunch {
+        let mut launch = ServerLaunch::new(&self.program).env("CI", "1");
         for (key, value) in self.flags() {
             launch = launch.config(&key, value);
         }
@@ -84,7 +84,7 @@ impl ServerCommand {
 
     /// The `-c` settings, in order. They hold no secret.
     pub fn flags(&self) -> Vec<(String, String)> {
-        let mut flags: Vec<_> = self.disabled.iter().map(Tool::flag).collect();
+        let mut flags: Vec<_> = self.disabled.iter().map(BuiltinTool::flag).collect();
         flags.extend(self.mcp_servers.iter().flat_map(McpServer::flags));
         let words = [
             ("model", &self.model),
@@ -103,7 +103,7 @@ impl ServerCommand {
 
 /// A built-in tool that can be taken away. Plans and MCP resources cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
+pub enum BuiltinTool {
     /// Commands.
     Shell,
     /// Searches on the web, done by the provider.
@@ -116,7 +116,7 @@ pub enum Tool {
     Collab,
 }
 
-impl Tool {
+impl BuiltinTool {
     fn flag(&self) -> (String, String) {
         let (key, value) = match self {
             Self::Shell => ("features.shell_tool", "false"),
@@ -259,15 +259,15 @@ mod tests {
 
     #[test]
     fn each_tool_that_can_be_disabled_has_its_setting() {
-        let check = |tool: Tool, flag: &str| {
+        let check = |tool: BuiltinTool, flag: &str| {
             let command = ServerCommand { disabled: vec![tool], ..ServerCommand::new("codicil") };
             assert_eq!(lines(&command)[0], flag);
         };
-        check(Tool::Shell, "features.shell_tool=false");
-        check(Tool::WebSearch, "web_search=disabled");
-        check(Tool::ViewImage, "tools_view_image=false");
-        check(Tool::ApplyPatch, "include_apply_patch_tool=false");
-        check(Tool::Collab, "features.collab=false");
+        check(BuiltinTool::Shell, "features.shell_tool=false");
+        check(BuiltinTool::WebSearch, "web_search=disabled");
+        check(BuiltinTool::ViewImage, "tools_view_image=false");
+        check(BuiltinTool::ApplyPatch, "include_apply_patch_tool=false");
+        check(BuiltinTool::Collab, "features.collab=false");
     }
 
     #[test]

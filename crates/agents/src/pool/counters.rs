@@ -7,18 +7,18 @@ macro_rules! counters {
     ($($(#[$attribute:meta])* $name:ident;)*) => {
         /// Numbers for dashboards. All but the last two only grow.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-        pub struct Counts {
+        pub struct PoolCounts {
             $($(#[$attribute])* pub $name: u64,)*
         }
 
         #[derive(Debug, Default)]
-        pub(super) struct Counters {
+        pub(super) struct PoolCounters {
             $(pub $name: Counter,)*
         }
 
-        impl Counters {
-            pub fn snapshot(&self) -> Counts {
-                Counts { $($name: self.$name.get(),)* }
+        impl PoolCounters {
+            pub fn snapshot(&self) -> PoolCounts {
+                PoolCounts { $($name: self.$name.get(),)* }
             }
         }
     };
@@ -77,9 +77,9 @@ impl Counter {
     }
 
     /// One more, until the guard is dropped.
-    pub fn during(&self) -> During<'_> {
+    pub fn during(&self) -> CountGuard<'_> {
         self.one();
-        During(self)
+        CountGuard(self)
     }
 
     fn get(&self) -> u64 {
@@ -88,9 +88,9 @@ impl Counter {
 }
 
 /// Takes one away at its end.
-pub(super) struct During<'a>(&'a Counter);
+pub(super) struct CountGuard<'a>(&'a Counter);
 
-impl Drop for During<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use codicil_client::{
-    Answer, Approval, Approve, Decision, Decline, Handler, NoAnswer, ask,
+    ApprovalDecision, ApprovalRequest, ApproveAll, DeclineAll, HandlerAnswer, NoAnswer, RequestHandler, ask,
     protocol::{
         CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
         FileChangeRequestApprovalParams, McpServerElicitationRequestParams,
@@ -30,52 +30,52 @@ use tokio::{
 };
 
 use super::{
-    counters::Counters,
-    message::{Asked, QuestionId, StreamMessage},
+    counters::PoolCounters,
+    message::{ApprovalSubject, QuestionId, StreamMessage},
 };
 
 /// Questions of one turn that wait to be shown.
 const MAX_UNSHOWN: usize = 256;
 
 /// What the person said, by the ids of the questions.
-pub(super) type Answers = BTreeMap<String, Vec<String>>;
+pub(super) type QuestionAnswers = BTreeMap<String, Vec<String>>;
 
 /// All questions of a pool that wait for an answer.
 #[derive(Debug)]
-pub(super) struct Questions {
+pub(super) struct OpenQuestions {
     next: AtomicU64,
-    open: Mutex<HashMap<QuestionId, Open>>,
-    counters: Arc<Counters>,
+    open: Mutex<HashMap<QuestionId, QuestionState>>,
+    counters: Arc<PoolCounters>,
 }
 
 #[derive(Debug)]
-pub(super) enum Open {
-    Approval(oneshot::Sender<Decision>),
-    Input(oneshot::Sender<Answers>),
+pub(super) enum QuestionState {
+    Approval(oneshot::Sender<ApprovalDecision>),
+    Input(oneshot::Sender<QuestionAnswers>),
 }
 
-impl Questions {
-    pub fn new(counters: Arc<Counters>) -> Self {
+impl OpenQuestions {
+    pub fn new(counters: Arc<PoolCounters>) -> Self {
         Self { next: AtomicU64::new(1), open: Mutex::default(), counters }
     }
 
     /// Whether there was such a question.
-    pub fn decide(&self, id: QuestionId, decision: Decision) -> bool {
+    pub fn decide(&self, id: QuestionId, decision: ApprovalDecision) -> bool {
         self.settle(id, |open| match open {
-            Open::Approval(sender) => sender.send(decision).map_err(drop),
-            Open::Input(_) => Err(()),
+            QuestionState::Approval(sender) => sender.send(decision).map_err(drop),
+            QuestionState::Input(_) => Err(()),
         })
     }
 
     /// Whether there was such a question.
-    pub fn answer(&self, id: QuestionId, answers: Answers) -> bool {
+    pub fn answer(&self, id: QuestionId, answers: QuestionAnswers) -> bool {
         self.settle(id, |open| match open {
-            Open::Input(sender) => sender.send(answers).map_err(drop),
-            Open::Approval(_) => Err(()),
+            QuestionState::Input(sender) => sender.send(answers).map_err(drop),
+            QuestionState::Approval(_) => Err(()),
         })
     }
 
-    fn settle(&self, id: QuestionId, give: impl FnOnce(Open) -> Result<(), ()>) -> bool {
+    fn settle(&self, id: QuestionId, give: impl FnOnce(QuestionState) -> Result<(), ()>) -> bool {
         let Some(open) = self.lock().remove(&id) else { return false };
         let is_given = give(open).is_ok();
         if is_given {
@@ -84,43 +84,47 @@ impl Questions {
         is_given
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<QuestionId, Open>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<QuestionId, QuestionState>> {
         self.open.lock()
     }
 }
 
 /// Where the questions of one server are put to the turns that run on it.
 #[derive(Debug)]
-pub(super) struct Desk {
-    questions: Arc<Questions>,
+pub(super) struct QuestionBroker {
+    questions: Arc<OpenQuestions>,
     within: Duration,
     seats: Mutex<HashMap<ThreadId, mpsc::Sender<StreamMessage>>>,
 }
 
-impl Desk {
-    pub fn new(questions: Arc<Questions>, within: Duration) -> Arc<Self> {
+impl QuestionBroker {
+    pub fn new(questions: Arc<OpenQuestions>, within: Duration) -> Arc<Self> {
         Arc::new(Self { questions, within, seats: Mutex::default() })
     }
 
     /// From now on, questions about this thread come here. They are declined once this is dropped.
-    pub fn sit(self: &Arc<Self>, thread: &ThreadId) -> Seat {
+    pub fn sit(self: &Arc<Self>, thread: &ThreadId) -> FollowedTurn {
         let (sender, questions) = mpsc::channel(MAX_UNSHOWN);
         self.seats().insert(thread.clone(), sender);
-        Seat { desk: self.clone(), thread: thread.clone(), questions }
+        FollowedTurn { desk: self.clone(), thread: thread.clone(), questions }
     }
 
-    async fn approve(&self, approval: Approval) -> Decision {
+    async fn approve(&self, approval: ApprovalRequest) -> ApprovalDecision {
         let (thread, asked) = match approval {
-            Approval::Command(asked) => (asked.thread_id.clone(), Asked::Command(asked)),
-            Approval::FileChange(asked) => (asked.thread_id.clone(), Asked::FileChange(asked)),
-            Approval::Permissions(asked) => (asked.thread_id.clone(), Asked::Permissions(asked)),
+            ApprovalRequest::Command(asked) => (asked.thread_id.clone(), ApprovalSubject::Command(asked)),
+            ApprovalRequest::FileChange(asked) => {
+                (asked.thread_id.clone(), ApprovalSubject::FileChange(asked))
+            }
+            ApprovalRequest::Permissions(asked) => {
+                (asked.thread_id.clone(), ApprovalSubject::Permissions(asked))
+            }
         };
         self.decide(&thread, asked).await
     }
 
-    async fn decide(&self, thread: &ThreadId, approval: Asked) -> Decision {
+    async fn decide(&self, thread: &ThreadId, approval: ApprovalSubject) -> ApprovalDecision {
         let show = |id| StreamMessage::ApprovalRequest { id, approval };
-        self.put(thread, show, Open::Approval).await.unwrap_or(Decision::Decline)
+        self.put(thread, show, QuestionState::Approval).await.unwrap_or(ApprovalDecision::Decline)
     }
 
     /// `None` when nobody answers.
@@ -128,13 +132,13 @@ impl Desk {
         &self,
         thread: &ThreadId,
         show: impl FnOnce(QuestionId) -> StreamMessage,
-        open: fn(oneshot::Sender<T>) -> Open,
+        open: fn(oneshot::Sender<T>) -> QuestionState,
     ) -> Option<T> {
         let seat = self.find(thread)?;
         let (sender, answer) = oneshot::channel();
         let id = QuestionId(self.questions.next.fetch_add(1, Ordering::Relaxed));
         self.questions.lock().insert(id, open(sender));
-        let question = Question { id, questions: self.questions.clone(), seat };
+        let question = PendingQuestion { id, questions: self.questions.clone(), seat };
         question.seat.try_send(show(id)).ok()?;
         self.questions.counters.questions_asked.one();
         tokio::select! {
@@ -157,13 +161,13 @@ impl Desk {
 
 /// A turn that is being followed.
 #[derive(Debug)]
-pub(super) struct Seat {
-    desk: Arc<Desk>,
+pub(super) struct FollowedTurn {
+    desk: Arc<QuestionBroker>,
     thread: ThreadId,
     questions: mpsc::Receiver<StreamMessage>,
 }
 
-impl Seat {
+impl FollowedTurn {
     /// The next question, or word that one is settled.
     pub async fn next(&mut self) -> StreamMessage {
         match self.questions.recv().await {
@@ -174,7 +178,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for FollowedTurn {
     fn drop(&mut self) {
         self.questions.close();
         let mut seats = self.desk.seats();
@@ -185,13 +189,13 @@ impl Drop for Seat {
 }
 
 /// A question that is open; settled, however it ends, when dropped.
-struct Question {
+struct PendingQuestion {
     id: QuestionId,
-    questions: Arc<Questions>,
+    questions: Arc<OpenQuestions>,
     seat: mpsc::Sender<StreamMessage>,
 }
 
-impl Drop for Question {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         self.questions.lock().remove(&self.id);
         // The turn may be over.
@@ -200,64 +204,67 @@ impl Drop for Question {
 }
 
 /// What answers a server in the desk's name.
-pub(super) fn handler(desk: &Arc<Desk>) -> impl Handler {
+pub(super) fn handler(desk: &Arc<QuestionBroker>) -> impl RequestHandler {
     let asking = desk.clone();
     let approvals = ask(move |approval| {
         let desk = asking.clone();
         async move { desk.approve(approval).await }
     });
-    Clerk { approvals, desk: desk.clone() }
+    BrokerHandler { approvals, desk: desk.clone() }
 }
 
-struct Clerk<A> {
+struct BrokerHandler<A> {
     approvals: A,
-    desk: Arc<Desk>,
+    desk: Arc<QuestionBroker>,
 }
 
-impl<A: Handler> Handler for Clerk<A> {
+impl<A: RequestHandler> RequestHandler for BrokerHandler<A> {
     async fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         self.approvals.approve_command(asked).await
     }
 
     async fn approve_file_change(
         &self,
         asked: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         self.approvals.approve_file_change(asked).await
     }
 
     async fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
         self.approvals.approve_permissions(asked).await
     }
 
-    async fn user_input(&self, asked: ToolRequestUserInputParams) -> Answer<ToolRequestUserInputResponse> {
+    async fn user_input(
+        &self,
+        asked: ToolRequestUserInputParams,
+    ) -> HandlerAnswer<ToolRequestUserInputResponse> {
         let questions = asked.questions.clone();
         let show = |id| StreamMessage::InputRequest { id, questions };
-        match self.desk.put(&asked.thread_id, show, Open::Input).await {
+        match self.desk.put(&asked.thread_id, show, QuestionState::Input).await {
             Some(answers) => {
                 let answers = answers.into_iter();
                 let answers = answers.map(|(id, answers)| (id, ToolRequestUserInputAnswer { answers }));
                 Ok(ToolRequestUserInputResponse { answers: answers.collect() })
             }
-            None => Decline.user_input(asked).await,
+            None => DeclineAll.user_input(asked).await,
         }
     }
 
     async fn elicitation(
         &self,
         asked: McpServerElicitationRequestParams,
-    ) -> Answer<McpServerElicitationRequestResponse> {
-        match self.desk.decide(&asked.thread_id, Asked::Elicitation(asked.clone())).await {
-            Decision::Accept => Approve::once().elicitation(asked).await,
-            Decision::AcceptForSession => Approve::for_session().elicitation(asked).await,
-            Decision::Decline => Decline.elicitation(asked).await,
-            Decision::Cancel => Err(NoAnswer::EndTurn),
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
+        match self.desk.decide(&asked.thread_id, ApprovalSubject::Elicitation(asked.clone())).await {
+            ApprovalDecision::Accept => ApproveAll::once().elicitation(asked).await,
+            ApprovalDecision::AcceptForSession => ApproveAll::for_session().elicitation(asked).await,
+            ApprovalDecision::Decline => DeclineAll.elicitation(asked).await,
+            ApprovalDecision::Cancel => Err(NoAnswer::EndTurn),
         }
     }
 }

@@ -4,12 +4,12 @@ use codicil_client::protocol::{ItemId, rpc::Notification};
 use serde_json::{Value, json};
 
 use super::{
-    mapper::Mapper,
+    mapper::MessageMapper,
     message::StreamMessage,
-    tool::{self, Outcome, Tool},
+    tool::{self, RunningTool, ToolOutcome},
 };
 
-impl Mapper {
+impl MessageMapper {
     pub(super) fn foreign(&mut self, unknown: &Notification, out: &mut Vec<StreamMessage>) {
         let nothing = Value::Null;
         let params = unknown.params.as_ref().unwrap_or(&nothing);
@@ -45,7 +45,7 @@ impl Mapper {
         }
     }
 
-    fn foreign_start(&mut self, id: Option<ItemId>, tool: Tool, out: &mut Vec<StreamMessage>) {
+    fn foreign_start(&mut self, id: Option<ItemId>, tool: RunningTool, out: &mut Vec<StreamMessage>) {
         let id = id.unwrap_or_else(|| self.next_id());
         self.open_tool(&id, tool, out);
     }
@@ -53,8 +53,8 @@ impl Mapper {
     fn foreign_end(
         &mut self,
         id: Option<ItemId>,
-        tool: Tool,
-        outcome: Outcome,
+        tool: RunningTool,
+        outcome: ToolOutcome,
         out: &mut Vec<StreamMessage>,
     ) {
         let id = id.or_else(|| self.last_open(&tool.kind)).unwrap_or_else(|| self.next_id());
@@ -64,9 +64,9 @@ impl Mapper {
     }
 }
 
-fn mcp_tool(body: &Value) -> Tool {
+fn mcp_tool(body: &Value) -> RunningTool {
     let input = ["arguments", "input", "args"].iter().find_map(|name| body.get(name));
-    Tool {
+    RunningTool {
         kind: "mcpToolCall".to_owned(),
         name: text(body, &["tool", "toolName", "name"]).unwrap_or_default().to_owned(),
         server: text(body, &["server", "serverName"]).map(str::to_owned),
@@ -74,7 +74,7 @@ fn mcp_tool(body: &Value) -> Tool {
     }
 }
 
-fn mcp_outcome(body: &Value) -> Outcome {
+fn mcp_outcome(body: &Value) -> ToolOutcome {
     let error = body.get("error").filter(|error| !error.is_null());
     let result = ["result", "output"].iter().find_map(|name| body.get(name));
     let output = match (error, result) {
@@ -87,10 +87,10 @@ fn mcp_outcome(body: &Value) -> Outcome {
     };
     let is_failed = text(body, &["status"]).is_some_and(|status| status == "failed");
     let is_error = error.is_some() || is_failed || is_set(body, "isError");
-    Outcome { output, is_error: is_error || result.is_some_and(|result| is_set(result, "isError")) }
+    ToolOutcome { output, is_error: is_error || result.is_some_and(|result| is_set(result, "isError")) }
 }
 
-fn command(body: &Value) -> Tool {
+fn command(body: &Value) -> RunningTool {
     let line = match body.get("command") {
         Some(Value::Array(words)) => words.iter().map(plain).collect::<Vec<_>>().join(" "),
         Some(line) => plain(line),
@@ -100,15 +100,15 @@ fn command(body: &Value) -> Tool {
     if let (Some(cwd), Some(members)) = (body.get("cwd"), input.as_object_mut()) {
         members.insert("cwd".to_owned(), cwd.clone());
     }
-    Tool { kind: "commandExecution".to_owned(), name: tool::SHELL.to_owned(), server: None, input }
+    RunningTool { kind: "commandExecution".to_owned(), name: tool::SHELL.to_owned(), server: None, input }
 }
 
-fn command_outcome(body: &Value) -> Outcome {
+fn command_outcome(body: &Value) -> ToolOutcome {
     let output = text(body, &["aggregatedOutput", "output", "stdout"]).unwrap_or_default();
     let stderr = text(body, &["stderr"]).unwrap_or_default();
     let exit_code = body.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
     let is_failed = text(body, &["status"]).is_some_and(|status| matches!(status, "failed" | "declined"));
-    Outcome { output: format!("{output}{stderr}"), is_error: exit_code != 0 || is_failed }
+    ToolOutcome { output: format!("{output}{stderr}"), is_error: exit_code != 0 || is_failed }
 }
 
 fn patch(item_id: Option<ItemId>, body: &Value, out: &mut Vec<StreamMessage>) {

@@ -5,20 +5,20 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use codicil_client::{Address, Decision, protocol::ThreadId};
+use codicil_client::{ApprovalDecision, ServerAddress, protocol::ThreadId};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    agent::{Agent, Session},
-    counters::{Counters, Counts},
-    desk::Questions,
+    agent::{Agent, AgentThread},
+    counters::{PoolCounters, PoolCounts},
+    desk::OpenQuestions,
     error::PoolError,
     message::QuestionId,
-    server::Server,
-    settings::{Settings, Sharing},
-    warm::{self, Warm},
+    server::PoolServer,
+    settings::{PoolSettings, ServerSharing},
+    warm::{self, WarmThreads},
 };
 
 /// Agents on shared or own servers. Clones are the same pool; when the last is dropped, everything ends.
@@ -44,13 +44,13 @@ use super::{
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Handle>);
+pub struct Pool(Arc<PoolGuard>);
 
 /// Ends the pool with its last clone.
 #[derive(Debug)]
-struct Handle(Arc<Shared>);
+struct PoolGuard(Arc<PoolShared>);
 
-impl Drop for Handle {
+impl Drop for PoolGuard {
     fn drop(&mut self) {
         self.0.closing.cancel();
         self.0.tasks.close();
@@ -68,42 +68,42 @@ impl Drop for Handle {
 
 /// What everything in a pool knows.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub settings: Settings,
-    pub counters: Arc<Counters>,
-    pub questions: Arc<Questions>,
-    pub warm: Warm,
+pub(super) struct PoolShared {
+    pub settings: PoolSettings,
+    pub counters: Arc<PoolCounters>,
+    pub questions: Arc<OpenQuestions>,
+    pub warm: WarmThreads,
     pub closing: CancellationToken,
     /// Replies that are being followed, and the task that makes threads ready.
     pub tasks: TaskTracker,
     places: Arc<Semaphore>,
-    common: Mutex<Option<Arc<Server>>>,
+    common: Mutex<Option<Arc<PoolServer>>>,
     /// Every server that lives, to be closed.
-    servers: Mutex<Vec<Weak<Server>>>,
+    servers: Mutex<Vec<Weak<PoolServer>>>,
 }
 
 impl Pool {
     /// Starts the server, unless each agent gets its own, and makes threads ready. A failure here is not
     /// repeated.
-    pub async fn start(settings: Settings) -> Result<Self, PoolError> {
+    pub async fn start(settings: PoolSettings) -> Result<Self, PoolError> {
         let max_servers = match settings.sharing {
-            Sharing::Shared => 1,
-            Sharing::PerAgent { max_servers } => max_servers.clamp(1, Semaphore::MAX_PERMITS),
+            ServerSharing::Shared => 1,
+            ServerSharing::PerAgent { max_servers } => max_servers.clamp(1, Semaphore::MAX_PERMITS),
         };
-        let counters = Arc::<Counters>::default();
-        let shared = Arc::new(Shared {
+        let counters = Arc::<PoolCounters>::default();
+        let shared = Arc::new(PoolShared {
             settings,
-            questions: Arc::new(Questions::new(counters.clone())),
+            questions: Arc::new(OpenQuestions::new(counters.clone())),
             counters,
-            warm: Warm::default(),
+            warm: WarmThreads::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
             places: Arc::new(Semaphore::new(max_servers)),
             common: Mutex::default(),
             servers: Mutex::default(),
         });
-        let pool = Self(Arc::new(Handle(shared.clone())));
-        if shared.settings.sharing == Sharing::Shared {
+        let pool = Self(Arc::new(PoolGuard(shared.clone())));
+        if shared.settings.sharing == ServerSharing::Shared {
             let server = shared.new_server(shared.settings.server.clone()).await?;
             *locked(&shared.common) = Some(server);
         }
@@ -124,7 +124,7 @@ impl Pool {
         let instructions = instructions.into();
         let is_usual = instructions == shared.settings.instructions;
         // A server of its own is worth having even where its thread does not fit.
-        let ready = match is_usual || shared.settings.sharing != Sharing::Shared {
+        let ready = match is_usual || shared.settings.sharing != ServerSharing::Shared {
             true => shared.warm.take(),
             false => None,
         };
@@ -133,9 +133,12 @@ impl Pool {
         let (server, session) = match ready {
             Some(ready) => {
                 let started_with = shared.settings.instructions.clone();
-                (ready.server, Session::loaded(ready.thread, ready.generation, started_with, instructions))
+                (
+                    ready.server,
+                    AgentThread::loaded(ready.thread, ready.generation, started_with, instructions),
+                )
             }
-            None => (shared.a_server().await?, Session::new(instructions)),
+            None => (shared.a_server().await?, AgentThread::new(instructions)),
         };
         Ok(Agent::new(shared.clone(), server, session))
     }
@@ -144,24 +147,24 @@ impl Pool {
     /// [`Sharing::PerAgent`]; shared servers are all the same.
     pub async fn agent_at(
         &self,
-        server: impl Into<Address>,
+        server: impl Into<ServerAddress>,
         instructions: impl Into<String>,
     ) -> Result<Agent, PoolError> {
         let shared = self.open()?;
         let server = shared.new_server(server.into()).await?;
-        Ok(Agent::new(shared.clone(), server, Session::new(instructions.into())))
+        Ok(Agent::new(shared.clone(), server, AgentThread::new(instructions.into())))
     }
 
     /// An agent that goes on with a stored thread. Should the server no longer know it, the first message
     /// starts another.
     pub async fn resume(&self, thread: &ThreadId) -> Result<Agent, PoolError> {
         let shared = self.open()?;
-        let session = Session::stored(thread.clone(), shared.settings.instructions.clone());
+        let session = AgentThread::stored(thread.clone(), shared.settings.instructions.clone());
         Ok(Agent::new(shared.clone(), shared.a_server().await?, session))
     }
 
     /// Answers an [`ApprovalRequest`](super::StreamMessage::ApprovalRequest).
-    pub fn decide(&self, id: QuestionId, decision: Decision) -> Result<(), PoolError> {
+    pub fn decide(&self, id: QuestionId, decision: ApprovalDecision) -> Result<(), PoolError> {
         match self.0.0.questions.decide(id, decision) {
             true => Ok(()),
             false => Err(PoolError::NotAsked(id)),
@@ -183,7 +186,7 @@ impl Pool {
     }
 
     /// What has been done so far. The same is told as `tracing` events and spans, target `codicil_agents`.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> PoolCounts {
         self.0.0.counters.snapshot()
     }
 
@@ -208,34 +211,34 @@ impl Pool {
         locked(&shared.common).take();
     }
 
-    fn open(&self) -> Result<&Arc<Shared>, PoolError> {
+    fn open(&self) -> Result<&Arc<PoolShared>, PoolError> {
         let shared = &self.0.0;
         if shared.closing.is_cancelled() { Err(PoolError::Closed) } else { Ok(shared) }
     }
 }
 
-impl Shared {
+impl PoolShared {
     /// The one that all share, or a new one.
-    pub async fn a_server(&self) -> Result<Arc<Server>, PoolError> {
+    pub async fn a_server(&self) -> Result<Arc<PoolServer>, PoolError> {
         match self.settings.sharing {
-            Sharing::Shared => locked(&self.common).clone().ok_or(PoolError::Closed),
-            Sharing::PerAgent { .. } => self.new_server(self.settings.server.clone()).await,
+            ServerSharing::Shared => locked(&self.common).clone().ok_or(PoolError::Closed),
+            ServerSharing::PerAgent { .. } => self.new_server(self.settings.server.clone()).await,
         }
     }
 
     /// Those that still live; they are not known afterwards.
-    fn all_servers(&self) -> Vec<Arc<Server>> {
+    fn all_servers(&self) -> Vec<Arc<PoolServer>> {
         let servers = std::mem::take(&mut *locked(&self.servers));
         servers.iter().filter_map(Weak::upgrade).collect()
     }
 
-    async fn new_server(&self, address: Address) -> Result<Arc<Server>, PoolError> {
+    async fn new_server(&self, address: ServerAddress) -> Result<Arc<PoolServer>, PoolError> {
         let max = match self.settings.sharing {
-            Sharing::Shared => 1,
-            Sharing::PerAgent { max_servers } => max_servers,
+            ServerSharing::Shared => 1,
+            ServerSharing::PerAgent { max_servers } => max_servers,
         };
         let place = self.places.clone().try_acquire_owned().map_err(|_| PoolError::TooManyServers(max))?;
-        let server = Server::start(self, address, place).await?;
+        let server = PoolServer::start(self, address, place).await?;
         let mut servers = locked(&self.servers);
         servers.retain(|server| server.strong_count() > 0);
         servers.push(Arc::downgrade(&server));

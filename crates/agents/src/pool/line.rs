@@ -7,28 +7,33 @@ use tokio::sync::oneshot;
 
 /// Where turns wait to run.
 #[derive(Clone, Debug)]
-pub(super) struct Line(Arc<Mutex<State>>);
+pub(super) struct TurnQueue(Arc<Mutex<TurnQueueState>>);
 
 #[derive(Debug)]
-struct State {
+struct TurnQueueState {
     limit: usize,
     running: usize,
-    waiting: VecDeque<oneshot::Sender<Slot>>,
+    waiting: VecDeque<oneshot::Sender<TurnPermit>>,
     is_closed: bool,
 }
 
 /// The right to run. The next in line gets it when it is dropped.
 #[derive(Debug)]
-pub(super) struct Slot(Option<Line>);
+pub(super) struct TurnPermit(Option<TurnQueue>);
 
-impl Line {
+impl TurnQueue {
     pub fn new(limit: usize) -> Self {
         let waiting = VecDeque::new();
-        Self(Arc::new(Mutex::new(State { limit: limit.max(1), running: 0, waiting, is_closed: false })))
+        Self(Arc::new(Mutex::new(TurnQueueState {
+            limit: limit.max(1),
+            running: 0,
+            waiting,
+            is_closed: false,
+        })))
     }
 
     /// Takes a place at the end, before this returns. `None` when the line is closed.
-    pub fn enter(&self) -> impl Future<Output = Option<Slot>> + Send + use<> {
+    pub fn enter(&self) -> impl Future<Output = Option<TurnPermit>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
         if !state.is_closed {
@@ -42,12 +47,12 @@ impl Line {
     }
 
     /// Goes at once, if nobody has to be waited for.
-    pub fn try_enter(&self) -> Option<Slot> {
+    pub fn try_enter(&self) -> Option<TurnPermit> {
         let mut state = self.lock();
         let is_free = !state.is_closed && state.waiting.is_empty() && state.running < state.limit;
         is_free.then(|| {
             state.running += 1;
-            Slot(Some(self.clone()))
+            TurnPermit(Some(self.clone()))
         })
     }
 
@@ -79,7 +84,7 @@ impl Line {
             let Some(waiter) = state.waiting.pop_front() else { return };
             state.running += 1;
             drop(state);
-            if let Err(mut slot) = waiter.send(Slot(Some(self.clone()))) {
+            if let Err(mut slot) = waiter.send(TurnPermit(Some(self.clone()))) {
                 // Nobody waits any more; its drop would come back here.
                 slot.0 = None;
                 self.lock().running -= 1;
@@ -88,12 +93,12 @@ impl Line {
     }
 
     /// Counts and a list, changed together.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnQueueState> {
         self.0.lock()
     }
 }
 
-impl Drop for Slot {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         if let Some(line) = self.0.take() {
             line.lock().running -= 1;
@@ -108,13 +113,13 @@ mod tests {
 
     use super::*;
 
-    type Waiting = std::pin::Pin<Box<dyn Future<Output = Option<Slot>>>>;
+    type Waiting = std::pin::Pin<Box<dyn Future<Output = Option<TurnPermit>>>>;
 
-    fn enter(line: &Line) -> Waiting {
+    fn enter(line: &TurnQueue) -> Waiting {
         Box::pin(line.enter())
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Option<Slot>> {
+    fn poll(waiting: &mut Waiting) -> Option<Option<TurnPermit>> {
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(slot) => Some(slot),
             Poll::Pending => None,
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_in_order_of_arrival() {
-        let line = Line::new(1);
+        let line = TurnQueue::new(1);
         let (mut a, mut b, mut c) = (enter(&line), enter(&line), enter(&line));
         // Asked in another order.
         assert!(poll(&mut c).is_none() && poll(&mut b).is_none());
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn those_who_give_up_hold_up_nobody() {
-        let line = Line::new(1);
+        let line = TurnQueue::new(1);
         let (mut a, b, mut c) = (enter(&line), enter(&line), enter(&line));
         let first = poll(&mut a).unwrap();
         drop(b);
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_limit_may_grow_and_shrink() {
-        let line = Line::new(1);
+        let line = TurnQueue::new(1);
         let mut all: Vec<_> = (0..5).map(|_| enter(&line)).collect();
         line.set_limit(3);
         let slots: Vec<_> = all.iter_mut().filter_map(poll).collect();
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_closed_line_sends_everybody_away() {
-        let line = Line::new(1);
+        let line = TurnQueue::new(1);
         let (mut a, mut b) = (enter(&line), enter(&line));
         let slot = poll(&mut a).unwrap();
         line.close();

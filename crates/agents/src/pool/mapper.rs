@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use codicil_client::protocol::{ItemId, ServerNotification, ThreadItem};
 
 use super::{
-    message::{Stage, StreamMessage},
-    tool::{self, Outcome, Tool},
+    message::{ItemStage, StreamMessage},
+    tool::{self, RunningTool, ToolOutcome},
 };
 
 /// Items of one turn that are remembered at most; beyond it those that have ended are forgotten.
@@ -18,8 +18,8 @@ const MAX_ITEMS: usize = 10_000;
 
 /// What is known of a turn's items while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Mapper {
-    items: HashMap<ItemId, Item>,
+pub(super) struct MessageMapper {
+    items: HashMap<ItemId, MappedItem>,
     /// The agent message that deltas have come of.
     streamed: Option<ItemId>,
     /// Ids for items that come without.
@@ -31,13 +31,13 @@ pub(super) struct Mapper {
 }
 
 #[derive(Debug)]
-struct Item {
+struct MappedItem {
     kind: String,
     is_tool: bool,
     is_open: bool,
 }
 
-impl Mapper {
+impl MessageMapper {
     pub fn new(tells_lifecycle: bool) -> Self {
         Self { tells_lifecycle, ..Self::default() }
     }
@@ -69,12 +69,12 @@ impl Mapper {
 
     /// Tools that were at work when the turn ended get a result too.
     pub fn finish(&mut self, out: &mut Vec<StreamMessage>) {
-        let open = |(id, item): (&ItemId, &Item)| (item.is_open && item.is_tool).then(|| id.clone());
+        let open = |(id, item): (&ItemId, &MappedItem)| (item.is_open && item.is_tool).then(|| id.clone());
         let mut left: Vec<_> = self.items.iter().filter_map(open).collect();
         left.sort();
         for id in left {
             let output = "the turn ended before it did".to_owned();
-            self.close_tool(&id, Outcome { output, is_error: true }, out);
+            self.close_tool(&id, ToolOutcome { output, is_error: true }, out);
         }
     }
 
@@ -123,7 +123,7 @@ impl Mapper {
         }
     }
 
-    pub(super) fn open_tool(&mut self, id: &ItemId, tool: Tool, out: &mut Vec<StreamMessage>) {
+    pub(super) fn open_tool(&mut self, id: &ItemId, tool: RunningTool, out: &mut Vec<StreamMessage>) {
         if self.items.get(id).is_some_and(|item| item.is_tool) {
             return;
         }
@@ -136,10 +136,10 @@ impl Mapper {
         });
     }
 
-    pub(super) fn close_tool(&mut self, id: &ItemId, outcome: Outcome, out: &mut Vec<StreamMessage>) {
+    pub(super) fn close_tool(&mut self, id: &ItemId, outcome: ToolOutcome, out: &mut Vec<StreamMessage>) {
         let Some(item) = self.items.get(id).filter(|item| item.is_open) else { return };
         let kind = item.kind.clone();
-        let Outcome { output, is_error } = outcome;
+        let ToolOutcome { output, is_error } = outcome;
         out.push(StreamMessage::ToolResult { id: id.clone(), output, is_error });
         self.close(id, &kind, out);
     }
@@ -158,12 +158,12 @@ impl Mapper {
                 false
             }
             None => {
-                self.items.insert(id.clone(), Item { kind: kind.clone(), is_tool, is_open: true });
+                self.items.insert(id.clone(), MappedItem { kind: kind.clone(), is_tool, is_open: true });
                 true
             }
         };
         if is_new && self.tells_lifecycle {
-            out.push(StreamMessage::Item { id: id.clone(), kind, stage: Stage::Started });
+            out.push(StreamMessage::Item { id: id.clone(), kind, stage: ItemStage::Started });
         }
     }
 
@@ -177,13 +177,13 @@ impl Mapper {
         };
         if was_open && self.tells_lifecycle {
             let kind = self.items.get(id).map_or(kind, |item| &item.kind).to_owned();
-            out.push(StreamMessage::Item { id: id.clone(), kind, stage: Stage::Completed });
+            out.push(StreamMessage::Item { id: id.clone(), kind, stage: ItemStage::Completed });
         }
     }
 
     /// The item of this kind that began last and has not ended, for servers that do not name items.
     pub(super) fn last_open(&self, kind: &str) -> Option<ItemId> {
-        let is_open = |item: &Item| item.is_open && item.is_tool && item.kind == kind;
+        let is_open = |item: &MappedItem| item.is_open && item.is_tool && item.kind == kind;
         let open = self.items.iter().filter(|(_, item)| is_open(item));
         open.map(|(id, _)| id).max().cloned()
     }

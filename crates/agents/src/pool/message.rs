@@ -56,7 +56,7 @@ pub enum StreamMessage {
         /// To be named in the answer.
         id: QuestionId,
         /// What is to be approved.
-        approval: Asked,
+        approval: ApprovalSubject,
     },
     /// The agent asks the person; see [`Pool::answer`](super::Pool::answer).
     InputRequest {
@@ -78,14 +78,14 @@ pub enum StreamMessage {
         /// One file after the other.
         diff: String,
     },
-    /// An item began or ended. Only with [`Settings::lifecycle`](super::Settings::lifecycle).
+    /// An item began or ended. Only with [`PoolSettings::lifecycle`](super::PoolSettings::lifecycle).
     Item {
         /// The item.
         id: ItemId,
         /// Its type in the protocol's words, such as `agentMessage`.
         kind: String,
         /// Which of the two.
-        stage: Stage,
+        stage: ItemStage,
     },
     /// So many messages were dropped here, because they were not read in time.
     Missed {
@@ -99,7 +99,7 @@ pub enum StreamMessage {
         /// The turn, if it had begun.
         turn_id: Option<TurnId>,
         /// Whether it came to its end.
-        status: Status,
+        status: ReplyStatus,
     },
     /// Something went wrong.
     Error {
@@ -115,7 +115,7 @@ pub enum StreamMessage {
 /// How a turn ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum ReplyStatus {
     /// By itself.
     Completed,
     /// Somebody stopped it.
@@ -125,7 +125,7 @@ pub enum Status {
 /// Where an item is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum ItemStage {
     /// It has begun.
     Started,
     /// It has its final state.
@@ -146,7 +146,7 @@ impl fmt::Display for QuestionId {
 /// What an approval is about, as the server asked. In JSON its `kind` tells which.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Asked {
+pub enum ApprovalSubject {
     /// May this command run?
     Command(CommandExecutionRequestApprovalParams),
     /// May these edits be made? The edits are in the item, of which a [`StreamMessage::Diff`] was sent.
@@ -171,8 +171,8 @@ impl StreamMessage {
             status,
         };
         match result {
-            Ok(done) => complete(&done, Status::Completed),
-            Err(ClientError::TurnCancelled(turn)) => complete(&turn.so_far, Status::Interrupted),
+            Ok(done) => complete(&done, ReplyStatus::Completed),
+            Err(ClientError::TurnCancelled(turn)) => complete(&turn.so_far, ReplyStatus::Interrupted),
             Err(error) => Self::failure(&error),
         }
     }
@@ -184,7 +184,7 @@ impl StreamMessage {
     }
 
     pub(super) fn stopped(session_id: Option<ThreadId>) -> Self {
-        Self::Complete { session_id, turn_id: None, status: Status::Interrupted }
+        Self::Complete { session_id, turn_id: None, status: ReplyStatus::Interrupted }
     }
 
     /// Roughly what it takes in memory.

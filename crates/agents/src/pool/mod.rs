@@ -1,7 +1,7 @@
 //! Many agents on few servers: shared or own servers, warm threads, windows and their forks.
 //!
 //! A [`Pool`] starts a server, or one for each agent, and keeps threads ready on it. An [`Agent`] is a
-//! conversation; [`Agent::ask`] gives its [`Reply`] as a stream of [`StreamMessage`]s, and [`Agent::window`] forks
+//! conversation; [`Agent::ask`] gives its [`ReplyStream`] as a stream of [`StreamMessage`]s, and [`Agent::window`] forks
 //! it. Turns wait in a fair line where the server can run only one at a time. Servers that crash come back,
 //! threads are resumed or started anew, and a message of which nothing had been done is sent again.
 //!
@@ -29,11 +29,11 @@ mod warm;
 
 pub use self::{
     agent::Agent,
-    command::{McpServer, McpToken, ServerCommand, Tool},
-    counters::Counts,
+    command::{BuiltinTool, McpServer, McpToken, ServerCommand},
+    counters::PoolCounts,
     error::PoolError,
     handle::Pool,
-    message::{Asked, QuestionId, Stage, Status, StreamMessage},
-    reply::Reply,
-    settings::{Directory, Scheduling, Settings, Sharing},
+    message::{ApprovalSubject, ItemStage, QuestionId, ReplyStatus, StreamMessage},
+    reply::ReplyStream,
+    settings::{DefaultDirectory, PoolSettings, ServerSharing, TurnScheduling},
 };

@@ -16,13 +16,13 @@ use super::message::StreamMessage;
 const MAX_TEXT: usize = 64 << 10;
 
 #[derive(Debug)]
-pub(super) struct Outbox {
-    state: Mutex<State>,
+pub(super) struct MessageOutbox {
+    state: Mutex<OutboxState>,
     max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     waiting: VecDeque<StreamMessage>,
     bytes: usize,
     missed: u64,
@@ -30,7 +30,7 @@ struct State {
     reader: Option<Waker>,
 }
 
-impl Outbox {
+impl MessageOutbox {
     pub fn new(max_bytes: usize) -> Self {
         Self { state: Mutex::default(), max_bytes }
     }
@@ -71,12 +71,12 @@ impl Outbox {
     }
 
     /// A list of whole messages at any time.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl OutboxState {
     fn add(&mut self, message: StreamMessage) {
         use StreamMessage::{Text, Thinking};
         match (self.waiting.back_mut(), message) {
@@ -118,7 +118,7 @@ mod tests {
         StreamMessage::Text { text: text.to_owned() }
     }
 
-    fn read(outbox: &Outbox) -> Vec<StreamMessage> {
+    fn read(outbox: &MessageOutbox) -> Vec<StreamMessage> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut read = Vec::new();
         while let Poll::Ready(Some(message)) = outbox.poll(&mut cx) {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn unread_text_grows_together() {
-        let outbox = Outbox::new(10_000);
+        let outbox = MessageOutbox::new(10_000);
         let thought = StreamMessage::Thinking { text: "Hm".to_owned() };
         for message in [text("a"), text("b"), thought.clone(), text("c")] {
             outbox.push(message);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_and_the_last_word_stays() {
-        let outbox = Outbox::new(3000);
+        let outbox = MessageOutbox::new(3000);
         for number in 0..100 {
             outbox.push(StreamMessage::Diff { item_id: None, diff: number.to_string() });
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn one_text_that_is_too_long_is_not_dropped() {
-        let outbox = Outbox::new(1000);
+        let outbox = MessageOutbox::new(1000);
         (0..100).for_each(|_| outbox.push(text(&"x".repeat(100))));
         assert_eq!(read(&outbox), [text(&"x".repeat(10_000))]);
     }

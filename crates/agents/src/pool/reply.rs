@@ -9,17 +9,17 @@ use std::{
 use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 
-use super::{error::PoolError, message::StreamMessage, outbox::Outbox};
+use super::{error::PoolError, message::StreamMessage, outbox::MessageOutbox};
 
 /// A stream of messages that ends with exactly one final one. Dropping it before stops the turn.
 #[derive(Debug)]
-pub struct Reply {
-    outbox: Arc<Outbox>,
+pub struct ReplyStream {
+    outbox: Arc<MessageOutbox>,
     stop: CancellationToken,
 }
 
-impl Reply {
-    pub(super) fn new(outbox: Arc<Outbox>, stop: CancellationToken) -> Self {
+impl ReplyStream {
+    pub(super) fn new(outbox: Arc<MessageOutbox>, stop: CancellationToken) -> Self {
         Self { outbox, stop }
     }
 
@@ -49,7 +49,7 @@ impl Reply {
     }
 }
 
-impl Stream for Reply {
+impl Stream for ReplyStream {
     type Item = StreamMessage;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamMessage>> {
@@ -57,7 +57,7 @@ impl Stream for Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for ReplyStream {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -3,7 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use codicil_client::{
-    Client, ClientError, CompletedTurn, Event, RunningTurn,
+    Client, ClientError, ClientEvent, CompletedTurn, RunningTurn,
     protocol::{ThreadId, TurnInterrupt, TurnInterruptParams, UserInput},
     turn,
 };
@@ -12,28 +12,28 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    agent::Inner,
-    desk::Seat,
-    line::Slot,
-    mapper::Mapper,
-    message::{Status, StreamMessage},
-    outbox::Outbox,
+    agent::AgentInner,
+    desk::FollowedTurn,
+    line::TurnPermit,
+    mapper::MessageMapper,
+    message::{ReplyStatus, StreamMessage},
+    outbox::MessageOutbox,
 };
 
 /// The wait for the right to run: among the agent's messages, and among the server's turns.
-pub(super) type Place = Pin<Box<dyn Future<Output = Option<(Slot, Slot)>> + Send>>;
+pub(super) type RunPermit = Pin<Box<dyn Future<Output = Option<(TurnPermit, TurnPermit)>> + Send>>;
 
 /// What it takes to run a turn.
-pub(super) struct Run {
-    pub agent: Arc<Inner>,
+pub(super) struct TurnRun {
+    pub agent: Arc<AgentInner>,
     pub input: Vec<UserInput>,
-    pub outbox: Arc<Outbox>,
+    pub outbox: Arc<MessageOutbox>,
     /// Cancelled when nobody wants the turn any more.
     pub stop: CancellationToken,
 }
 
 /// What became of one try.
-enum Attempt {
+enum TurnAttempt {
     Done(StreamMessage),
     /// The server died before anything had begun.
     CutOff(ClientError),
@@ -41,14 +41,14 @@ enum Attempt {
     Invalid(ClientError),
 }
 
-impl Run {
-    pub async fn go(self, place: Place) {
+impl TurnRun {
+    pub async fn go(self, place: RunPermit) {
         let ending = self.wait_and_run(place).await;
         self.count(&ending);
         self.outbox.finish(ending);
     }
 
-    async fn wait_and_run(&self, place: Place) -> StreamMessage {
+    async fn wait_and_run(&self, place: RunPermit) -> StreamMessage {
         let waiting = self.agent.shared.counters.turns_waiting.during();
         let Some(_slots) = self.unless_stopped(place).await else { return self.turned_away() };
         drop(waiting);
@@ -63,9 +63,9 @@ impl Run {
         let (mut was_cut_off, mut was_invalid) = (false, false);
         loop {
             let (error, is_again) = match self.attempt().await {
-                Attempt::Done(ending) => return ending,
-                Attempt::CutOff(error) => (error, std::mem::replace(&mut was_cut_off, true)),
-                Attempt::Invalid(error) => {
+                TurnAttempt::Done(ending) => return ending,
+                TurnAttempt::CutOff(error) => (error, std::mem::replace(&mut was_cut_off, true)),
+                TurnAttempt::Invalid(error) => {
                     self.agent.invalidate();
                     (error, std::mem::replace(&mut was_invalid, true))
                 }
@@ -78,17 +78,17 @@ impl Run {
         }
     }
 
-    async fn attempt(&self) -> Attempt {
+    async fn attempt(&self) -> TurnAttempt {
         let (client, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(failed)) => return failed,
-            None => return Attempt::Done(self.turned_away()),
+            None => return TurnAttempt::Done(self.turned_away()),
         };
         let seat = self.agent.server.desk.sit(&thread);
         let running = match self.start(&client, &thread).await {
             Some(Ok(running)) => running,
-            Some(Err(error)) => return Attempt::of_start(error),
-            None => return Attempt::Done(self.turned_away()),
+            Some(Err(error)) => return TurnAttempt::of_start(error),
+            None => return TurnAttempt::Done(self.turned_away()),
         };
         self.agent.shared.counters.turns_started.one();
         tracing::debug!(target: "codicil_agents", session = running.session_id(), "the turn has started");
@@ -96,12 +96,12 @@ impl Run {
     }
 
     /// A connection, and the thread loaded on it.
-    async fn prepare(&self) -> Result<(Client, ThreadId), Attempt> {
+    async fn prepare(&self) -> Result<(Client, ThreadId), TurnAttempt> {
         // A server that was given up stays down for a while; another try at once would end the same.
-        let is_down = |error: ClientError| Attempt::Done(StreamMessage::failure(&error));
+        let is_down = |error: ClientError| TurnAttempt::Done(StreamMessage::failure(&error));
         let agent = &self.agent;
         let (client, generation) = agent.server.connection(&agent.shared).await.map_err(is_down)?;
-        let thread = agent.ready(&client, generation).await.map_err(Attempt::of_start)?;
+        let thread = agent.ready(&client, generation).await.map_err(TurnAttempt::of_start)?;
         Ok((client, thread))
     }
 
@@ -116,9 +116,9 @@ impl Run {
         }
     }
 
-    async fn follow(&self, client: &Client, mut running: RunningTurn, mut seat: Seat) -> Attempt {
+    async fn follow(&self, client: &Client, mut running: RunningTurn, mut seat: FollowedTurn) -> TurnAttempt {
         let settings = &self.agent.shared.settings;
-        let mut mapper = Mapper::new(settings.lifecycle);
+        let mut mapper = MessageMapper::new(settings.lifecycle);
         let mut messages = Vec::new();
         let mut deadline: Option<Instant> = None;
         let is_over = loop {
@@ -132,8 +132,8 @@ impl Run {
                 // Before the events: a flood of them must not hold up the end.
                 () = sleep_until(limit), if deadline.is_some() => break false,
                 event = running.next() => match event {
-                    Some(Event::Notification(event)) => mapper.map(&event, &mut messages),
-                    Some(Event::Missed(count)) => messages.push(StreamMessage::Missed { count }),
+                    Some(ClientEvent::Notification(event)) => mapper.map(&event, &mut messages),
+                    Some(ClientEvent::Missed(count)) => messages.push(StreamMessage::Missed { count }),
                     None => break true,
                 },
                 // After the events, so that what is asked about has been shown.
@@ -147,8 +147,8 @@ impl Run {
         self.agent.shared.counters.telemetry_events.add(mapper.telemetry);
         let (thread, has_begun) = (running.thread_id().clone(), running.has_begun());
         match is_over {
-            true => Attempt::of_end(&thread, running.finish().await, has_begun),
-            false => Attempt::Done(StreamMessage::stopped(Some(thread))),
+            true => TurnAttempt::of_end(&thread, running.finish().await, has_begun),
+            false => TurnAttempt::Done(StreamMessage::stopped(Some(thread))),
         }
     }
 
@@ -179,8 +179,8 @@ impl Run {
     fn count(&self, ending: &StreamMessage) {
         let counters = &self.agent.shared.counters;
         let counter = match ending {
-            StreamMessage::Complete { status: Status::Completed, .. } => &counters.turns_completed,
-            StreamMessage::Complete { status: Status::Interrupted, .. } => &counters.turns_interrupted,
+            StreamMessage::Complete { status: ReplyStatus::Completed, .. } => &counters.turns_completed,
+            StreamMessage::Complete { status: ReplyStatus::Interrupted, .. } => &counters.turns_interrupted,
             _ => &counters.turns_failed,
         };
         counter.one();
@@ -190,7 +190,7 @@ impl Run {
     }
 }
 
-impl Attempt {
+impl TurnAttempt {
     fn of_start(error: ClientError) -> Self {
         match &error {
             ClientError::PortExit(_) => Self::CutOff(error),

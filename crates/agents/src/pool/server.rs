@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use codicil_client::{
-    Address, Client, ClientError, Supervisor,
+    Client, ClientError, ServerAddress, Supervisor,
     protocol::{ThreadFork, ThreadForkParams, ThreadId, ThreadStart, ThreadStartParams},
 };
 use parking_lot::Mutex;
@@ -14,19 +14,19 @@ use tempfile::TempDir;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    desk::{self, Desk},
+    desk::{self, QuestionBroker},
     error::PoolError,
-    handle::{Shared, locked},
-    line::Line,
-    settings::{Directory, Scheduling, Settings},
+    handle::{PoolShared, locked},
+    line::TurnQueue,
+    settings::{DefaultDirectory, PoolSettings, TurnScheduling},
 };
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct PoolServer {
     // Before the directory: what runs in it goes first.
     pub supervisor: Supervisor,
-    pub line: Line,
-    pub desk: Arc<Desk>,
+    pub line: TurnQueue,
+    pub desk: Arc<QuestionBroker>,
     /// The newest connection that somebody has used.
     seen: AtomicU64,
     cwd: Option<String>,
@@ -35,32 +35,32 @@ pub(super) struct Server {
     _place: OwnedSemaphorePermit,
 }
 
-impl Server {
+impl PoolServer {
     pub async fn start(
-        shared: &Shared,
-        address: Address,
+        shared: &PoolShared,
+        address: ServerAddress,
         place: OwnedSemaphorePermit,
     ) -> Result<Arc<Self>, PoolError> {
         let settings = &shared.settings;
         let folder = match &settings.directory {
-            Directory::Isolated => Some(isolated().await?),
-            Directory::At(_) | Directory::Servers => None,
+            DefaultDirectory::Isolated => Some(isolated().await?),
+            DefaultDirectory::At(_) | DefaultDirectory::Servers => None,
         };
         let cwd = match (&settings.directory, &folder) {
-            (Directory::At(path), _) => Some(path.clone()),
+            (DefaultDirectory::At(path), _) => Some(path.clone()),
             (_, folder) => folder.as_ref().map(|folder| folder.path().to_owned()),
         };
         let address = match (address, &cwd) {
-            (Address::Launch(launch), Some(cwd)) => launch.cwd(cwd).into(),
+            (ServerAddress::Launch(launch), Some(cwd)) => launch.cwd(cwd).into(),
             (address, _) => address,
         };
-        let desk = Desk::new(shared.questions.clone(), settings.answer_within);
+        let desk = QuestionBroker::new(shared.questions.clone(), settings.answer_within);
         let client = settings.client.clone().handler(desk::handler(&desk)).tools(settings.tools.clone());
         let supervisor = Supervisor::start(client, address, settings.supervision.clone()).await?;
         shared.counters.servers_started.one();
         Ok(Arc::new(Self {
             supervisor,
-            line: Line::new(first_limit(settings)),
+            line: TurnQueue::new(first_limit(settings)),
             desk,
             seen: AtomicU64::new(0),
             cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
@@ -71,7 +71,7 @@ impl Server {
 
     /// A connection and its number. Restarts that nobody had noticed before are counted, and the threads that
     /// stood ready are made again.
-    pub async fn connection(&self, shared: &Shared) -> Result<(Client, u64), ClientError> {
+    pub async fn connection(&self, shared: &PoolShared) -> Result<(Client, u64), ClientError> {
         let (client, generation) = self.supervisor.connection().await?;
         let restarts = generation.saturating_sub(self.seen.fetch_max(generation, Ordering::Relaxed));
         if restarts > 0 {
@@ -82,8 +82,8 @@ impl Server {
     }
 
     /// Lets more turns run, or fewer, after what has been heard of the server.
-    pub fn listen(&self, client: &Client, settings: &Settings) {
-        if settings.scheduling == Scheduling::Detect {
+    pub fn listen(&self, client: &Client, settings: &PoolSettings) {
+        if settings.scheduling == TurnScheduling::Detect {
             match client.names_threads() {
                 Some(true) => self.line.set_limit(settings.max_parallel_turns),
                 Some(false) => self.line.set_limit(1),
@@ -95,7 +95,7 @@ impl Server {
     pub async fn start_thread(
         &self,
         client: &Client,
-        settings: &Settings,
+        settings: &PoolSettings,
         instructions: &str,
     ) -> Result<ThreadId, ClientError> {
         let mut params = ThreadStartParams { cwd: self.cwd.clone(), ..settings.thread.clone() };
@@ -112,7 +112,7 @@ impl Server {
     pub async fn fork_thread(
         &self,
         client: &Client,
-        settings: &Settings,
+        settings: &PoolSettings,
         source: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
         let given = settings.thread.clone();
@@ -144,10 +144,10 @@ impl Server {
     }
 }
 
-fn first_limit(settings: &Settings) -> usize {
+fn first_limit(settings: &PoolSettings) -> usize {
     match settings.scheduling {
-        Scheduling::Parallel => settings.max_parallel_turns,
-        Scheduling::Detect | Scheduling::OneAtATime => 1,
+        TurnScheduling::Parallel => settings.max_parallel_turns,
+        TurnScheduling::Detect | TurnScheduling::OneAtATime => 1,
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const SHELL: &str = "shell";
 
 /// A tool at work.
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(super) struct RunningTool {
     /// The type of its item.
     pub kind: String,
     pub name: String,
@@ -21,14 +21,14 @@ pub(super) struct Tool {
 
 /// What came of it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct ToolOutcome {
     pub output: String,
     pub is_error: bool,
 }
 
 /// The tool of an item, if it is one.
-pub(super) fn of(item: &ThreadItem) -> Option<Tool> {
-    let tool = |kind: &str, name: &str, server: Option<&String>, input: Value| Tool {
+pub(super) fn of(item: &ThreadItem) -> Option<RunningTool> {
+    let tool = |kind: &str, name: &str, server: Option<&String>, input: Value| RunningTool {
         kind: kind.to_owned(),
         name: name.to_owned(),
         server: server.cloned(),
@@ -52,9 +52,9 @@ pub(super) fn of(item: &ThreadItem) -> Option<Tool> {
 }
 
 /// What came of a tool's item.
-pub(super) fn outcome(item: &ThreadItem) -> Option<Outcome> {
+pub(super) fn outcome(item: &ThreadItem) -> Option<ToolOutcome> {
     Some(match item {
-        ThreadItem::McpToolCall { status, result, error, .. } => Outcome {
+        ThreadItem::McpToolCall { status, result, error, .. } => ToolOutcome {
             output: match (result, error) {
                 (_, Some(error)) => error.message.clone(),
                 (Some(result), None) => content(&result.content),
@@ -62,15 +62,15 @@ pub(super) fn outcome(item: &ThreadItem) -> Option<Outcome> {
             },
             is_error: *status != McpToolCallStatus::Completed || error.is_some(),
         },
-        ThreadItem::CommandExecution { status, aggregated_output, exit_code, .. } => Outcome {
+        ThreadItem::CommandExecution { status, aggregated_output, exit_code, .. } => ToolOutcome {
             output: aggregated_output.clone().unwrap_or_default(),
             is_error: *status != CommandExecutionStatus::Completed || exit_code.is_some_and(|code| code != 0),
         },
-        ThreadItem::DynamicToolCall { content_items, success, .. } => Outcome {
+        ThreadItem::DynamicToolCall { content_items, success, .. } => ToolOutcome {
             output: content_items.iter().flatten().map(said).collect::<Vec<_>>().join("\n"),
             is_error: *success != Some(true),
         },
-        ThreadItem::WebSearch { query, .. } => Outcome { output: query.clone(), is_error: false },
+        ThreadItem::WebSearch { query, .. } => ToolOutcome { output: query.clone(), is_error: false },
         _ => return None,
     })
 }

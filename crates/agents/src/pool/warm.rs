@@ -6,7 +6,7 @@ use codicil_client::protocol::ThreadId;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::sleep};
 
-use super::{error::PoolError, handle::Shared, server::Server};
+use super::{error::PoolError, handle::PoolShared, server::PoolServer};
 
 /// The wait after a failure; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -14,29 +14,29 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// What stands ready.
 #[derive(Debug, Default)]
-pub(super) struct Warm {
-    ready: Mutex<VecDeque<Ready>>,
+pub(super) struct WarmThreads {
+    ready: Mutex<VecDeque<ReadyThread>>,
     wanted: Notify,
 }
 
 /// A thread that nobody has used yet.
 #[derive(Debug)]
-pub(super) struct Ready {
-    pub server: Arc<Server>,
+pub(super) struct ReadyThread {
+    pub server: Arc<PoolServer>,
     pub thread: ThreadId,
     pub generation: u64,
 }
 
-impl Ready {
+impl ReadyThread {
     /// A crash takes the threads with it that have no history yet.
     fn is_fresh(&self) -> bool {
         self.server.supervisor.connected().is_some_and(|(_, generation)| generation == self.generation)
     }
 }
 
-impl Warm {
+impl WarmThreads {
     /// Takes one away, and has another made in its place.
-    pub fn take(&self) -> Option<Ready> {
+    pub fn take(&self) -> Option<ReadyThread> {
         let mut ready = self.lock();
         while let Some(first) = ready.pop_front() {
             if first.is_fresh() {
@@ -62,14 +62,14 @@ impl Warm {
         drop(ready);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Ready>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ReadyThread>> {
         self.ready.lock()
     }
 }
 
 /// Makes as many ready as there should be.
-pub(super) async fn fill(shared: &Shared) -> Result<(), PoolError> {
-    shared.warm.lock().retain(Ready::is_fresh);
+pub(super) async fn fill(shared: &PoolShared) -> Result<(), PoolError> {
+    shared.warm.lock().retain(ReadyThread::is_fresh);
     while shared.warm.len() < shared.settings.warm {
         let server = match shared.a_server().await {
             Ok(server) => server,
@@ -81,13 +81,13 @@ pub(super) async fn fill(shared: &Shared) -> Result<(), PoolError> {
         let settings = &shared.settings;
         let thread = server.start_thread(&client, settings, &settings.instructions).await?;
         shared.counters.threads_started.one();
-        shared.warm.lock().push_back(Ready { server, thread, generation });
+        shared.warm.lock().push_back(ReadyThread { server, thread, generation });
     }
     Ok(())
 }
 
 /// Fills up whenever one was taken, until the pool closes.
-pub(super) async fn keep_filled(shared: Arc<Shared>) {
+pub(super) async fn keep_filled(shared: Arc<PoolShared>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let filled = tokio::select! {

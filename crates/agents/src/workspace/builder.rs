@@ -10,13 +10,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     MountPreview, Workspace,
-    copy::{Copier, Lister, MountedFile},
+    copy::{FileCopier, FileLister, MountedFile},
     error::{WorkspaceError, io_error},
     fingerprint::fingerprint,
-    meter::Meter,
-    mount::{Checked, HostMount, resolve_roots},
-    remove::Folder,
-    walk::{Walked, walk},
+    meter::BudgetMeter,
+    mount::{CheckedMount, HostMount, resolve_roots},
+    remove::OwnedDirectory,
+    walk::{WalkSummary, walk},
 };
 
 /// What all mounts together may bring unless said otherwise: 256 MiB.
@@ -101,12 +101,12 @@ impl WorkspaceBuilder {
 
     fn look(&self, stop: &CancellationToken) -> Result<Vec<MountPreview>, WorkspaceError> {
         let roots = resolve_roots(&self.allowed_roots);
-        let mut meter = Meter::new(self.max_bytes, self.max_files);
+        let mut meter = BudgetMeter::new(self.max_bytes, self.max_files);
         let mut previews = Vec::new();
         for mount in &self.mounts {
-            let checked = Checked::new(mount, &roots)?;
+            let checked = CheckedMount::new(mount, &roots)?;
             meter.begin(mount.host_path.clone(), mount.max_bytes);
-            let mut lister = Lister::default();
+            let mut lister = FileLister::default();
             let walked = walk(&checked, &roots, &mut meter, &mut lister, stop)?;
             previews.push(preview(checked, walked, lister.files));
         }
@@ -116,14 +116,14 @@ impl WorkspaceBuilder {
     fn fill(&self, stop: &CancellationToken) -> Result<Workspace, WorkspaceError> {
         let roots = resolve_roots(&self.allowed_roots);
         // All checks before the first copy.
-        let checked = self.mounts.iter().map(|mount| Checked::new(mount, &roots));
+        let checked = self.mounts.iter().map(|mount| CheckedMount::new(mount, &roots));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
         let folder = self.folder()?;
-        let mut meter = Meter::new(self.max_bytes, self.max_files);
+        let mut meter = BudgetMeter::new(self.max_bytes, self.max_files);
         let (mut previews, mut digests) = (Vec::new(), Vec::new());
         for mount in checked {
             meter.begin(mount.mount.host_path.clone(), mount.mount.max_bytes);
-            let mut copier = Copier { root: &folder.0, stop, files: Vec::new(), digests: Vec::new() };
+            let mut copier = FileCopier { root: &folder.0, stop, files: Vec::new(), digests: Vec::new() };
             let walked = walk(&mount, &roots, &mut meter, &mut copier, stop)?;
             digests.extend(copier.digests);
             previews.push(preview(mount, walked, copier.files));
@@ -134,7 +134,7 @@ impl WorkspaceBuilder {
     }
 
     /// A directory that is open to its owner only, by its path without links.
-    fn folder(&self) -> Result<Folder, WorkspaceError> {
+    fn folder(&self) -> Result<OwnedDirectory, WorkspaceError> {
         let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |cause| io_error("create a directory in", &parent, cause);
         let closed = Permissions::from_mode(0o700);
@@ -143,11 +143,11 @@ impl WorkspaceBuilder {
         let path = folder.path().canonicalize().map_err(failed)?;
         // From here on it is removed by our own type, which copes with closed directories.
         let _ = folder.keep();
-        Ok(Folder(path))
+        Ok(OwnedDirectory(path))
     }
 }
 
-fn preview(mount: Checked<'_>, walked: Walked, files: Vec<MountedFile>) -> MountPreview {
+fn preview(mount: CheckedMount<'_>, walked: WalkSummary, files: Vec<MountedFile>) -> MountPreview {
     MountPreview {
         host_path: mount.mount.host_path.clone(),
         resolved_host: Path::to_owned(&mount.real),

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::{WorkspaceError, io_error},
-    meter::Meter,
-    walk::Sink,
+    meter::BudgetMeter,
+    walk::FileSink,
 };
 
 /// What is read at a time.
@@ -29,7 +29,7 @@ pub struct MountedFile {
 }
 
 /// Copies files into a directory that nobody else writes to.
-pub(super) struct Copier<'c> {
+pub(super) struct FileCopier<'c> {
     pub root: &'c Path,
     pub stop: &'c CancellationToken,
     pub files: Vec<MountedFile>,
@@ -44,8 +44,8 @@ pub(super) struct FileDigest {
     pub content: [u8; 32],
 }
 
-impl Sink for Copier<'_> {
-    fn file(&mut self, target: &Path, mut file: File, meter: &mut Meter) -> Result<(), WorkspaceError> {
+impl FileSink for FileCopier<'_> {
+    fn file(&mut self, target: &Path, mut file: File, meter: &mut BudgetMeter) -> Result<(), WorkspaceError> {
         let shown = target.to_owned();
         let mode = file.metadata().map_err(|cause| io_error("look at", &shown, cause))?.permissions().mode();
         let is_executable = mode & 0o111 != 0;
@@ -57,7 +57,7 @@ impl Sink for Copier<'_> {
     }
 }
 
-impl Copier<'_> {
+impl FileCopier<'_> {
     /// The workspace is the agent's: its owner may read and write everything, and run what could be run.
     fn create(&self, target: &Path, is_executable: bool) -> Result<File, WorkspaceError> {
         let path = self.root.join(target);
@@ -86,7 +86,7 @@ impl Copier<'_> {
         from: &mut File,
         to: &mut File,
         shown: &Path,
-        meter: &mut Meter,
+        meter: &mut BudgetMeter,
     ) -> Result<(u64, [u8; 32]), WorkspaceError> {
         let (mut buffer, mut total, mut digest) = (vec![0; CHUNK], 0, Sha256::new());
         loop {
@@ -110,12 +110,12 @@ impl Copier<'_> {
 
 /// Notes what would be copied.
 #[derive(Default)]
-pub(super) struct Lister {
+pub(super) struct FileLister {
     pub files: Vec<MountedFile>,
 }
 
-impl Sink for Lister {
-    fn file(&mut self, target: &Path, file: File, meter: &mut Meter) -> Result<(), WorkspaceError> {
+impl FileSink for FileLister {
+    fn file(&mut self, target: &Path, file: File, meter: &mut BudgetMeter) -> Result<(), WorkspaceError> {
         let bytes = file.metadata().map_err(|cause| io_error("look at", target, cause))?.len();
         meter.bytes(bytes)?;
         self.files.push(MountedFile { path: target.to_owned(), bytes });

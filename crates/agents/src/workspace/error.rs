@@ -63,7 +63,7 @@ pub enum SecurityError {
         /// As it was given.
         path: PathBuf,
     },
-    /// There is a symbolic link, and the mount refuses them ([`Symlinks::Refuse`](super::Symlinks)).
+    /// There is a symbolic link, and the mount refuses them ([`Symlinks::Refuse`](super::SymlinkPolicy)).
     #[error("symbolic link in a mount: {}", path.display())]
     Link {
         /// The link.

@@ -30,7 +30,7 @@ pub(super) fn fingerprint<'f>(
     budgets: [u64; 2],
     files: impl IntoIterator<Item = (&'f MountedFile, &'f FileDigest)>,
 ) -> Fingerprint {
-    let mut parts = Parts(Sha256::new());
+    let mut parts = FingerprintHasher(Sha256::new());
     parts.bytes(VERSION);
     let mut mounts: Vec<_> = mounts.iter().collect();
     mounts.sort_by(|a, b| (&a.mount_path, &a.host_path).cmp(&(&b.mount_path, &b.host_path)));
@@ -48,9 +48,9 @@ pub(super) fn fingerprint<'f>(
 }
 
 /// Each part with its length, so that no two sequences look the same.
-struct Parts(Sha256);
+struct FingerprintHasher(Sha256);
 
-impl Parts {
+impl FingerprintHasher {
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.update(bytes);

@@ -6,19 +6,19 @@ use super::error::{BudgetExceededError, BudgetUnit};
 
 /// What is left of the budgets: that of the mount at hand and those of the workspace.
 #[derive(Debug)]
-pub(super) struct Meter {
-    bytes: Count,
-    files: Count,
-    mount: Option<(PathBuf, Count)>,
+pub(super) struct BudgetMeter {
+    bytes: BudgetCount,
+    files: BudgetCount,
+    mount: Option<(PathBuf, BudgetCount)>,
 }
 
 #[derive(Debug)]
-struct Count {
+struct BudgetCount {
     used: u64,
     limit: u64,
 }
 
-impl Count {
+impl BudgetCount {
     fn new(limit: u64) -> Self {
         Self { used: 0, limit }
     }
@@ -29,14 +29,14 @@ impl Count {
     }
 }
 
-impl Meter {
+impl BudgetMeter {
     pub fn new(max_bytes: u64, max_files: u64) -> Self {
-        Self { bytes: Count::new(max_bytes), files: Count::new(max_files), mount: None }
+        Self { bytes: BudgetCount::new(max_bytes), files: BudgetCount::new(max_files), mount: None }
     }
 
     /// From here on, bytes count for this mount too.
     pub fn begin(&mut self, host_path: PathBuf, max_bytes: Option<u64>) {
-        self.mount = max_bytes.map(|limit| (host_path, Count::new(limit)));
+        self.mount = max_bytes.map(|limit| (host_path, BudgetCount::new(limit)));
     }
 
     pub fn bytes(&mut self, amount: u64) -> Result<(), BudgetExceededError> {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_first_budget_that_is_used_up_is_named() {
-        let mut meter = Meter::new(100, 2);
+        let mut meter = BudgetMeter::new(100, 2);
         meter.begin("/a".into(), Some(50));
         assert_eq!(meter.bytes(50), Ok(()));
         let error = meter.bytes(1).unwrap_err();

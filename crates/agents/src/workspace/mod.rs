@@ -42,10 +42,10 @@ pub use self::{
     copy::MountedFile,
     error::{BudgetExceededError, BudgetUnit, SecurityError, WorkspaceError},
     fingerprint::Fingerprint,
-    mount::{HostMount, Symlinks},
+    mount::{HostMount, SymlinkPolicy},
 };
 
-use self::{error::io_error, remove::Folder};
+use self::{error::io_error, remove::OwnedDirectory};
 
 /// A temporary directory that is filled from the host and removed with this value.
 ///
@@ -53,7 +53,7 @@ use self::{error::io_error, remove::Folder};
 /// as long as that takes.
 #[derive(Debug)]
 pub struct Workspace {
-    folder: Folder,
+    folder: OwnedDirectory,
     fingerprint: Fingerprint,
     mounts: Vec<MountPreview>,
 }

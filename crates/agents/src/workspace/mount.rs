@@ -25,12 +25,12 @@ pub struct HostMount {
     pub(super) include: Vec<String>,
     pub(super) exclude: Vec<String>,
     pub(super) max_bytes: Option<u64>,
-    pub(super) symlinks: Symlinks,
+    pub(super) symlinks: SymlinkPolicy,
 }
 
 /// What is done about symbolic links below a mount. None is ever copied as a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Symlinks {
+pub enum SymlinkPolicy {
     /// They are left out, and counted.
     #[default]
     Skip,
@@ -50,7 +50,7 @@ impl HostMount {
             include: Vec::new(),
             exclude: Vec::new(),
             max_bytes: None,
-            symlinks: Symlinks::default(),
+            symlinks: SymlinkPolicy::default(),
         }
     }
 
@@ -80,7 +80,7 @@ impl HostMount {
     }
 
     /// What is done about symbolic links; they are skipped if not said.
-    pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
+    pub fn symlinks(mut self, symlinks: SymlinkPolicy) -> Self {
         self.symlinks = symlinks;
         self
     }
@@ -88,7 +88,7 @@ impl HostMount {
 
 /// A mount that has passed the checks.
 #[derive(Debug)]
-pub(super) struct Checked<'m> {
+pub(super) struct CheckedMount<'m> {
     pub mount: &'m HostMount,
     /// The host path without links.
     pub real: PathBuf,
@@ -98,7 +98,7 @@ pub(super) struct Checked<'m> {
     exclude: GlobSet,
 }
 
-impl<'m> Checked<'m> {
+impl<'m> CheckedMount<'m> {
     pub fn new(mount: &'m HostMount, roots: &[PathBuf]) -> Result<Self, WorkspaceError> {
         let host = &mount.host_path;
         if !host.is_absolute() {
@@ -172,7 +172,7 @@ mod tests {
 
     fn checked(mount: &HostMount) -> Result<(PathBuf, Vec<bool>), String> {
         let roots = [PathBuf::from("/")];
-        let checked = Checked::new(mount, &roots).map_err(|error| error.to_string())?;
+        let checked = CheckedMount::new(mount, &roots).map_err(|error| error.to_string())?;
         let paths = ["a.rs", "src/b.rs", "target/c.rs", "notes.md"];
         let wants = paths.iter().map(|path| checked.wants(Path::new(path))).collect();
         Ok((checked.target, wants))

@@ -19,7 +19,7 @@ use super::error::{SecurityError, WorkspaceError, io_error};
 
 /// What there is at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     File,
     Directory,
     Link,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 /// Something opened for reading.
-pub(super) enum Opened {
+pub(super) enum OpenedFile {
     File(File),
     Directory(OwnedFd),
     /// Closed again.
@@ -42,7 +42,7 @@ const THROUGH: OFlags = OFlags::PATH;
 const THROUGH: OFlags = OFlags::RDONLY;
 
 /// Opens a path that was canonical when it was looked up; a link in it now means that it was replaced.
-pub(super) fn open_canonical(path: &Path) -> Result<Opened, WorkspaceError> {
+pub(super) fn open_canonical(path: &Path) -> Result<OpenedFile, WorkspaceError> {
     let flags = THROUGH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(CWD, "/", flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
     let mut names = path.components().filter_map(|part| match part {
@@ -57,30 +57,34 @@ pub(super) fn open_canonical(path: &Path) -> Result<Opened, WorkspaceError> {
 }
 
 /// Opens one name of a directory. `shown` is what errors call it.
-pub(super) fn open_entry(directory: impl AsFd, name: &Path, shown: &Path) -> Result<Opened, WorkspaceError> {
+pub(super) fn open_entry(
+    directory: impl AsFd,
+    name: &Path,
+    shown: &Path,
+) -> Result<OpenedFile, WorkspaceError> {
     // Not waiting for the other end of a pipe, should there be one by now.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = openat(directory, name, flags, Mode::empty()).map_err(|errno| failed(shown, errno))?;
     let stat = fstat(&opened).map_err(|errno| failed(shown, errno))?;
     Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Opened::File(File::from(opened)),
-        FileType::Directory => Opened::Directory(opened),
-        _ => Opened::Special,
+        FileType::RegularFile => OpenedFile::File(File::from(opened)),
+        FileType::Directory => OpenedFile::Directory(opened),
+        _ => OpenedFile::Special,
     })
 }
 
 /// What kind of thing a name of a directory is, without touching it; `None` when it is gone.
-pub(super) fn kind_of(directory: impl AsFd, name: &Path) -> io::Result<Option<Kind>> {
+pub(super) fn kind_of(directory: impl AsFd, name: &Path) -> io::Result<Option<FileKind>> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
     Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Special,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Special,
     }))
 }
 
@@ -113,8 +117,8 @@ mod tests {
         fs::write(base.join("real/file"), "x").unwrap();
         symlink("real", base.join("alias")).unwrap();
         symlink("real/file", base.join("link")).unwrap();
-        assert!(matches!(open_canonical(&base.join("real/file")), Ok(Opened::File(_))));
-        assert!(matches!(open_canonical(&base.join("real")), Ok(Opened::Directory(_))));
+        assert!(matches!(open_canonical(&base.join("real/file")), Ok(OpenedFile::File(_))));
+        assert!(matches!(open_canonical(&base.join("real")), Ok(OpenedFile::Directory(_))));
         for path in ["alias/file", "link", "real/file/x"] {
             let path = base.join(path);
             let error = open_canonical(&path).err().unwrap();
@@ -123,6 +127,6 @@ mod tests {
         }
         let absent = open_canonical(&base.join("absent")).err().unwrap();
         assert!(matches!(absent, WorkspaceError::Io { .. }));
-        assert!(matches!(open_canonical(Path::new("/")), Ok(Opened::Directory(_))));
+        assert!(matches!(open_canonical(Path::new("/")), Ok(OpenedFile::Directory(_))));
     }
 }

@@ -8,9 +8,9 @@ use std::{
 
 /// A directory that is removed with this value.
 #[derive(Debug)]
-pub(super) struct Folder(pub PathBuf);
+pub(super) struct OwnedDirectory(pub PathBuf);
 
-impl Folder {
+impl OwnedDirectory {
     /// Removes it now, and says if that failed.
     pub fn remove(self) -> io::Result<()> {
         // Dropping it tries once more, and finds nothing if this went well.
@@ -18,7 +18,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for OwnedDirectory {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.0) {
             tracing::warn!(path = %self.0.display(), %error, "a workspace could not be removed");

@@ -16,65 +16,66 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::{SecurityError, WorkspaceError, io_error},
-    meter::Meter,
-    mount::{Checked, Symlinks, is_within},
-    open::{Kind, Opened, identity, kind_of, open_canonical, open_entry},
+    meter::BudgetMeter,
+    mount::{CheckedMount, SymlinkPolicy, is_within},
+    open::{FileKind, OpenedFile, identity, kind_of, open_canonical, open_entry},
 };
 
 /// Deeper than any real tree, and shallow enough for one descriptor a level.
 const MAX_DEPTH: usize = 128;
 
 /// What is done with each file that a mount brings.
-pub(super) trait Sink {
+pub(super) trait FileSink {
     /// Takes a file that goes to `target` in the workspace, and counts its bytes.
-    fn file(&mut self, target: &Path, file: File, meter: &mut Meter) -> Result<(), WorkspaceError>;
+    fn file(&mut self, target: &Path, file: File, meter: &mut BudgetMeter) -> Result<(), WorkspaceError>;
 }
 
 /// What was passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Skipped {
+pub(super) struct SkippedFiles {
     pub links: u64,
     pub special: u64,
 }
 
 /// Whether a mount was a directory, and what it did not bring.
 #[derive(Debug)]
-pub(super) struct Walked {
+pub(super) struct WalkSummary {
     pub is_directory: bool,
-    pub skipped: Skipped,
+    pub skipped: SkippedFiles,
 }
 
 /// Goes through one mount.
 pub(super) fn walk(
-    mount: &Checked<'_>,
+    mount: &CheckedMount<'_>,
     roots: &[PathBuf],
-    meter: &mut Meter,
-    sink: &mut dyn Sink,
+    meter: &mut BudgetMeter,
+    sink: &mut dyn FileSink,
     stop: &CancellationToken,
-) -> Result<Walked, WorkspaceError> {
-    let mut walk = Walk { mount, roots, meter, sink, stop, skipped: Skipped::default(), above: Vec::new() };
+) -> Result<WalkSummary, WorkspaceError> {
+    let mut walk =
+        MountWalk { mount, roots, meter, sink, stop, skipped: SkippedFiles::default(), above: Vec::new() };
     let opened = open_canonical(&mount.real)?;
-    let is_directory = matches!(opened, Opened::Directory(_));
+    let is_directory = matches!(opened, OpenedFile::Directory(_));
     match opened {
-        Opened::Directory(directory) => walk.directory(directory, Path::new(""), &mount.real)?,
-        Opened::File(file) => walk.single(file)?,
-        Opened::Special => walk.skipped.special += 1,
+        OpenedFile::Directory(directory) => walk.directory(directory, Path::new(""), &mount.real)?,
+        OpenedFile::File(file) => walk.single(file)?,
+        OpenedFile::Special => walk.skipped.special += 1,
     }
-    Ok(Walked { is_directory, skipped: walk.skipped })
+    Ok(WalkSummary { is_directory, skipped: walk.skipped })
 }
 
-struct Walk<'w, 'm> {
-    mount: &'w Checked<'m>,
+struct MountWalk<'w, 'm> {
+    mount: &'w CheckedMount<'m>,
     roots: &'w [PathBuf],
-    meter: &'w mut Meter,
-    sink: &'w mut dyn Sink,
+    meter: &'w mut BudgetMeter,
+    sink: &'w mut dyn FileSink,
     stop: &'w CancellationToken,
-    skipped: Skipped,
+    skipped: SkippedFiles,
     /// The directories that we are in: entering one again is a circle.
     above: Vec<(u64, u64)>,
 }
 
-impl Walk<'_, '_> {
+impl MountWalk<'_, '_> {
     /// A mount that is a file: the mount path names the file itself.
     fn single(&mut self, file: File) -> Result<(), WorkspaceError> {
         let name = self.mount.real.file_name().map(PathBuf::from).unwrap_or_default();
@@ -140,27 +141,27 @@ impl Walk<'_, '_> {
             return Ok(());
         };
         match kind {
-            Kind::File if !self.mount.wants(relative) => Ok(()),
-            Kind::File | Kind::Directory => match open_entry(directory, name, real) {
+            FileKind::File if !self.mount.wants(relative) => Ok(()),
+            FileKind::File | FileKind::Directory => match open_entry(directory, name, real) {
                 Err(WorkspaceError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(()),
                 opened => self.opened(opened?, relative, real),
             },
-            Kind::Link => self.link(relative, real),
-            Kind::Special => {
+            FileKind::Link => self.link(relative, real),
+            FileKind::Special => {
                 self.skipped.special += 1;
                 Ok(())
             }
         }
     }
 
-    fn opened(&mut self, opened: Opened, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
+    fn opened(&mut self, opened: OpenedFile, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
         match opened {
-            Opened::Directory(directory) => self.directory(directory, relative, real),
-            Opened::File(file) if self.mount.wants(relative) => {
+            OpenedFile::Directory(directory) => self.directory(directory, relative, real),
+            OpenedFile::File(file) if self.mount.wants(relative) => {
                 self.sink.file(&self.mount.target.join(relative), file, self.meter)
             }
-            Opened::File(_) => Ok(()),
-            Opened::Special => {
+            OpenedFile::File(_) => Ok(()),
+            OpenedFile::Special => {
                 self.skipped.special += 1;
                 Ok(())
             }
@@ -169,9 +170,9 @@ impl Walk<'_, '_> {
 
     fn link(&mut self, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
         match self.mount.mount.symlinks {
-            Symlinks::Skip => self.skipped.links += 1,
-            Symlinks::Refuse => return Err(SecurityError::Link { path: real.to_owned() }.into()),
-            Symlinks::Follow => match real.canonicalize() {
+            SymlinkPolicy::Skip => self.skipped.links += 1,
+            SymlinkPolicy::Refuse => return Err(SecurityError::Link { path: real.to_owned() }.into()),
+            SymlinkPolicy::Follow => match real.canonicalize() {
                 Ok(target) if is_within(&target, self.roots) => {
                     // Opened without following links, so that it is still what was just compared.
                     let opened = open_canonical(&target)?;

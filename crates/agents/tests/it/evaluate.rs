@@ -16,7 +16,7 @@ mod tools;
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_agents::evaluate::{Event, Session, ToolInvoked};
+use codicil_agents::evaluate::{EvaluationEvent, Session, ToolInvoked};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
@@ -29,28 +29,28 @@ pub async fn soon<T>(event: impl Future<Output = T>) -> T {
 #[derive(Clone)]
 pub struct Recording {
     pub session: Session,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<EvaluationEvent>>>,
 }
 
 impl Recording {
     pub fn new() -> Self {
-        let (session, events) = (Session::new(), Arc::<Mutex<Vec<Event>>>::default());
+        let (session, events) = (Session::new(), Arc::<Mutex<Vec<EvaluationEvent>>>::default());
         let log = events.clone();
         session.observe(move |event| log.lock().push(event.clone()));
         Self { session, events }
     }
 
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<EvaluationEvent> {
         self.events.lock().clone()
     }
 
     pub fn names(&self) -> Vec<&'static str> {
-        self.events().iter().map(Event::name).collect()
+        self.events().iter().map(EvaluationEvent::name).collect()
     }
 
     pub fn tools(&self) -> Vec<ToolInvoked> {
         let invoked = self.events().into_iter().filter_map(|event| match event {
-            Event::ToolInvoked(invoked) => Some(invoked),
+            EvaluationEvent::ToolInvoked(invoked) => Some(invoked),
             _ => None,
         });
         invoked.collect()

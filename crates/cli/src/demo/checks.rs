@@ -4,18 +4,18 @@ use std::fs;
 
 use codicil_protocol::{CommandExecutionStatus, PatchApplyStatus, Thread, ThreadItem};
 
-use super::place::Place;
+use super::place::DemoHome;
 
 /// One claim.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct DemoCheck {
     pub claim: &'static str,
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
 }
 
 /// Whether a claim is true.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// With what makes it so.
     True(String),
     /// With what was found instead.
@@ -24,14 +24,14 @@ pub enum Verdict {
     NotHere(String),
 }
 
-impl From<Result<String, String>> for Verdict {
+impl From<Result<String, String>> for CheckVerdict {
     fn from(found: Result<String, String>) -> Self {
         found.map_or_else(Self::False, Self::True)
     }
 }
 
 /// What can be seen of the first turn.
-pub struct Seen<'a> {
+pub struct TurnEvidence<'a> {
     pub items: &'a [ThreadItem],
     /// Pieces in which messages came.
     pub pieces: usize,
@@ -42,9 +42,9 @@ pub struct Seen<'a> {
 }
 
 /// Looks at the turn and at the disk.
-pub fn of_turn(seen: &Seen<'_>, place: &Place) -> Vec<Check> {
+pub fn of_turn(seen: &TurnEvidence<'_>, place: &DemoHome) -> Vec<DemoCheck> {
     let in_sandbox = |check: Result<String, String>| match seen.no_sandbox {
-        Some(reason) => Verdict::NotHere(reason.to_owned()),
+        Some(reason) => CheckVerdict::NotHere(reason.to_owned()),
         None => check.into(),
     };
     let claims = [
@@ -54,27 +54,29 @@ pub fn of_turn(seen: &Seen<'_>, place: &Place) -> Vec<Check> {
         ("a patch changed files", patched(seen, place).into()),
         ("what the agent must not do by itself was asked for", approved(seen, place).into()),
     ];
-    claims.into_iter().map(|(claim, verdict)| Check { claim, verdict }).collect()
+    claims.into_iter().map(|(claim, verdict)| DemoCheck { claim, verdict }).collect()
 }
 
 /// Compares what was streamed with what another server found stored.
-pub fn of_history(stored: &Thread, items: &[ThreadItem]) -> Check {
+pub fn of_history(stored: &Thread, items: &[ThreadItem]) -> DemoCheck {
     let found: Vec<&ThreadItem> = stored.turns.iter().flat_map(|turn| &turn.items).collect();
     let verdict = match found.iter().copied().eq(items.iter()) {
-        true => Verdict::True(format!("{} items, the same as were streamed", found.len())),
-        false => Verdict::False(format!("{} items were stored and {} streamed", found.len(), items.len())),
+        true => CheckVerdict::True(format!("{} items, the same as were streamed", found.len())),
+        false => {
+            CheckVerdict::False(format!("{} items were stored and {} streamed", found.len(), items.len()))
+        }
     };
-    Check { claim: "another server found the thread as it was", verdict }
+    DemoCheck { claim: "another server found the thread as it was", verdict }
 }
 
-fn streamed(seen: &Seen<'_>) -> Result<String, String> {
+fn streamed(seen: &TurnEvidence<'_>) -> Result<String, String> {
     match seen.pieces {
         0 | 1 => Err("it came in one piece, or not at all".to_owned()),
         pieces => Ok(format!("in {pieces} pieces")),
     }
 }
 
-fn command<'a>(seen: &'a Seen<'_>, part: &str) -> Result<&'a ThreadItem, String> {
+fn command<'a>(seen: &'a TurnEvidence<'_>, part: &str) -> Result<&'a ThreadItem, String> {
     let found = seen
         .items
         .iter()
@@ -82,7 +84,7 @@ fn command<'a>(seen: &'a Seen<'_>, part: &str) -> Result<&'a ThreadItem, String>
     found.ok_or_else(|| "the server ran no such command".to_owned())
 }
 
-fn sandboxed(seen: &Seen<'_>) -> Result<String, String> {
+fn sandboxed(seen: &TurnEvidence<'_>) -> Result<String, String> {
     match command(seen, "ls -A")? {
         ThreadItem::CommandExecution { exit_code: Some(0), .. } => Ok("exit 0".to_owned()),
         ThreadItem::CommandExecution { aggregated_output, .. } => Err(said(aggregated_output)),
@@ -90,7 +92,7 @@ fn sandboxed(seen: &Seen<'_>) -> Result<String, String> {
     }
 }
 
-fn fenced(seen: &Seen<'_>, place: &Place) -> Result<String, String> {
+fn fenced(seen: &TurnEvidence<'_>, place: &DemoHome) -> Result<String, String> {
     if place.outside("outside.txt").exists() {
         return Err("it wrote outside of its workspace".to_owned());
     }
@@ -102,7 +104,7 @@ fn fenced(seen: &Seen<'_>, place: &Place) -> Result<String, String> {
     }
 }
 
-fn patched(seen: &Seen<'_>, place: &Place) -> Result<String, String> {
+fn patched(seen: &TurnEvidence<'_>, place: &DemoHome) -> Result<String, String> {
     let is_done = seen
         .items
         .iter()
@@ -117,7 +119,7 @@ fn patched(seen: &Seen<'_>, place: &Place) -> Result<String, String> {
     }
 }
 
-fn approved(seen: &Seen<'_>, place: &Place) -> Result<String, String> {
+fn approved(seen: &TurnEvidence<'_>, place: &DemoHome) -> Result<String, String> {
     match (seen.asked, place.outside("stamp.txt").exists()) {
         ([], _) => Err("nothing was asked".to_owned()),
         ([_, ..], true) => Ok("asked, allowed, done".to_owned()),

@@ -12,17 +12,17 @@ use std::process::ExitCode;
 use anyhow::Context;
 use tracing::level_filters::LevelFilter;
 
-use self::{place::Place, tour::Tour};
-use crate::{ending::Signals, logging};
+use self::{place::DemoHome, tour::DemoTour};
+use crate::{ending::EndSignals, logging};
 
 pub fn run() -> anyhow::Result<ExitCode> {
     logging::init_at(LevelFilter::ERROR);
-    let place = Place::new().context("cannot make a temporary directory")?;
+    let place = DemoHome::new().context("cannot make a temporary directory")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(async {
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = EndSignals::listen().context("cannot listen for signals")?;
         tokio::select! {
-            done = Tour::new(&place).run() => done,
+            done = DemoTour::new(&place).run() => done,
             // What was made is removed all the same.
             _ = signals.received() => Ok(ExitCode::from(130)),
         }

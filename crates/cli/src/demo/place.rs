@@ -2,17 +2,17 @@
 
 use std::{fs, io, path::PathBuf};
 
-use codicil_client::Launch;
+use codicil_client::ServerLaunch;
 use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("script.toml");
 
-pub struct Place {
+pub struct DemoHome {
     root: TempDir,
     base: PathBuf,
 }
 
-impl Place {
+impl DemoHome {
     pub fn new() -> io::Result<Self> {
         let root = tempfile::Builder::new().prefix("codicil-demo-").tempdir()?;
         // Servers resolve links; names must be the same on both sides.
@@ -41,9 +41,9 @@ impl Place {
     }
 
     /// The server: this program, with the demo's home.
-    pub fn server(&self) -> io::Result<Launch> {
+    pub fn server(&self) -> io::Result<ServerLaunch> {
         let program = std::env::current_exe()?;
-        Ok(Launch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
+        Ok(ServerLaunch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
     }
 
     /// The workspace lies in a temporary directory, which commands may usually write to; here they may not. What
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DemoHome {
     fn drop(&mut self) {
         tracing::debug!("removing {}", self.root.path().display());
     }

@@ -7,47 +7,47 @@ use std::{
 };
 
 use codicil_client::{
-    Answer, Client, CompletedTurn, Event, Handler, Turns,
+    Client, ClientEvent, CompletedTurn, HandlerAnswer, IncludeTurns, RequestHandler,
     protocol::{
         CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, ServerNotification, Thread,
         ThreadStart, ThreadStartParams,
     },
     turn,
 };
-use codicil_sandbox::Probe;
+use codicil_sandbox::MachineProbe;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    checks::{self, Check, Seen, Verdict},
-    place::Place,
+    checks::{self, CheckVerdict, DemoCheck, TurnEvidence},
+    place::DemoHome,
 };
 use crate::{
-    exec::{Human, Screen},
-    style::{Color, Palette},
+    exec::{HumanReport, ReportScreen},
+    style::{ColorChoice, Palette},
 };
 
-pub struct Tour<'a> {
-    place: &'a Place,
+pub struct DemoTour<'a> {
+    place: &'a DemoHome,
     palette: Palette,
 }
 
 /// A question, and where its answer goes.
-struct Question {
+struct TourQuestion {
     command: String,
     reason: String,
     answer: oneshot::Sender<CommandExecutionApprovalDecision>,
 }
 
 /// Passes questions on to the tour, which puts them on the screen in their place.
-struct Desk(mpsc::Sender<Question>);
+struct QuestionForwarder(mpsc::Sender<TourQuestion>);
 
-impl Handler for Desk {
+impl RequestHandler for QuestionForwarder {
     async fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         let (answer, decided) = oneshot::channel();
-        let question = Question {
+        let question = TourQuestion {
             command: asked.command.unwrap_or_default(),
             reason: asked.reason.unwrap_or_default(),
             answer,
@@ -61,9 +61,9 @@ impl Handler for Desk {
     }
 }
 
-impl<'a> Tour<'a> {
-    pub fn new(place: &'a Place) -> Self {
-        Self { place, palette: Palette::of_stdout(Color::Auto) }
+impl<'a> DemoTour<'a> {
+    pub fn new(place: &'a DemoHome) -> Self {
+        Self { place, palette: Palette::of_stdout(ColorChoice::Auto) }
     }
 
     pub async fn run(self) -> anyhow::Result<ExitCode> {
@@ -74,7 +74,8 @@ impl<'a> Tour<'a> {
         let began = Instant::now();
         let (questions, asked) = mpsc::channel(8);
         let builder = Client::builder().name("codicil-demo", env!("CARGO_PKG_VERSION"));
-        let client = builder.clone().handler(Desk(questions)).connect(self.place.server()?).await?;
+        let client =
+            builder.clone().handler(QuestionForwarder(questions)).connect(self.place.server()?).await?;
         let took = began.elapsed().as_millis();
         self.say(&format!("`codicil app-server` was started and answered after {took} ms."))?;
 
@@ -83,7 +84,7 @@ impl<'a> Tour<'a> {
         let started = client.call::<ThreadStart>(params).await?;
         let thread = started.thread;
         self.say(&format!("{} works in {}.", thread.id, started.cwd))?;
-        let sandbox = tokio::task::spawn_blocking(|| Probe::cached().kind()).await?;
+        let sandbox = tokio::task::spawn_blocking(|| MachineProbe::cached().kind()).await?;
         self.say(&match &sandbox {
             Ok(kind) => format!("Its commands may read everything and write there only, confined by {kind}."),
             Err(reason) => {
@@ -94,7 +95,7 @@ impl<'a> Tour<'a> {
         self.heading("3. A turn")?;
         let (done, pieces, allowed) = self.turn(&client, &thread, asked).await?;
         let no_sandbox = sandbox.as_ref().err().map(String::as_str);
-        let seen = Seen { items: &done.items, pieces, asked: &allowed, no_sandbox };
+        let seen = TurnEvidence { items: &done.items, pieces, asked: &allowed, no_sandbox };
         let mut checks = checks::of_turn(&seen, self.place);
 
         self.heading("4. Another server")?;
@@ -107,7 +108,7 @@ impl<'a> Tour<'a> {
         self.say(&self.palette.bold(&format!("> {question}")))?;
         let again = client.run_turn(turn(&thread.id, question)).await?;
         self.say(&again.agent_message)?;
-        let turns = client.read_thread(&thread.id, Turns::Included).await?.turns.len();
+        let turns = client.read_thread(&thread.id, IncludeTurns::Included).await?.turns.len();
         client.close().await;
 
         self.heading("What was shown")?;
@@ -123,23 +124,23 @@ impl<'a> Tour<'a> {
         &self,
         client: &Client,
         thread: &Thread,
-        mut questions: mpsc::Receiver<Question>,
+        mut questions: mpsc::Receiver<TourQuestion>,
     ) -> anyhow::Result<(CompletedTurn, usize, Vec<String>)> {
         let task = "Please mend the greeting in this directory.";
         self.say(&self.palette.bold(&format!("> {task}")))?;
-        let on = Screen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
-        let mut screen = Human::on(on, &thread.cwd);
+        let on = ReportScreen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
+        let mut screen = HumanReport::on(on, &thread.cwd);
         let mut running = client.turn(turn(&thread.id, task)).await?;
         let (mut pieces, mut allowed) = (0, Vec::new());
         loop {
             tokio::select! {
                 biased;
                 event = running.next() => match event {
-                    Some(Event::Notification(event)) => {
+                    Some(ClientEvent::Notification(event)) => {
                         pieces += usize::from(matches!(event, ServerNotification::AgentMessageDelta(_)));
                         screen.event(&event)?;
                     }
-                    Some(Event::Missed(_)) => {}
+                    Some(ClientEvent::Missed(_)) => {}
                     None => break,
                 },
                 Some(question) = questions.recv() => {
@@ -154,16 +155,16 @@ impl<'a> Tour<'a> {
         Ok((running.finish().await?, pieces, allowed))
     }
 
-    fn verdict(&self, checks: &[Check]) -> io::Result<bool> {
-        for Check { claim, verdict } in checks {
+    fn verdict(&self, checks: &[DemoCheck]) -> io::Result<bool> {
+        for DemoCheck { claim, verdict } in checks {
             let (sign, detail) = match verdict {
-                Verdict::True(detail) => (self.palette.green("ok"), detail),
-                Verdict::False(detail) => (self.palette.red("NO"), detail),
-                Verdict::NotHere(detail) => (self.palette.yellow("--"), detail),
+                CheckVerdict::True(detail) => (self.palette.green("ok"), detail),
+                CheckVerdict::False(detail) => (self.palette.red("NO"), detail),
+                CheckVerdict::NotHere(detail) => (self.palette.yellow("--"), detail),
             };
             self.say(&format!("{sign}  {claim}: {}", self.palette.dim(detail)))?;
         }
-        Ok(!checks.iter().any(|check| matches!(check.verdict, Verdict::False(_))))
+        Ok(!checks.iter().any(|check| matches!(check.verdict, CheckVerdict::False(_))))
     }
 
     fn heading(&self, text: &str) -> io::Result<()> {

@@ -7,15 +7,15 @@ use std::{
     process::Command,
 };
 
-use codicil_config::{ConfigError, ConfigStore, EffectiveConfig, Query};
-use codicil_engine::{Overrides as ThreadOverrides, Settings};
-use codicil_exec::Shell;
+use codicil_config::{ConfigError, ConfigQuery, ConfigStore, EffectiveConfig};
+use codicil_engine::{SettingsOverrides as ThreadOverrides, TurnSettings};
+use codicil_exec::UserShell;
 use codicil_model::ProviderConfig;
-use codicil_sandbox::Probe;
+use codicil_sandbox::MachineProbe;
 use rustix::fs::{Access, access};
 
-use super::{Finding, Status, reach};
-use crate::{app_server, args::Overrides, version};
+use super::{DoctorFinding, FindingStatus, reach};
+use crate::{app_server, args::OverrideArgs, version};
 
 /// Parts of the names of files that hold credentials.
 const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
@@ -23,13 +23,13 @@ const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
 /// Members of a provider or MCP server that hold credentials.
 const SECRET_KEYS: [&str; 4] = ["experimental_bearer_token", "http_headers", "query_params", "env"];
 
-pub fn all(overrides: &Overrides, offline: bool) -> anyhow::Result<Vec<Finding>> {
+pub fn all(overrides: &OverrideArgs, offline: bool) -> anyhow::Result<Vec<DoctorFinding>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut findings = vec![versions(), sandbox(), shell(), git()];
     match app_server::config(overrides) {
         Ok(store) => {
             let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-            let config = store.load(&Query::at(&cwd));
+            let config = store.load(&ConfigQuery::at(&cwd));
             findings.push(home(&store));
             findings.push(secrets(&store, config.as_ref().ok()));
             findings.push(configuration(&config));
@@ -38,95 +38,113 @@ pub fn all(overrides: &Overrides, offline: bool) -> anyhow::Result<Vec<Finding>>
             findings.push(runtime.block_on(reach::threads(store.home().path())));
             findings.push(providers(&store, &config, &cwd));
             if let Some(config) = config.ok().filter(|_| !offline) {
-                let settings = Settings::resolve(&config, store.home(), cwd, &ThreadOverrides::default());
+                let settings = TurnSettings::resolve(&config, store.home(), cwd, &ThreadOverrides::default());
                 findings.push(runtime.block_on(reach::provider(&settings.provider, &config)));
             }
         }
-        Err(error) => findings.push(Finding::new("config", Status::Error, format!("{error:#}"))),
+        Err(error) => findings.push(DoctorFinding::new("config", FindingStatus::Error, format!("{error:#}"))),
     }
     Ok(findings)
 }
 
-fn versions() -> Finding {
+fn versions() -> DoctorFinding {
     let own = env!("CARGO_PKG_VERSION");
     let system = rustix::system::uname();
     let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
     let protocol = version::announced();
-    Finding::new("versions", Status::Ok, format!("codicil {own}, protocol of codex-cli {protocol}, {kernel}"))
+    DoctorFinding::new(
+        "versions",
+        FindingStatus::Ok,
+        format!("codicil {own}, protocol of codex-cli {protocol}, {kernel}"),
+    )
 }
 
-fn sandbox() -> Finding {
-    let probe = Probe::cached();
+fn sandbox() -> DoctorFinding {
+    let probe = MachineProbe::cached();
     let parts = probe.report().lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     match probe.kind() {
-        Ok(kind) => Finding::new("sandbox", Status::Ok, kind.to_string()).with(parts),
+        Ok(kind) => DoctorFinding::new("sandbox", FindingStatus::Ok, kind.to_string()).with(parts),
         Err(reason) => {
             let summary = format!("none, so commands are refused: {reason}");
-            Finding::new("sandbox", Status::Error, summary).with(parts)
+            DoctorFinding::new("sandbox", FindingStatus::Error, summary).with(parts)
         }
     }
 }
 
 /// The network of confined commands, where it is not all or nothing. In the way only if it is configured.
-fn proxy(config: Option<&EffectiveConfig>) -> Finding {
+fn proxy(config: Option<&EffectiveConfig>) -> DoctorFinding {
     let is_configured = config.is_some_and(|config| config.network_proxy().is_some());
-    match (Probe::cached().proxy(), is_configured) {
-        (Ok(()), true) => Finding::new("proxy", Status::Ok, "configured, and available for commands"),
-        (Ok(()), false) => Finding::new("proxy", Status::Ok, "available for commands, not configured"),
-        (Err(reason), false) => Finding::new("proxy", Status::Ok, format!("not available: {reason}")),
+    match (MachineProbe::cached().proxy(), is_configured) {
+        (Ok(()), true) => {
+            DoctorFinding::new("proxy", FindingStatus::Ok, "configured, and available for commands")
+        }
+        (Ok(()), false) => {
+            DoctorFinding::new("proxy", FindingStatus::Ok, "available for commands, not configured")
+        }
+        (Err(reason), false) => {
+            DoctorFinding::new("proxy", FindingStatus::Ok, format!("not available: {reason}"))
+        }
         (Err(reason), true) => {
             let summary = format!("configured and not available, so commands are refused: {reason}");
-            Finding::new("proxy", Status::Error, summary)
+            DoctorFinding::new("proxy", FindingStatus::Error, summary)
         }
     }
 }
 
-fn shell() -> Finding {
-    let shell = Shell::of_user();
+fn shell() -> DoctorFinding {
+    let shell = UserShell::of_user();
     let (path, runs) = (shell.path().display(), access(shell.path(), Access::EXEC_OK).is_ok());
     match runs {
-        true => Finding::new("shell", Status::Ok, path.to_string()),
-        false => Finding::new("shell", Status::Error, format!("{path} cannot be run")),
+        true => DoctorFinding::new("shell", FindingStatus::Ok, path.to_string()),
+        false => DoctorFinding::new("shell", FindingStatus::Error, format!("{path} cannot be run")),
     }
 }
 
-fn git() -> Finding {
+fn git() -> DoctorFinding {
     let output = Command::new("git").arg("--version").output();
     match output {
         Ok(output) if output.status.success() => {
-            Finding::new("git", Status::Ok, String::from_utf8_lossy(&output.stdout).trim())
+            DoctorFinding::new("git", FindingStatus::Ok, String::from_utf8_lossy(&output.stdout).trim())
         }
-        Ok(output) => Finding::new("git", Status::Warning, format!("does not work: {}", output.status)),
+        Ok(output) => {
+            DoctorFinding::new("git", FindingStatus::Warning, format!("does not work: {}", output.status))
+        }
         Err(error) => {
             let summary = format!("not found, so there are no diffs and no branches: {error}");
-            Finding::new("git", Status::Warning, summary)
+            DoctorFinding::new("git", FindingStatus::Warning, summary)
         }
     }
 }
 
-fn home(store: &ConfigStore) -> Finding {
+fn home(store: &ConfigStore) -> DoctorFinding {
     let path: &Path = store.home().path();
     let shown = path.display();
     let existing = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let is_writable = access(existing, Access::WRITE_OK).is_ok();
     match (existing == path, is_writable) {
-        _ if !existing.is_dir() => {
-            Finding::new("home", Status::Error, format!("{} is no directory", existing.display()))
+        _ if !existing.is_dir() => DoctorFinding::new(
+            "home",
+            FindingStatus::Error,
+            format!("{} is no directory", existing.display()),
+        ),
+        (true, true) => DoctorFinding::new("home", FindingStatus::Ok, format!("{shown}, writable")),
+        (true, false) => DoctorFinding::new(
+            "home",
+            FindingStatus::Error,
+            format!("{shown} is not writable: threads cannot be stored"),
+        ),
+        (false, true) => {
+            DoctorFinding::new("home", FindingStatus::Ok, format!("{shown}, made when it is first needed"))
         }
-        (true, true) => Finding::new("home", Status::Ok, format!("{shown}, writable")),
-        (true, false) => {
-            Finding::new("home", Status::Error, format!("{shown} is not writable: threads cannot be stored"))
-        }
-        (false, true) => Finding::new("home", Status::Ok, format!("{shown}, made when it is first needed")),
         (false, false) => {
             let summary = format!("{shown} cannot be made: {} is not writable", existing.display());
-            Finding::new("home", Status::Error, summary)
+            DoctorFinding::new("home", FindingStatus::Error, summary)
         }
     }
 }
 
 /// Files that others can read although credentials are in them.
-fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> Finding {
+fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> DoctorFinding {
     let entries = fs::read_dir(&**store.home().path()).into_iter().flatten().flatten();
     let holds = |name: &str| SECRET_NAMES.iter().any(|part| name.to_lowercase().contains(part));
     let mut files: Vec<PathBuf> = entries
@@ -141,10 +159,14 @@ fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> Finding {
     let open: Vec<_> =
         files.iter().filter(open).map(|path| format!("chmod 600 {}", path.display())).collect();
     match (open.is_empty(), files.len()) {
-        (false, _) => Finding::new("secrets", Status::Warning, "others can read these files:").with(open),
-        (true, 0) => Finding::new("secrets", Status::Ok, "no files with credentials"),
-        (true, 1) => Finding::new("secrets", Status::Ok, "one file, for its owner only"),
-        (true, count) => Finding::new("secrets", Status::Ok, format!("{count} files, for their owner only")),
+        (false, _) => {
+            DoctorFinding::new("secrets", FindingStatus::Warning, "others can read these files:").with(open)
+        }
+        (true, 0) => DoctorFinding::new("secrets", FindingStatus::Ok, "no files with credentials"),
+        (true, 1) => DoctorFinding::new("secrets", FindingStatus::Ok, "one file, for its owner only"),
+        (true, count) => {
+            DoctorFinding::new("secrets", FindingStatus::Ok, format!("{count} files, for their owner only"))
+        }
     }
 }
 
@@ -153,11 +175,12 @@ fn holds_secrets(config: &EffectiveConfig) -> bool {
     tables.into_iter().any(|(_, table)| SECRET_KEYS.iter().any(|key| table.contains_key(*key)))
 }
 
-fn configuration(config: &Result<EffectiveConfig, ConfigError>) -> Finding {
+fn configuration(config: &Result<EffectiveConfig, ConfigError>) -> DoctorFinding {
     let config = match config {
         Ok(config) => config,
         Err(error) => {
-            return Finding::new("config", Status::Error, "cannot be used:").with([error.to_string()]);
+            return DoctorFinding::new("config", FindingStatus::Error, "cannot be used:")
+                .with([error.to_string()]);
         }
     };
     let warnings = config.warnings.iter().map(|warning| match &warning.details {
@@ -168,30 +191,38 @@ fn configuration(config: &Result<EffectiveConfig, ConfigError>) -> Finding {
     let files = config.layers().enabled().filter_map(|layer| layer.path()).filter(|path| path.exists());
     let files = files.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let summary = if files.is_empty() { "no files, defaults apply".to_owned() } else { files };
-    let status = if warnings.is_empty() { Status::Ok } else { Status::Warning };
-    Finding::new("config", status, summary).with(warnings)
+    let status = if warnings.is_empty() { FindingStatus::Ok } else { FindingStatus::Warning };
+    DoctorFinding::new("config", status, summary).with(warnings)
 }
 
 /// The provider in use and those that are configured, and whether their keys are there.
-fn providers(store: &ConfigStore, config: &Result<EffectiveConfig, ConfigError>, cwd: &Path) -> Finding {
+fn providers(
+    store: &ConfigStore,
+    config: &Result<EffectiveConfig, ConfigError>,
+    cwd: &Path,
+) -> DoctorFinding {
     let Ok(config) = config else {
-        return Finding::new("providers", Status::Warning, "not looked at, as there is no configuration");
+        return DoctorFinding::new(
+            "providers",
+            FindingStatus::Warning,
+            "not looked at, as there is no configuration",
+        );
     };
-    let settings = Settings::resolve(config, store.home(), cwd.to_owned(), &ThreadOverrides::default());
+    let settings = TurnSettings::resolve(config, store.home(), cwd.to_owned(), &ThreadOverrides::default());
     let mut details = Vec::new();
-    let mut worst = Status::Ok;
+    let mut worst = FindingStatus::Ok;
     let others = config.model_providers().map(|(name, _)| name).filter(|name| *name != settings.provider);
     for id in [settings.provider.as_str()].into_iter().chain(others) {
         let (status, text) = provider(id, config);
         // Only what is used can be in the way.
-        worst = worst.max(if id == settings.provider { status } else { Status::Ok });
+        worst = worst.max(if id == settings.provider { status } else { FindingStatus::Ok });
         details.push(format!("{id}: {text}"));
     }
     let summary = format!("{} with the model {}", settings.provider, settings.model);
-    Finding::new("providers", worst, summary).with(details)
+    DoctorFinding::new("providers", worst, summary).with(details)
 }
 
-fn provider(id: &str, config: &EffectiveConfig) -> (Status, String) {
+fn provider(id: &str, config: &EffectiveConfig) -> (FindingStatus, String) {
     let configured = config.model_providers().find(|(name, _)| *name == id);
     let found = match configured {
         // The reader's own words may quote what is in the file.
@@ -200,26 +231,26 @@ fn provider(id: &str, config: &EffectiveConfig) -> (Status, String) {
     };
     match found {
         Ok(provider) => keys(&provider),
-        Err(reason) => (Status::Error, reason),
+        Err(reason) => (FindingStatus::Error, reason),
     }
 }
 
 /// Where the key comes from. Its value is not looked at.
-fn keys(provider: &ProviderConfig) -> (Status, String) {
+fn keys(provider: &ProviderConfig) -> (FindingStatus, String) {
     let is_set = |name: &String| env::var_os(name).is_some_and(|value| !value.is_empty());
     let headers = provider.env_http_headers.iter().flat_map(|headers| headers.values());
     let missing: Vec<_> = headers.filter(|name| !is_set(name)).cloned().collect();
     if !missing.is_empty() {
-        return (Status::Warning, format!("not set: {}", missing.join(", ")));
+        return (FindingStatus::Warning, format!("not set: {}", missing.join(", ")));
     }
     match (&provider.env_key, &provider.experimental_bearer_token) {
-        (_, Some(_)) => (Status::Ok, "a token in the configuration".to_owned()),
-        (Some(name), None) if is_set(name) => (Status::Ok, format!("{name} is set")),
+        (_, Some(_)) => (FindingStatus::Ok, "a token in the configuration".to_owned()),
+        (Some(name), None) if is_set(name) => (FindingStatus::Ok, format!("{name} is set")),
         (Some(name), None) if provider.requires_openai_auth => {
-            (Status::Warning, format!("{name} is not set; a login does as well"))
+            (FindingStatus::Warning, format!("{name} is not set; a login does as well"))
         }
-        (Some(name), None) => (Status::Warning, format!("{name} is not set")),
-        (None, None) if provider.requires_openai_auth => (Status::Ok, "needs a login".to_owned()),
-        (None, None) => (Status::Ok, "needs no key".to_owned()),
+        (Some(name), None) => (FindingStatus::Warning, format!("{name} is not set")),
+        (None, None) if provider.requires_openai_auth => (FindingStatus::Ok, "needs a login".to_owned()),
+        (None, None) => (FindingStatus::Ok, "needs no key".to_owned()),
     }
 }

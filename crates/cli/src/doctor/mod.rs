@@ -9,9 +9,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::{
-    args::Overrides,
+    args::OverrideArgs,
     logging,
-    style::{Color, Palette},
+    style::{ColorChoice, Palette},
     version,
 };
 
@@ -26,15 +26,15 @@ pub struct DoctorArgs {
 }
 
 /// What was found about one thing. Texts hold names and places, never secrets.
-struct Finding {
+struct DoctorFinding {
     name: &'static str,
-    status: Status,
+    status: FindingStatus,
     summary: String,
     details: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Status {
+enum FindingStatus {
     Ok,
     /// Something works less well than it could.
     Warning,
@@ -42,8 +42,8 @@ enum Status {
     Error,
 }
 
-impl Finding {
-    fn new(name: &'static str, status: Status, summary: impl Into<String>) -> Self {
+impl DoctorFinding {
+    fn new(name: &'static str, status: FindingStatus, summary: impl Into<String>) -> Self {
         Self { name, status, summary: summary.into(), details: Vec::new() }
     }
 
@@ -53,7 +53,7 @@ impl Finding {
     }
 }
 
-impl Status {
+impl FindingStatus {
     fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -74,23 +74,23 @@ impl Status {
 }
 
 /// Ends the process: with 1 when something does not work, else with 0.
-pub fn run(overrides: &Overrides, args: &DoctorArgs) -> anyhow::Result<()> {
+pub fn run(overrides: &OverrideArgs, args: &DoctorArgs) -> anyhow::Result<()> {
     logging::init();
     let findings = checks::all(overrides, args.offline)?;
     let text = match args.json {
         true => as_json(&findings)?,
-        false => as_text(&findings, Palette::of_stdout(Color::Auto)),
+        false => as_text(&findings, Palette::of_stdout(ColorChoice::Auto)),
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    std::process::exit(i32::from(worst(&findings) == Status::Error))
+    std::process::exit(i32::from(worst(&findings) == FindingStatus::Error))
 }
 
-fn worst(findings: &[Finding]) -> Status {
-    findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok)
+fn worst(findings: &[DoctorFinding]) -> FindingStatus {
+    findings.iter().map(|finding| finding.status).max().unwrap_or(FindingStatus::Ok)
 }
 
-fn as_json(findings: &[Finding]) -> anyhow::Result<String> {
-    let one = |finding: &Finding| {
+fn as_json(findings: &[DoctorFinding]) -> anyhow::Result<String> {
+    let one = |finding: &DoctorFinding| {
         json!({
             "name": finding.name,
             "status": finding.status.name(),
@@ -99,7 +99,7 @@ fn as_json(findings: &[Finding]) -> anyhow::Result<String> {
         })
     };
     let report = json!({
-        "ok": worst(findings) != Status::Error,
+        "ok": worst(findings) != FindingStatus::Error,
         "version": version::LINE.as_str(),
         "checks": findings.iter().map(one).collect::<Vec<_>>(),
     });
@@ -107,11 +107,11 @@ fn as_json(findings: &[Finding]) -> anyhow::Result<String> {
 }
 
 /// One line for each finding, in columns; its details below it, in the last one.
-fn as_text(findings: &[Finding], palette: Palette) -> String {
+fn as_text(findings: &[DoctorFinding], palette: Palette) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or_default();
     let margin = " ".repeat("warning".len() + width + 4);
     let mut text = format!("{}\n\n", version::LINE.as_str());
-    for Finding { name, status, summary, details } in findings {
+    for DoctorFinding { name, status, summary, details } in findings {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}  {name:<width$}  {summary}", status.shown(palette));
         for line in details.iter().flat_map(|detail| detail.lines()) {
@@ -119,9 +119,9 @@ fn as_text(findings: &[Finding], palette: Palette) -> String {
         }
     }
     let verdict = match worst(findings) {
-        Status::Ok => "Everything works.",
-        Status::Warning => "It works, with the warnings above.",
-        Status::Error => "Something does not work: see the errors above.",
+        FindingStatus::Ok => "Everything works.",
+        FindingStatus::Warning => "It works, with the warnings above.",
+        FindingStatus::Error => "Something does not work: see the errors above.",
     };
     text + "\n" + verdict + "\n"
 }
@@ -133,10 +133,11 @@ mod tests {
     #[test]
     fn columns_are_aligned_whatever_is_in_them() {
         let findings = [
-            Finding::new("a", Status::Ok, "fine"),
-            Finding::new("longer", Status::Warning, "not quite").with(["first\nsecond".to_owned()]),
+            DoctorFinding::new("a", FindingStatus::Ok, "fine"),
+            DoctorFinding::new("longer", FindingStatus::Warning, "not quite")
+                .with(["first\nsecond".to_owned()]),
         ];
-        let text = as_text(&findings, Palette::new(Color::Never));
+        let text = as_text(&findings, Palette::new(ColorChoice::Never));
         let body: Vec<_> = text.lines().skip(2).collect();
         assert_eq!(
             body,
@@ -149,13 +150,13 @@ mod tests {
                 "It works, with the warnings above.",
             ]
         );
-        let coloured = as_text(&findings, Palette::new(Color::Always));
+        let coloured = as_text(&findings, Palette::new(ColorChoice::Always));
         assert!(coloured.contains("\x1b[33mwarning\x1b[0m"));
     }
 
     #[test]
     fn json_says_the_same() {
-        let findings = [Finding::new("a", Status::Error, "broken").with(["why".to_owned()])];
+        let findings = [DoctorFinding::new("a", FindingStatus::Error, "broken").with(["why".to_owned()])];
         let report: serde_json::Value = serde_json::from_str(&as_json(&findings).unwrap()).unwrap();
         assert_eq!(report["ok"], false);
         let expected = json!([{ "name": "a", "status": "error", "summary": "broken", "details": ["why"] }]);

@@ -6,11 +6,11 @@ use std::{path::Path, time::Duration};
 
 use codicil_accounts::Accounts;
 use codicil_config::{ConfigStore, EffectiveConfig};
-use codicil_model::{Environment, ProviderConfig, http_client, provider_address};
+use codicil_model::{EnvironmentSource, ProviderConfig, http_client, provider_address};
 use codicil_store::{ListQuery, Store};
 use tokio::time::timeout;
 
-use super::{Finding, Status};
+use super::{DoctorFinding, FindingStatus};
 use crate::{exec, login};
 
 /// How long a provider may take to answer anything at all.
@@ -18,17 +18,17 @@ const PROVIDER: Duration = Duration::from_secs(5);
 /// How long the threads may take to be listed; a new index reads every file once.
 const THREADS: Duration = Duration::from_secs(20);
 
-pub async fn account(config: &ConfigStore) -> Finding {
-    let accounts = Accounts::new(config.clone(), Environment::default());
+pub async fn account(config: &ConfigStore) -> DoctorFinding {
+    let accounts = Accounts::new(config.clone(), EnvironmentSource::default());
     let current = accounts.current().await;
     // Providers with keys of their own need no account.
-    Finding::new("account", Status::Ok, login::describe(current.as_ref()))
+    DoctorFinding::new("account", FindingStatus::Ok, login::describe(current.as_ref()))
 }
 
 /// Lists the threads, unless there is nothing to list.
-pub async fn threads(home: &Path) -> Finding {
+pub async fn threads(home: &Path) -> DoctorFinding {
     if !home.join("sessions").is_dir() && !home.join("archived_sessions").is_dir() {
-        return Finding::new("threads", Status::Ok, "none stored yet");
+        return DoctorFinding::new("threads", FindingStatus::Ok, "none stored yet");
     }
     let listing = async {
         let store = Store::open(home.to_path_buf())?;
@@ -41,25 +41,32 @@ pub async fn threads(home: &Path) -> Finding {
     match timeout(THREADS, listing).await {
         Ok(Ok(Some(thread))) => {
             let summary = format!("can be listed; the newest is {}", thread.id);
-            Finding::new("threads", Status::Ok, summary)
+            DoctorFinding::new("threads", FindingStatus::Ok, summary)
         }
-        Ok(Ok(None)) => Finding::new("threads", Status::Ok, "can be listed; there are none"),
-        Ok(Err(error)) => Finding::new("threads", Status::Error, error.to_string()).with([advice]),
-        Err(_) => Finding::new("threads", Status::Warning, "could not be listed in time").with([advice]),
+        Ok(Ok(None)) => DoctorFinding::new("threads", FindingStatus::Ok, "can be listed; there are none"),
+        Ok(Err(error)) => {
+            DoctorFinding::new("threads", FindingStatus::Error, error.to_string()).with([advice])
+        }
+        Err(_) => DoctorFinding::new("threads", FindingStatus::Warning, "could not be listed in time")
+            .with([advice]),
     }
 }
 
 /// Any answer will do: who may ask what is another matter.
-pub async fn provider(id: &str, config: &EffectiveConfig) -> Finding {
+pub async fn provider(id: &str, config: &EffectiveConfig) -> DoctorFinding {
     let Ok(provider) = codicil_engine::provider_config(id, config) else {
-        return Finding::new("network", Status::Warning, "not tried, as the provider cannot be used");
+        return DoctorFinding::new(
+            "network",
+            FindingStatus::Warning,
+            "not tried, as the provider cannot be used",
+        );
     };
     match ask(id, &provider).await {
-        None => Finding::new("network", Status::Ok, "not needed by the provider"),
-        Some((place, Ok(()))) => Finding::new("network", Status::Ok, format!("{place} answers")),
+        None => DoctorFinding::new("network", FindingStatus::Ok, "not needed by the provider"),
+        Some((place, Ok(()))) => DoctorFinding::new("network", FindingStatus::Ok, format!("{place} answers")),
         Some((place, Err(reason))) => {
             let summary = format!("{place} does not answer: {reason}");
-            Finding::new("network", Status::Warning, summary).with([
+            DoctorFinding::new("network", FindingStatus::Warning, summary).with([
                 "check the network, HTTPS_PROXY, and the provider's base_url; or choose another model_provider"
                     .to_owned(),
             ])
@@ -68,7 +75,7 @@ pub async fn provider(id: &str, config: &EffectiveConfig) -> Finding {
 }
 
 async fn ask(id: &str, provider: &ProviderConfig) -> Option<(String, Result<(), String>)> {
-    let url = provider_address(id, provider, &Environment::default())?;
+    let url = provider_address(id, provider, &EnvironmentSource::default())?;
     // What stands before an @ may be a password.
     let place = match url.port() {
         Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use codicil_protocol::SandboxMode;
 
-use crate::style::Color;
+use crate::style::ColorChoice;
 
 /// One turn without a person: the agent's answer goes to standard output, all else to standard error.
 #[derive(Debug, Args)]
-pub struct Exec {
+pub struct ExecArgs {
     #[command(subcommand)]
     pub command: Option<ExecCommand>,
     #[command(flatten)]
-    pub options: Options,
+    pub options: ExecOptions,
     /// What the agent is to do. `-` or nothing reads it from standard input; with both, what is piped in is
     /// added to it.
     pub prompt: Option<String>,
@@ -32,7 +32,7 @@ pub enum ExecCommand {
 
 /// Flags that may stand before and after the subcommand.
 #[derive(Debug, Default, Args)]
-pub struct Options {
+pub struct ExecOptions {
     /// Go on with this stored thread, by its id or name.
     #[arg(long, value_name = "THREAD", global = true)]
     pub resume: Option<String>,
@@ -62,7 +62,7 @@ pub struct Options {
     pub profile: Option<String>,
     /// What commands may reach.
     #[arg(short, long, value_name = "MODE", value_enum, global = true)]
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<SandboxFlag>,
     /// Let commands write in the working directory (the same as --sandbox workspace-write).
     #[arg(long, global = true)]
     pub full_auto: bool,
@@ -86,7 +86,7 @@ pub struct Options {
     pub skip_git_repo_check: bool,
     /// Whether to colour what people read.
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
-    pub color: Color,
+    pub color: ColorChoice,
     /// A label for the thread, for metrics.
     #[arg(long, value_name = "LABEL", hide = true, global = true)]
     pub thread_source: Option<String>,
@@ -94,7 +94,7 @@ pub struct Options {
 
 /// What commands may reach, as command lines have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sandbox {
+pub enum SandboxFlag {
     /// Commands read everything and write nothing.
     ReadOnly,
     /// Commands write in the working directory and in temporary directories.
@@ -103,33 +103,33 @@ pub enum Sandbox {
     DangerFullAccess,
 }
 
-impl From<Sandbox> for SandboxMode {
-    fn from(sandbox: Sandbox) -> Self {
+impl From<SandboxFlag> for SandboxMode {
+    fn from(sandbox: SandboxFlag) -> Self {
         match sandbox {
-            Sandbox::ReadOnly => Self::ReadOnly,
-            Sandbox::WorkspaceWrite => Self::WorkspaceWrite,
-            Sandbox::DangerFullAccess => Self::DangerFullAccess,
+            SandboxFlag::ReadOnly => Self::ReadOnly,
+            SandboxFlag::WorkspaceWrite => Self::WorkspaceWrite,
+            SandboxFlag::DangerFullAccess => Self::DangerFullAccess,
         }
     }
 }
 
 /// Which thread the turn is for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum ThreadChoice {
     New,
     /// By id or name.
     Named(String),
     Last,
 }
 
-impl Exec {
+impl ExecArgs {
     /// The thread and the prompt, however they were said.
-    pub fn which(&mut self) -> anyhow::Result<(Which, Option<String>)> {
+    pub fn which(&mut self) -> anyhow::Result<(ThreadChoice, Option<String>)> {
         let named = self.options.resume.take();
         let (thread, prompt) = match self.command.take() {
             Some(ExecCommand::Resume { thread, prompt }) if self.options.last => {
                 anyhow::ensure!(prompt.is_none(), "--last and a thread exclude each other");
-                return Ok((Which::Last, thread));
+                return Ok((ThreadChoice::Last, thread));
             }
             Some(ExecCommand::Resume { thread, prompt }) => {
                 let thread =
@@ -139,14 +139,14 @@ impl Exec {
             None => (named, self.prompt.take()),
         };
         Ok(match thread {
-            Some(thread) => (Which::Named(thread), prompt),
-            None if self.options.last => (Which::Last, prompt),
-            None => (Which::New, prompt),
+            Some(thread) => (ThreadChoice::Named(thread), prompt),
+            None if self.options.last => (ThreadChoice::Last, prompt),
+            None => (ThreadChoice::New, prompt),
         })
     }
 }
 
-impl Options {
+impl ExecOptions {
     /// What was asked for by any of the flags; `None` leaves it to the configuration.
     pub fn sandbox_mode(&self) -> Option<SandboxMode> {
         match self.sandbox {
@@ -162,31 +162,31 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{Cli, CliCommand};
 
-    fn parse(words: &[&str]) -> Exec {
+    fn parse(words: &[&str]) -> ExecArgs {
         let words = ["codicil", "exec"].iter().chain(words);
         match Cli::parse_from(words).command {
-            Command::Exec(exec) => *exec,
+            CliCommand::Exec(exec) => *exec,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_thread_is_named_by_flag_or_subcommand() {
-        let check = |words: &[&str], which: Which, prompt: Option<&str>| {
+        let check = |words: &[&str], which: ThreadChoice, prompt: Option<&str>| {
             let expected = (which, prompt.map(str::to_owned));
             assert_eq!(parse(words).which().unwrap(), expected, "{words:?}");
         };
-        check(&["do it"], Which::New, Some("do it"));
-        check(&[], Which::New, None);
-        check(&["--resume", "t", "go on"], Which::Named("t".into()), Some("go on"));
-        check(&["--last", "go on"], Which::Last, Some("go on"));
-        check(&["resume", "t", "go on"], Which::Named("t".into()), Some("go on"));
-        check(&["resume", "t"], Which::Named("t".into()), None);
-        check(&["resume", "--last", "go on"], Which::Last, Some("go on"));
-        check(&["resume", "--last"], Which::Last, None);
-        check(&["--last", "resume", "go on"], Which::Last, Some("go on"));
+        check(&["do it"], ThreadChoice::New, Some("do it"));
+        check(&[], ThreadChoice::New, None);
+        check(&["--resume", "t", "go on"], ThreadChoice::Named("t".into()), Some("go on"));
+        check(&["--last", "go on"], ThreadChoice::Last, Some("go on"));
+        check(&["resume", "t", "go on"], ThreadChoice::Named("t".into()), Some("go on"));
+        check(&["resume", "t"], ThreadChoice::Named("t".into()), None);
+        check(&["resume", "--last", "go on"], ThreadChoice::Last, Some("go on"));
+        check(&["resume", "--last"], ThreadChoice::Last, None);
+        check(&["--last", "resume", "go on"], ThreadChoice::Last, Some("go on"));
         assert!(parse(&["resume"]).which().is_err());
     }
 

@@ -1,6 +1,6 @@
 //! Answers for questions that come although nobody is there: no, and it is said.
 
-use codicil_client::{Answer, Handler};
+use codicil_client::{HandlerAnswer, RequestHandler};
 use codicil_protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
     FileChangeRequestApprovalParams, GrantedPermissionProfile, McpServerElicitationAction,
@@ -10,11 +10,11 @@ use codicil_protocol::{
 use tokio::sync::mpsc;
 
 /// Declines, and tells what it declined.
-pub struct Declining {
+pub struct DeclineHandler {
     said: mpsc::Sender<String>,
 }
 
-impl Declining {
+impl DeclineHandler {
     /// The handler, and the sentences it says.
     pub fn new() -> (Self, mpsc::Receiver<String>) {
         let (said, sentences) = mpsc::channel(64);
@@ -27,11 +27,11 @@ impl Declining {
     }
 }
 
-impl Handler for Declining {
+impl RequestHandler for DeclineHandler {
     async fn approve_command(
         &self,
         asked: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         let what = match (asked.network_approval_context, asked.command) {
             (Some(network), _) => format!("access to {}", network.host),
             (None, Some(command)) => format!("the command `{command}`"),
@@ -44,7 +44,7 @@ impl Handler for Declining {
     async fn approve_file_change(
         &self,
         _: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         self.say("declined changes to files: nobody is here to approve them".to_owned());
         Ok(FileChangeApprovalDecision::Decline)
     }
@@ -52,7 +52,7 @@ impl Handler for Declining {
     async fn approve_permissions(
         &self,
         asked: PermissionsRequestApprovalParams,
-    ) -> Answer<PermissionsRequestApprovalResponse> {
+    ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
         let reason = asked.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         self.say(format!("declined further permissions{reason}: nobody is here to approve them"));
         let permissions = GrantedPermissionProfile::default();
@@ -62,7 +62,7 @@ impl Handler for Declining {
     async fn elicitation(
         &self,
         asked: McpServerElicitationRequestParams,
-    ) -> Answer<McpServerElicitationRequestResponse> {
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
         let (McpServerElicitationRequest::Form { message, .. }
         | McpServerElicitationRequest::Url { message, .. }) = asked.request;
         self.say(format!("declined a question of {}: {message}", asked.server_name));

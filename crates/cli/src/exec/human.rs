@@ -16,28 +16,28 @@ use codicil_protocol::{
 };
 
 use super::{
-    screen::{Screen, Stream},
-    session::Session,
-    usage::Usage,
+    screen::{ReportScreen, TextKind},
+    session::ExecThread,
+    usage::TokenCounter,
 };
-use crate::style::{Color, harmless};
+use crate::style::{ColorChoice, harmless};
 
-pub struct Human {
-    screen: Screen,
-    usage: Usage,
+pub struct HumanReport {
+    screen: ReportScreen,
+    usage: TokenCounter,
     /// Files below it are named by what follows it.
     directory: PathBuf,
 }
 
-impl Human {
+impl HumanReport {
     /// Writes to standard error and standard output.
-    pub fn new(color: Color) -> Self {
-        Self::on(Screen::new(color), "")
+    pub fn new(color: ColorChoice) -> Self {
+        Self::on(ReportScreen::new(color), "")
     }
 
     /// Writes elsewhere, about a thread that works in a directory.
-    pub fn on(screen: Screen, directory: impl Into<PathBuf>) -> Self {
-        Self { screen, usage: Usage::default(), directory: directory.into() }
+    pub fn on(screen: ReportScreen, directory: impl Into<PathBuf>) -> Self {
+        Self { screen, usage: TokenCounter::default(), directory: directory.into() }
     }
 
     pub fn is_live(&self) -> bool {
@@ -53,8 +53,8 @@ impl Human {
         self.screen.line(text)
     }
 
-    pub fn begun(&mut self, session: &Session) -> io::Result<()> {
-        self.usage = Usage::of(&session.thread);
+    pub fn begun(&mut self, session: &ExecThread) -> io::Result<()> {
+        self.usage = TokenCounter::of(&session.thread);
         self.directory = PathBuf::from(&session.cwd);
         let effort =
             session.effort.as_ref().map(|effort| format!(", effort {}", word(effort))).unwrap_or_default();
@@ -78,13 +78,13 @@ impl Human {
         match event {
             N::ItemStarted(started) => self.started(&started.item),
             N::ItemCompleted(completed) => self.completed(&completed.item),
-            N::AgentMessageDelta(it) => self.screen.piece(&it.item_id, Stream::Message, &it.delta),
-            N::ReasoningSummaryTextDelta(it) => self.screen.piece(&it.item_id, Stream::Thought, &it.delta),
-            N::ReasoningTextDelta(it) => self.screen.piece(&it.item_id, Stream::Thought, &it.delta),
+            N::AgentMessageDelta(it) => self.screen.piece(&it.item_id, TextKind::Message, &it.delta),
+            N::ReasoningSummaryTextDelta(it) => self.screen.piece(&it.item_id, TextKind::Thought, &it.delta),
+            N::ReasoningTextDelta(it) => self.screen.piece(&it.item_id, TextKind::Thought, &it.delta),
             N::ReasoningSummaryPartAdded(it) if it.summary_index > 0 => {
-                self.screen.piece(&it.item_id, Stream::Thought, "\n\n")
+                self.screen.piece(&it.item_id, TextKind::Thought, "\n\n")
             }
-            N::CommandExecutionOutputDelta(it) => self.screen.piece(&it.item_id, Stream::Output, &it.delta),
+            N::CommandExecutionOutputDelta(it) => self.screen.piece(&it.item_id, TextKind::Output, &it.delta),
             N::TurnPlanUpdated(plan) => self.plan(plan),
             N::ErrorReported(report) => self.error(report),
             N::ConfigWarning(warning) => {
@@ -147,11 +147,11 @@ impl Human {
         let was_streamed = self.screen.take_streamed(item.id());
         match item {
             ThreadItem::AgentMessage { id, text, .. } if !was_streamed => {
-                self.screen.piece(id, Stream::Message, text)?;
+                self.screen.piece(id, TextKind::Message, text)?;
                 self.screen.take_streamed(Some(id));
             }
             ThreadItem::Reasoning { id, summary, .. } if !was_streamed && !summary.is_empty() => {
-                self.screen.piece(id, Stream::Thought, &summary.join("\n\n"))?;
+                self.screen.piece(id, TextKind::Thought, &summary.join("\n\n"))?;
                 self.screen.take_streamed(Some(id));
             }
             _ => {}

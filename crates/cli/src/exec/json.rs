@@ -13,36 +13,36 @@ use codicil_protocol::{
 };
 
 use super::{
-    told::{Details, Item, Message, Stage, Todo, Told, details},
-    usage::Usage,
+    told::{ItemDetails, ItemStage, JsonItem, JsonLine, JsonMessage, TodoEntry, details},
+    usage::TokenCounter,
 };
 
-pub struct Json<W> {
+pub struct JsonReport<W> {
     out: W,
     ids: HashMap<ItemId, String>,
     count: usize,
     /// The agent's list of steps, once it has one.
-    todo: Option<Item>,
-    usage: Usage,
+    todo: Option<JsonItem>,
+    usage: TokenCounter,
 }
 
-impl<W: Write> Json<W> {
+impl<W: Write> JsonReport<W> {
     pub fn new(out: W) -> Self {
-        Self { out, ids: HashMap::new(), count: 0, todo: None, usage: Usage::default() }
+        Self { out, ids: HashMap::new(), count: 0, todo: None, usage: TokenCounter::default() }
     }
 
     pub fn begun(&mut self, thread: &Thread) -> io::Result<()> {
-        self.usage = Usage::of(thread);
-        self.write(&Told::ThreadStarted { thread_id: &thread.id })
+        self.usage = TokenCounter::of(thread);
+        self.write(&JsonLine::ThreadStarted { thread_id: &thread.id })
     }
 
     pub fn event(&mut self, event: &ServerNotification) -> io::Result<()> {
         use ServerNotification as N;
         self.usage.note(event);
         match event {
-            N::TurnStarted(_) => self.write(&Told::TurnStarted),
-            N::ItemStarted(started) => self.item(&started.item, Stage::Started),
-            N::ItemCompleted(completed) => self.item(&completed.item, Stage::Completed),
+            N::TurnStarted(_) => self.write(&JsonLine::TurnStarted),
+            N::ItemStarted(started) => self.item(&started.item, ItemStage::Started),
+            N::ItemCompleted(completed) => self.item(&completed.item, ItemStage::Completed),
             N::TurnPlanUpdated(plan) => self.plan(plan),
             N::ErrorReported(report) if report.will_retry => self.warn(&report.error.message),
             N::ErrorReported(report) => self.fatal(&report.error.message),
@@ -58,57 +58,58 @@ impl<W: Write> Json<W> {
 
     /// Something that people should know, and that ends nothing.
     pub fn warn(&mut self, message: &str) -> io::Result<()> {
-        let item = Item { id: self.new_id(), details: Details::Error { message: message.to_owned() } };
-        self.write(&Told::ItemCompleted { item: &item })
+        let item =
+            JsonItem { id: self.new_id(), details: ItemDetails::Error { message: message.to_owned() } };
+        self.write(&JsonLine::ItemCompleted { item: &item })
     }
 
     pub fn fatal(&mut self, message: &str) -> io::Result<()> {
-        self.write(&Told::Error { message })
+        self.write(&JsonLine::Error { message })
     }
 
     pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
         if let Some(list) = self.todo.take() {
-            self.write(&Told::ItemCompleted { item: &list })?;
+            self.write(&JsonLine::ItemCompleted { item: &list })?;
         }
         let error = match result {
-            Ok(_) => return self.write(&Told::TurnCompleted { usage: self.usage.used().into() }),
+            Ok(_) => return self.write(&JsonLine::TurnCompleted { usage: self.usage.used().into() }),
             Err(ClientError::TurnFailed(turn)) => turn.message.clone(),
             Err(ClientError::TurnCancelled(_)) => "interrupted".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.write(&Told::TurnFailed { error: Message { message: error } })
+        self.write(&JsonLine::TurnFailed { error: JsonMessage { message: error } })
     }
 
-    fn item(&mut self, item: &ThreadItem, stage: Stage) -> io::Result<()> {
+    fn item(&mut self, item: &ThreadItem, stage: ItemStage) -> io::Result<()> {
         let Some(details) = details(item, stage) else { return Ok(()) };
         let id = match item.id().and_then(|id| self.ids.remove(id)) {
             Some(id) => id,
             None => self.new_id(),
         };
-        let told = Item { id, details };
-        if stage == Stage::Completed {
-            return self.write(&Told::ItemCompleted { item: &told });
+        let told = JsonItem { id, details };
+        if stage == ItemStage::Completed {
+            return self.write(&JsonLine::ItemCompleted { item: &told });
         }
         if let Some(own) = item.id() {
             self.ids.insert(own.clone(), told.id.clone());
         }
-        self.write(&Told::ItemStarted { item: &told })
+        self.write(&JsonLine::ItemStarted { item: &told })
     }
 
     /// The list is an item that is updated until the turn ends.
     fn plan(&mut self, plan: &TurnPlanUpdatedNotification) -> io::Result<()> {
-        let steps = plan.plan.iter().map(|step| Todo {
+        let steps = plan.plan.iter().map(|step| TodoEntry {
             text: step.step.clone(),
             completed: step.status == TurnPlanStepStatus::Completed,
         });
-        let details = Details::TodoList { items: steps.collect() };
+        let details = ItemDetails::TodoList { items: steps.collect() };
         let known = self.todo.take().map(|list| list.id);
         let is_new = known.is_none();
-        let list = Item { id: known.unwrap_or_else(|| self.new_id()), details };
+        let list = JsonItem { id: known.unwrap_or_else(|| self.new_id()), details };
         self.write(&if is_new {
-            Told::ItemStarted { item: &list }
+            JsonLine::ItemStarted { item: &list }
         } else {
-            Told::ItemUpdated { item: &list }
+            JsonLine::ItemUpdated { item: &list }
         })?;
         self.todo = Some(list);
         Ok(())
@@ -121,7 +122,7 @@ impl<W: Write> Json<W> {
     }
 
     /// Whole lines, at once: whoever reads acts on each of them.
-    fn write(&mut self, event: &Told<'_>) -> io::Result<()> {
+    fn write(&mut self, event: &JsonLine<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
         self.out.write_all(&line)?;

@@ -15,43 +15,43 @@ mod usage;
 use std::{env, process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use codicil_client::{Client, Limits, Timeouts};
+use codicil_client::{Client, ClientLimits, ClientTimeouts};
 use tracing::level_filters::LevelFilter;
 
 pub use self::{
-    args::{Exec, Sandbox},
-    human::Human,
-    screen::Screen,
+    args::{ExecArgs, SandboxFlag},
+    human::HumanReport,
+    screen::ReportScreen,
     session::somebodys,
 };
 use self::{
-    declining::Declining,
-    report::Report,
-    run::{Run, Task},
-    session::Session,
+    declining::DeclineHandler,
+    report::ExecReport,
+    run::{ExecRun, ExecTask},
+    session::ExecThread,
 };
-use crate::{args::Overrides, in_process, logging};
+use crate::{args::OverrideArgs, in_process, logging};
 
 /// How a run ended, as its exit code says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExecOutcome {
     Completed,
     Failed,
     /// By a signal.
     Interrupted,
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
+impl From<ExecOutcome> for ExitCode {
+    fn from(ending: ExecOutcome) -> Self {
         match ending {
-            Ending::Completed => Self::SUCCESS,
-            Ending::Failed => Self::FAILURE,
-            Ending::Interrupted => Self::from(130),
+            ExecOutcome::Completed => Self::SUCCESS,
+            ExecOutcome::Failed => Self::FAILURE,
+            ExecOutcome::Interrupted => Self::from(130),
         }
     }
 }
 
-pub fn run(mut overrides: Overrides, mut exec: Exec) -> anyhow::Result<ExitCode> {
+pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<ExitCode> {
     logging::init_at(LevelFilter::ERROR);
     let (which, argument) = exec.which()?;
     let options = exec.options;
@@ -63,18 +63,18 @@ pub fn run(mut overrides: Overrides, mut exec: Exec) -> anyhow::Result<ExitCode>
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
         let server = in_process::serve(config, cwd.clone())?;
-        let (declining, declined) = Declining::new();
+        let (declining, declined) = DeclineHandler::new();
         let (client, events) = in_process::client(&server, builder(options.json, declining)).await?;
-        let mut report = Report::new(&options);
-        let session = match Session::open(&client, &which, &options, &overrides, &cwd).await {
+        let mut report = ExecReport::new(&options);
+        let session = match ExecThread::open(&client, &which, &options, &overrides, &cwd).await {
             Ok(session) => session,
             Err(error) => {
                 report.refused(&error)?;
                 return Err(error);
             }
         };
-        let task = Task { input, output_schema: schema };
-        let ending = Run::new(&client, &session, (events, declined), &mut report).turn(task).await;
+        let task = ExecTask { input, output_schema: schema };
+        let ending = ExecRun::new(&client, &session, (events, declined), &mut report).turn(task).await;
         drop(client);
         server.stop().await;
         let (ending, message) = ending?;
@@ -90,7 +90,7 @@ pub fn run(mut overrides: Overrides, mut exec: Exec) -> anyhow::Result<ExitCode>
 }
 
 /// A client that reads everything it is told, and needs no deltas where only whole items are printed.
-fn builder(is_json: bool, declining: Declining) -> codicil_client::Builder {
+fn builder(is_json: bool, declining: DeclineHandler) -> codicil_client::ClientBuilder {
     const DELTAS: [&str; 4] = [
         "item/agentMessage/delta",
         "item/commandExecution/outputDelta",
@@ -102,7 +102,7 @@ fn builder(is_json: bool, declining: Declining) -> codicil_client::Builder {
         .name(name.unwrap_or_else(|| "codicil_exec".to_owned()), env!("CARGO_PKG_VERSION"))
         .title("codicil exec")
         .handler(declining)
-        .timeouts(Timeouts { turn: None, ..Timeouts::default() })
-        .limits(Limits { events: 100_000, event_bytes: 256 << 20, ..Limits::default() });
+        .timeouts(ClientTimeouts { turn: None, ..ClientTimeouts::default() })
+        .limits(ClientLimits { events: 100_000, event_bytes: 256 << 20, ..ClientLimits::default() });
     if is_json { builder.opt_out(DELTAS) } else { builder }
 }

@@ -5,24 +5,24 @@ use std::io;
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::ServerNotification;
 
-use super::{args::Options, human::Human, json::Json, session::Session};
+use super::{args::ExecOptions, human::HumanReport, json::JsonReport, session::ExecThread};
 
 /// Writes on standard output and error. A reader that has gone away ends the run.
-pub enum Report {
-    Human(Human),
-    Json(Json<io::Stdout>),
+pub enum ExecReport {
+    Human(HumanReport),
+    Json(JsonReport<io::Stdout>),
 }
 
-impl Report {
-    pub fn new(options: &Options) -> Self {
+impl ExecReport {
+    pub fn new(options: &ExecOptions) -> Self {
         match options.json {
-            true => Self::Json(Json::new(io::stdout())),
-            false => Self::Human(Human::new(options.color)),
+            true => Self::Json(JsonReport::new(io::stdout())),
+            false => Self::Human(HumanReport::new(options.color)),
         }
     }
 
     /// The thread is there and the turn is about to start.
-    pub fn begun(&mut self, session: &Session) -> io::Result<()> {
+    pub fn begun(&mut self, session: &ExecThread) -> io::Result<()> {
         match self {
             Self::Human(human) => human.begun(session),
             Self::Json(json) => json.begun(&session.thread),

@@ -3,7 +3,7 @@
 use std::{process, time::Duration};
 
 use anyhow::Context;
-use codicil_client::{Client, ClientError, CompletedTurn, Event, Events, turn};
+use codicil_client::{Client, ClientError, ClientEvent, CompletedTurn, EventStream, turn};
 use codicil_protocol::{
     ServerNotification, TurnId, TurnInterrupt, TurnInterruptParams, TurnStartParams, UserInput,
 };
@@ -13,8 +13,8 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
 
-use super::{Ending, report::Report, session::Session};
-use crate::ending::{INTERRUPT, Signals};
+use super::{ExecOutcome, report::ExecReport, session::ExecThread};
+use crate::ending::{EndSignals, INTERRUPT};
 
 /// How long an interrupted turn may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,19 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(120);
 
 /// What a turn is given.
-pub struct Task {
+pub struct ExecTask {
     pub input: Vec<UserInput>,
     pub output_schema: Option<Value>,
 }
 
 /// A turn that is followed to its end.
-pub struct Run<'a> {
+pub struct ExecRun<'a> {
     pub client: &'a Client,
-    pub session: &'a Session,
-    pub events: Events,
+    pub session: &'a ExecThread,
+    pub events: EventStream,
     /// What was declined, in sentences.
     pub declined: mpsc::Receiver<String>,
-    pub report: &'a mut Report,
+    pub report: &'a mut ExecReport,
     turn: Option<TurnId>,
     is_over: bool,
     /// Set by a signal: when to stop waiting for the turn's end.
@@ -44,12 +44,12 @@ pub struct Run<'a> {
     is_heard: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ExecRun<'a> {
     pub fn new(
         client: &'a Client,
-        session: &'a Session,
-        (events, declined): (Events, mpsc::Receiver<String>),
-        report: &'a mut Report,
+        session: &'a ExecThread,
+        (events, declined): (EventStream, mpsc::Receiver<String>),
+        report: &'a mut ExecReport,
     ) -> Self {
         Self {
             client,
@@ -65,8 +65,8 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the turn. Returns how it ended and the agent's last message.
-    pub async fn turn(mut self, task: Task) -> anyhow::Result<(Ending, String)> {
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+    pub async fn turn(mut self, task: ExecTask) -> anyhow::Result<(ExecOutcome, String)> {
+        let mut signals = EndSignals::listen().context("cannot listen for signals")?;
         self.report.begun(self.session)?;
         let sandbox_policy = self.session.is_widened.then(|| self.session.sandbox.clone());
         let params = TurnStartParams {
@@ -75,16 +75,17 @@ impl<'a> Run<'a> {
             ..turn(&self.session.thread.id, task.input)
         };
         let Some(result) = self.follow(self.client.run_turn(params), &mut signals).await? else {
-            return Ok((Ending::Interrupted, String::new()));
+            return Ok((ExecOutcome::Interrupted, String::new()));
         };
         if self.is_heard {
             self.report.ended(&result)?;
         }
         Ok(match result {
-            Ok(done) => (Ending::Completed, done.agent_message),
+            Ok(done) => (ExecOutcome::Completed, done.agent_message),
             Err(error) => {
                 let said = error.unfinished().map(|turn| turn.so_far.agent_message.clone());
-                let ending = if self.give_up.is_some() { Ending::Interrupted } else { Ending::Failed };
+                let ending =
+                    if self.give_up.is_some() { ExecOutcome::Interrupted } else { ExecOutcome::Failed };
                 (ending, said.unwrap_or_default())
             }
         })
@@ -94,7 +95,7 @@ impl<'a> Run<'a> {
     async fn follow(
         &mut self,
         turning: impl Future<Output = Result<CompletedTurn, ClientError>>,
-        signals: &mut Signals,
+        signals: &mut EndSignals,
     ) -> anyhow::Result<Option<Result<CompletedTurn, ClientError>>> {
         tokio::pin!(turning);
         let mut ticks = interval(TICK);
@@ -116,10 +117,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn event(&mut self, event: Event) -> anyhow::Result<()> {
+    fn event(&mut self, event: ClientEvent) -> anyhow::Result<()> {
         match event {
-            Event::Missed(count) => Ok(self.report.missed(count)?),
-            Event::Notification(notification) => {
+            ClientEvent::Missed(count) => Ok(self.report.missed(count)?),
+            ClientEvent::Notification(notification) => {
                 if !is_of(&notification, &self.session.thread.id) {
                     return Ok(());
                 }

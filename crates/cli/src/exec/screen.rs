@@ -8,18 +8,18 @@ use std::{
 
 use codicil_protocol::ItemId;
 
-use crate::style::{Color, Palette, harmless};
+use crate::style::{ColorChoice, Palette, harmless};
 
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
-pub type Writer = Box<dyn Write + Send>;
+pub type OutputWriter = Box<dyn Write + Send>;
 
-pub struct Screen {
+pub struct ReportScreen {
     pub palette: Palette,
     /// For what happens.
-    err: Writer,
+    err: OutputWriter,
     /// For what the agent says.
-    out: Writer,
+    out: OutputWriter,
     /// Somebody watches what happens.
     is_live: bool,
     /// Messages are written to `out` while they come.
@@ -29,30 +29,30 @@ pub struct Screen {
     /// The line that shows that something is going on is there.
     has_spinner: bool,
     /// Text that is being written piece by piece.
-    open: Option<Open>,
+    open: Option<OpenText>,
     /// Items of which pieces have been written.
     streamed: HashSet<ItemId>,
     /// Lines that came in the middle of a sentence.
     held: Vec<String>,
 }
 
-struct Open {
+struct OpenText {
     item: ItemId,
-    stream: Stream,
+    stream: TextKind,
     at_line_start: bool,
 }
 
 /// What a running text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum TextKind {
     Thought,
     Output,
     Message,
 }
 
-impl Screen {
+impl ReportScreen {
     /// Standard error and standard output.
-    pub fn new(color: Color) -> Self {
+    pub fn new(color: ColorChoice) -> Self {
         Self {
             is_live: io::stderr().is_terminal(),
             answers_live: io::stdout().is_terminal(),
@@ -61,7 +61,7 @@ impl Screen {
     }
 
     /// Elsewhere, as if nobody watched.
-    pub fn to(err: Writer, out: Writer, palette: Palette) -> Self {
+    pub fn to(err: OutputWriter, out: OutputWriter, palette: Palette) -> Self {
         Self {
             palette,
             err,
@@ -105,7 +105,7 @@ impl Screen {
     /// end, and waits for that.
     pub fn line_after_sentence(&mut self, text: String) -> io::Result<()> {
         match &self.open {
-            Some(open) if open.stream == Stream::Message && !open.at_line_start => {
+            Some(open) if open.stream == TextKind::Message && !open.at_line_start => {
                 self.held.push(text);
                 Ok(())
             }
@@ -120,13 +120,13 @@ impl Screen {
     }
 
     /// More of a text; text of another item ends its line first.
-    pub fn piece(&mut self, item: &ItemId, stream: Stream, text: &str) -> io::Result<()> {
+    pub fn piece(&mut self, item: &ItemId, stream: TextKind, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         if self.open.as_ref().is_none_or(|open| open.item != *item) {
             self.close()?;
-            self.open = Some(Open { item: item.clone(), stream, at_line_start: true });
+            self.open = Some(OpenText { item: item.clone(), stream, at_line_start: true });
             self.streamed.insert(item.clone());
         }
         self.clear()?;
@@ -167,14 +167,14 @@ impl Screen {
         self.clear()
     }
 
-    fn put(&mut self, stream: Stream, text: &str) -> io::Result<()> {
+    fn put(&mut self, stream: TextKind, text: &str) -> io::Result<()> {
         let writer = match stream {
-            Stream::Message if self.answers_live => &mut self.out,
+            TextKind::Message if self.answers_live => &mut self.out,
             _ => &mut self.err,
         };
         match stream {
-            Stream::Message => write!(writer, "{text}")?,
-            Stream::Thought | Stream::Output => write!(writer, "{}", self.palette.dim(text))?,
+            TextKind::Message => write!(writer, "{text}")?,
+            TextKind::Thought | TextKind::Output => write!(writer, "{}", self.palette.dim(text))?,
         }
         writer.flush()
     }

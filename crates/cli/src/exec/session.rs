@@ -7,19 +7,19 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use codicil_client::{Client, resume};
-use codicil_config::{ConfigStore, EffectiveConfig, Query, TrustLevel};
+use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, AskForApproval, ReasoningEffort, SandboxMode, SandboxPolicy, Thread, ThreadId,
     ThreadList, ThreadListParams, ThreadResume, ThreadSortKey, ThreadSourceKind, ThreadStart,
     ThreadStartParams,
 };
 
-use super::args::{Options, Which};
-use crate::{app_server, args::Overrides};
+use super::args::{ExecOptions, ThreadChoice};
+use crate::{app_server, args::OverrideArgs};
 
 /// A thread that is ready for its turn.
 #[derive(Debug)]
-pub struct Session {
+pub struct ExecThread {
     pub thread: Thread,
     pub model: String,
     pub provider: String,
@@ -35,7 +35,7 @@ pub struct Session {
 macro_rules! session {
     ($opened:expr) => {{
         let opened = $opened;
-        Session {
+        ExecThread {
             thread: opened.thread,
             model: opened.model,
             provider: opened.model_provider,
@@ -49,12 +49,16 @@ macro_rules! session {
 }
 
 /// The configuration of this run. What the environment says of OpenAI becomes part of it.
-pub fn config(overrides: &mut Overrides, options: &Options, cwd: &Path) -> anyhow::Result<ConfigStore> {
+pub fn config(
+    overrides: &mut OverrideArgs,
+    options: &ExecOptions,
+    cwd: &Path,
+) -> anyhow::Result<ConfigStore> {
     if let Some(profile) = &options.profile {
         overrides.config.push(format!("profile={}", quoted(profile)));
     }
     let config = app_server::config(overrides)?;
-    let effective = config.load(&Query::at(cwd))?;
+    let effective = config.load(&ConfigQuery::at(cwd))?;
     check_place(options, &effective, cwd)?;
     let flags = openai(&effective, options.provider.as_deref(), env::var("CODEX_API_KEY").ok());
     if flags.is_empty() {
@@ -91,7 +95,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// An agent without a person works where its changes can be undone, or where somebody said that it may.
-fn check_place(options: &Options, effective: &EffectiveConfig, cwd: &Path) -> anyhow::Result<()> {
+fn check_place(options: &ExecOptions, effective: &EffectiveConfig, cwd: &Path) -> anyhow::Result<()> {
     let mode = options.sandbox_mode().or_else(|| effective.settings.sandbox_mode.clone());
     let may_everything = mode == Some(SandboxMode::DangerFullAccess);
     let is_repository = cwd.ancestors().any(|folder| folder.join(".git").exists());
@@ -103,7 +107,7 @@ fn check_place(options: &Options, effective: &EffectiveConfig, cwd: &Path) -> an
 }
 
 /// The directory to work in, which must be there.
-pub fn directory(options: &Options) -> anyhow::Result<PathBuf> {
+pub fn directory(options: &ExecOptions) -> anyhow::Result<PathBuf> {
     let current = env::current_dir().context("the current directory is gone")?;
     let Some(given) = &options.cd else { return Ok(current) };
     let path = current.join(given);
@@ -111,25 +115,25 @@ pub fn directory(options: &Options) -> anyhow::Result<PathBuf> {
     path.canonicalize().with_context(|| format!("cannot enter {}", path.display()))
 }
 
-impl Session {
+impl ExecThread {
     /// Approvals are not asked for unless the command line says so: nobody is there to give them.
     pub async fn open(
         client: &Client,
-        which: &Which,
-        options: &Options,
-        overrides: &Overrides,
+        which: &ThreadChoice,
+        options: &ExecOptions,
+        overrides: &OverrideArgs,
         cwd: &Path,
     ) -> anyhow::Result<Self> {
         let is_set = overrides.config.iter().any(|flag| flag.trim_start().starts_with("approval_policy"));
         let keeps_config = is_set && !options.dangerously_bypass_approvals_and_sandbox;
         let approval_policy = (!keeps_config).then_some(AskForApproval::Never);
         let mut session = match which {
-            Which::New => start(client, options, approval_policy, cwd).await?,
-            Which::Named(name) => {
+            ThreadChoice::New => start(client, options, approval_policy, cwd).await?,
+            ThreadChoice::Named(name) => {
                 let id = find(client, name).await?;
                 reopen(client, &id, options, approval_policy, cwd).await?
             }
-            Which::Last => {
+            ThreadChoice::Last => {
                 let id = last(client, options, cwd).await?;
                 reopen(client, &id, options, approval_policy, cwd).await?
             }
@@ -150,10 +154,10 @@ impl Session {
 
 async fn start(
     client: &Client,
-    options: &Options,
+    options: &ExecOptions,
     approval_policy: Option<AskForApproval>,
     cwd: &Path,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<ExecThread> {
     let params = ThreadStartParams {
         model: options.model.clone(),
         model_provider: options.provider.clone(),
@@ -170,10 +174,10 @@ async fn start(
 async fn reopen(
     client: &Client,
     id: &ThreadId,
-    options: &Options,
+    options: &ExecOptions,
     approval_policy: Option<AskForApproval>,
     cwd: &Path,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<ExecThread> {
     let mut params = resume(id);
     params.model = options.model.clone();
     params.model_provider = options.provider.clone();
@@ -186,7 +190,9 @@ async fn reopen(
 /// A thread by its id, or else by its name.
 async fn find(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
     let id = ThreadId::from(name);
-    let Err(error) = client.read_thread(&id, codicil_client::Turns::LeftOut).await else { return Ok(id) };
+    let Err(error) = client.read_thread(&id, codicil_client::IncludeTurns::LeftOut).await else {
+        return Ok(id);
+    };
     let search_term = Some(name.to_owned());
     let listed = client.call::<ThreadList>(ThreadListParams { search_term, ..everything() }).await?;
     let found = listed.data.into_iter().find(|thread| thread.name.as_deref() == Some(name));
@@ -197,7 +203,7 @@ async fn find(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
     }
 }
 
-async fn last(client: &Client, options: &Options, cwd: &Path) -> anyhow::Result<ThreadId> {
+async fn last(client: &Client, options: &ExecOptions, cwd: &Path) -> anyhow::Result<ThreadId> {
     let place = (!options.all).then(|| cwd.to_string_lossy().into_owned());
     let params = ThreadListParams { cwd: place, limit: Some(1), ..everything() };
     let listed = client.call::<ThreadList>(params).await?;

@@ -10,33 +10,33 @@ use serde_json::Value;
 /// One line of output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type")]
-pub enum Told<'a> {
+pub enum JsonLine<'a> {
     #[serde(rename = "thread.started")]
     ThreadStarted { thread_id: &'a ThreadId },
     #[serde(rename = "turn.started")]
     TurnStarted,
     #[serde(rename = "turn.completed")]
-    TurnCompleted { usage: Tokens },
+    TurnCompleted { usage: TurnTokens },
     #[serde(rename = "turn.failed")]
-    TurnFailed { error: Message },
+    TurnFailed { error: JsonMessage },
     #[serde(rename = "item.started")]
-    ItemStarted { item: &'a Item },
+    ItemStarted { item: &'a JsonItem },
     #[serde(rename = "item.updated")]
-    ItemUpdated { item: &'a Item },
+    ItemUpdated { item: &'a JsonItem },
     #[serde(rename = "item.completed")]
-    ItemCompleted { item: &'a Item },
+    ItemCompleted { item: &'a JsonItem },
     #[serde(rename = "error")]
     Error { message: &'a str },
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Message {
+pub struct JsonMessage {
     pub message: String,
 }
 
 /// The tokens of the turn.
 #[derive(Debug, Serialize)]
-pub struct Tokens {
+pub struct TurnTokens {
     input_tokens: i64,
     cached_input_tokens: i64,
     /// The protocol does not tell; those who read it expect the member.
@@ -45,7 +45,7 @@ pub struct Tokens {
     reasoning_output_tokens: i64,
 }
 
-impl From<Option<TokenUsageBreakdown>> for Tokens {
+impl From<Option<TokenUsageBreakdown>> for TurnTokens {
     fn from(used: Option<TokenUsageBreakdown>) -> Self {
         let count = |of: fn(&TokenUsageBreakdown) -> i64| used.as_ref().map_or(0, of);
         Self {
@@ -59,15 +59,15 @@ impl From<Option<TokenUsageBreakdown>> for Tokens {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Item {
+pub struct JsonItem {
     pub id: String,
     #[serde(flatten)]
-    pub details: Details,
+    pub details: ItemDetails,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Details {
+pub enum ItemDetails {
     AgentMessage {
         text: String,
     },
@@ -78,26 +78,26 @@ pub enum Details {
         command: String,
         aggregated_output: String,
         exit_code: Option<i32>,
-        status: Status,
+        status: ItemStatus,
     },
     FileChange {
-        changes: Vec<Change>,
-        status: Status,
+        changes: Vec<JsonChange>,
+        status: ItemStatus,
     },
     McpToolCall {
         server: String,
         tool: String,
         arguments: Value,
         result: Option<ToolResult>,
-        error: Option<Message>,
-        status: Status,
+        error: Option<JsonMessage>,
+        status: ItemStatus,
     },
     WebSearch {
         query: String,
         action: Option<WebSearchAction>,
     },
     TodoList {
-        items: Vec<Todo>,
+        items: Vec<TodoEntry>,
     },
     Error {
         message: String,
@@ -106,7 +106,7 @@ pub enum Details {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum ItemStatus {
     InProgress,
     Completed,
     /// Declined, too: readers know no other word for what did not happen.
@@ -114,7 +114,7 @@ pub enum Status {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Change {
+pub struct JsonChange {
     path: String,
     kind: &'static str,
 }
@@ -126,51 +126,51 @@ pub struct ToolResult {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Todo {
+pub struct TodoEntry {
     pub text: String,
     pub completed: bool,
 }
 
 /// Where an item is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ItemStage {
     Started,
     Completed,
 }
 
 /// What is told of an item. Messages and thoughts are told when they are complete; what readers have no word for,
 /// never.
-pub fn details(item: &ThreadItem, stage: Stage) -> Option<Details> {
-    let is_complete = stage == Stage::Completed;
+pub fn details(item: &ThreadItem, stage: ItemStage) -> Option<ItemDetails> {
+    let is_complete = stage == ItemStage::Completed;
     match item {
         ThreadItem::AgentMessage { text, .. } if is_complete => {
-            Some(Details::AgentMessage { text: text.clone() })
+            Some(ItemDetails::AgentMessage { text: text.clone() })
         }
         ThreadItem::Reasoning { summary, content, .. } if is_complete => {
             let text = if summary.is_empty() { content.join("\n\n") } else { summary.join("\n\n") };
-            (!text.is_empty()).then_some(Details::Reasoning { text })
+            (!text.is_empty()).then_some(ItemDetails::Reasoning { text })
         }
         ThreadItem::CommandExecution { command, aggregated_output, exit_code, status, .. } => {
-            Some(Details::CommandExecution {
+            Some(ItemDetails::CommandExecution {
                 command: command.clone(),
                 aggregated_output: aggregated_output.clone().unwrap_or_default(),
                 exit_code: *exit_code,
                 status: match status {
-                    CommandExecutionStatus::InProgress => Status::InProgress,
-                    CommandExecutionStatus::Completed => Status::Completed,
-                    _ => Status::Failed,
+                    CommandExecutionStatus::InProgress => ItemStatus::InProgress,
+                    CommandExecutionStatus::Completed => ItemStatus::Completed,
+                    _ => ItemStatus::Failed,
                 },
             })
         }
-        ThreadItem::FileChange { changes, status, .. } => Some(Details::FileChange {
+        ThreadItem::FileChange { changes, status, .. } => Some(ItemDetails::FileChange {
             changes: changes
                 .iter()
-                .map(|change| Change { path: change.path.clone(), kind: kind(&change.kind) })
+                .map(|change| JsonChange { path: change.path.clone(), kind: kind(&change.kind) })
                 .collect(),
             status: match status {
-                PatchApplyStatus::InProgress => Status::InProgress,
-                PatchApplyStatus::Completed => Status::Completed,
-                _ => Status::Failed,
+                PatchApplyStatus::InProgress => ItemStatus::InProgress,
+                PatchApplyStatus::Completed => ItemStatus::Completed,
+                _ => ItemStatus::Failed,
             },
         }),
         ThreadItem::McpToolCall { server, tool, status, arguments, result, error, .. } => {
@@ -178,21 +178,21 @@ pub fn details(item: &ThreadItem, stage: Stage) -> Option<Details> {
                 content: result.content.clone(),
                 structured_content: result.structured_content.clone(),
             });
-            Some(Details::McpToolCall {
+            Some(ItemDetails::McpToolCall {
                 server: server.clone(),
                 tool: tool.clone(),
                 arguments: arguments.clone(),
                 result,
-                error: error.as_ref().map(|error| Message { message: error.message.clone() }),
+                error: error.as_ref().map(|error| JsonMessage { message: error.message.clone() }),
                 status: match status {
-                    McpToolCallStatus::InProgress => Status::InProgress,
-                    McpToolCallStatus::Completed => Status::Completed,
-                    _ => Status::Failed,
+                    McpToolCallStatus::InProgress => ItemStatus::InProgress,
+                    McpToolCallStatus::Completed => ItemStatus::Completed,
+                    _ => ItemStatus::Failed,
                 },
             })
         }
         ThreadItem::WebSearch { query, action, .. } => {
-            Some(Details::WebSearch { query: query.clone(), action: action.clone() })
+            Some(ItemDetails::WebSearch { query: query.clone(), action: action.clone() })
         }
         _ => None,
     }

@@ -6,7 +6,7 @@ use codicil_protocol::{
 
 /// Counts the tokens of a turn.
 #[derive(Debug, Default)]
-pub struct Usage {
+pub struct TokenCounter {
     turn: Option<TurnId>,
     /// The thread had turns before.
     is_resumed: bool,
@@ -16,7 +16,7 @@ pub struct Usage {
     counts: Option<(TokenUsageBreakdown, TokenUsageBreakdown)>,
 }
 
-impl Usage {
+impl TokenCounter {
     /// Of the next turn of this thread.
     pub fn of(thread: &Thread) -> Self {
         Self { is_resumed: !thread.turns.is_empty(), ..Self::default() }
@@ -89,8 +89,8 @@ mod tests {
         event("item/started", json!({ "threadId": "t", "turnId": "u", "item": item }))
     }
 
-    fn resumed() -> Usage {
-        Usage { is_resumed: true, ..Usage::default() }
+    fn resumed() -> TokenCounter {
+        TokenCounter { is_resumed: true, ..TokenCounter::default() }
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn in_a_new_thread_everything_counts() {
-        let mut usage = Usage::default();
+        let mut usage = TokenCounter::default();
         usage.note(&turn_begins());
         // A response that only calls a tool is counted before the tool begins.
         usage.note(&report("u", (50, 5), (50, 5)));

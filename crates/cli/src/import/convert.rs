@@ -9,17 +9,17 @@ use codicil_protocol::{
     ItemId, ReasoningEffort, ResponseItem, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError,
     TurnId, TurnStatus,
 };
-use codicil_store::{Record, Settings};
+use codicil_store::{Record, StoredSettings};
 use serde_json::Value;
 
 use super::{
-    head::Head,
-    items::{self, Call},
-    rollout::{Entry, member, owned, text},
+    head::RolloutHead,
+    items::{self, OpenCall},
+    rollout::{RolloutEntry, member, owned, text},
 };
 
-pub struct Converter<'a> {
-    pub(super) head: &'a Head,
+pub struct RolloutConverter<'a> {
+    pub(super) head: &'a RolloutHead,
     pub(super) turn: Option<TurnId>,
     /// Whether the file says where the turn begins and ends. Older ones do not.
     is_marked: bool,
@@ -29,7 +29,7 @@ pub struct Converter<'a> {
     /// The directory of the turn.
     pub(super) cwd: String,
     /// Calls of tools that have no output yet.
-    pub(super) calls: HashMap<String, Call>,
+    pub(super) calls: HashMap<String, OpenCall>,
     /// Calls of this turn whose items were told by events, which know more.
     pub(super) told: HashSet<String>,
     /// Whether the next search was told by an event already.
@@ -41,8 +41,8 @@ pub struct Converter<'a> {
     error: Option<TurnError>,
 }
 
-impl<'a> Converter<'a> {
-    pub fn new(head: &'a Head) -> Self {
+impl<'a> RolloutConverter<'a> {
+    pub fn new(head: &'a RolloutHead) -> Self {
         Self {
             head,
             turn: None,
@@ -66,13 +66,13 @@ impl<'a> Converter<'a> {
         git.map(|git| Record::Git { git: Some(git) }).into_iter().collect()
     }
 
-    pub fn entry(&mut self, entry: Entry) -> Vec<Record> {
+    pub fn entry(&mut self, entry: RolloutEntry) -> Vec<Record> {
         match entry {
-            Entry::Meta(_) | Entry::Other => Vec::new(),
-            Entry::Settings(settings) => self.settings(&settings).into_iter().collect(),
-            Entry::Item(item) => self.item(item),
-            Entry::Compacted(compacted) => self.compacted(&compacted),
-            Entry::Event(event) => self.event(&event),
+            RolloutEntry::Meta(_) | RolloutEntry::Other => Vec::new(),
+            RolloutEntry::Settings(settings) => self.settings(&settings).into_iter().collect(),
+            RolloutEntry::Item(item) => self.item(item),
+            RolloutEntry::Compacted(compacted) => self.compacted(&compacted),
+            RolloutEntry::Event(event) => self.event(&event),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Converter<'a> {
         }
         let (model, effort) = now.clone();
         self.settings = Some(now);
-        Some(Record::Settings(Settings { model, effort, snapshot: Value::Null }))
+        Some(Record::Settings(StoredSettings { model, effort, snapshot: Value::Null }))
     }
 
     fn item(&mut self, given: Value) -> Vec<Record> {
@@ -239,16 +239,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::import::rollout::Line;
+    use crate::import::rollout::RolloutLine;
 
     const HEAD: &str = r#"{"id":"01a1e24a-8d00-7532-b7b5-6d33c86bf60d","timestamp":"2025-05-01T00:00:00Z"}"#;
 
     /// The records, each in a few words.
     fn convert(head: &str, lines: &[Value]) -> Vec<String> {
-        let head = Head::parse(head).unwrap();
-        let mut converter = Converter::new(&head);
+        let head = RolloutHead::parse(head).unwrap();
+        let mut converter = RolloutConverter::new(&head);
         let records = lines.iter().flat_map(|line| {
-            let line = Line::parse(&line.to_string()).unwrap();
+            let line = RolloutLine::parse(&line.to_string()).unwrap();
             converter.entry(line.entry)
         });
         let records: Vec<_> = records.map(|record| serde_json::to_value(record).unwrap()).collect();

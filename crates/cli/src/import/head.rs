@@ -2,12 +2,12 @@
 
 use anyhow::{Context, bail};
 use codicil_protocol::{GitInfo, SessionSource, SubAgentSource, ThreadId};
-use codicil_store::Meta;
+use codicil_store::ThreadMeta;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::rollout::{Entry, Line, member, owned, text};
+use super::rollout::{RolloutEntry, RolloutLine, member, owned, text};
 
 /// Who served the models of threads that do not say.
 const DEFAULT_PROVIDER: &str = "openai";
@@ -17,8 +17,8 @@ const OWN_INSTRUCTIONS: [&str; 2] = ["You are Codex", "You are a coding agent"];
 
 /// A thread as its file begins.
 #[derive(Debug)]
-pub struct Head {
-    pub meta: Meta,
+pub struct RolloutHead {
+    pub meta: ThreadMeta,
     pub began: Timestamp,
     pub git: Option<GitInfo>,
     /// Whether the file is of the oldest kind, which has items for lines and no events.
@@ -27,9 +27,9 @@ pub struct Head {
     pub is_typed: bool,
 }
 
-impl Head {
+impl RolloutHead {
     pub fn parse(first: &str) -> anyhow::Result<Self> {
-        let Some(Line { at, entry: Entry::Meta(meta) }) = Line::parse(first) else {
+        let Some(RolloutLine { at, entry: RolloutEntry::Meta(meta) }) = RolloutLine::parse(first) else {
             bail!("the first line is not the beginning of a thread");
         };
         let id = text(&meta, "id").context("the thread has no id")?;
@@ -47,7 +47,7 @@ impl Head {
     }
 }
 
-fn meta(id: String, given: &Value) -> Meta {
+fn meta(id: String, given: &Value) -> ThreadMeta {
     let source = source(given.get("source"));
     let (parent, nickname, role) = match &source {
         SessionSource::SubAgent(SubAgentSource::ThreadSpawn {
@@ -61,7 +61,7 @@ fn meta(id: String, given: &Value) -> Meta {
     let instructions = given.get("base_instructions").and_then(|base| text(base, "text"));
     let is_own = |text: &&str| OWN_INSTRUCTIONS.iter().any(|own| text.starts_with(own));
     let provider = text(given, "model_provider").unwrap_or(DEFAULT_PROVIDER);
-    Meta {
+    ThreadMeta {
         cli_version: owned(given, "cli_version"),
         forked_from: text(given, "forked_from_id").map(ThreadId::from),
         parent_thread_id: parent,
@@ -69,7 +69,7 @@ fn meta(id: String, given: &Value) -> Meta {
         agent_role: member(given, "agent_role").or(role),
         dynamic_tools: member(given, "dynamic_tools").unwrap_or_default(),
         base_instructions: instructions.filter(|text| !is_own(text)).map(str::to_owned),
-        ..Meta::new(ThreadId::from(id), owned(given, "cwd"), source, provider)
+        ..ThreadMeta::new(ThreadId::from(id), owned(given, "cwd"), source, provider)
     }
 }
 
@@ -104,10 +104,10 @@ mod tests {
 
     const ID: &str = "01a1e24a-8d00-7532-b7b5-6d33c86bf60d";
 
-    fn head(payload: Value) -> anyhow::Result<Head> {
+    fn head(payload: Value) -> anyhow::Result<RolloutHead> {
         let line =
             json!({ "timestamp": "2026-11-16T02:58:19.010Z", "type": "session_meta", "payload": payload });
-        Head::parse(&line.to_string())
+        RolloutHead::parse(&line.to_string())
     }
 
     #[test]
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn what_is_no_thread_is_refused() {
-        assert!(Head::parse("").is_err());
-        assert!(Head::parse(r#"{"type":"event_msg","payload":{}}"#).is_err());
+        assert!(RolloutHead::parse("").is_err());
+        assert!(RolloutHead::parse(r#"{"type":"event_msg","payload":{}}"#).is_err());
         assert!(head(json!({ "id": "../../etc/passwd" })).is_err());
         assert!(head(json!({})).is_err());
     }

@@ -12,14 +12,14 @@ use codicil_protocol::{
 use serde_json::Value;
 
 use super::{
-    convert::Converter,
-    outputs::{self, Ran},
+    convert::RolloutConverter,
+    outputs::{self, CommandResult},
     rollout::{member, owned, text},
     typed,
 };
 
 /// A tool that was called and has not answered.
-pub struct Call {
+pub struct OpenCall {
     pub namespace: Option<String>,
     pub name: String,
     /// As the model wrote it.
@@ -33,7 +33,7 @@ pub fn is_input(item: &ResponseItem) -> bool {
         && !codicil_prompts::message_text(item).trim_start().starts_with('<')
 }
 
-pub fn user_message(converter: &mut Converter<'_>, event: &Value) -> ThreadItem {
+pub fn user_message(converter: &mut RolloutConverter<'_>, event: &Value) -> ThreadItem {
     let mut content = vec![UserInput::Text {
         text: owned(event, "message"),
         text_elements: member(event, "text_elements").unwrap_or_default(),
@@ -45,7 +45,7 @@ pub fn user_message(converter: &mut Converter<'_>, event: &Value) -> ThreadItem 
 }
 
 /// The item that an event tells of, if it does.
-pub fn of_event(converter: &mut Converter<'_>, event: &Value) -> Option<ThreadItem> {
+pub fn of_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option<ThreadItem> {
     let call = || ItemId::from(owned(event, "call_id"));
     let item = match text(event, "type")? {
         "agent_message" => ThreadItem::AgentMessage {
@@ -95,7 +95,7 @@ pub fn of_event(converter: &mut Converter<'_>, event: &Value) -> Option<ThreadIt
 }
 
 /// The item that an entry of the history stands for, unless an event told of it.
-pub fn of_history(converter: &mut Converter<'_>, item: &ResponseItem) -> Option<ThreadItem> {
+pub fn of_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -> Option<ThreadItem> {
     match item {
         ResponseItem::Message { .. }
         | ResponseItem::Reasoning { .. }
@@ -131,7 +131,7 @@ pub fn of_history(converter: &mut Converter<'_>, item: &ResponseItem) -> Option<
     }
 }
 
-fn of_message(converter: &mut Converter<'_>, role: &str, item: &ResponseItem) -> Option<ThreadItem> {
+fn of_message(converter: &mut RolloutConverter<'_>, role: &str, item: &ResponseItem) -> Option<ThreadItem> {
     let text = codicil_prompts::message_text(item);
     if role == "user"
         && let Some(ran) = outputs::user_command(&text)
@@ -170,7 +170,7 @@ fn input(part: &ContentItem) -> Option<UserInput> {
 }
 
 fn reasoning(
-    converter: &mut Converter<'_>,
+    converter: &mut RolloutConverter<'_>,
     summary: &[ReasoningItemReasoningSummary],
     content: Option<&[ReasoningItemContent]>,
 ) -> Option<ThreadItem> {
@@ -197,7 +197,7 @@ fn reasoning(
 }
 
 fn call(
-    converter: &mut Converter<'_>,
+    converter: &mut RolloutConverter<'_>,
     id: &str,
     namespace: Option<&str>,
     name: &str,
@@ -210,12 +210,16 @@ fn call(
         }
         namespace => (namespace.map(str::to_owned), name.to_owned()),
     };
-    let call = Call { namespace, name, input: input.to_owned() };
+    let call = OpenCall { namespace, name, input: input.to_owned() };
     converter.calls.insert(id.to_owned(), call);
     None
 }
 
-fn answered(converter: &mut Converter<'_>, id: &str, output: &FunctionCallOutputBody) -> Option<ThreadItem> {
+fn answered(
+    converter: &mut RolloutConverter<'_>,
+    id: &str,
+    output: &FunctionCallOutputBody,
+) -> Option<ThreadItem> {
     let call = converter.calls.remove(id).filter(|_| !converter.told.contains(id))?;
     let arguments: Value = serde_json::from_str(&call.input).unwrap_or_default();
     let (id, output) = (ItemId::from(id), output_text(output));
@@ -226,7 +230,7 @@ fn answered(converter: &mut Converter<'_>, id: &str, output: &FunctionCallOutput
                 "exec_command" => CommandExecutionSource::UnifiedExecStartup,
                 _ => CommandExecutionSource::Agent,
             };
-            Some(Ran::of(&arguments, &output)?.item(id, cwd, source))
+            Some(CommandResult::of(&arguments, &output)?.item(id, cwd, source))
         }
         "apply_patch" => outputs::patch(id, &call.input, &arguments, &output, &converter.cwd),
         "view_image" => Some(ThreadItem::ImageView { id, path: owned(&arguments, "path") }),
@@ -241,7 +245,7 @@ fn answered(converter: &mut Converter<'_>, id: &str, output: &FunctionCallOutput
 }
 
 /// Whether the call is one of the client's tools.
-fn is_dynamic(converter: &Converter<'_>, call: &Call) -> bool {
+fn is_dynamic(converter: &RolloutConverter<'_>, call: &OpenCall) -> bool {
     let tools = converter.head.meta.dynamic_tools.iter().flat_map(|entry| entry.tools());
     let mut names = tools.map(|(space, tool)| (space.map(|space| space.name.as_str()), tool.name.as_str()));
     names.any(|name| name == (call.namespace.as_deref(), call.name.as_str()))

@@ -10,7 +10,7 @@ const KIND: &str = "import";
 /// Kept in the thread itself, so that nothing can get out of step with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mark {
+pub struct ImportMark {
     pub source: String,
     /// Of the source, whole lines.
     pub bytes: u64,
@@ -22,7 +22,7 @@ pub struct Mark {
     pub archived: bool,
 }
 
-impl Mark {
+impl ImportMark {
     pub fn record(&self) -> anyhow::Result<Record> {
         Ok(Record::Extra { kind: KIND.to_owned(), data: serde_json::to_value(self)? })
     }
@@ -38,12 +38,12 @@ impl Mark {
 
 /// What was read of a source so far.
 #[derive(Clone, Default)]
-pub struct Digested {
+pub struct SourceDigest {
     pub bytes: u64,
     hash: Sha256,
 }
 
-impl Digested {
+impl SourceDigest {
     pub fn add(&mut self, line: &[u8]) {
         self.bytes += line.len() as u64;
         self.hash.update(line);
@@ -60,10 +60,11 @@ mod tests {
 
     #[test]
     fn a_mark_is_found_again() {
-        let mark = Mark { source: "/a".into(), bytes: 7, records: 3, archived: true, ..Mark::default() };
-        assert_eq!(Mark::of(mark.record().unwrap()), Some(mark));
-        assert_eq!(Mark::of(Record::Rollback { turns: 1 }), None);
+        let mark =
+            ImportMark { source: "/a".into(), bytes: 7, records: 3, archived: true, ..ImportMark::default() };
+        assert_eq!(ImportMark::of(mark.record().unwrap()), Some(mark));
+        assert_eq!(ImportMark::of(Record::Rollback { turns: 1 }), None);
         let other = Record::Extra { kind: "other".into(), data: serde_json::json!({}) };
-        assert_eq!(Mark::of(other), None);
+        assert_eq!(ImportMark::of(other), None);
     }
 }

@@ -23,13 +23,13 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codicil_config::Home;
+use codicil_config::HomeDirectory;
 use codicil_store::Store;
 
 use self::{
-    report::{Progress, Report},
-    source::Source,
-    transfer::Transfer,
+    report::{ImportReport, ProgressDisplay},
+    source::ImportSource,
+    transfer::FileTransfer,
 };
 
 #[derive(Debug, Args)]
@@ -48,12 +48,12 @@ pub struct ImportArgs {
 /// Exits with 1 when some of the files could not be taken over.
 pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     crate::logging::init();
-    let home = Home::from_env()?;
+    let home = HomeDirectory::from_env()?;
     let from = match &args.from {
         Some(path) => path.clone(),
         None => usual_place()?,
     };
-    let source = Source::open(&std::path::absolute(from)?)?;
+    let source = ImportSource::open(&std::path::absolute(from)?)?;
     check_apart(&source.root, home.path())?;
     let _only = if args.dry_run { None } else { Some(only_one(&home)?) };
     let store = Store::open(home.path().to_path_buf())?;
@@ -66,11 +66,11 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn transfer_all(store: &Store, source: &Source, dry_run: bool) -> anyhow::Result<Report> {
-    let mut report = Report::new(dry_run);
-    let progress = Progress::over(source.files.len());
+async fn transfer_all(store: &Store, source: &ImportSource, dry_run: bool) -> anyhow::Result<ImportReport> {
+    let mut report = ImportReport::new(dry_run);
+    let progress = ProgressDisplay::over(source.files.len());
     for file in &source.files {
-        let transfer = Transfer { store, file, names: &source.names, dry_run };
+        let transfer = FileTransfer { store, file, names: &source.names, dry_run };
         let result = transfer.run().await;
         if let Err(error) = &result {
             progress.say(&format!("{}: {error:#}", file.path.display()));
@@ -106,7 +106,7 @@ fn check_apart(source: &Path, home: &Path) -> anyhow::Result<()> {
 }
 
 /// One import at a time. The lock goes with the process.
-fn only_one(home: &Home) -> anyhow::Result<File> {
+fn only_one(home: &HomeDirectory) -> anyhow::Result<File> {
     home.ensure().context("cannot make the home")?;
     let path = home.path().join(".import.lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);

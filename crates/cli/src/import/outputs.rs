@@ -1,6 +1,6 @@
 //! Items of tools: from the events that codex stores on request, or from what the model was answered.
 
-use codicil_patch::{Line, Operation, Patch, Section};
+use codicil_patch::{Patch, PatchLine, PatchOperation, PatchSection};
 use codicil_policy::{CommandLine, command_actions};
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionStatus, DynamicToolCallOutputContentItem, DynamicToolCallStatus,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::rollout::{member, owned, text};
 
 /// A command and what became of it.
-pub struct Ran {
+pub struct CommandResult {
     argv: Vec<String>,
     output: Option<String>,
     exit_code: Option<i32>,
@@ -20,7 +20,7 @@ pub struct Ran {
     duration_ms: Option<i64>,
 }
 
-impl Ran {
+impl CommandResult {
     /// From the arguments of a call and the text that answered it.
     pub fn of(arguments: &Value, answer: &str) -> Option<Self> {
         let script = text(arguments, "cmd").or_else(|| text(arguments, "command"));
@@ -79,14 +79,14 @@ impl Ran {
 }
 
 /// A command that the person ran, as the model was told of it.
-pub fn user_command(message: &str) -> Option<Ran> {
+pub fn user_command(message: &str) -> Option<CommandResult> {
     let rest = message.trim().strip_prefix("<user_shell_command>")?;
     let (_, rest) = rest.split_once("<command>\n")?;
     let (script, rest) = rest.split_once("\n</command>")?;
     let (_, rest) = rest.split_once("<result>\n")?;
     let (result, _) = rest.rsplit_once("\n</result>")?;
     let argv = ["bash", "-lc", script].map(str::to_owned).to_vec();
-    Some(Ran { argv, ..Ran::answered(result) })
+    Some(CommandResult { argv, ..CommandResult::answered(result) })
 }
 
 pub fn command_event(event: &Value) -> ThreadItem {
@@ -97,7 +97,7 @@ pub fn command_event(event: &Value) -> ThreadItem {
         _ => CommandExecutionStatus::Failed,
     };
     let output = text(event, "aggregated_output").filter(|output| !output.is_empty());
-    let ran = Ran {
+    let ran = CommandResult {
         argv: member(event, "command").unwrap_or_default(),
         output: output.map(str::to_owned),
         exit_code,
@@ -145,7 +145,7 @@ fn changed(path: &str, change: &Value) -> FileUpdateChange {
 pub fn patch(id: ItemId, input: &str, arguments: &Value, answer: &str, cwd: &str) -> Option<ThreadItem> {
     let input = text(arguments, "input").unwrap_or(input);
     let operations = Patch::parse(input).ok()?.operations;
-    let answer = Ran::answered(answer);
+    let answer = CommandResult::answered(answer);
     let status = match answer.status {
         CommandExecutionStatus::Completed => PatchApplyStatus::Completed,
         CommandExecutionStatus::Declined => PatchApplyStatus::Declined,
@@ -153,13 +153,13 @@ pub fn patch(id: ItemId, input: &str, arguments: &Value, answer: &str, cwd: &str
     };
     let absolute = |path: &str| std::path::Path::new(cwd).join(path).to_string_lossy().into_owned();
     let changes = operations.into_iter().map(|operation| match operation {
-        Operation::Add { path, content } => {
+        PatchOperation::Add { path, content } => {
             FileUpdateChange { path: absolute(&path), kind: PatchChangeKind::Add, diff: content }
         }
-        Operation::Delete { path } => {
+        PatchOperation::Delete { path } => {
             FileUpdateChange { path: absolute(&path), kind: PatchChangeKind::Delete, diff: String::new() }
         }
-        Operation::Update { path, move_to, sections } => {
+        PatchOperation::Update { path, move_to, sections } => {
             let move_path = move_to.as_deref().map(absolute);
             let mut diff: String = sections.iter().map(section).collect();
             if let Some(to) = &move_path {
@@ -171,13 +171,13 @@ pub fn patch(id: ItemId, input: &str, arguments: &Value, answer: &str, cwd: &str
     Some(ThreadItem::FileChange { id, changes: changes.collect(), status })
 }
 
-fn section(section: &Section) -> String {
+fn section(section: &PatchSection) -> String {
     let mut text = format!("@@ {}", section.anchors.join(" ")).trim_end().to_owned();
     for line in &section.lines {
         let (mark, line) = match line {
-            Line::Keep(line) => (' ', line),
-            Line::Remove(line) => ('-', line),
-            Line::Add(line) => ('+', line),
+            PatchLine::Keep(line) => (' ', line),
+            PatchLine::Remove(line) => ('-', line),
+            PatchLine::Add(line) => ('+', line),
         };
         text.push('\n');
         text.push(mark);

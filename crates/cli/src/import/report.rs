@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::{
-    source::{RolloutFile, Source},
-    transfer::{Done, Outcome},
+    source::{ImportSource, RolloutFile},
+    transfer::{ImportOutcome, ImportedFile},
 };
 
 /// How often a line is written where there is no terminal.
@@ -22,7 +22,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// How many errors are listed in the end; all of them were said when they happened.
 const LISTED_ERRORS: usize = 20;
 
-impl Outcome {
+impl ImportOutcome {
     fn name(self) -> &'static str {
         match self {
             Self::Imported => "imported",
@@ -34,18 +34,18 @@ impl Outcome {
 }
 
 /// What became of each file.
-pub struct Report {
+pub struct ImportReport {
     dry_run: bool,
-    done: Vec<(String, Done)>,
+    done: Vec<(String, ImportedFile)>,
     errors: Vec<(String, String)>,
 }
 
-impl Report {
+impl ImportReport {
     pub fn new(dry_run: bool) -> Self {
         Self { dry_run, done: Vec::new(), errors: Vec::new() }
     }
 
-    pub fn add(&mut self, file: &RolloutFile, result: anyhow::Result<Done>) {
+    pub fn add(&mut self, file: &RolloutFile, result: anyhow::Result<ImportedFile>) {
         let path = file.path.display().to_string();
         match result {
             Ok(done) => self.done.push((path, done)),
@@ -57,7 +57,7 @@ impl Report {
         self.errors.len()
     }
 
-    fn count(&self, outcome: Outcome) -> usize {
+    fn count(&self, outcome: ImportOutcome) -> usize {
         self.done.iter().filter(|(_, done)| done.outcome == outcome).count()
     }
 
@@ -65,18 +65,18 @@ impl Report {
         self.done.iter().map(|(_, done)| done.skipped).sum()
     }
 
-    pub fn as_json(&self, source: &Source, home: &Path) -> serde_json::Result<String> {
-        let thread = |(path, done): &(String, Done)| json!({ "id": done.thread, "file": path, "outcome": done.outcome.name(), "skippedLines": done.skipped });
+    pub fn as_json(&self, source: &ImportSource, home: &Path) -> serde_json::Result<String> {
+        let thread = |(path, done): &(String, ImportedFile)| json!({ "id": done.thread, "file": path, "outcome": done.outcome.name(), "skippedLines": done.skipped });
         let error = |(path, error): &(String, String)| json!({ "file": path, "error": error });
         serde_json::to_string_pretty(&json!({
             "source": source.root,
             "home": home,
             "dryRun": self.dry_run,
             "files": source.files.len(),
-            "imported": self.count(Outcome::Imported),
-            "updated": self.count(Outcome::Updated),
-            "unchanged": self.count(Outcome::Unchanged),
-            "kept": self.count(Outcome::Kept),
+            "imported": self.count(ImportOutcome::Imported),
+            "updated": self.count(ImportOutcome::Updated),
+            "unchanged": self.count(ImportOutcome::Unchanged),
+            "kept": self.count(ImportOutcome::Kept),
             "failed": self.failed(),
             "skippedLines": self.skipped(),
             "threads": self.done.iter().map(thread).collect::<Vec<_>>(),
@@ -84,16 +84,16 @@ impl Report {
         }))
     }
 
-    pub fn as_text(&self, source: &Source, home: &Path) -> String {
+    pub fn as_text(&self, source: &ImportSource, home: &Path) -> String {
         let mut text = String::new();
         let verb = if self.dry_run { "Would import" } else { "Imported" };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{verb} from {} to {}", source.root.display(), home.display());
         let rows = [
-            (self.count(Outcome::Imported), "new"),
-            (self.count(Outcome::Updated), "grown, named or archived since"),
-            (self.count(Outcome::Unchanged), "unchanged"),
-            (self.count(Outcome::Kept), "left as they are here: they went on, or were here before"),
+            (self.count(ImportOutcome::Imported), "new"),
+            (self.count(ImportOutcome::Updated), "grown, named or archived since"),
+            (self.count(ImportOutcome::Unchanged), "unchanged"),
+            (self.count(ImportOutcome::Kept), "left as they are here: they went on, or were here before"),
             (self.failed(), "failed"),
         ];
         for (count, what) in rows.iter().filter(|(count, what)| *count > 0 || *what == "new") {
@@ -110,13 +110,13 @@ impl Report {
 }
 
 /// A bar on a terminal, a line now and then elsewhere; to standard error either way.
-pub struct Progress {
+pub struct ProgressDisplay {
     bar: Option<ProgressBar>,
     total: usize,
     said: Cell<Instant>,
 }
 
-impl Progress {
+impl ProgressDisplay {
     pub fn over(total: usize) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:40} {pos} of {len} files, {msg} {eta_precise}");
@@ -125,7 +125,7 @@ impl Progress {
         Self { bar, total, said: Cell::new(Instant::now()) }
     }
 
-    pub fn step(&self, report: &Report) {
+    pub fn step(&self, report: &ImportReport) {
         let (done, failed) = (report.done.len() + report.errors.len(), report.failed());
         match &self.bar {
             Some(bar) => {

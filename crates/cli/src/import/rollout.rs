@@ -6,13 +6,13 @@ use serde_json::Value;
 
 /// One line: when it was written, and what it says.
 #[derive(Debug)]
-pub struct Line {
+pub struct RolloutLine {
     pub at: Option<Timestamp>,
-    pub entry: Entry,
+    pub entry: RolloutEntry,
 }
 
 #[derive(Debug)]
-pub enum Entry {
+pub enum RolloutEntry {
     /// How a thread began. A fork repeats that of the thread it comes from.
     Meta(Value),
     /// The settings of a turn.
@@ -28,17 +28,17 @@ pub enum Entry {
 }
 
 #[derive(Deserialize)]
-struct Wrapped {
+struct WrappedEntry {
     timestamp: Option<String>,
     #[serde(rename = "type")]
     kind: String,
     payload: Value,
 }
 
-impl Line {
+impl RolloutLine {
     /// `None` for a line that is no JSON object.
     pub fn parse(text: &str) -> Option<Self> {
-        match serde_json::from_str::<Wrapped>(text) {
+        match serde_json::from_str::<WrappedEntry>(text) {
             Ok(line) => {
                 let at = line.timestamp.as_deref().and_then(|at| at.parse().ok());
                 Some(Self { at, entry: line.entry() })
@@ -52,23 +52,23 @@ impl Line {
         let members = value.as_object()?;
         let at = text(&value, "timestamp").and_then(|at| at.parse().ok());
         let entry = match members.get("type") {
-            Some(_) => Entry::Item(value),
-            None if members.contains_key("id") => Entry::Meta(value),
-            None => Entry::Other,
+            Some(_) => RolloutEntry::Item(value),
+            None if members.contains_key("id") => RolloutEntry::Meta(value),
+            None => RolloutEntry::Other,
         };
         Some(Self { at, entry })
     }
 }
 
-impl Wrapped {
-    fn entry(self) -> Entry {
+impl WrappedEntry {
+    fn entry(self) -> RolloutEntry {
         match self.kind.as_str() {
-            "session_meta" => Entry::Meta(self.payload),
-            "turn_context" => Entry::Settings(self.payload),
-            "response_item" => Entry::Item(self.payload),
-            "compacted" => Entry::Compacted(self.payload),
-            "event_msg" => Entry::Event(self.payload),
-            _ => Entry::Other,
+            "session_meta" => RolloutEntry::Meta(self.payload),
+            "turn_context" => RolloutEntry::Settings(self.payload),
+            "response_item" => RolloutEntry::Item(self.payload),
+            "compacted" => RolloutEntry::Compacted(self.payload),
+            "event_msg" => RolloutEntry::Event(self.payload),
+            _ => RolloutEntry::Other,
         }
     }
 }
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn both_generations_of_lines_are_read() {
         let check = |line: &str, expected: &str| {
-            let entry = match Line::parse(line).map(|line| line.entry) {
+            let entry = match RolloutLine::parse(line).map(|line| line.entry) {
                 None => "none",
-                Some(Entry::Meta(_)) => "meta",
-                Some(Entry::Item(_)) => "item",
-                Some(Entry::Event(_)) => "event",
+                Some(RolloutEntry::Meta(_)) => "meta",
+                Some(RolloutEntry::Item(_)) => "item",
+                Some(RolloutEntry::Event(_)) => "event",
                 Some(_) => "other",
             };
             assert_eq!(entry, expected, "{line}");

@@ -14,7 +14,7 @@ use serde::Deserialize;
 const DEPTH: u32 = 3;
 
 /// What is to be taken over.
-pub struct Source {
+pub struct ImportSource {
     pub root: PathBuf,
     /// Oldest first, archived ones last.
     pub files: Vec<RolloutFile>,
@@ -27,12 +27,12 @@ pub struct RolloutFile {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedThread {
     id: String,
     thread_name: String,
 }
 
-impl Source {
+impl ImportSource {
     /// A home, or a single file of one.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let found = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -79,7 +79,7 @@ fn is_rollout(path: &Path) -> bool {
 fn names(path: &Path) -> HashMap<String, String> {
     let Ok(file) = codicil_store::open_regular(path) else { return HashMap::new() };
     let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let named = lines.filter_map(|line| serde_json::from_str::<Named>(&line).ok());
+    let named = lines.filter_map(|line| serde_json::from_str::<NamedThread>(&line).ok());
     named
         .map(|named| (named.id, named.thread_name.trim().to_owned()))
         .filter(|(_, name)| !name.is_empty())
@@ -116,10 +116,10 @@ mod tests {
             fs::write(home.path().join(path), "").unwrap();
         }
         fs::write(day.join("notes.txt"), "").unwrap();
-        let source = Source::open(home.path()).unwrap();
+        let source = ImportSource::open(home.path()).unwrap();
         let found: Vec<_> =
             source.files.iter().map(|file| (file.path.file_name().unwrap(), file.archived)).collect();
         assert_eq!(found, [("rollout-a.jsonl".as_ref(), false), ("rollout-b.jsonl".as_ref(), true)]);
-        assert!(Source::open(&day).is_err());
+        assert!(ImportSource::open(&day).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! One file of the source into one thread of ours.
 //!
-//! Records are written in batches, each closed by a [`Mark`]. A run that is cut off leaves a thread that is
+//! Records are written in batches, each closed by a [`ImportMark`]. A run that is cut off leaves a thread that is
 //! whole up to its last mark; the next run reads the source again, passes over what is there already and goes
 //! on. Reading is blocking: nothing else runs in this process.
 
@@ -16,10 +16,10 @@ use codicil_store::{Record, Store, ThreadLog};
 use jiff::Timestamp;
 
 use super::{
-    convert::Converter,
-    head::Head,
-    mark::{Digested, Mark},
-    rollout::Line,
+    convert::RolloutConverter,
+    head::RolloutHead,
+    mark::{ImportMark, SourceDigest},
+    rollout::RolloutLine,
     source::RolloutFile,
 };
 
@@ -32,7 +32,7 @@ const MAX_LINE: u64 = 256 << 20;
 
 /// What became of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ImportOutcome {
     Imported,
     /// It had grown, or was named or archived, since it was taken over.
     Updated,
@@ -43,57 +43,63 @@ pub enum Outcome {
 
 /// A file that was dealt with.
 #[derive(Debug)]
-pub struct Done {
+pub struct ImportedFile {
     pub thread: ThreadId,
-    pub outcome: Outcome,
+    pub outcome: ImportOutcome,
     /// Lines that could not be read.
     pub skipped: u64,
 }
 
-pub struct Transfer<'a> {
+pub struct FileTransfer<'a> {
     pub store: &'a Store,
     pub file: &'a RolloutFile,
     pub names: &'a HashMap<String, String>,
     pub dry_run: bool,
 }
 
-impl Transfer<'_> {
-    pub async fn run(&self) -> anyhow::Result<Done> {
+impl FileTransfer<'_> {
+    pub async fn run(&self) -> anyhow::Result<ImportedFile> {
         let file = codicil_store::open_regular(&self.file.path).context("cannot be opened")?;
         let len = file.metadata().context("cannot be read")?.len();
-        let mut lines = Lines { file: BufReader::with_capacity(256 << 10, file), read: Digested::default() };
+        let mut lines =
+            WholeLines { file: BufReader::with_capacity(256 << 10, file), read: SourceDigest::default() };
         let first = lines.next()?.context("it is empty, or its first line is not complete")?;
-        let head = Head::parse(&String::from_utf8_lossy(&first))?;
+        let head = RolloutHead::parse(&String::from_utf8_lossy(&first))?;
         let id = head.meta.id.clone();
-        let done = |outcome, skipped| Ok(Done { thread: id.clone(), outcome, skipped });
+        let done = |outcome, skipped| Ok(ImportedFile { thread: id.clone(), outcome, skipped });
         let before = match self.store.find_imported(&id).await? {
             None => None,
-            Some(_) => match self.store.last_record(&id).await?.and_then(Mark::of) {
+            Some(_) => match self.store.last_record(&id).await?.and_then(ImportMark::of) {
                 Some(mark) => Some(mark),
-                None => return done(Outcome::Kept, 0),
+                None => return done(ImportOutcome::Kept, 0),
             },
         };
         let name = self.names.get(&*id).cloned();
         let is_same =
-            |mark: &Mark| mark.bytes == len && mark.name == name && mark.archived == self.file.archived;
+            |mark: &ImportMark| mark.bytes == len && mark.name == name && mark.archived == self.file.archived;
         if before.as_ref().is_some_and(is_same) {
-            return done(Outcome::Unchanged, 0);
+            return done(ImportOutcome::Unchanged, 0);
         }
-        let mut writer = Writer::new(self, &head, before.clone()).await?;
+        let mut writer = RecordWriter::new(self, &head, before.clone()).await?;
         let skipped = self.copy(&mut lines, &head, &mut writer).await?;
         let outcome = writer.finish(lines.read, name).await?;
         done(outcome, skipped)
     }
 
     /// Says how many lines could not be read.
-    async fn copy(&self, lines: &mut Lines, head: &Head, writer: &mut Writer<'_>) -> anyhow::Result<u64> {
-        let mut converter = Converter::new(head);
+    async fn copy(
+        &self,
+        lines: &mut WholeLines,
+        head: &RolloutHead,
+        writer: &mut RecordWriter<'_>,
+    ) -> anyhow::Result<u64> {
+        let mut converter = RolloutConverter::new(head);
         let (mut skipped, mut at) = (0, head.began);
         writer.add(at, converter.begin());
         loop {
             writer.at_line_end(&lines.read).await?;
             let Some(line) = lines.next()? else { return Ok(skipped) };
-            match std::str::from_utf8(&line).ok().and_then(Line::parse) {
+            match std::str::from_utf8(&line).ok().and_then(RolloutLine::parse) {
                 None => skipped += 1,
                 Some(line) => {
                     at = line.at.unwrap_or(at);
@@ -105,12 +111,12 @@ impl Transfer<'_> {
 }
 
 /// The whole lines of a file. What follows the last newline is still being written, or torn.
-struct Lines {
+struct WholeLines {
     file: BufReader<File>,
-    read: Digested,
+    read: SourceDigest,
 }
 
-impl Lines {
+impl WholeLines {
     fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         (&mut self.file).take(MAX_LINE).read_until(b'\n', &mut line).context("cannot be read")?;
@@ -125,26 +131,30 @@ impl Lines {
 }
 
 /// Collects records and writes them in batches, without those that an earlier run brought.
-struct Writer<'a> {
-    transfer: &'a Transfer<'a>,
-    head: &'a Head,
+struct RecordWriter<'a> {
+    transfer: &'a FileTransfer<'a>,
+    head: &'a RolloutHead,
     log: Option<ThreadLog>,
-    before: Option<Mark>,
+    before: Option<ImportMark>,
     /// How far the thread is now.
-    mark: Mark,
+    mark: ImportMark,
     batch: Vec<(Timestamp, Record)>,
     /// Of the converter, those passed over included.
     records: u64,
 }
 
-impl<'a> Writer<'a> {
-    async fn new(transfer: &'a Transfer<'a>, head: &'a Head, before: Option<Mark>) -> anyhow::Result<Self> {
+impl<'a> RecordWriter<'a> {
+    async fn new(
+        transfer: &'a FileTransfer<'a>,
+        head: &'a RolloutHead,
+        before: Option<ImportMark>,
+    ) -> anyhow::Result<Self> {
         let log = match &before {
             Some(_) if !transfer.dry_run => Some(transfer.store.open_log(&head.meta.id).await?),
             _ => None,
         };
         let source = transfer.file.path.to_string_lossy().into_owned();
-        let mark = before.clone().unwrap_or(Mark { source, ..Mark::default() });
+        let mark = before.clone().unwrap_or(ImportMark { source, ..ImportMark::default() });
         Ok(Self { transfer, head, log, before, mark, batch: Vec::new(), records: 0 })
     }
 
@@ -158,7 +168,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    async fn at_line_end(&mut self, read: &Digested) -> anyhow::Result<()> {
+    async fn at_line_end(&mut self, read: &SourceDigest) -> anyhow::Result<()> {
         if let Some(before) = self.before.as_ref().filter(|before| before.bytes == read.bytes)
             && before.sha256 != read.sha256()
         {
@@ -171,12 +181,12 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn note(&mut self, read: &Digested) {
+    fn note(&mut self, read: &SourceDigest) {
         (self.mark.bytes, self.mark.records) = (read.bytes, self.records);
         self.mark.sha256 = read.sha256();
     }
 
-    async fn finish(mut self, read: Digested, name: Option<String>) -> anyhow::Result<Outcome> {
+    async fn finish(mut self, read: SourceDigest, name: Option<String>) -> anyhow::Result<ImportOutcome> {
         if let Some(before) = self.before.as_ref().filter(|before| before.bytes > read.bytes) {
             bail!("it is shorter than what was taken over before: {} bytes of {}", read.bytes, before.bytes);
         }
@@ -189,7 +199,7 @@ impl<'a> Writer<'a> {
         let archived = self.transfer.file.archived;
         let is_moved = self.mark.archived != archived;
         if self.before.as_ref() == Some(&self.mark) && !is_moved {
-            return Ok(Outcome::Unchanged);
+            return Ok(ImportOutcome::Unchanged);
         }
         if self.before.as_ref() != Some(&self.mark) {
             self.write().await?;
@@ -203,7 +213,7 @@ impl<'a> Writer<'a> {
         if let Some(log) = &self.log {
             log.sync().await?;
         }
-        Ok(if self.before.is_some() { Outcome::Updated } else { Outcome::Imported })
+        Ok(if self.before.is_some() { ImportOutcome::Updated } else { ImportOutcome::Imported })
     }
 
     async fn write(&mut self) -> anyhow::Result<()> {

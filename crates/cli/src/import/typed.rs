@@ -7,7 +7,7 @@ use codicil_protocol::{
 use serde_json::Value;
 
 use super::{
-    convert::Converter,
+    convert::RolloutConverter,
     items::searched,
     outputs,
     rollout::{member, owned, text},
@@ -15,7 +15,7 @@ use super::{
 
 /// The item that a file keeps. Older files have some of them too, and tell of them by other events as well: only
 /// plans have no other.
-pub fn of_item(converter: &mut Converter<'_>, item: &Value) -> Option<ThreadItem> {
+pub fn of_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<ThreadItem> {
     let id = ItemId::from(text(item, "id")?);
     let shown = match text(item, "type")? {
         "Plan" => ThreadItem::Plan { id, text: owned(item, "text") },

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use codicil_testkit::{Issuer, ModelServer, Reply, Script, visit};
+use codicil_testkit::{ModelServer, Reply, Script, TestIssuer, visit};
 use serde_json::{Value, json};
 
 use crate::{raw::Raw, text};
@@ -21,13 +21,13 @@ const KEEPERS: [&str; 2] = ["auth.json", "config.toml"];
 
 struct Place {
     folder: tempfile::TempDir,
-    issuer: Issuer,
+    issuer: TestIssuer,
     model: ModelServer,
 }
 
 impl Place {
     async fn new(script: Script) -> Self {
-        let (issuer, model) = (Issuer::start().await, ModelServer::start(script).await);
+        let (issuer, model) = (TestIssuer::start().await, ModelServer::start(script).await);
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "model = \"mock-model\"\nmodel_provider = \"mock\"\n{}\n[model_providers.mock]\nname = \"mock\"\n\

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use codicil_client::{Cause, Client, ClientError, Event, Launch, UnixSocket, WebSocket, protocol::*, turn};
-use codicil_testkit::{ModelServer, Process, Reply, Script, skipped};
+use codicil_client::{
+    Client, ClientError, ClientEvent, DisconnectCause, ServerLaunch, UnixSocket, WebSocket, protocol::*, turn,
+};
+use codicil_testkit::{ModelServer, Reply, Script, ServerProcess, skipped};
 
 use crate::soon;
 
@@ -19,20 +21,20 @@ fn home(model: &ModelServer) -> tempfile::TempDir {
     home
 }
 
-fn launch(program: impl AsRef<std::ffi::OsStr>, home: &Path) -> Launch {
-    Launch::new(program)
+fn launch(program: impl AsRef<std::ffi::OsStr>, home: &Path) -> ServerLaunch {
+    ServerLaunch::new(program)
         .env("CODICIL_HOME", home)
         .env("CODEX_HOME", home)
         .env("HOME", home)
         .env_remove("RUST_LOG")
 }
 
-fn codicil(home: &Path) -> Launch {
+fn codicil(home: &Path) -> ServerLaunch {
     launch(env!("CARGO_BIN_EXE_codicil"), home)
 }
 
 /// The two integration tests of the TypeScript client's specification.
-async fn models_are_listed_and_a_turn_runs(server: Launch, work: &Path) {
+async fn models_are_listed_and_a_turn_runs(server: ServerLaunch, work: &Path) {
     let client = soon(Client::builder().connect(server)).await.unwrap();
     let models = soon(client.list_models(Default::default())).await.unwrap();
     assert_eq!(models.data.iter().filter(|model| model.is_default).count(), 1);
@@ -42,7 +44,7 @@ async fn models_are_listed_and_a_turn_runs(server: Launch, work: &Path) {
     let mut running = soon(client.turn(turn(&thread.id, "echo hello world"))).await.unwrap();
     let mut streamed = String::new();
     while let Some(event) = soon(running.next()).await {
-        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+        if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
             streamed.push_str(&delta.delta);
         }
     }
@@ -50,7 +52,7 @@ async fn models_are_listed_and_a_turn_runs(server: Launch, work: &Path) {
     assert_eq!((done.agent_message.as_str(), streamed.as_str()), ("hello world", "hello world"));
     assert_eq!(done.turn.status, TurnStatus::Completed);
     let ended = soon(client.close()).await;
-    assert_eq!(ended.cause, Cause::Closed);
+    assert_eq!(ended.cause, DisconnectCause::Closed);
 }
 
 #[tokio::test]
@@ -88,7 +90,7 @@ async fn over_a_websocket_with_a_token() {
         "--ws-token-file",
         token,
     ];
-    let mut process = Process::spawn(home.path(), arguments);
+    let mut process = ServerProcess::spawn(home.path(), arguments);
     let url = format!("ws://{}", process.announced_address().await);
     let refused = soon(Client::builder().connect(WebSocket::new(&url))).await.unwrap_err();
     assert!(refused.to_string().contains("401"), "{refused}");
@@ -107,7 +109,7 @@ async fn over_a_unix_socket() {
     let home = home(&model);
     let path = home.path().join("socket");
     let listen = format!("unix://{}", path.display());
-    let mut process = Process::spawn(home.path(), ["app-server", "--listen", &listen]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server", "--listen", &listen]);
     let client = soon(async {
         loop {
             match Client::builder().connect(UnixSocket::new(&path)).await {
@@ -130,6 +132,6 @@ async fn a_server_that_cannot_start_says_why() {
     let broken = codicil(home.path()).arg("--strict-config").config("no_such_key", 1);
     let error = soon(Client::builder().connect(broken)).await.unwrap_err();
     let ClientError::PortExit(ended) = &error else { panic!("{error}") };
-    assert!(matches!(ended.cause, Cause::Exited(exit) if exit.code() == 1), "{error}");
+    assert!(matches!(ended.cause, DisconnectCause::Exited(exit) if exit.code() == 1), "{error}");
     assert!(error.to_string().contains("no_such_key"), "{error}");
 }

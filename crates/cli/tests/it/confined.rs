@@ -17,7 +17,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use codicil_sandbox::Gap;
+use codicil_sandbox::ConfinementGap;
 use codicil_testkit::skipped;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ const NOBODY: u32 = 65_534;
 enum Class {
     Denied,
     /// Denied, unless the confinement says that it cannot.
-    DeniedUnless(Gap),
+    DeniedUnless(ConfinementGap),
     Allowed,
 }
 use Class::{Allowed, Denied, DeniedUnless};
@@ -42,8 +42,8 @@ const ATTEMPTS: &[(&str, Class, &str)] = &[
     ("empty-outside", Denied, ": > $OUT/file"),
     ("remove-outside", Denied, "rm $OUT/file"),
     ("make-directory-outside", Denied, "mkdir $OUT/folder"),
-    ("mode-outside", DeniedUnless(Gap::FileAttributes), "chmod 600 $OUT/file"),
-    ("times-outside", DeniedUnless(Gap::FileAttributes), "touch -t 200001010000 $OUT/file"),
+    ("mode-outside", DeniedUnless(ConfinementGap::FileAttributes), "chmod 600 $OUT/file"),
+    ("times-outside", DeniedUnless(ConfinementGap::FileAttributes), "touch -t 200001010000 $OUT/file"),
     ("write-through-symbolic-link", Denied, "ln -s $OUT/file $SRC/link && echo x > $SRC/link"),
     ("write-through-directory-link", Denied, "ln -s $OUT $SRC/link && echo x > $SRC/link/file"),
     ("write-through-hard-link", Denied, "ln $OUT/file $SRC/hard && echo x > $SRC/hard"),
@@ -61,7 +61,7 @@ const ATTEMPTS: &[(&str, Class, &str)] = &[
         Denied,
         "f=/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs; v=$(cat $f) && echo $v > $f",
     ),
-    ("signal", DeniedUnless(Gap::Signals), "kill -CONT $VICTIM"),
+    ("signal", DeniedUnless(ConfinementGap::Signals), "kill -CONT $VICTIM"),
     ("user-namespace", Denied, "unshare -U true"),
     ("mount-namespace", Denied, "unshare -m true"),
     ("mount", Denied, "unshare -m mount -t tmpfs none $SRC"),
@@ -225,7 +225,7 @@ fn judge(
     before: &BTreeMap<PathBuf, String>,
     came: &[(&str, Class, bool)],
 ) {
-    let has = |gap: Gap| report.contains(&gap.to_string());
+    let has = |gap: ConfinementGap| report.contains(&gap.to_string());
     let expected = |class: Class| match class {
         Denied => false,
         DeniedUnless(gap) => has(gap),
@@ -233,7 +233,7 @@ fn judge(
     };
     let wrong: Vec<_> = came.iter().filter(|(_, class, worked)| *worked != expected(*class)).collect();
     assert!(wrong.is_empty(), "{door} as {:?}: {wrong:?}\n{report}", place.user);
-    if !has(Gap::FileAttributes) {
+    if !has(ConfinementGap::FileAttributes) {
         assert_eq!(place.untouchable(), *before, "{door} as {:?}", place.user);
     }
 }

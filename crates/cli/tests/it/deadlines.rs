@@ -4,13 +4,16 @@ use codicil_protocol::{
     CodexErrorInfo, DynamicToolCall, DynamicToolCallStatus, ItemCompleted, ThreadItem, ThreadStartParams,
     TurnCompleted, TurnStatus,
 };
-use codicil_testkit::{App, AppBuilder, Script, Transport};
+use codicil_testkit::{App, AppBuilder, Script, TestTransport};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
 /// An app whose deadline for one phase is short, while all others are as usual.
 fn impatient(phase: &str) -> AppBuilder {
-    App::builder().over(Transport::Stdio).experimental().config(&format!("codicil.deadlines.{phase} = 300"))
+    App::builder()
+        .over(TestTransport::Stdio)
+        .experimental()
+        .config(&format!("codicil.deadlines.{phase} = 300"))
 }
 
 /// Runs a turn that fails for its provider's silence.

@@ -7,8 +7,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use codicil_sandbox::Probe;
-use codicil_testkit::{ModelServer, Process, Script};
+use codicil_sandbox::MachineProbe;
+use codicil_testkit::{ModelServer, Script, ServerProcess};
 use serde_json::Value;
 
 use crate::{soon, text};
@@ -30,7 +30,7 @@ fn finding(output: &Output, name: &str) -> Value {
 fn a_sound_home_is_told_to_work() {
     let home = tempfile::tempdir().unwrap();
     let output = doctor(home.path(), &["--json"]);
-    let confines = Probe::cached().kind();
+    let confines = MachineProbe::cached().kind();
     assert_eq!(output.status.code(), Some(i32::from(confines.is_err())), "{output:?}");
     assert_eq!(finding(&output, "home")["status"], "ok");
     assert_eq!(finding(&output, "config")["summary"], "no files, defaults apply");
@@ -147,11 +147,11 @@ async fn a_provider_is_asked_whether_it_answers() {
 #[tokio::test]
 async fn the_server_says_how_it_confines() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn_with(home.path(), ["app-server"], |command| {
+    let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "info");
     });
     let line = process.stderr_line("confine").await;
-    assert!(line.contains(&Probe::cached().summary()), "{line}");
+    assert!(line.contains(&MachineProbe::cached().summary()), "{line}");
     drop(process.take_stdin());
     process.expect_success().await;
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use codicil_protocol::{ItemCompleted, TurnStatus};
-use codicil_testkit::{App, Process, Script, Transport};
+use codicil_testkit::{App, Script, ServerProcess, TestTransport};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::soon;
@@ -14,9 +14,9 @@ use crate::soon;
 const HELLO: &[u8] =
     b"{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientInfo\":{\"name\":\"x\",\"version\":\"1\"}}}\n";
 
-async fn idle() -> (Process, tokio::process::ChildStdin, tempfile::TempDir) {
+async fn idle() -> (ServerProcess, tokio::process::ChildStdin, tempfile::TempDir) {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
     stdin.write_all(HELLO).await.unwrap();
     let mut answer = String::new();
@@ -35,14 +35,14 @@ async fn the_end_of_input_ends_it() {
 #[tokio::test]
 async fn input_that_never_came_ends_it() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     drop(process.take_stdin());
     process.expect_success().await;
 }
 
 #[tokio::test]
 async fn signals_end_it() {
-    for signal in [Process::terminate, Process::interrupt] {
+    for signal in [ServerProcess::terminate, ServerProcess::interrupt] {
         let (mut process, _stdin, _home) = idle().await;
         signal(&process);
         process.expect_success().await;
@@ -52,7 +52,7 @@ async fn signals_end_it() {
 #[tokio::test]
 async fn signals_end_it_even_when_its_output_is_stuck() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let mut stdin = process.take_stdin();
     let _unread = process.take_stdout();
     stdin.write_all(HELLO).await.unwrap();
@@ -96,7 +96,7 @@ async fn the_death_of_its_parent_ends_it() {
 async fn a_turn_that_runs_does_not_keep_it() {
     for by_signal in [false, true] {
         let script = Script::new().say("part").then().say("never").hang();
-        let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+        let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
         app.ignore_rest();
         let thread = app.start_thread().await;
         app.run_turn(&thread, "first").await;
@@ -122,7 +122,7 @@ async fn a_turn_that_runs_does_not_keep_it() {
 
 #[tokio::test]
 async fn websocket_clients_are_told_goodbye() {
-    let mut app = App::builder().over(Transport::WebSocket).start().await;
+    let mut app = App::builder().over(TestTransport::WebSocket).start().await;
     let mut other = app.another_client().await;
     app.process().terminate();
     app.process().expect_success().await;

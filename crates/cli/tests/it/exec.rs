@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use codicil_testkit::{ModelServer, Process, Reply, Script};
+use codicil_testkit::{ModelServer, Reply, Script, ServerProcess};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -328,10 +328,10 @@ async fn the_environment_of_the_typescript_sdk_is_understood() {
 async fn hanging(
     place: &Place,
     arguments: &[&str],
-) -> (Process, tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) {
+) -> (ServerProcess, tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) {
     let all: Vec<&OsStr> = ["exec"].iter().chain(arguments).map(OsStr::new).collect();
     let work = place.work();
-    let mut process = Process::spawn_with(&place.home(), all, |command| {
+    let mut process = ServerProcess::spawn_with(&place.home(), all, |command| {
         command.current_dir(work).stdin(Stdio::null());
     });
     let lines = BufReader::new(process.take_stdout()).lines();

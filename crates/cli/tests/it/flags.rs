@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use codicil_testkit::Process;
+use codicil_testkit::ServerProcess;
 
 use crate::{codicil, text};
 
@@ -120,7 +120,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 async fn a_listener_for_everyone_says_that_it_is_one() {
     let home = tempfile::tempdir().unwrap();
     let arguments = ["app-server", "--listen", "ws://0.0.0.0:0", "--ws-allow-unauthenticated"];
-    let mut process = Process::spawn(home.path(), arguments);
+    let mut process = ServerProcess::spawn(home.path(), arguments);
     process.announced_address().await;
     let warning = process.stderr_line("there is no authentication").await;
     assert!(warning.contains("WARN"), "{warning}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use codicil_testkit::Process;
+use codicil_testkit::ServerProcess;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -14,7 +14,7 @@ const LARGE_COUNT: usize = 30;
 #[tokio::test]
 async fn twenty_thousand_requests_without_reading_are_all_answered() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
     let mut answers = BufReader::new(stdout).lines();
     let hello = r#"{"id":"hello","method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
@@ -51,7 +51,7 @@ async fn twenty_thousand_requests_without_reading_are_all_answered() {
 #[tokio::test]
 async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
     let mut answers = BufReader::new(stdout).lines();
     let hello = r#"{"id":-1,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"},

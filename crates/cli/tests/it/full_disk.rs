@@ -14,7 +14,7 @@ use codicil_protocol::{
     ConfigValueWrite, Thread, ThreadList, ThreadNameSet, ThreadResume, ThreadStart, TurnCompleted, TurnStart,
     TurnStarted, TurnStatus,
 };
-use codicil_testkit::{App, Reply, Script, Transport, skipped};
+use codicil_testkit::{App, Reply, Script, TestTransport, skipped};
 use serde_json::{Value, json};
 
 /// Set for the run inside, to the directory that is small.
@@ -111,7 +111,7 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
         .say_deltas([long.clone()])
         .then()
         .repeat(Reply::new().say("fine again"));
-    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     assert!(app.home().starts_with(&disk), "the home is on the small disk");
     let (victim, other) = (app.start_thread().await, app.start_thread().await);
     app.run_turn(&victim, "one").await;
@@ -184,7 +184,7 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
 /// An app whose only thread has one turn.
 async fn with_one_turn() -> (App, Thread) {
     let script = Script::new().repeat(Reply::new().say("Hi"));
-    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     app.rest().await;

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use codicil_testkit::Process;
+use codicil_testkit::ServerProcess;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::{
@@ -27,8 +27,8 @@ const DESCRIPTORS: u32 = 256;
 const SILENT: usize = 400;
 
 /// Starts a server whose soft and hard limits of open files are low.
-fn limited_server(home: &Path, arguments: &[&OsStr]) -> Process {
-    Process::spawn_with(home, arguments, |command| {
+fn limited_server(home: &Path, arguments: &[&OsStr]) -> ServerProcess {
+    ServerProcess::spawn_with(home, arguments, |command| {
         let given = command.as_std();
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\""));

@@ -4,8 +4,8 @@ use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
     CommandExecutionRequestApprovalResponse, ItemCompleted, ThreadItem, ThreadStartParams,
 };
-use codicil_sandbox::Probe;
-use codicil_testkit::{App, Script, Transport, skipped};
+use codicil_sandbox::MachineProbe;
+use codicil_testkit::{App, Script, TestTransport, skipped};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,7 +17,7 @@ const CONFIG: &str = "default_permissions = \"p\"\n[permissions.p.network]\nenab
 
 #[tokio::test]
 async fn a_host_is_reached_once_somebody_agrees() {
-    if let Err(reason) = Probe::cached().proxy() {
+    if let Err(reason) = MachineProbe::cached().proxy() {
         return skipped(reason);
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -35,7 +35,7 @@ async fn a_host_is_reached_once_somebody_agrees() {
     );
     let arguments = json!({ "cmd": line, "yield_time_ms": 30_000 });
     let script = Script::new().call("exec_command", arguments).then().say("Done");
-    let app = App::builder().experimental().config(CONFIG).script(script).over(Transport::Stdio);
+    let app = App::builder().experimental().config(CONFIG).script(script).over(TestTransport::Stdio);
     let mut app = app.start().await;
     let params = json!({ "approvalPolicy": "on-request", "sandbox": "workspace-write" });
     let params: ThreadStartParams = serde_json::from_value(params).unwrap();

@@ -14,7 +14,7 @@ use codicil_protocol::{
     SessionSource, ThreadId, ThreadItem, ThreadList, ThreadListParams, ThreadRead, ThreadReadParams,
     ThreadResume, ThreadResumeParams, ThreadSourceKind, TurnStatus,
 };
-use codicil_testkit::{App, Script, Transport};
+use codicil_testkit::{App, Script, TestTransport};
 use serde_json::Value;
 
 use crate::text;
@@ -79,7 +79,7 @@ fn rollout(home: &Path, id: &str) -> PathBuf {
 }
 
 async fn app() -> App {
-    App::builder().script(Script::new()).over(Transport::Stdio).start().await
+    App::builder().script(Script::new()).over(TestTransport::Stdio).start().await
 }
 
 async fn read(app: &mut App, id: &str) -> codicil_protocol::Thread {
@@ -171,7 +171,7 @@ async fn what_codex_does_not_store_is_found_in_the_history() {
 #[tokio::test]
 async fn an_imported_thread_goes_on_with_a_model() {
     let script = Script::new().say("Still here").say("Me too");
-    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     report(app.home(), &fixture());
     for (id, told) in [(EXTENDED, "call_1_0"), (COMPACTED, "SUMMARY OF IT")] {
         let params = ThreadResumeParams {

@@ -12,7 +12,7 @@ use codicil_protocol::{
     DynamicToolCall, DynamicToolCallOutputContentItem, DynamicToolCallResponse, Thread, ThreadId, ThreadItem,
     ThreadRead, ThreadReadParams, ThreadResume, ThreadResumeParams, TurnCompleted, TurnStatus,
 };
-use codicil_testkit::{App, Script, Transport};
+use codicil_testkit::{App, Script, TestTransport};
 use serde_json::{Value, json};
 
 /// A command, a patch and a tool of the client in a namespace.
@@ -21,7 +21,7 @@ const TOOLS: &str = "01a1e31c-e3e2-7af2-a2b8-00658f8baba3";
 const OTHERS: &str = "01a1e31d-e698-7840-afe7-f75be76ad038";
 
 async fn imported(script: Script) -> App {
-    let app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     let from: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/codex_home_166");
     let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
     command.arg("import").arg(from).arg("--json").env("CODICIL_HOME", app.home());

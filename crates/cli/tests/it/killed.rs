@@ -11,7 +11,7 @@ use std::{
 use codicil_protocol::{
     ItemCompletedNotification, ItemId, ServerNotification, ThreadItem, TurnId, TurnStatus,
 };
-use codicil_testkit::{App, Reply, Script, Transport};
+use codicil_testkit::{App, Reply, Script, TestTransport};
 use serde_json::json;
 
 /// What clients were told to be done.
@@ -39,7 +39,7 @@ impl Told {
 async fn what_was_said_survives_a_kill_at_any_instant() {
     let reply = || Reply::new().say("one").say("two").say("three").say("four");
     let script = Script::new().repeat(reply());
-    let mut app = App::builder().script(script).over(Transport::Stdio).start().await;
+    let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     let thread = app.start_thread().await;
     let mut told = Told::default();
     for round in 0..40 {
@@ -74,7 +74,7 @@ async fn what_was_said_survives_a_kill_at_any_instant() {
 #[tokio::test]
 async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
     let config = "[features]\ncodex_hooks = true\n";
-    let app = App::builder().config(config).script(Script::new()).over(Transport::Stdio);
+    let app = App::builder().config(config).script(Script::new()).over(TestTransport::Stdio);
     let mut app = app.start().await;
     let hook = serde_json::json!({ "type": "command", "command": "sleep 1000" });
     let hooks = serde_json::json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [hook] }] } });
@@ -101,7 +101,7 @@ fn temporary_files(home: &Path) -> Vec<(PathBuf, u32)> {
 
 #[tokio::test]
 async fn what_a_killed_server_left_of_a_write_is_private_and_goes_with_the_next_start() {
-    let mut app = App::builder().over(Transport::Stdio).start().await;
+    let mut app = App::builder().over(TestTransport::Stdio).start().await;
     let home = app.home().to_owned();
     let config = home.join("config.toml");
     fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();

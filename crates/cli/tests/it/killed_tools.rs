@@ -11,7 +11,7 @@ use std::{
 };
 
 use codicil_protocol::{PatchApplyStatus, ServerNotification, Thread, ThreadItem, TurnStatus};
-use codicil_testkit::{App, Recorded, Reply, Script, Transport};
+use codicil_testkit::{App, RecordedRequest, Reply, Script, TestTransport};
 use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -58,7 +58,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// One sentence and a command, then a patch, then the end; whatever the model was asked before.
-fn answer(request: &Recorded) -> Reply {
+fn answer(request: &RecordedRequest) -> Reply {
     check_history(request.input());
     let key = request.number();
     let last = request.input().iter().rev().find(|item| item["type"] == "function_call_output");
@@ -127,7 +127,7 @@ async fn nothing_told_is_lost_by_a_kill_while_commands_and_patches_run() {
     let mut rng = Rng::with_seed(seed);
     let mut app = App::builder()
         .script(Script::new().respond_with(answer))
-        .over(Transport::Stdio)
+        .over(TestTransport::Stdio)
         .config("approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"")
         .start()
         .await;

@@ -2,22 +2,22 @@
 
 use std::{fs, path::Path};
 
-use codicil_testkit::{Issuer, Process, visit};
+use codicil_testkit::{ServerProcess, TestIssuer, visit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::soon;
 
-fn home(issuer: &Issuer) -> TempDir {
+fn home(issuer: &TestIssuer) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("config.toml"), issuer.config()).unwrap();
     home
 }
 
 /// A command without a desktop or a key in its environment.
-fn spawn(home: &Path, arguments: &[&str]) -> Process {
-    Process::spawn_with(home, arguments, |command| {
+fn spawn(home: &Path, arguments: &[&str]) -> ServerProcess {
+    ServerProcess::spawn_with(home, arguments, |command| {
         for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "CODEX_API_KEY"] {
             command.env_remove(name);
         }
@@ -39,7 +39,7 @@ async fn run(home: &Path, arguments: &[&str], input: &str) -> (i32, String, Stri
 
 #[tokio::test]
 async fn a_key_is_read_from_standard_input() {
-    let home = home(&Issuer::start().await);
+    let home = home(&TestIssuer::start().await);
     let home = home.path();
     let status = ["login", "status"];
     assert_eq!(run(home, &status, "").await, (1, "Not signed in".into(), String::new()));
@@ -55,7 +55,7 @@ async fn a_key_is_read_from_standard_input() {
 
 #[tokio::test]
 async fn what_cannot_be_is_said_and_fails() {
-    let home = home(&Issuer::start().await);
+    let home = home(&TestIssuer::start().await);
     let home = home.path();
     let (code, _, error) = run(home, &["login", "--with-api-key"], "  \n").await;
     assert_eq!((code, error.as_str()), (1, "codicil: there was no key on standard input"));
@@ -72,7 +72,7 @@ async fn what_cannot_be_is_said_and_fails() {
 
 #[tokio::test]
 async fn the_address_to_open_is_printed_and_the_sign_in_waited_for() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let home = home(&issuer);
     let mut process = spawn(home.path(), &["login"]);
     let mut lines = BufReader::new(process.take_stdout()).lines();
@@ -98,7 +98,7 @@ async fn the_address_to_open_is_printed_and_the_sign_in_waited_for() {
 
 #[tokio::test]
 async fn a_code_is_shown_for_other_browsers() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let home = home(&issuer);
     issuer.type_code("ABCD-1234");
     let (code, output, error) = run(home.path(), &["login", "--device-auth"], "").await;
@@ -110,9 +110,9 @@ async fn a_code_is_shown_for_other_browsers() {
 /// Everything that holds a secret passes through here: a key, tokens, codes, a refusal that repeats them.
 #[tokio::test]
 async fn no_secret_shows_in_the_log_at_any_level() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let home = home(&issuer);
-    let mut process = Process::spawn_with(home.path(), ["app-server"], |command| {
+    let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "trace").env_remove("CODEX_API_KEY");
     });
     let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());

@@ -1,6 +1,6 @@
 //! Thousands of broken messages over stdio: answered where they can be, survived where not.
 
-use codicil_testkit::{App, Mutations, Transport};
+use codicil_testkit::{App, MessageMutations, TestTransport};
 use serde_json::json;
 
 const SEED: u64 = 0x5eed_57d1;
@@ -8,10 +8,10 @@ const COUNT: usize = 20_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_mutated_messages_are_survived() {
-    let mut app = App::builder().experimental().over(Transport::Stdio).start().await;
+    let mut app = App::builder().experimental().over(TestTransport::Stdio).start().await;
     let before = app.process().resident_kib();
 
-    app.flood_answered(Mutations::new(SEED).take(COUNT).collect()).await;
+    app.flood_answered(MessageMutations::new(SEED).take(COUNT).collect()).await;
 
     let answer = app.exchange(json!({ "id": "alive", "method": "mock/experimentalMethod" })).await;
     assert_eq!(answer, json!({ "id": "alive", "result": { "echoed": null } }));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use codicil_testkit::Process;
+use codicil_testkit::ServerProcess;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -13,7 +13,7 @@ use tokio::{
 use crate::soon;
 
 pub struct Raw {
-    pub process: Process,
+    pub process: ServerProcess,
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     next_id: u64,
@@ -22,7 +22,7 @@ pub struct Raw {
 impl Raw {
     /// Starts a server and says hello.
     pub async fn start(home: &Path, change: impl FnOnce(&mut Command)) -> Self {
-        let mut process = Process::spawn_with(home, ["app-server"], change);
+        let mut process = ServerProcess::spawn_with(home, ["app-server"], change);
         let (stdin, stdout) = (process.take_stdin(), process.take_stdout());
         let lines = BufReader::new(stdout).lines();
         let mut raw = Self { process, stdin: Some(stdin), lines, next_id: 0 };

@@ -5,14 +5,14 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use codicil_sandbox::Probe;
+use codicil_sandbox::MachineProbe;
 use codicil_testkit::skipped;
 
 use crate::text;
 
 /// Whether there is anything to confine commands with. If not, the test says that it is skipped.
 pub fn confines() -> bool {
-    let kind = Probe::cached().kind();
+    let kind = MachineProbe::cached().kind();
     if let Err(reason) = &kind {
         skipped(format!("commands cannot be confined here: {reason}"));
     }

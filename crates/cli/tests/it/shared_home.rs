@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use codicil_testkit::Issuer;
+use codicil_testkit::TestIssuer;
 use serde_json::{Value, json};
 
 use crate::raw::Raw;
@@ -45,7 +45,7 @@ async fn watch(home: &Path) {
 async fn two_servers_write_configuration_and_exchange_tokens_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     fs::write(home.join("config.toml"), format!("# kept\n{}", issuer.config())).unwrap();
     fs::write(home.join("auth.json"), issuer.auth_json().to_string()).unwrap();
     let mut one = Raw::start(home, |_| {}).await;

@@ -1,14 +1,14 @@
 //! Standard input and output: one message a line, whatever else arrives.
 
 use codicil_protocol::rpc::RequestId;
-use codicil_testkit::{App, Process, Transport};
+use codicil_testkit::{App, ServerProcess, TestTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::soon;
 
 async fn started() -> App {
-    App::builder().experimental().over(Transport::Stdio).start().await
+    App::builder().experimental().over(TestTransport::Stdio).start().await
 }
 
 async fn still_answers(app: &mut App) {
@@ -42,7 +42,7 @@ async fn windows_line_ends_are_read() {
 #[tokio::test]
 async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_held() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
     let part = vec![b'x'; 1 << 20];
     for _ in 0..100 {
@@ -70,7 +70,7 @@ async fn a_large_message_is_answered_in_full() {
 #[tokio::test]
 async fn nothing_but_the_protocol_is_on_standard_output() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn_with(home.path(), ["app-server"], |command| {
+    let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "trace").env("LOG_FORMAT", "json");
     });
     let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
@@ -111,7 +111,7 @@ async fn an_answer_that_is_too_long_is_an_error_and_the_server_goes_on() {
 #[tokio::test]
 async fn a_long_message_may_follow_initialize_at_once() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = Process::spawn(home.path(), ["app-server"]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
     let hello = json!({ "clientInfo": { "name": "x", "version": "1" } });
     let hello = json!({ "id": 0, "method": "initialize", "params": hello });

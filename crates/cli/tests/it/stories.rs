@@ -1,9 +1,9 @@
 //! A turn through the real binary, over each of its transports.
 
 use codicil_protocol::{AgentMessageDelta, ThreadStarted, TurnStatus};
-use codicil_testkit::{App, Script, Transport};
+use codicil_testkit::{App, Script, TestTransport};
 
-async fn a_turn_is_streamed_and_stored(transport: Transport) {
+async fn a_turn_is_streamed_and_stored(transport: TestTransport) {
     let script = Script::new().say_deltas(["Hel", "lo"]);
     let mut app = App::builder().script(script).over(transport).start().await;
     let thread = app.start_thread().await;
@@ -20,17 +20,18 @@ async fn a_turn_is_streamed_and_stored(transport: Transport) {
 
 #[tokio::test]
 async fn over_stdio() {
-    a_turn_is_streamed_and_stored(Transport::Stdio).await;
+    a_turn_is_streamed_and_stored(TestTransport::Stdio).await;
 }
 
 #[tokio::test]
 async fn over_a_websocket() {
-    a_turn_is_streamed_and_stored(Transport::WebSocket).await;
+    a_turn_is_streamed_and_stored(TestTransport::WebSocket).await;
 }
 
 #[tokio::test]
 async fn websocket_clients_share_a_thread() {
-    let mut app = App::builder().script(Script::new().say("Hello")).over(Transport::WebSocket).start().await;
+    let mut app =
+        App::builder().script(Script::new().say("Hello")).over(TestTransport::WebSocket).start().await;
     let mut other = app.another_client().await;
     let thread = app.start_thread().await;
     assert_eq!(other.until::<ThreadStarted>().await.thread.id, thread.id);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codicil_testkit::Process;
+use codicil_testkit::ServerProcess;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -28,7 +28,7 @@ async fn it_serves_and_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("s");
     let listen = format!("unix://{}", path.display());
-    let mut process = Process::spawn(home.path(), ["app-server", "--listen", &listen]);
+    let mut process = ServerProcess::spawn(home.path(), ["app-server", "--listen", &listen]);
     let mut stream = BufReader::new(connect(&path).await);
     stream.write_all(b"{\"id\":1,\"method\":\"thread/loaded/list\"}\n").await.unwrap();
     let mut answer = String::new();
@@ -45,7 +45,7 @@ async fn a_relative_path_is_taken_from_the_directory_of_the_start() {
     let change = |command: &mut tokio::process::Command| {
         command.current_dir(home.path());
     };
-    let mut process = Process::spawn_with(home.path(), ["app-server", "--listen", "unix://s"], change);
+    let mut process = ServerProcess::spawn_with(home.path(), ["app-server", "--listen", "unix://s"], change);
     let path = home.path().join("s");
     connect(&path).await;
     process.terminate();

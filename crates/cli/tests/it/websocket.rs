@@ -1,7 +1,7 @@
 //! The websocket listener: probes, web pages, many clients.
 
 use codicil_protocol::{MockExperimentalMethod, MockExperimentalMethodParams, ThreadStarted};
-use codicil_testkit::{App, Process, Transport};
+use codicil_testkit::{App, ServerProcess, TestTransport};
 use futures_util::future::join_all;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,10 +17,10 @@ use crate::soon;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-pub async fn listener(arguments: &[&str]) -> (Process, String, tempfile::TempDir) {
+pub async fn listener(arguments: &[&str]) -> (ServerProcess, String, tempfile::TempDir) {
     let home = tempfile::tempdir().unwrap();
     let listen = ["app-server", "--listen", "ws://127.0.0.1:0"];
-    let mut process = Process::spawn(home.path(), listen.iter().chain(arguments));
+    let mut process = ServerProcess::spawn(home.path(), listen.iter().chain(arguments));
     let address = process.announced_address().await;
     (process, address, home)
 }
@@ -105,7 +105,7 @@ async fn a_listener_without_authentication_takes_only_hosts_of_this_machine() {
 
 #[tokio::test]
 async fn two_hundred_clients_are_served_at_once() {
-    let mut app = App::builder().experimental().over(Transport::WebSocket).start().await;
+    let mut app = App::builder().experimental().over(TestTransport::WebSocket).start().await;
     let mut clients = Vec::new();
     for _ in 1..200 {
         clients.push(app.another_client().await);
@@ -129,7 +129,7 @@ async fn two_hundred_clients_are_served_at_once() {
 
 #[tokio::test]
 async fn a_client_that_breaks_the_protocol_harms_nobody_else() {
-    let mut app = App::builder().over(Transport::WebSocket).start().await;
+    let mut app = App::builder().over(TestTransport::WebSocket).start().await;
     let address = app.process().announced_address().await;
     for garbage in [&b"\0\0\0\0"[..], b"GET", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"] {
         let mut stream = TcpStream::connect(&address).await.unwrap();

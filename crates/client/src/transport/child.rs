@@ -3,47 +3,47 @@
 use std::{collections::VecDeque, io};
 
 use bytes::{Buf, Bytes};
-use codicil_exec::{HeadTail, Input, Process, Source as Stream, SpawnError, Spec};
+use codicil_exec::{HeadTail, InputSource, OutputSource as Stream, Process, ProcessSpec, SpawnError};
 use tokio::io::{AsyncWriteExt, Stderr};
 
-use super::{Link, Sink, Source, lines::Lines};
-use crate::{endpoint::Launch, error::Cause, options::Limits};
+use super::{MessageSink, MessageSource, TransportLink, lines::LineSplitter};
+use crate::{endpoint::ServerLaunch, error::DisconnectCause, options::ClientLimits};
 
 /// The process and its output. Dropping it kills the whole session.
-pub struct Child {
+pub struct ServerChild {
     process: Process,
-    lines: Lines,
+    lines: LineSplitter,
     ready: VecDeque<Bytes>,
     stderr: HeadTail,
-    shown: Option<Shown>,
+    shown: Option<StderrForwarder>,
 }
 
 /// Standard error that is passed on to this process's own.
-struct Shown {
+struct StderrForwarder {
     to: Stderr,
     /// What has come and is not written yet.
     rest: Bytes,
 }
 
-pub async fn spawn(launch: &Launch, limits: &Limits) -> Result<Link, SpawnError> {
+pub async fn spawn(launch: &ServerLaunch, limits: &ClientLimits) -> Result<TransportLink, SpawnError> {
     let directory = launch.directory()?;
-    let mut spec = Spec::new(&launch.argv, directory, launch.environment());
-    spec.stdin = Input::Piped;
+    let mut spec = ProcessSpec::new(&launch.argv, directory, launch.environment());
+    spec.stdin = InputSource::Piped;
     let mut process = Process::spawn(spec).await?;
     let stdin = process.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
-    let child = Child {
+    let child = ServerChild {
         process,
-        lines: Lines::new(limits.message_bytes),
+        lines: LineSplitter::new(limits.message_bytes),
         ready: VecDeque::new(),
         stderr: HeadTail::split(0, limits.stderr_tail),
-        shown: launch.shows_stderr.then(|| Shown { to: tokio::io::stderr(), rest: Bytes::new() }),
+        shown: launch.shows_stderr.then(|| StderrForwarder { to: tokio::io::stderr(), rest: Bytes::new() }),
     };
-    let sink = Sink::Child { stdin, buffer: Vec::new() };
-    Ok(Link { source: Source::Child(Box::new(child)), sink })
+    let sink = MessageSink::Child { stdin, buffer: Vec::new() };
+    Ok(TransportLink { source: MessageSource::Child(Box::new(child)), sink })
 }
 
-impl Child {
-    pub async fn fill(&mut self) -> Result<(), Cause> {
+impl ServerChild {
+    pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         while self.ready.is_empty() {
             self.show().await;
             match self.process.output.next().await {
@@ -58,7 +58,7 @@ impl Child {
                 None => {
                     self.lines.finish(&mut self.ready);
                     if self.ready.is_empty() {
-                        return Err(Cause::Exited(self.process.exit().await));
+                        return Err(DisconnectCause::Exited(self.process.exit().await));
                     }
                 }
             }

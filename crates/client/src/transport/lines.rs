@@ -7,14 +7,14 @@ use memchr::memchr;
 
 /// Splits what it is fed into lines. What is longer than the ceiling is skipped, never gathered.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineSplitter {
     partial: BytesMut,
     /// Inside a line that is too long; it is dropped up to its end.
     skipping: bool,
     max: usize,
 }
 
-impl Lines {
+impl LineSplitter {
     pub fn new(max: usize) -> Self {
         Self { partial: BytesMut::new(), skipping: false, max }
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn lines(chunks: &[&[u8]], max: usize) -> VecDeque<Bytes> {
-        let (mut splitter, mut out) = (Lines::new(max), VecDeque::new());
+        let (mut splitter, mut out) = (LineSplitter::new(max), VecDeque::new());
         for chunk in chunks {
             splitter.feed(Bytes::copy_from_slice(chunk), &mut out);
             assert!(splitter.partial.len() <= max);

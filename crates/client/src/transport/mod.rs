@@ -11,21 +11,21 @@ mod websocket;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use self::{child::Child, stream::LineReader, websocket::SocketReader};
-use crate::error::Cause;
+use self::{child::ServerChild, stream::LineReader, websocket::SocketReader};
+use crate::error::DisconnectCause;
 
 pub use self::open::open;
 
 /// Both directions of an open connection.
-pub struct Link {
-    pub source: Source,
-    pub sink: Sink,
+pub struct TransportLink {
+    pub source: MessageSource,
+    pub sink: MessageSink,
 }
 
 /// Where messages come from.
-pub enum Source {
+pub enum MessageSource {
     /// Owns the process: it ends when this is dropped.
-    Child(Box<Child>),
+    Child(Box<ServerChild>),
     Lines(LineReader),
     WebSocket(SocketReader),
     Channel {
@@ -34,16 +34,16 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl MessageSource {
     /// Waits until [`take`](Self::take) has something, or says why it never will. Safe to drop while waiting.
-    pub async fn fill(&mut self) -> Result<(), Cause> {
+    pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         match self {
             Self::Child(child) => child.fill().await,
             Self::Lines(reader) => reader.fill().await,
             Self::WebSocket(reader) => reader.fill().await,
             Self::Channel { receiver, ready } => {
                 *ready = receiver.recv().await;
-                ready.as_ref().map(|_| ()).ok_or_else(|| Cause::Disconnected(String::new()))
+                ready.as_ref().map(|_| ()).ok_or_else(|| DisconnectCause::Disconnected(String::new()))
             }
         }
     }
@@ -68,14 +68,14 @@ impl Source {
 }
 
 /// Where messages go.
-pub enum Sink {
-    Child { stdin: codicil_exec::Stdin, buffer: Vec<u8> },
+pub enum MessageSink {
+    Child { stdin: codicil_exec::ProcessInput, buffer: Vec<u8> },
     Lines(stream::LineWriter),
     WebSocket(websocket::SocketWriter),
     Channel(mpsc::Sender<Bytes>),
 }
 
-impl Sink {
+impl MessageSink {
     /// Writes messages, waiting while the server does not read.
     pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> Result<(), String> {
         match self {

@@ -5,39 +5,42 @@ use std::{collections::VecDeque, io};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{Link, Sink, Source, gather, lines::Lines};
-use crate::{error::Cause, options::Limits};
+use super::{MessageSink, MessageSource, TransportLink, gather, lines::LineSplitter};
+use crate::{error::DisconnectCause, options::ClientLimits};
 
 const READ: usize = 64 << 10;
 
 pub fn link(
     reader: Box<dyn AsyncRead + Send + Unpin>,
     writer: Box<dyn AsyncWrite + Send + Unpin>,
-    limits: &Limits,
-) -> Link {
-    let lines = Lines::new(limits.message_bytes);
+    limits: &ClientLimits,
+) -> TransportLink {
+    let lines = LineSplitter::new(limits.message_bytes);
     let reader =
         LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_over: false };
-    Link { source: Source::Lines(reader), sink: Sink::Lines(LineWriter { writer, buffer: Vec::new() }) }
+    TransportLink {
+        source: MessageSource::Lines(reader),
+        sink: MessageSink::Lines(LineWriter { writer, buffer: Vec::new() }),
+    }
 }
 
 pub struct LineReader {
     reader: Box<dyn AsyncRead + Send + Unpin>,
     buffer: BytesMut,
-    lines: Lines,
+    lines: LineSplitter,
     ready: VecDeque<Bytes>,
     is_over: bool,
 }
 
 impl LineReader {
-    pub async fn fill(&mut self) -> Result<(), Cause> {
+    pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         while self.ready.is_empty() {
             if self.is_over {
-                return Err(Cause::Disconnected(String::new()));
+                return Err(DisconnectCause::Disconnected(String::new()));
             }
             self.buffer.reserve(READ);
             let count = self.reader.read_buf(&mut self.buffer).await;
-            if count.map_err(|error| Cause::Failed(error.to_string()))? == 0 {
+            if count.map_err(|error| DisconnectCause::Failed(error.to_string()))? == 0 {
                 self.is_over = true;
                 self.lines.finish(&mut self.ready);
             }

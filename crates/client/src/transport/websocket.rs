@@ -25,17 +25,17 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{Link, Sink, Source};
-use crate::{endpoint::WebSocket, error::Cause, options::Limits};
+use super::{MessageSink, MessageSource, TransportLink};
+use crate::{endpoint::WebSocket, error::DisconnectCause, options::ClientLimits};
 
 /// Plain TCP or TLS over it.
-pub trait Bytestream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytestream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-type Stream = WebSocketStream<Box<dyn Bytestream>>;
+type SocketStream = WebSocketStream<Box<dyn ByteStream>>;
 
-pub async fn connect(socket: &WebSocket, limits: &Limits) -> Result<Link, String> {
+pub async fn connect(socket: &WebSocket, limits: &ClientLimits) -> Result<TransportLink, String> {
     let request = request(socket)?;
     let stream = dial(&request).await?;
     let config = WebSocketConfig::default()
@@ -44,9 +44,9 @@ pub async fn connect(socket: &WebSocket, limits: &Limits) -> Result<Link, String
     let (stream, _) =
         client_async_with_config(request, stream, Some(config)).await.map_err(|error| refusal(&error))?;
     let (sink, source) = stream.split();
-    Ok(Link {
-        source: Source::WebSocket(SocketReader { source, ready: None }),
-        sink: Sink::WebSocket(SocketWriter { sink }),
+    Ok(TransportLink {
+        source: MessageSource::WebSocket(SocketReader { source, ready: None }),
+        sink: MessageSink::WebSocket(SocketWriter { sink }),
     })
 }
 
@@ -62,7 +62,7 @@ fn request(socket: &WebSocket) -> Result<Request, String> {
     Ok(request)
 }
 
-async fn dial(request: &Request) -> Result<Box<dyn Bytestream>, String> {
+async fn dial(request: &Request) -> Result<Box<dyn ByteStream>, String> {
     let uri = request.uri();
     let host = uri.host().ok_or("the address has no host")?.trim_start_matches('[').trim_end_matches(']');
     let is_secure = match uri.scheme_str() {
@@ -102,24 +102,26 @@ fn refusal(error: &Error) -> String {
 }
 
 pub struct SocketReader {
-    source: SplitStream<Stream>,
+    source: SplitStream<SocketStream>,
     ready: Option<Bytes>,
 }
 
 impl SocketReader {
-    pub async fn fill(&mut self) -> Result<(), Cause> {
+    pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         loop {
             match self.source.next().await {
                 Some(Ok(Message::Text(text))) => self.ready = Some(text.into()),
                 Some(Ok(Message::Binary(bytes))) => self.ready = Some(bytes),
                 Some(Ok(Message::Close(frame))) => {
                     let said = frame.map(|frame| format!("{} {}", frame.code, frame.reason));
-                    return Err(Cause::Disconnected(said.unwrap_or_default().trim_end().to_owned()));
+                    return Err(DisconnectCause::Disconnected(
+                        said.unwrap_or_default().trim_end().to_owned(),
+                    ));
                 }
                 // Pings are answered below this.
                 Some(Ok(_)) => continue,
                 Some(Err(error)) => return Err(broken(error)),
-                None => return Err(Cause::Disconnected(String::new())),
+                None => return Err(DisconnectCause::Disconnected(String::new())),
             }
             return Ok(());
         }
@@ -130,18 +132,18 @@ impl SocketReader {
     }
 }
 
-fn broken(error: Error) -> Cause {
+fn broken(error: Error) -> DisconnectCause {
     match error {
-        Error::ConnectionClosed | Error::AlreadyClosed => Cause::Disconnected(String::new()),
+        Error::ConnectionClosed | Error::AlreadyClosed => DisconnectCause::Disconnected(String::new()),
         Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Cause::Disconnected(String::new())
+            DisconnectCause::Disconnected(String::new())
         }
-        other => Cause::Failed(other.to_string()),
+        other => DisconnectCause::Failed(other.to_string()),
     }
 }
 
 pub struct SocketWriter {
-    sink: SplitSink<Stream, Message>,
+    sink: SplitSink<SocketStream, Message>,
 }
 
 impl SocketWriter {

@@ -1,6 +1,6 @@
 //! Calls: their order, their names, and what the protocol's table does not have.
 
-use codicil_client::{Client, Turns, command, protocol::*};
+use codicil_client::{Client, IncludeTurns, command, protocol::*};
 use serde_json::{Value, json};
 
 use crate::{
@@ -44,8 +44,10 @@ async fn the_usual_methods_have_names() {
         tokio::join!(client.fork_thread(&id), answer("thread/fork", thread.clone(), opened.clone()));
     assert_eq!(&*forked.unwrap().id, "t");
     let with_turns = json!({ "threadId": "t", "includeTurns": true });
-    let (read, ()) =
-        tokio::join!(client.read_thread(&id, Turns::Included), answer("thread/read", with_turns, opened));
+    let (read, ()) = tokio::join!(
+        client.read_thread(&id, IncludeTurns::Included),
+        answer("thread/read", with_turns, opened)
+    );
     assert_eq!(&*read.unwrap().id, "t");
     let page = json!({ "data": [{ "id": "t" }], "nextCursor": "c" });
     let limited = ThreadListParams { limit: Some(3), ..Default::default() };
@@ -127,5 +129,5 @@ async fn a_connection_can_be_opened_before_the_handshake() {
     let client = soon(Client::builder().dial(endpoint)).await.unwrap();
     let gone = async move { assert_eq!(silent.next().await, None) };
     let (ended, ()) = soon(async { tokio::join!(client.close(), gone) }).await;
-    assert_eq!(ended.cause, codicil_client::Cause::Closed);
+    assert_eq!(ended.cause, codicil_client::DisconnectCause::Closed);
 }

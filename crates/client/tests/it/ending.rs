@@ -2,14 +2,17 @@
 
 use std::{fs::File, io::Read, process::Command as StdCommand};
 
-use codicil_client::{Cause, Client, ClientError, Exit, Launch, Limits, Timeouts, protocol::*};
+use codicil_client::{
+    Client, ClientError, ClientLimits, ClientTimeouts, DisconnectCause, ProcessExit, ServerLaunch,
+    protocol::*,
+};
 
 use crate::soon;
 
 /// A shell script in place of a server. It shakes hands first.
-fn script(body: &str) -> Launch {
+fn script(body: &str) -> ServerLaunch {
     let handshake = r#"read line; echo '{"id":0,"result":{"userAgent":"sh"}}'; read line;"#;
-    Launch::command(["sh", "-c", &format!("{handshake} {body}")])
+    ServerLaunch::command(["sh", "-c", &format!("{handshake} {body}")])
 }
 
 #[tokio::test]
@@ -18,7 +21,7 @@ async fn a_server_that_exits_is_reported_with_its_status_and_last_words() {
     let client = soon(Client::builder().connect(server)).await.unwrap();
     let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
     let ClientError::PortExit(ended) = &error else { panic!("{error}") };
-    assert_eq!(ended.cause, Cause::Exited(Exit::Code(3)));
+    assert_eq!(ended.cause, DisconnectCause::Exited(ProcessExit::Code(3)));
     assert_eq!(ended.stderr_tail, "first\nit is broken\n");
     assert_eq!(error.to_string(), "the server exited with code 3; its last words: it is broken");
 }
@@ -27,20 +30,20 @@ async fn a_server_that_exits_is_reported_with_its_status_and_last_words() {
 async fn what_is_kept_of_standard_error_is_bounded() {
     let server =
         script("read line; i=0; while [ $i -lt 3000 ]; do echo line-$i >&2; i=$((i+1)); done; kill -9 $$");
-    let limits = Limits { stderr_tail: 100, ..Limits::default() };
+    let limits = ClientLimits { stderr_tail: 100, ..ClientLimits::default() };
     let client = soon(Client::builder().limits(limits).connect(server)).await.unwrap();
     let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
     let ClientError::PortExit(ended) = &error else { panic!("{error}") };
-    assert_eq!(ended.cause, Cause::Exited(Exit::Signal(9)));
+    assert_eq!(ended.cause, DisconnectCause::Exited(ProcessExit::Signal(9)));
     assert!(ended.stderr_tail.len() <= 100 && ended.stderr_tail.ends_with("line-2999\n"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_program_that_does_not_exist_or_does_not_speak_is_an_error() {
-    let error = soon(Client::builder().connect(Launch::new("/no/such/program"))).await.unwrap_err();
+    let error = soon(Client::builder().connect(ServerLaunch::new("/no/such/program"))).await.unwrap_err();
     assert_eq!(error.name(), "connect");
     assert!(error.to_string().starts_with("cannot connect to /no/such/program: "), "{error}");
-    let mute = Launch::command(["sh", "-c", "echo 'usage: something' >&2; exit 2"]);
+    let mute = ServerLaunch::command(["sh", "-c", "echo 'usage: something' >&2; exit 2"]);
     let error = soon(Client::builder().connect(mute)).await.unwrap_err();
     assert_eq!(error.to_string(), "the server exited with code 2; its last words: usage: something");
 }
@@ -52,7 +55,7 @@ async fn closing_ends_the_input_and_waits_for_the_server() {
     let server = script("cat >/dev/null; echo bye > \"$FILE\"").env("FILE", &file);
     let client = soon(Client::builder().connect(server)).await.unwrap();
     let ended = soon(client.close()).await;
-    assert_eq!(ended.cause, Cause::Closed);
+    assert_eq!(ended.cause, DisconnectCause::Closed);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "bye\n");
 }
 
@@ -82,7 +85,8 @@ async fn dropping_the_client_ends_the_whole_tree() {
     let (_folder, path) = fifo();
     // Deaf to the end of its input, with a child and a grandchild.
     let server = script("(sh -c 'sleep 1000; :' > \"$HELD\") & sleep 1000").env("HELD", &path);
-    let timeouts = Timeouts { close: std::time::Duration::from_millis(100), ..Timeouts::default() };
+    let timeouts =
+        ClientTimeouts { close: std::time::Duration::from_millis(100), ..ClientTimeouts::default() };
     let client = soon(Client::builder().timeouts(timeouts).connect(server)).await.unwrap();
     let held = until_nobody_holds(&path).await;
     drop(client);
@@ -101,7 +105,10 @@ fn the_end_of_the_runtime_ends_the_whole_tree() {
     doomed.shutdown_background();
     let other = tokio::runtime::Runtime::new().unwrap();
     let ended = other.block_on(soon(client.ended()));
-    assert!(matches!(&ended.cause, Cause::Failed(reason) if reason.contains("runtime")), "{ended:?}");
+    assert!(
+        matches!(&ended.cause, DisconnectCause::Failed(reason) if reason.contains("runtime")),
+        "{ended:?}"
+    );
     other.block_on(soon(held)).unwrap();
 }
 
@@ -110,7 +117,7 @@ async fn a_server_gets_its_directory_arguments_and_variables() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let body = r#"read line; printf '{"id":0,"result":{"userAgent":"%s|%s|%s|%s"}}\n' "$PWD" "$1" "$ONE" "$USER"; cat"#;
-    let server = Launch::command(["sh", "-c", body, "sh"]).config("key", 7).arg("argument");
+    let server = ServerLaunch::command(["sh", "-c", body, "sh"]).config("key", 7).arg("argument");
     let server = server.env("ONE", "1").env_remove("USER").cwd(&folder);
     let client = soon(Client::builder().connect(server)).await.unwrap();
     let seen = &client.server().unwrap().user_agent;

@@ -1,6 +1,6 @@
 //! Streams of events.
 
-use codicil_client::{Client, Event, protocol::*, turn};
+use codicil_client::{Client, ClientEvent, protocol::*, turn};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn a_turn_can_be_followed_and_steered_while_it_runs() {
     for delta in ["Hel", "lo"] {
         let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": delta });
         fake.notify("item/agentMessage/delta", params).await;
-        let Some(Event::Notification(ServerNotification::AgentMessageDelta(seen))) =
+        let Some(ClientEvent::Notification(ServerNotification::AgentMessageDelta(seen))) =
             soon(running_turn.next()).await
         else {
             panic!("a delta");
@@ -36,7 +36,7 @@ async fn a_turn_can_be_followed_and_steered_while_it_runs() {
     fake.complete("t", "u").await;
     assert!(matches!(
         soon(running_turn.next()).await,
-        Some(Event::Notification(ServerNotification::TurnCompleted(_)))
+        Some(ClientEvent::Notification(ServerNotification::TurnCompleted(_)))
     ));
     assert_eq!(soon(running_turn.next()).await, None);
     let done = soon(running_turn.finish()).await.unwrap();
@@ -74,7 +74,7 @@ async fn events_are_a_stream_of_all_threads_or_one() {
         fake.notify("turn/started", json!({ "threadId": thread, "turn": running("u") })).await;
     }
     drop(fake);
-    let count = |stream: codicil_client::Events| soon(stream.count());
+    let count = |stream: codicil_client::EventStream| soon(stream.count());
     assert_eq!((count(all).await, count(one).await), (2, 1));
 }
 

@@ -1,6 +1,6 @@
 //! A server that does what a test says, and a client that has it.
 
-use codicil_client::{Builder, Client, Endpoint};
+use codicil_client::{Client, ClientBuilder, Endpoint};
 use codicil_testkit::FakeServer;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub fn server() -> (FakeServer, Endpoint) {
 }
 
 /// A client that has shaken hands with its server.
-pub async fn connected(builder: Builder) -> (FakeServer, Client) {
+pub async fn connected(builder: ClientBuilder) -> (FakeServer, Client) {
     let (mut fake, endpoint) = server();
     let (client, ()) = tokio::join!(builder.connect(endpoint), fake.greet());
     (fake, client.unwrap())

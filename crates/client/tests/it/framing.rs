@@ -1,6 +1,6 @@
 //! Lines however they arrive, and what is no message among them.
 
-use codicil_client::{Client, Endpoint, Event, Limits, protocol::*};
+use codicil_client::{Client, ClientEvent, ClientLimits, Endpoint, protocol::*};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
@@ -12,7 +12,7 @@ struct Raw {
 }
 
 impl Raw {
-    async fn connected(limits: Limits) -> (Self, Client) {
+    async fn connected(limits: ClientLimits) -> (Self, Client) {
         let (ours, theirs) = tokio::io::duplex(4096);
         let (reader, writer) = split(ours);
         let mut raw = Self { lines: BufReader::new(reader).lines(), writer };
@@ -39,7 +39,7 @@ impl Raw {
 
 #[tokio::test]
 async fn a_message_may_come_in_pieces() {
-    let (mut raw, client) = Raw::connected(Limits::default()).await;
+    let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     raw.next().await;
     for piece in [&b"{\"id\":1,\"res"[..], b"ult\":{\"da", b"ta\":[],\"nextCursor\":", b"\"c\"}", b"}\n"] {
@@ -51,7 +51,7 @@ async fn a_message_may_come_in_pieces() {
 
 #[tokio::test]
 async fn a_message_may_be_very_long() {
-    let (mut raw, client) = Raw::connected(Limits::default()).await;
+    let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let call = tokio::spawn(
         client.call::<FsReadFile>(FsReadFileParams { path: AbsolutePathBuf::new("/file").unwrap() }),
     );
@@ -65,20 +65,21 @@ async fn a_message_may_be_very_long() {
 
 #[tokio::test]
 async fn what_is_no_message_is_skipped() {
-    let (mut raw, client) = Raw::connected(Limits { message_bytes: 1000, ..Limits::default() }).await;
+    let (mut raw, client) =
+        Raw::connected(ClientLimits { message_bytes: 1000, ..ClientLimits::default() }).await;
     let mut events = client.events();
     raw.write(b"Starting up...\n\n{\"half\":\n[1,2]\n{\"id\":77,\"result\":{}}\n{}\n\"text\"\nnull\n").await;
     raw.write(b"\xff\xfe not UTF-8\n").await;
     raw.write("z".repeat(5000).as_bytes()).await;
     raw.write(b"\n{\"jsonrpc\":\"2.0\",\"method\":\"skills/changed\",\"params\":{},\"extra\":1}\r\n").await;
     let event = soon(events.next()).await.unwrap();
-    assert!(matches!(event, Event::Notification(ServerNotification::SkillsChanged(_))), "{event:?}");
+    assert!(matches!(event, ClientEvent::Notification(ServerNotification::SkillsChanged(_))), "{event:?}");
     assert!(client.is_connected());
 }
 
 #[tokio::test]
 async fn answers_may_come_in_any_order_and_with_ids_as_text() {
-    let (mut raw, client) = Raw::connected(Limits::default()).await;
+    let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(client.call::<ModelList>(Default::default()))).collect();
     for _ in 0..5 {
         raw.next().await;
@@ -96,7 +97,7 @@ async fn answers_may_come_in_any_order_and_with_ids_as_text() {
 
 #[tokio::test]
 async fn an_error_without_a_code_is_still_an_answer() {
-    let (mut raw, client) = Raw::connected(Limits::default()).await;
+    let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     raw.next().await;
     raw.write(b"{\"id\":1,\"error\":{\"message\":\"odd\"}}\n").await;
@@ -106,11 +107,11 @@ async fn an_error_without_a_code_is_still_an_answer() {
 
 #[tokio::test]
 async fn a_last_line_without_an_end_is_read() {
-    let (mut raw, client) = Raw::connected(Limits::default()).await;
+    let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let mut events = client.events();
     raw.write(b"{\"method\":\"skills/changed\"}").await;
     drop(raw);
     let event = soon(events.next()).await.unwrap();
-    assert!(matches!(event, Event::Notification(ServerNotification::SkillsChanged(_))), "{event:?}");
+    assert!(matches!(event, ClientEvent::Notification(ServerNotification::SkillsChanged(_))), "{event:?}");
     assert_eq!(soon(events.next()).await, None);
 }

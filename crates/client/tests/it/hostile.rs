@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use bytes::Bytes;
-use codicil_client::{Client, Endpoint, Event, Limits, Timeouts, protocol::*, turn};
+use codicil_client::{Client, ClientEvent, ClientLimits, ClientTimeouts, Endpoint, protocol::*, turn};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -33,7 +33,7 @@ async fn a_server_that_refuses_the_handshake_is_an_error() {
 
 #[tokio::test]
 async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything() {
-    let limits = Limits { events: 100, ..Limits::default() };
+    let limits = ClientLimits { events: 100, ..ClientLimits::default() };
     let (mut fake, client) = connected(Client::builder().limits(limits)).await;
     let mut unread = client.events();
     let delta = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": "x".repeat(1000) });
@@ -45,15 +45,15 @@ async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything
     let request = fake.expect("model/list").await;
     fake.reply(&request, json!({ "data": [] })).await;
     soon(call).await.unwrap().unwrap();
-    assert_eq!(soon(unread.next()).await, Some(Event::Missed(49_900)));
+    assert_eq!(soon(unread.next()).await, Some(ClientEvent::Missed(49_900)));
     for _ in 0..100 {
-        assert!(matches!(soon(unread.next()).await, Some(Event::Notification(_))));
+        assert!(matches!(soon(unread.next()).await, Some(ClientEvent::Notification(_))));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_items_in_a_turn_is_counted_and_the_turn_still_times_out() {
-    let limits = Limits { turn_bytes: 100_000, ..Limits::default() };
+    let limits = ClientLimits { turn_bytes: 100_000, ..ClientLimits::default() };
     let (mut fake, client) = connected(Client::builder().limits(limits)).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
@@ -71,7 +71,7 @@ async fn a_flood_of_items_in_a_turn_is_counted_and_the_turn_still_times_out() {
 async fn a_server_that_stops_reading_does_not_hold_up_answers_or_the_end() {
     let (to_server, _unread) = mpsc::channel::<Bytes>(1);
     let (to_client, from_server) = mpsc::channel(8);
-    let limits = Limits { outgoing: 4, ..Limits::default() };
+    let limits = ClientLimits { outgoing: 4, ..ClientLimits::default() };
     let builder = Client::builder().limits(limits);
     to_client.send(r#"{"id":0,"result":{"userAgent":"deaf"}}"#.into()).await.unwrap();
     let client = builder.connect(Endpoint::channels(to_server, from_server)).await.unwrap();
@@ -86,21 +86,21 @@ async fn a_server_that_stops_reading_does_not_hold_up_answers_or_the_end() {
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == "response_timeout").count(), 49);
     let began = tokio::time::Instant::now();
     client.close().await;
-    assert_eq!(began.elapsed(), Timeouts::default().close);
+    assert_eq!(began.elapsed(), ClientTimeouts::default().close);
 }
 
 #[tokio::test]
 async fn a_flood_of_questions_is_refused_beyond_a_number() {
     struct Never;
-    impl codicil_client::Handler for Never {
+    impl codicil_client::RequestHandler for Never {
         async fn call_tool(
             &self,
             _: DynamicToolCallParams,
-        ) -> codicil_client::Answer<DynamicToolCallResponse> {
+        ) -> codicil_client::HandlerAnswer<DynamicToolCallResponse> {
             std::future::pending().await
         }
     }
-    let limits = Limits { questions: 10, ..Limits::default() };
+    let limits = ClientLimits { questions: 10, ..ClientLimits::default() };
     let (mut fake, client) = connected(Client::builder().limits(limits).handler(Never)).await;
     for id in 0..15 {
         let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x", "arguments": {} });
@@ -159,7 +159,7 @@ async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
     };
     fake.item("t", "u", message("i", "Half")).await;
     drop(fake);
-    assert!(matches!(soon(running.next()).await, Some(Event::Notification(_))));
+    assert!(matches!(soon(running.next()).await, Some(ClientEvent::Notification(_))));
     assert_eq!(soon(running.next()).await, None);
     assert_eq!(soon(running.finish()).await.unwrap_err().name(), "port_exit");
 }

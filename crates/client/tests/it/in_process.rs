@@ -1,8 +1,8 @@
 //! The real server, in this process: no pipe, the same behaviour.
 
-use codicil_client::{Client, Endpoint, Event, Turns, protocol::*, turn};
+use codicil_client::{Client, ClientEvent, Endpoint, IncludeTurns, protocol::*, turn};
 use codicil_server::{Server, connect};
-use codicil_testkit::{Home, ModelServer, Script};
+use codicil_testkit::{ModelServer, Script, TestHome};
 
 use crate::soon;
 
@@ -10,13 +10,13 @@ use crate::soon;
 pub struct Host {
     pub server: Server,
     _model: ModelServer,
-    _home: Home,
+    _home: TestHome,
 }
 
 impl Host {
     pub async fn start(script: Script) -> Self {
         let model = ModelServer::start(script).await;
-        let home = Home::new("", Some(model.base_url()), "");
+        let home = TestHome::new("", Some(model.base_url()), "");
         Self { server: home.server(), _model: model, _home: home }
     }
 
@@ -36,7 +36,7 @@ async fn a_turn_is_streamed_collected_and_stored() {
     let mut running = soon(client.turn(turn(&thread.id, "Hi"))).await.unwrap();
     let mut text = String::new();
     while let Some(event) = soon(running.next()).await {
-        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+        if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
             text.push_str(&delta.delta);
         }
     }
@@ -45,7 +45,7 @@ async fn a_turn_is_streamed_collected_and_stored() {
     assert!(done.items.iter().any(|item| matches!(item, ThreadItem::Reasoning { .. })));
     assert!(done.token_usage.is_some());
 
-    let stored = soon(client.read_thread(&thread.id, Turns::Included)).await.unwrap();
+    let stored = soon(client.read_thread(&thread.id, IncludeTurns::Included)).await.unwrap();
     assert_eq!(stored.turns.len(), 1);
     assert_eq!(stored.turns[0].items, done.items, "what was streamed is what is stored");
     soon(client.close()).await;
@@ -60,7 +60,7 @@ async fn a_turn_can_be_interrupted() {
     let mut running = soon(client.turn(turn(&thread.id, "Hi"))).await.unwrap();
     let mut text = String::new();
     while let Some(event) = soon(running.next()).await {
-        if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+        if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
             text.push_str(&delta.delta);
             if text == "Let me look" {
                 soon(running.interrupt()).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::{net::TcpListener, time::Duration};
 
-use codicil_client::{Client, Retry, WebSocket, turn};
-use codicil_server::{Listen, ListenError, WsAuth};
+use codicil_client::{Client, RetryOptions, WebSocket, turn};
+use codicil_server::{ListenAddress, ListenError, WsAuth};
 use codicil_testkit::{Reply, Script};
 use tokio::{
     task::{JoinHandle, JoinSet},
@@ -41,7 +41,7 @@ async fn served(host: &Host) -> (Client, JoinHandle<Result<(), ListenError>>) {
     loop {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (server, url) = (host.server.clone(), format!("ws://{address}"));
-        let listen: Listen = url.parse().unwrap();
+        let listen: ListenAddress = url.parse().unwrap();
         let mut serving = tokio::spawn(async move { server.serve(listen, WsAuth::None).await });
         tokio::select! {
             client = connected(&url) => return (client, serving),
@@ -54,7 +54,7 @@ async fn served(host: &Host) -> (Client, JoinHandle<Result<(), ListenError>>) {
 async fn connected(url: &str) -> Client {
     soon(async {
         loop {
-            let patient = Retry { max_retries: 1000, ..Retry::default() };
+            let patient = RetryOptions { max_retries: 1000, ..RetryOptions::default() };
             let builder = Client::builder().retry(patient).request_timeout(Duration::from_secs(200));
             match builder.connect(WebSocket::new(url)).await {
                 Ok(client) => return client,

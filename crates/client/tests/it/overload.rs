@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_client::{Client, Retry, protocol::*};
+use codicil_client::{Client, RetryOptions, protocol::*};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ async fn a_refused_request_is_repeated_with_growing_pauses() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_given_up_after_a_while() {
-    let retry = Retry { max_retries: 2, ..Retry::default() };
+    let retry = RetryOptions { max_retries: 2, ..RetryOptions::default() };
     let (mut fake, client) = connected(Client::builder().retry(retry)).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     for _ in 0..3 {

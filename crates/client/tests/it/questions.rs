@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use codicil_client::{Answer, Approval, Approve, Client, Decision, Handler, NoAnswer, ask, protocol::*};
+use codicil_client::{
+    ApprovalDecision, ApprovalRequest, ApproveAll, Client, HandlerAnswer, NoAnswer, RequestHandler, ask,
+    protocol::*,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -46,7 +49,7 @@ async fn by_default_nothing_is_approved() {
 
 #[tokio::test]
 async fn everything_can_be_approved() {
-    let (mut fake, _client) = connected(Client::builder().handler(Approve::once())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::once())).await;
     let mut result =
         async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
     let command = json!({ "command": "ls" });
@@ -72,10 +75,12 @@ async fn everything_can_be_approved() {
 async fn a_closure_may_decide() {
     let handler = ask(|approval| async move {
         match approval {
-            Approval::Command(asked) if asked.command.as_deref() == Some("ls 'a b'") => Decision::Accept,
-            Approval::Permissions(_) => Decision::AcceptForSession,
-            Approval::FileChange(_) => Decision::Cancel,
-            Approval::Command(_) => Decision::Decline,
+            ApprovalRequest::Command(asked) if asked.command.as_deref() == Some("ls 'a b'") => {
+                ApprovalDecision::Accept
+            }
+            ApprovalRequest::Permissions(_) => ApprovalDecision::AcceptForSession,
+            ApprovalRequest::FileChange(_) => ApprovalDecision::Cancel,
+            ApprovalRequest::Command(_) => ApprovalDecision::Decline,
         }
     });
     let (mut fake, _client) = connected(Client::builder().handler(handler)).await;
@@ -108,11 +113,11 @@ impl Drop for OnDrop {
     }
 }
 
-impl Handler for Odd {
+impl RequestHandler for Odd {
     async fn approve_command(
         &self,
         _: CommandExecutionRequestApprovalParams,
-    ) -> Answer<CommandExecutionApprovalDecision> {
+    ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         let _guard = OnDrop(self.was_dropped.clone(), self.asked.clone());
         self.asked.notify_one();
         std::future::pending().await
@@ -121,11 +126,11 @@ impl Handler for Odd {
     async fn approve_file_change(
         &self,
         _: FileChangeRequestApprovalParams,
-    ) -> Answer<FileChangeApprovalDecision> {
+    ) -> HandlerAnswer<FileChangeApprovalDecision> {
         panic!("on purpose")
     }
 
-    async fn other(&self, asked: rpc::Notification) -> Answer<Value> {
+    async fn other(&self, asked: rpc::Notification) -> HandlerAnswer<Value> {
         match asked.method.as_str() {
             "future/question" => Ok(json!({ "echo": asked.params })),
             _ => Err(NoAnswer::because("not that")),

@@ -1,6 +1,6 @@
 //! Reviews.
 
-use codicil_client::{Client, CompletedReview, Event, protocol::*, review};
+use codicil_client::{Client, ClientEvent, CompletedReview, protocol::*, review};
 use serde_json::json;
 
 use crate::{
@@ -61,7 +61,10 @@ async fn a_review_can_be_followed_while_it_runs() {
     let mut reviewing = soon(starting).await.unwrap().unwrap();
     fake.item("t", "u", mode("exitedReviewMode", "Looks good.")).await;
     let event = soon(reviewing.next()).await;
-    assert!(matches!(event, Some(Event::Notification(ServerNotification::ItemCompleted(_)))), "{event:?}");
+    assert!(
+        matches!(event, Some(ClientEvent::Notification(ServerNotification::ItemCompleted(_)))),
+        "{event:?}"
+    );
     fake.complete("t", "u").await;
     let done = CompletedReview::from(soon(reviewing.finish()).await.unwrap());
     assert_eq!((done.review_text.as_str(), &*done.review_thread_id), ("Looks good.", "t"));

@@ -1,6 +1,6 @@
 //! The nine unit tests of the TypeScript client's specification.
 
-use codicil_client::{Cause, Client, ClientError, protocol::*, turn};
+use codicil_client::{Client, ClientError, DisconnectCause, protocol::*, turn};
 use serde_json::json;
 
 use crate::{
@@ -160,7 +160,7 @@ async fn the_end_of_the_connection_rejects_everything_that_waits() {
 
     for failed in [soon(call).await.unwrap_err(), soon(other).await.unwrap_err()] {
         let ClientError::PortExit(ended) = failed else { panic!("{failed}") };
-        assert_eq!(ended.cause, Cause::Disconnected(String::new()));
+        assert_eq!(ended.cause, DisconnectCause::Disconnected(String::new()));
     }
     assert_eq!(soon(running_turn).await.unwrap().unwrap_err().name(), "port_exit");
     assert_eq!(soon(events.next()).await, None);

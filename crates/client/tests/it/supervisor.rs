@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_client::{Client, ClientError, Supervision, Supervisor, UnixSocket, protocol::*, turn};
+use codicil_client::{Client, ClientError, RestartLimits, Supervisor, UnixSocket, protocol::*, turn};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// A supervisor with its first server.
-    async fn supervised(&self, supervision: Supervision) -> (Supervisor, Life) {
+    async fn supervised(&self, supervision: RestartLimits) -> (Supervisor, Life) {
         let starting = Supervisor::start(Client::builder(), self.address.clone(), supervision);
         let (supervisor, life) = tokio::join!(starting, self.life());
         (supervisor.unwrap(), life)
@@ -91,8 +91,8 @@ impl Life {
     }
 }
 
-fn quick() -> Supervision {
-    Supervision { pause: Duration::from_millis(1), ..Supervision::default() }
+fn quick() -> RestartLimits {
+    RestartLimits { pause: Duration::from_millis(1), ..RestartLimits::default() }
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn it_is_given_up_after_three_restarts_in_a_row() {
 #[tokio::test]
 async fn a_server_that_was_given_up_is_tried_again_for_whoever_wants_it_later() {
     let place = Place::new();
-    let later = Supervision { max_restarts: 0, retry_after: Some(Duration::ZERO), ..quick() };
+    let later = RestartLimits { max_restarts: 0, retry_after: Some(Duration::ZERO), ..quick() };
     let (supervisor, first) = place.supervised(later).await;
     let client = supervisor.client().await.unwrap();
     drop(first);
@@ -197,7 +197,7 @@ async fn a_server_that_was_given_up_is_tried_again_for_whoever_wants_it_later() 
 async fn a_server_stays_down_where_nobody_wants_it_back() {
     let place = Place::new();
     let (supervisor, first) =
-        place.supervised(Supervision { max_restarts: 0, retry_after: None, ..quick() }).await;
+        place.supervised(RestartLimits { max_restarts: 0, retry_after: None, ..quick() }).await;
     let client = supervisor.client().await.unwrap();
     drop(first);
     soon(client.ended()).await;

@@ -28,7 +28,9 @@
 //!
 //! Against the real binary, and the reference where it is installed: `client.rs` among the tests of `codicil-cli`.
 
-use codicil_client::{Approve, Client, Event, FailTurn, Timeouts, Tools, protocol::*, turn};
+use codicil_client::{
+    ApproveAll, Client, ClientEvent, ClientTimeouts, ClientTools, FailTurn, protocol::*, turn,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -104,7 +106,8 @@ async fn a_turn_ends_with_each_of_the_three_methods() {
 async fn the_session_starts_as_in_the_document() {
     let (mut fake, endpoint) = server();
     let schema = json!({ "type": "object", "required": ["query"] });
-    let tools = Tools::new().add("linear_graphql", "Asks.", schema.clone(), |_| async { Ok(String::new()) });
+    let tools =
+        ClientTools::new().add("linear_graphql", "Asks.", schema.clone(), |_| async { Ok(String::new()) });
     let builder = Client::builder().name("symphony-orchestrator", "0.1.0").title("Symphony Orchestrator");
     let session = tokio::spawn(async move {
         let client = builder.tools(tools).connect(endpoint).await.unwrap();
@@ -228,7 +231,7 @@ async fn an_interrupted_turn_is_cancelled() {
 
 #[tokio::test]
 async fn approvals_are_given_in_the_dialect_of_the_question() {
-    let (mut fake, _client) = connected(Client::builder().handler(Approve::for_session())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::for_session())).await;
     let command = json!({ "command": "gh pr view", "cwd": "/tmp", "reason": "need approval" });
     let answer = fake.ask(99, "item/commandExecution/requestApproval", command).await;
     assert_eq!(answer, json!({ "id": 99, "result": { "decision": "acceptForSession" } }));
@@ -268,7 +271,7 @@ fn free_question() -> Value {
 
 #[tokio::test]
 async fn questions_to_the_operator_are_answered_without_one() {
-    let (mut fake, _client) = connected(Client::builder().handler(Approve::for_session())).await;
+    let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::for_session())).await;
     let answer = fake.ask(110, "item/tool/requestUserInput", approval_question()).await;
     let expected = json!({ "mcp_tool_call_approval_call-717": { "answers": ["Approve this Session"] } });
     assert_eq!(answer, json!({ "id": 110, "result": { "answers": expected } }));
@@ -322,7 +325,8 @@ async fn unknown_methods_are_passed_on_and_work_continues() {
     let (mut fake, client) = connected(Client::builder()).await;
     let mut events = client.events();
     fake.notify("some/future", json!({ "x": 1 })).await;
-    let Some(Event::Notification(ServerNotification::Unknown(unknown))) = soon(events.next()).await else {
+    let Some(ClientEvent::Notification(ServerNotification::Unknown(unknown))) = soon(events.next()).await
+    else {
         panic!("it is passed on");
     };
     assert_eq!((unknown.method.as_str(), unknown.params), ("some/future", Some(json!({ "x": 1 }))));
@@ -376,8 +380,11 @@ async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_falls_silent_can_be_given_up_earlier() {
-    let timeouts =
-        Timeouts { turn: None, turn_silence: Some(Duration::from_secs(60)), ..Timeouts::default() };
+    let timeouts = ClientTimeouts {
+        turn: None,
+        turn_silence: Some(Duration::from_secs(60)),
+        ..ClientTimeouts::default()
+    };
     let (mut fake, client) = connected(Client::builder().timeouts(timeouts)).await;
     let began = tokio::time::Instant::now();
     let turning = run(&client);

@@ -1,11 +1,11 @@
 //! Tools that live in the client.
 
-use codicil_client::{Client, Tools, protocol::*};
+use codicil_client::{Client, ClientTools, protocol::*};
 use serde_json::json;
 
 use crate::{fake::connected, soon};
 
-fn tools() -> Tools {
+fn tools() -> ClientTools {
     let schema = json!({ "type": "object", "required": ["city"] });
     let raw = DynamicToolSpec {
         name: "image".into(),
@@ -13,7 +13,7 @@ fn tools() -> Tools {
         input_schema: json!({}),
         defer_loading: Some(true),
     };
-    Tools::new()
+    ClientTools::new()
         .add("weather", "Tells the weather.", schema, |arguments| async move {
             match arguments["city"].as_str() {
                 Some(city) => Ok(format!("It rains in {city}.")),

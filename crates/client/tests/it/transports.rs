@@ -1,6 +1,6 @@
 //! Sockets.
 
-use codicil_client::{Cause, Client, ClientError, UnixSocket, WebSocket, protocol::*};
+use codicil_client::{Client, ClientError, DisconnectCause, UnixSocket, WebSocket, protocol::*};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::{
@@ -84,7 +84,7 @@ async fn over_a_websocket_with_a_token_and_headers() {
     soon(client.list_threads(Default::default())).await.unwrap();
     let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
     let ClientError::PortExit(ended) = error else { panic!("{error}") };
-    assert_eq!(ended.cause, Cause::Disconnected("1008 too many unread messages".into()));
+    assert_eq!(ended.cause, DisconnectCause::Disconnected("1008 too many unread messages".into()));
     soon(serving).await.unwrap();
 }
 

@@ -5,12 +5,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 
 use crate::support::Machine;
 
 fn model(store: &codicil_config::ConfigStore) -> Option<String> {
-    store.load(&Query::default()).unwrap().settings.model
+    store.load(&ConfigQuery::default()).unwrap().settings.model
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_file_replaced_by_rename_is_noticed() {
 fn a_broken_file_works_again_when_corrected() {
     let machine = Machine::with_config("= broken");
     let store = machine.store();
-    assert!(store.load(&Query::default()).is_err());
+    assert!(store.load(&ConfigQuery::default()).is_err());
     machine.write("home/config.toml", "model = 'x'\n");
     assert_eq!(model(&store).as_deref(), Some("x"));
 }

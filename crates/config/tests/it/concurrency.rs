@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread};
 
-use codicil_config::{ConfigStore, Edit, KeyPath};
+use codicil_config::{ConfigStore, KeyEdit, KeyPath};
 use serde_json::json;
 
 use crate::support::{Machine, replace, write};
@@ -55,7 +55,7 @@ fn readers_never_see_a_part_of_a_write() {
         scope.spawn(|| {
             let store: ConfigStore = machine.store();
             while !finished.load(order) {
-                let config = store.load(&codicil_config::Query::default()).unwrap();
+                let config = store.load(&codicil_config::ConfigQuery::default()).unwrap();
                 let model = config.settings.model.unwrap();
                 assert!(model == "first" || model.chars().all(|letter| letter == 'x'), "{model}");
             }
@@ -95,7 +95,7 @@ fn a_program_without_the_lock_is_not_overwritten() {
             machine.write("home/config.toml", "model = 'x'\nby_editor = true\n");
         }
         let path = KeyPath::parse("by_server").unwrap();
-        Edit::replace(path, true).apply(table)
+        KeyEdit::replace(path, true).apply(table)
     });
     result.unwrap();
     let table: toml::Table = machine.config().parse().unwrap();

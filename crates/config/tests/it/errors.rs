@@ -1,12 +1,12 @@
 //! What is wrong is named by file, line, column and key; secrets are not repeated.
 
-use codicil_config::{ConfigStore, Query};
+use codicil_config::{ConfigQuery, ConfigStore};
 use serde_json::json;
 
 use crate::support::{Machine, query};
 
 fn error_of(store: &ConfigStore) -> String {
-    store.load(&Query::default()).unwrap_err().to_string()
+    store.load(&ConfigQuery::default()).unwrap_err().to_string()
 }
 
 fn check(config: &str, expected: &str) {
@@ -90,7 +90,7 @@ fn debug_output_has_no_values_of_tables_that_hold_secrets() {
         "[mcp_servers.a]\ncommand = 'x'\nenv = { T = 'sk-canary' }\n[shell_environment_policy]\nset = { K = 'sk-canary' }\n[model_providers.p]\nexperimental_bearer_token = 'sk-canary'\nhttp_headers = { A = 'sk-canary' }\n",
     );
     let store = machine.store_with_flags(&["mcp_servers.b.command=sk-canary-flag"]);
-    let config = store.load(&Query::default()).unwrap();
+    let config = store.load(&ConfigQuery::default()).unwrap();
     let shown = format!("{config:?} {:?} {:?}", config.layers(), machine.sources());
     assert!(!shown.contains("sk-canary\""), "{shown}");
 }

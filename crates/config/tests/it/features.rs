@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codicil_config::{ConfigStore, FEATURES, Feature, Flags, Sources};
+use codicil_config::{CommandLineFlags, ConfigSources, ConfigStore, FEATURES, Feature};
 use codicil_protocol::{
     ExperimentalFeature, ExperimentalFeatureEnablementSetParams, ExperimentalFeatureListParams,
     ExperimentalFeatureStage,
@@ -34,9 +34,9 @@ fn the_first_of_requirements_flag_file_switch_and_default_decides() {
     machine.write("home/config.toml", "[features]\napps = true\n");
     assert!(enabled(&store), "the file is above the switch");
 
-    let mut flags = Flags::default();
+    let mut flags = CommandLineFlags::default();
     flags.switch_feature("apps", false).unwrap();
-    let store = ConfigStore::new(Sources { flags, ..machine.sources() });
+    let store = ConfigStore::new(ConfigSources { flags, ..machine.sources() });
     assert!(!enabled(&store), "the flag is above the file");
 
     machine.write("etc/requirements.toml", "[features]\napps = true\n");

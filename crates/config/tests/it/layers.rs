@@ -1,6 +1,6 @@
 //! Which layer wins, and where values are said to come from.
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 use codicil_protocol::ConfigLayerSource;
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn tables_merge_key_by_key_and_everything_else_is_replaced_whole() {
     );
     let store =
         machine.store_with_flags(&["notify=['x']", "sandbox_workspace_write.exclude_slash_tmp=false"]);
-    let config = store.load(&Query::default()).unwrap().settings;
+    let config = store.load(&ConfigQuery::default()).unwrap().settings;
     let sandbox = config.sandbox_workspace_write.unwrap();
     assert!(sandbox.network_access && !sandbox.exclude_slash_tmp);
     assert_eq!(config.notify, Some(vec!["x".to_owned()]));
@@ -96,7 +96,7 @@ fn relative_paths_count_from_the_folder_of_their_file() {
         .trusting("ws");
     machine.write("home/mine.md", "mine\n");
     machine.write("ws/here.md", "here");
-    let config = machine.store().load(&Query::at(machine.path("ws"))).unwrap();
+    let config = machine.store().load(&ConfigQuery::at(machine.path("ws"))).unwrap();
     assert_eq!(config.settings.instructions.as_deref(), Some("mine"));
     let sandbox = config.settings.sandbox_workspace_write.unwrap();
     assert_eq!(sandbox.writable_roots, [machine.path("ws/out").to_str().unwrap()]);
@@ -111,8 +111,8 @@ fn a_home_inside_a_project_is_not_a_project_layer() {
     let machine = Machine::new();
     machine.write("ws/.git/HEAD", "");
     machine.write("ws/.codex/config.toml", "model = 'home'\n");
-    let sources = codicil_config::Sources {
-        home: codicil_config::Home::new(machine.path("ws/.codex")).unwrap(),
+    let sources = codicil_config::ConfigSources {
+        home: codicil_config::HomeDirectory::new(machine.path("ws/.codex")).unwrap(),
         ..machine.sources()
     };
     let store = codicil_config::ConfigStore::new(sources);
@@ -129,7 +129,7 @@ fn one_more_file_counts_more_than_all_layers_and_says_what_is_its_own() {
     let text = "model = \"role\"\napproval_policy = \"never\"\n[features]\nmulti_agent = false\n";
     let file = machine.write("home/role.toml", text);
     let store = machine.store_with_flags(&["model=flag"]);
-    let base = store.load(&Query::default()).unwrap();
+    let base = store.load(&ConfigQuery::default()).unwrap();
 
     let (config, own) = store.with_file(&base, &file).unwrap();
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codicil_config::{ConfigStore, Flags, Query, Sources};
+use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore};
 use serde_json::{Value, json};
 
 use crate::support::{Machine, query, read};
@@ -56,7 +56,7 @@ fn a_later_flag_wins() {
 
 #[test]
 fn a_flag_that_says_nothing_is_refused_without_repeating_its_value() {
-    let fails = |flag: &str| Flags::parse([flag], Path::new("/")).unwrap_err().to_string();
+    let fails = |flag: &str| CommandLineFlags::parse([flag], Path::new("/")).unwrap_err().to_string();
     assert_eq!(fails("model"), "invalid override `model`: expected key=value");
     assert_eq!(fails("=sk-canary"), "invalid override ``: keyPath must not be empty");
     assert_eq!(fails("a..b=sk-canary"), "invalid override `a..b`: keyPath has an empty part: a..b");
@@ -65,13 +65,13 @@ fn a_flag_that_says_nothing_is_refused_without_repeating_its_value() {
 #[test]
 fn features_are_switched_by_name_and_unknown_names_are_refused() {
     let machine = Machine::with_config("[features]\nshell_tool = true\n");
-    let mut flags = Flags::default();
+    let mut flags = CommandLineFlags::default();
     flags.switch_feature("shell_tool", false).unwrap();
     flags.switch_feature("collab", false).unwrap();
     let error = flags.switch_feature("bogus", true).unwrap_err();
     assert_eq!(error.to_string(), "unknown feature flag: bogus");
-    let store = ConfigStore::new(Sources { flags, ..machine.sources() });
-    let features = store.load(&Query::default()).unwrap().features;
+    let store = ConfigStore::new(ConfigSources { flags, ..machine.sources() });
+    let features = store.load(&ConfigQuery::default()).unwrap().features;
     assert!(!features.enabled(codicil_config::Feature::ShellTool));
     assert!(!features.enabled(codicil_config::Feature::MultiAgent));
 }

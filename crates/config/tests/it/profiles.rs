@@ -1,6 +1,6 @@
 //! Profiles: where they stand among the layers.
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 use serde_json::json;
 
 use crate::support::{Machine, query, read};
@@ -69,7 +69,7 @@ fn config_read_lists_profiles_and_does_not_apply_them() {
 #[test]
 fn a_bad_value_in_a_profile_is_found_even_when_the_profile_is_not_chosen() {
     let machine = Machine::with_config("[profiles.work]\nsandbox_mode = 'bogus'\n");
-    let error = machine.store().load(&Query::default()).unwrap_err().to_string();
+    let error = machine.store().load(&ConfigQuery::default()).unwrap_err().to_string();
     assert!(error.contains("config.toml:2:16: unknown variant `bogus`"), "{error}");
     assert!(error.ends_with("in `profiles.work.sandbox_mode`\n"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Whatever is edited: the file says exactly what the edits mean, and comments elsewhere stay.
 
-use codicil_config::{Edit, KeyPath};
+use codicil_config::{KeyEdit, KeyPath};
 use codicil_protocol::MergeStrategy;
 use proptest::{collection, prelude::*, sample};
 use serde_json::{Value, json};
@@ -40,9 +40,9 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-fn edits() -> impl Strategy<Value = Vec<Edit>> {
+fn edits() -> impl Strategy<Value = Vec<KeyEdit>> {
     let strategy = sample::select(vec![MergeStrategy::Replace, MergeStrategy::Upsert]);
-    let edit = (keys(), values(), strategy).prop_map(|(keys, value, strategy)| Edit {
+    let edit = (keys(), values(), strategy).prop_map(|(keys, value, strategy)| KeyEdit {
         path: KeyPath::from_keys(keys).unwrap(),
         value,
         strategy,
@@ -62,7 +62,7 @@ fn without_empty(table: &Table) -> Table {
 }
 
 /// The comments of root keys that no edit addresses.
-fn comments_to_keep<'t>(text: &'t str, edits: &[Edit]) -> impl Iterator<Item = &'t str> {
+fn comments_to_keep<'t>(text: &'t str, edits: &[KeyEdit]) -> impl Iterator<Item = &'t str> {
     let roots: Vec<_> = edits.iter().map(|edit| format!("{}:", edit.path.keys()[0])).collect();
     let comments = text.lines().filter_map(|line| line.split_once("# ").map(|(_, comment)| comment));
     comments.filter(move |comment| !roots.iter().any(|root| comment.starts_with(root)))
@@ -108,7 +108,7 @@ proptest! {
         let root = key[0].as_str();
         if let Some(value) = table.get(root).filter(|_| !file.contains("1979")) {
             let value = serde_json::to_value(value).unwrap();
-            machine.store().edit(&[Edit::replace(KeyPath::from_keys([root]).unwrap(), value)]).unwrap();
+            machine.store().edit(&[KeyEdit::replace(KeyPath::from_keys([root]).unwrap(), value)]).unwrap();
             prop_assert_eq!(machine.config(), file);
         }
     }
@@ -119,7 +119,7 @@ proptest! {
             let machine = Machine::with_config(&text);
             let _ = machine.load().map_err(|error| error.to_warning());
             let _ = KeyPath::parse(&text);
-            let _ = codicil_config::Flags::parse([&text], &machine.path("ws"));
+            let _ = codicil_config::CommandLineFlags::parse([&text], &machine.path("ws"));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Requirements: read, combined, enforced.
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 use codicil_protocol::{AskForApproval, SandboxMode, WebSearchMode};
 use serde_json::json;
 
@@ -150,7 +150,7 @@ fn a_requirements_file_that_cannot_be_read_stops_everything() {
     let machine = Machine::new();
     for text in ["= broken", "allowed_sandbox_modes = ['bogus']", "allowed_approval_policies = []"] {
         machine.write("etc/requirements.toml", text);
-        let error = machine.store().load(&Query::default()).unwrap_err().to_string();
+        let error = machine.store().load(&ConfigQuery::default()).unwrap_err().to_string();
         assert!(machine.clean(&error).starts_with("/machine/etc/requirements.toml:1:"), "{error}");
         assert_eq!(machine.store().warnings(&machine.path("ws")).len(), 1);
     }

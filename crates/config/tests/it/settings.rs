@@ -102,7 +102,7 @@ fn a_full_file_reads_as_what_it_says() {
 fn the_same_file_passes_in_strict_mode() {
     let machine = Machine::with_config(CONFIG);
     let store = machine.strict();
-    assert!(store.load(&codicil_config::Query::default()).is_ok());
+    assert!(store.load(&codicil_config::ConfigQuery::default()).is_ok());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use codicil_config::{
-    ConfigError, ConfigStore, EffectiveConfig, Flags, Home, Query, Sources, Strictness, SystemFiles,
-    WriteError,
+    CommandLineFlags, ConfigError, ConfigQuery, ConfigSources, ConfigStore, EffectiveConfig, HomeDirectory,
+    Strictness, SystemFiles, WriteError,
 };
 use codicil_protocol::{
     ConfigReadParams, ConfigReadResponse, ConfigValueWriteParams, ConfigWriteResponse, MergeStrategy,
@@ -67,14 +67,14 @@ impl Machine {
         self
     }
 
-    pub fn sources(&self) -> Sources {
-        Sources {
-            home: Home::new(self.path("home")).unwrap(),
+    pub fn sources(&self) -> ConfigSources {
+        ConfigSources {
+            home: HomeDirectory::new(self.path("home")).unwrap(),
             system: SystemFiles {
                 config: vec![self.path("etc/config.toml")],
                 requirements: vec![self.path("etc/requirements.toml")],
             },
-            flags: Flags::default(),
+            flags: CommandLineFlags::default(),
             strictness: Strictness::Lenient,
         }
     }
@@ -84,16 +84,16 @@ impl Machine {
     }
 
     pub fn store_with_flags(&self, flags: &[&str]) -> ConfigStore {
-        let flags = Flags::parse(flags, &self.path("ws")).unwrap();
-        ConfigStore::new(Sources { flags, ..self.sources() })
+        let flags = CommandLineFlags::parse(flags, &self.path("ws")).unwrap();
+        ConfigStore::new(ConfigSources { flags, ..self.sources() })
     }
 
     pub fn strict(&self) -> ConfigStore {
-        ConfigStore::new(Sources { strictness: Strictness::Strict, ..self.sources() })
+        ConfigStore::new(ConfigSources { strictness: Strictness::Strict, ..self.sources() })
     }
 
     pub fn load(&self) -> Result<EffectiveConfig, ConfigError> {
-        self.store().load(&Query::default())
+        self.store().load(&ConfigQuery::default())
     }
 
     /// Paths of this run replaced, so that texts can be compared.
@@ -102,9 +102,9 @@ impl Machine {
     }
 }
 
-pub fn query(cwd: Option<&Path>, overrides: Value) -> Query {
+pub fn query(cwd: Option<&Path>, overrides: Value) -> ConfigQuery {
     let Value::Object(overrides) = overrides else { panic!("overrides are an object") };
-    Query { cwd: cwd.map(Path::to_owned), overrides }
+    ConfigQuery { cwd: cwd.map(Path::to_owned), overrides }
 }
 
 pub fn read(store: &ConfigStore, cwd: Option<&Path>) -> ConfigReadResponse {

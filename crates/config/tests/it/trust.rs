@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use codicil_config::{Edit, KeyPath, Query, TrustLevel};
+use codicil_config::{ConfigQuery, KeyEdit, KeyPath, TrustLevel};
 use codicil_protocol::ReasoningEffort;
 
 use crate::support::{Machine, read};
@@ -10,7 +10,7 @@ use crate::support::{Machine, read};
 const PROJECT: &str = "model_reasoning_effort = \"low\"\n";
 
 fn effort(machine: &Machine, cwd: &str) -> Option<ReasoningEffort> {
-    machine.store().load(&Query::at(machine.path(cwd))).unwrap().settings.model_reasoning_effort
+    machine.store().load(&ConfigQuery::at(machine.path(cwd))).unwrap().settings.model_reasoning_effort
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn trust_of_the_root_covers_the_folders_below_it() {
         assert_eq!(effort(&machine, cwd), Some(ReasoningEffort::Low));
         assert!(machine.store().warnings(&machine.path(cwd)).is_empty());
     }
-    assert_eq!(machine.store().load(&Query::default()).unwrap().settings.model_reasoning_effort, None);
+    assert_eq!(machine.store().load(&ConfigQuery::default()).unwrap().settings.model_reasoning_effort, None);
     assert_eq!(effort(&machine, "etc"), None, "another directory has nothing to do with it");
 }
 
@@ -52,7 +52,7 @@ fn the_nearest_entry_decides() {
     let entry = format!("projects.{:?}.trust_level = 'untrusted'\n", machine.path("ws/vendor"));
     let config = machine.config();
     machine.write("home/config.toml", &format!("{entry}{config}"));
-    let loaded = machine.store().load(&Query::at(machine.path("ws/vendor"))).unwrap();
+    let loaded = machine.store().load(&ConfigQuery::at(machine.path("ws/vendor"))).unwrap();
     assert_eq!(loaded.settings.model, None);
     assert_eq!(loaded.settings.model_reasoning_effort, Some(ReasoningEffort::Low));
     assert_eq!(loaded.trust, Some(TrustLevel::Untrusted));
@@ -73,7 +73,7 @@ fn a_broken_file_of_an_untrusted_project_stops_nobody_but_a_trusted_one_does() {
     let machine = Machine::new().with_project("= broken");
     assert_eq!(effort(&machine, "ws"), None);
     let machine = machine.trusting("ws");
-    let error = machine.store().load(&Query::at(machine.path("ws"))).unwrap_err().to_string();
+    let error = machine.store().load(&ConfigQuery::at(machine.path("ws"))).unwrap_err().to_string();
     assert!(machine.clean(&error).starts_with("/machine/ws/.codex/config.toml:1:1: "), "{error}");
 }
 
@@ -82,7 +82,7 @@ fn the_markers_of_a_root_can_be_chosen() {
     let machine = Machine::with_config("project_root_markers = ['Cargo.toml']\n");
     machine.write("ws/Cargo.toml", "");
     machine.write("ws/member/.git/HEAD", "");
-    let project = machine.store().load(&Query::at(machine.path("ws/member"))).unwrap().project.unwrap();
+    let project = machine.store().load(&ConfigQuery::at(machine.path("ws/member"))).unwrap().project.unwrap();
     assert_eq!(project.root, machine.path("ws"));
 }
 
@@ -103,7 +103,7 @@ fn trust_is_recorded_under_the_path_as_one_key() {
     let machine = Machine::with_config("# mine\nmodel = 'x' # keep\n").with_project(PROJECT);
     let ws = machine.path("ws").display().to_string();
     let path = KeyPath::from_keys(["projects", &ws, "trust_level"]).unwrap();
-    machine.store().edit(&[Edit::replace(path, "trusted")]).unwrap();
+    machine.store().edit(&[KeyEdit::replace(path, "trusted")]).unwrap();
     assert_eq!(effort(&machine, "ws"), Some(ReasoningEffort::Low));
     insta::assert_snapshot!(machine.clean(&machine.config()), @r#"
     # mine

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_config::{EffectiveConfig, Home, TrustLevel};
+use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::HookEventName;
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -25,11 +25,11 @@ const LARGEST_FILE: u64 = 1 << 20;
 
 /// The hooks of a turn, in the order in which they run.
 #[derive(Debug, Default)]
-pub(crate) struct Hooks(pub(super) Vec<Hook>);
+pub(crate) struct TurnHooks(pub(super) Vec<DeclaredHook>);
 
 /// One command to run at one point.
 #[derive(Clone, Debug)]
-pub(super) struct Hook {
+pub(super) struct DeclaredHook {
     pub event: HookEventName,
     /// Which tools, or kinds of start, it is for; `None` for all.
     pub(super) matcher: Option<Regex>,
@@ -41,7 +41,7 @@ pub(super) struct Hook {
     pub order: i64,
 }
 
-impl Hook {
+impl DeclaredHook {
     /// Whether it is for this event; `subject` is what matchers are about.
     pub fn is_for(&self, event: &HookEventName, subject: Option<&str>) -> bool {
         let fits = match (&self.matcher, subject) {
@@ -53,20 +53,20 @@ impl Hook {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct HooksFile {
     #[serde(default)]
-    hooks: BTreeMap<String, Vec<Group>>,
+    hooks: BTreeMap<String, Vec<HookGroup>>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct HookGroup {
     matcher: Option<String>,
     #[serde(default)]
-    hooks: Vec<Entry>,
+    hooks: Vec<HookEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct HookEntry {
     #[serde(rename = "type")]
     kind: String,
     command: Option<String>,
@@ -76,15 +76,15 @@ struct Entry {
     status_message: Option<String>,
 }
 
-impl Hooks {
+impl TurnHooks {
     /// Reads every declaration. What cannot be used is left out and said in the log. Blocks.
-    pub fn load(home: &Home, config: &EffectiveConfig) -> Self {
+    pub fn load(home: &HomeDirectory, config: &EffectiveConfig) -> Self {
         let mut hooks = Self::default();
         hooks.read(&home.path().join("hooks.json"));
         if let Some(table) = config.value(&["hooks"]) {
             let file = home.path().join("config.toml");
             match table.clone().try_into() {
-                Ok(groups) => hooks.add(&file, File { hooks: groups }),
+                Ok(groups) => hooks.add(&file, HooksFile { hooks: groups }),
                 Err(error) => tracing::warn!("{}: hooks: {error}", file.display()),
             }
         }
@@ -112,7 +112,7 @@ impl Hooks {
         }
     }
 
-    fn add(&mut self, source: &Path, file: File) {
+    fn add(&mut self, source: &Path, file: HooksFile) {
         for (name, groups) in file.hooks {
             let Some(event) = event_named(&name) else {
                 tracing::warn!("{}: there is no hook event `{name}`", source.display());
@@ -124,7 +124,7 @@ impl Hooks {
         }
     }
 
-    fn add_group(&mut self, source: &Path, event: &HookEventName, group: Group) {
+    fn add_group(&mut self, source: &Path, event: &HookEventName, group: HookGroup) {
         let matcher = match group.matcher.as_deref().map(str::trim) {
             None | Some("" | "*") => None,
             // The whole name has to fit: `Bash` is not `BashOutput`.
@@ -141,7 +141,7 @@ impl Hooks {
                 tracing::warn!("{}: hooks of type `{}` are not supported", source.display(), entry.kind);
                 continue;
             };
-            self.0.push(Hook {
+            self.0.push(DeclaredHook {
                 event: event.clone(),
                 matcher: matcher.clone(),
                 command,
@@ -169,8 +169,8 @@ fn event_named(name: &str) -> Option<HookEventName> {
 mod tests {
     use super::*;
 
-    fn hooks(text: &str) -> Hooks {
-        let mut hooks = Hooks::default();
+    fn hooks(text: &str) -> TurnHooks {
+        let mut hooks = TurnHooks::default();
         hooks.add(Path::new("/h/hooks.json"), serde_json::from_str(text).unwrap());
         hooks
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// A point of a turn.
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
+pub(crate) enum HookEvent {
     /// The first turn of a thread that was started, or loaded again.
     SessionStart {
         source: &'static str,
@@ -33,7 +33,7 @@ pub(crate) enum Event {
 
 /// What every hook is told.
 #[derive(Clone, Debug)]
-pub(crate) struct Occasion {
+pub(crate) struct HookContext {
     pub session: String,
     pub turn: String,
     pub transcript: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Occasion {
     pub permission_mode: &'static str,
 }
 
-impl Event {
+impl HookEvent {
     pub fn name(&self) -> HookEventName {
         match self {
             Self::SessionStart { .. } => HookEventName::SessionStart,
@@ -75,8 +75,8 @@ impl Event {
     }
 
     /// The JSON on the hook's standard input.
-    pub fn input(&self, occasion: &Occasion) -> Value {
-        let Occasion { session, turn, transcript, cwd, model, permission_mode } = occasion;
+    pub fn input(&self, occasion: &HookContext) -> Value {
+        let HookContext { session, turn, transcript, cwd, model, permission_mode } = occasion;
         let mut input = members(json!({
             "session_id": session,
             "transcript_path": transcript,

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use codicil_config::{EffectiveConfig, Feature, Home};
+use codicil_config::{EffectiveConfig, Feature, HomeDirectory};
 use codicil_protocol::{AbsolutePathBuf, HookMetadata, HooksListEntry};
 use sha2::{Digest, Sha256};
 
-use super::{Hooks, declared::Hook};
+use super::{TurnHooks, declared::DeclaredHook};
 
 /// The hooks that turns in this directory have. Blocks.
-pub fn declared_hooks(home: &Home, config: &EffectiveConfig, cwd: &Path) -> HooksListEntry {
+pub fn declared_hooks(home: &HomeDirectory, config: &EffectiveConfig, cwd: &Path) -> HooksListEntry {
     let enabled = config.features.enabled(Feature::Hooks);
-    let hooks = Hooks::load(home, config);
+    let hooks = TurnHooks::load(home, config);
     let shown = hooks.0.iter().filter_map(|hook| metadata(hook, home, enabled));
     HooksListEntry {
         cwd: cwd.to_string_lossy().into_owned(),
@@ -21,7 +21,7 @@ pub fn declared_hooks(home: &Home, config: &EffectiveConfig, cwd: &Path) -> Hook
     }
 }
 
-fn metadata(hook: &Hook, home: &Home, enabled: bool) -> Option<HookMetadata> {
+fn metadata(hook: &DeclaredHook, home: &HomeDirectory, enabled: bool) -> Option<HookMetadata> {
     let source = if hook.source.starts_with(&**home.path()) { "user" } else { "project" };
     Some(HookMetadata {
         key: format!("{}:{}", hook.source.display(), hook.order),
@@ -50,7 +50,7 @@ fn pattern(matcher: &str) -> &str {
     matcher.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")).unwrap_or(matcher)
 }
 
-fn hash(hook: &Hook) -> String {
+fn hash(hook: &DeclaredHook) -> String {
     let matcher = hook.matcher.as_ref().map_or("", |matcher| matcher.as_str());
     let digest = Sha256::digest(format!("{:?}\0{matcher}\0{}", hook.event, hook.command));
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();

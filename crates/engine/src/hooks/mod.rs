@@ -19,7 +19,7 @@ mod verdict;
 pub use list::declared_hooks;
 
 pub(crate) use {
-    declared::Hooks,
-    event::{Event, Occasion},
-    verdict::Effect,
+    declared::TurnHooks,
+    event::{HookContext, HookEvent},
+    verdict::HookEffect,
 };

@@ -2,31 +2,31 @@
 
 use std::time::Instant;
 
-use codicil_exec::{Cap, Exit, Input, Process, Spec};
+use codicil_exec::{CaptureLimit, InputSource, Process, ProcessExit, ProcessSpec};
 use codicil_protocol::{
     Frame, HookCompleted, HookCompletedNotification, HookExecutionMode, HookHandlerType, HookRunStatus,
     HookRunSummary, HookStarted, HookStartedNotification, ThreadId, TurnId,
 };
 
 use super::{
-    Effect, Hooks,
-    declared::Hook,
-    event::{Event, Occasion},
-    verdict::{Ended, Verdict},
+    HookEffect, TurnHooks,
+    declared::DeclaredHook,
+    event::{HookContext, HookEvent},
+    verdict::{HookExit, HookVerdict},
 };
 use crate::{
     clock::{millis, unix_now},
-    step::{Step, Steps},
+    step::{TurnEvent, TurnReporter},
 };
 
 /// How much of each of a hook's streams counts.
 const OUTPUT_BYTES: usize = 1 << 20;
 
-impl Hooks {
+impl TurnHooks {
     /// Runs the hooks for an event. What they want is added up; dropped half way, they are killed.
-    pub async fn run(&self, event: &Event, occasion: &Occasion, steps: &Steps) -> Effect {
+    pub async fn run(&self, event: &HookEvent, occasion: &HookContext, steps: &TurnReporter) -> HookEffect {
         let (name, subject) = (event.name(), event.subject());
-        let mut effect = Effect::default();
+        let mut effect = HookEffect::default();
         for hook in self.0.iter().filter(|hook| hook.is_for(&name, subject)) {
             let mut summary = summary(hook, event);
             let began = Instant::now();
@@ -36,21 +36,21 @@ impl Hooks {
                 turn_id: Some(turn_id.clone()),
                 run: summary.clone(),
             };
-            steps.one(Step::Told(Frame::notification::<HookStarted>(&started))).await;
-            let verdict = Verdict::of(event, execute(hook, event, occasion).await);
+            steps.one(TurnEvent::Told(Frame::notification::<HookStarted>(&started))).await;
+            let verdict = HookVerdict::of(event, execute(hook, event, occasion).await);
             summary.status = verdict.status;
             summary.entries = verdict.entries;
             summary.completed_at = Some(unix_now());
             summary.duration_ms = Some(millis(began.elapsed()));
             let completed = HookCompletedNotification { thread_id, turn_id: Some(turn_id), run: summary };
-            steps.one(Step::Told(Frame::notification::<HookCompleted>(&completed))).await;
+            steps.one(TurnEvent::Told(Frame::notification::<HookCompleted>(&completed))).await;
             effect.extend(verdict.effect);
         }
         effect
     }
 }
 
-fn summary(hook: &Hook, event: &Event) -> HookRunSummary {
+fn summary(hook: &DeclaredHook, event: &HookEvent) -> HookRunSummary {
     HookRunSummary {
         id: uuid::Uuid::now_v7().to_string(),
         event_name: event.name(),
@@ -69,14 +69,14 @@ fn summary(hook: &Hook, event: &Event) -> HookRunSummary {
 }
 
 /// Runs the program with the event on its standard input.
-async fn execute(hook: &Hook, event: &Event, occasion: &Occasion) -> Ended {
+async fn execute(hook: &DeclaredHook, event: &HookEvent, occasion: &HookContext) -> HookExit {
     let env = std::env::vars_os().collect();
-    let mut spec = Spec::new(["/bin/sh", "-c", &hook.command], &occasion.cwd, env);
+    let mut spec = ProcessSpec::new(["/bin/sh", "-c", &hook.command], &occasion.cwd, env);
     spec.timeout = Some(hook.timeout);
-    spec.stdin = Input::Piped;
+    spec.stdin = InputSource::Piped;
     let mut process = match Process::spawn(spec).await {
         Ok(process) => process,
-        Err(error) => return Ended::Broke(format!("hook could not be started: {error}")),
+        Err(error) => return HookExit::Broke(format!("hook could not be started: {error}")),
     };
     let input = event.input(occasion).to_string();
     let stdin = process.stdin.take();
@@ -87,10 +87,10 @@ async fn execute(hook: &Hook, event: &Event, occasion: &Occasion) -> Ended {
             let _ = stdin.close().await;
         }
     };
-    let (captured, ()) = tokio::join!(process.capture(Cap::Head(OUTPUT_BYTES)), write);
+    let (captured, ()) = tokio::join!(process.capture(CaptureLimit::Head(OUTPUT_BYTES)), write);
     match captured.exit {
-        Exit::TimedOut => Ended::Broke(format!("hook timed out after {}s", hook.timeout.as_secs())),
-        exit => Ended::Exited {
+        ProcessExit::TimedOut => HookExit::Broke(format!("hook timed out after {}s", hook.timeout.as_secs())),
+        exit => HookExit::Exited {
             code: exit.code(),
             stdout: String::from_utf8_lossy(&captured.stdout.into_bytes()).into_owned(),
             stderr: String::from_utf8_lossy(&captured.stderr.into_bytes()).into_owned(),

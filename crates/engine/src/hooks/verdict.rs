@@ -3,14 +3,14 @@
 use codicil_protocol::{HookOutputEntry, HookOutputEntryKind, HookRunStatus};
 use serde::Deserialize;
 
-use super::event::Event;
+use super::event::HookEvent;
 
 /// The exit code by which a hook forbids what it was asked about; standard error says why.
 const BLOCKS: i32 = 2;
 
 /// How a hook's program ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum HookExit {
     Exited {
         code: i32,
         stdout: String,
@@ -22,15 +22,15 @@ pub(super) enum Ended {
 
 /// A hook's run as it is told, and what follows from it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct HookVerdict {
     pub status: HookRunStatus,
     pub entries: Vec<HookOutputEntry>,
-    pub effect: Effect,
+    pub effect: HookEffect,
 }
 
 /// What hooks want of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Effect {
+pub(crate) struct HookEffect {
     /// What they were asked about must not happen, and why.
     pub block: Option<String>,
     /// The turn is to end, and why.
@@ -39,7 +39,7 @@ pub(crate) struct Effect {
     pub context: Vec<String>,
 }
 
-impl Effect {
+impl HookEffect {
     /// Adds what another hook wants. The first reason counts.
     pub fn extend(&mut self, other: Self) {
         self.block = self.block.take().or(other.block);
@@ -51,29 +51,29 @@ impl Effect {
 /// JSON on standard output.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Said {
+struct HookOutput {
     #[serde(rename = "continue")]
     goes_on: Option<bool>,
     stop_reason: Option<String>,
     system_message: Option<String>,
     decision: Option<String>,
     reason: Option<String>,
-    hook_specific_output: Option<Specific>,
+    hook_specific_output: Option<EventOutput>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Specific {
+struct EventOutput {
     additional_context: Option<String>,
     permission_decision: Option<String>,
     permission_decision_reason: Option<String>,
 }
 
-impl Verdict {
-    pub fn of(event: &Event, ended: Ended) -> Self {
+impl HookVerdict {
+    pub fn of(event: &HookEvent, ended: HookExit) -> Self {
         let (code, stdout, stderr) = match ended {
-            Ended::Broke(why) => return Self::failed(why),
-            Ended::Exited { code, stdout, stderr } => (code, stdout, stderr),
+            HookExit::Broke(why) => return Self::failed(why),
+            HookExit::Exited { code, stdout, stderr } => (code, stdout, stderr),
         };
         match (code, stdout.trim(), stderr.trim()) {
             (0, "", _) => Self::new(HookRunStatus::Completed),
@@ -89,7 +89,7 @@ impl Verdict {
     }
 
     fn of_json(output: &str) -> Self {
-        let said: Said = match serde_json::from_str(output) {
+        let said: HookOutput = match serde_json::from_str(output) {
             Ok(said) => said,
             Err(error) => return Self::failed(format!("the hook's output cannot be read: {error}")),
         };
@@ -116,7 +116,7 @@ impl Verdict {
     }
 
     fn new(status: HookRunStatus) -> Self {
-        Self { status, entries: Vec::new(), effect: Effect::default() }
+        Self { status, entries: Vec::new(), effect: HookEffect::default() }
     }
 
     fn failed(why: String) -> Self {
@@ -154,20 +154,20 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn verdict(event: &Event, code: i32, stdout: &str, stderr: &str) -> (HookRunStatus, Effect) {
-        let ended = Ended::Exited { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() };
-        let verdict = Verdict::of(event, ended);
+    fn verdict(event: &HookEvent, code: i32, stdout: &str, stderr: &str) -> (HookRunStatus, HookEffect) {
+        let ended = HookExit::Exited { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() };
+        let verdict = HookVerdict::of(event, ended);
         (verdict.status, verdict.effect)
     }
 
     #[test]
     fn exit_codes_and_outputs_mean_what_hooks_mean_by_them() {
-        let prompt = Event::UserPromptSubmit { prompt: "go".to_owned() };
-        let stop = Event::Stop { again: false, last_message: None };
-        let block = |why: &str| Effect { block: Some(why.to_owned()), ..Effect::default() };
-        let context = |text: &str| Effect { context: vec![text.to_owned()], ..Effect::default() };
-        let none = Effect::default;
-        let check = |event: &Event, code, stdout, stderr, status: HookRunStatus, effect: Effect| {
+        let prompt = HookEvent::UserPromptSubmit { prompt: "go".to_owned() };
+        let stop = HookEvent::Stop { again: false, last_message: None };
+        let block = |why: &str| HookEffect { block: Some(why.to_owned()), ..HookEffect::default() };
+        let context = |text: &str| HookEffect { context: vec![text.to_owned()], ..HookEffect::default() };
+        let none = HookEffect::default;
+        let check = |event: &HookEvent, code, stdout, stderr, status: HookRunStatus, effect: HookEffect| {
             assert_eq!(verdict(event, code, stdout, stderr), (status, effect), "{code} {stdout} {stderr}");
         };
         use HookRunStatus::{Blocked, Completed, Failed, Stopped};
@@ -185,15 +185,15 @@ mod tests {
         check(&prompt, 0, deny, "", Blocked, block("never"));
         let more = r#"{"hookSpecificOutput":{"additionalContext":"today is Monday"}}"#;
         check(&prompt, 0, more, "", Completed, context("today is Monday"));
-        let halt = Effect { stop: Some("enough".to_owned()), ..Effect::default() };
+        let halt = HookEffect { stop: Some("enough".to_owned()), ..HookEffect::default() };
         check(&stop, 0, r#"{"continue":false,"stopReason":"enough"}"#, "", Stopped, halt);
     }
 
     #[test]
     fn a_hook_that_broke_says_why() {
-        let event = Event::Stop { again: false, last_message: None };
-        let verdict = Verdict::of(&event, Ended::Broke("hook timed out".to_owned()));
+        let event = HookEvent::Stop { again: false, last_message: None };
+        let verdict = HookVerdict::of(&event, HookExit::Broke("hook timed out".to_owned()));
         assert_eq!(verdict.entries[0].text, "hook timed out");
-        assert_eq!(verdict.effect, Effect::default());
+        assert_eq!(verdict.effect, HookEffect::default());
     }
 }

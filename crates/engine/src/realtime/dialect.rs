@@ -14,19 +14,19 @@ const VOICE: &str = "marin";
 const DEFAULT_MODEL: &str = "gpt-realtime";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum RealtimeDialect {
     V1,
     V2,
 }
 
 /// How far the answer to a handoff is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum HandoffAnswer {
     First,
     More,
 }
 
-impl Dialect {
+impl RealtimeDialect {
     /// What the address has to say.
     pub fn query(self, model: Option<&str>) -> Vec<(&'static str, String)> {
         match self {
@@ -80,16 +80,16 @@ impl Dialect {
     }
 
     /// What the agent says to a handoff. A function has one result; what follows it is a message.
-    pub fn handoff_output(self, handoff: &str, text: &str, answer: Answer) -> Vec<Value> {
+    pub fn handoff_output(self, handoff: &str, text: &str, answer: HandoffAnswer) -> Vec<Value> {
         match (self, answer) {
             (Self::V1, _) => vec![json!({
                 "type": "conversation.handoff.append", "handoff_id": handoff, "output_text": text,
             })],
-            (Self::V2, Answer::First) => {
+            (Self::V2, HandoffAnswer::First) => {
                 let output = json!({ "type": "function_call_output", "call_id": handoff, "output": text });
                 vec![json!({ "type": "conversation.item.create", "item": output }), respond()]
             }
-            (Self::V2, Answer::More) => vec![message("system", "input_text", text), respond()],
+            (Self::V2, HandoffAnswer::More) => vec![message("system", "input_text", text), respond()],
         }
     }
 
@@ -97,7 +97,9 @@ impl Dialect {
     pub fn handoff_without_output(self, handoff: &str) -> Vec<Value> {
         match self {
             Self::V1 => Vec::new(),
-            Self::V2 => self.handoff_output(handoff, "The agent ended without an answer.", Answer::First),
+            Self::V2 => {
+                self.handoff_output(handoff, "The agent ended without an answer.", HandoffAnswer::First)
+            }
         }
     }
 }

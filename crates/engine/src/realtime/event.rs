@@ -7,35 +7,35 @@ use super::dialect::{AGENT, SAMPLE_RATE};
 
 /// Something happened in the session.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Event {
+pub(super) enum RealtimeEvent {
     Audio(ThreadRealtimeAudioChunk),
     Transcript {
-        role: Role,
+        role: SpeakerRole,
         text: String,
     },
     /// Something without a meaning of its own here, for clients to see.
     Item(Value),
-    Handoff(Handoff),
+    Handoff(AgentHandoff),
     /// The provider gives up.
     Failed(String),
 }
 
 /// Who spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum SpeakerRole {
     User,
     Assistant,
 }
 
 /// The voice model wants the agent to do something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Handoff {
+pub(super) struct AgentHandoff {
     pub id: String,
     pub item_id: String,
     pub input_transcript: String,
 }
 
-impl Role {
+impl SpeakerRole {
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -45,39 +45,39 @@ impl Role {
 }
 
 /// Reads a message; `None` for one that is no event or does not matter.
-pub(super) fn read(message: &str) -> Option<Event> {
+pub(super) fn read(message: &str) -> Option<RealtimeEvent> {
     let event: Value = serde_json::from_str(message).ok()?;
     match event.get("type")?.as_str()? {
         "conversation.output_audio.delta" | "response.output_audio.delta" | "response.audio.delta" => {
             audio(&event)
         }
         "conversation.input_transcript.delta" | "conversation.item.input_audio_transcription.delta" => {
-            transcript(&event, Role::User)
+            transcript(&event, SpeakerRole::User)
         }
         "conversation.output_transcript.delta"
         | "response.output_audio_transcript.delta"
         | "response.audio_transcript.delta"
-        | "response.output_text.delta" => transcript(&event, Role::Assistant),
-        "conversation.item.added" => event.get("item").cloned().map(Event::Item),
+        | "response.output_text.delta" => transcript(&event, SpeakerRole::Assistant),
+        "conversation.item.added" => event.get("item").cloned().map(RealtimeEvent::Item),
         "conversation.item.done" => called(event.get("item")?),
         "conversation.handoff.requested" => handoff(&event),
         kind @ "input_audio_buffer.speech_started" => {
-            Some(Event::Item(json!({ "type": kind, "item_id": event.get("item_id") })))
+            Some(RealtimeEvent::Item(json!({ "type": kind, "item_id": event.get("item_id") })))
         }
         kind @ "response.cancelled" => {
             let response = event.pointer("/response/id").or_else(|| event.get("response_id"));
-            Some(Event::Item(json!({ "type": kind, "response_id": response })))
+            Some(RealtimeEvent::Item(json!({ "type": kind, "response_id": response })))
         }
         "error" => failed(&event),
         _ => None,
     }
 }
 
-fn audio(event: &Value) -> Option<Event> {
+fn audio(event: &Value) -> Option<RealtimeEvent> {
     let number = |name: &str| event.get(name).and_then(Value::as_u64);
     let data = event.get("delta").or_else(|| event.get("data")).and_then(Value::as_str)?;
     let channels = number("channels").or_else(|| number("num_channels")).unwrap_or(1);
-    Some(Event::Audio(ThreadRealtimeAudioChunk {
+    Some(RealtimeEvent::Audio(ThreadRealtimeAudioChunk {
         data: data.to_owned(),
         sample_rate: u32::try_from(number("sample_rate").unwrap_or(SAMPLE_RATE.into())).ok()?,
         num_channels: u16::try_from(channels).ok()?,
@@ -86,14 +86,14 @@ fn audio(event: &Value) -> Option<Event> {
     }))
 }
 
-fn transcript(event: &Value, role: Role) -> Option<Event> {
+fn transcript(event: &Value, role: SpeakerRole) -> Option<RealtimeEvent> {
     let text = event.get("delta")?.as_str()?.to_owned();
-    Some(Event::Transcript { role, text })
+    Some(RealtimeEvent::Transcript { role, text })
 }
 
-fn handoff(event: &Value) -> Option<Event> {
+fn handoff(event: &Value) -> Option<RealtimeEvent> {
     let text = |name: &str| event.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some(Event::Handoff(Handoff {
+    Some(RealtimeEvent::Handoff(AgentHandoff {
         id: text("handoff_id")?,
         item_id: text("item_id").unwrap_or_default(),
         input_transcript: text("input_transcript").unwrap_or_default(),
@@ -101,7 +101,7 @@ fn handoff(event: &Value) -> Option<Event> {
 }
 
 /// A finished item that is a call of the agent.
-fn called(item: &Value) -> Option<Event> {
+fn called(item: &Value) -> Option<RealtimeEvent> {
     let text = |name: &str| item.get(name).and_then(Value::as_str);
     if text("type") != Some("function_call") || text("name") != Some(AGENT) {
         return None;
@@ -109,14 +109,14 @@ fn called(item: &Value) -> Option<Event> {
     let arguments: Value =
         text("arguments").and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
     let prompt = arguments.get("prompt").and_then(Value::as_str).unwrap_or_default();
-    Some(Event::Handoff(Handoff {
+    Some(RealtimeEvent::Handoff(AgentHandoff {
         id: text("call_id")?.to_owned(),
         item_id: text("id").unwrap_or_default().to_owned(),
         input_transcript: prompt.to_owned(),
     }))
 }
 
-fn failed(event: &Value) -> Option<Event> {
+fn failed(event: &Value) -> Option<RealtimeEvent> {
     // Asking to speak while speaking is no harm: the answer comes with what is being said.
     if event.pointer("/error/code").and_then(Value::as_str)
         == Some("conversation_already_has_active_response")
@@ -126,7 +126,9 @@ fn failed(event: &Value) -> Option<Event> {
     let message = event.get("message").or_else(|| event.pointer("/error/message"));
     let message = message.and_then(Value::as_str).map(str::to_owned);
     let whole = || event.get("error").map(Value::to_string);
-    Some(Event::Failed(message.or_else(whole).unwrap_or_else(|| "the provider reported an error".to_owned())))
+    Some(RealtimeEvent::Failed(
+        message.or_else(whole).unwrap_or_else(|| "the provider reported an error".to_owned()),
+    ))
 }
 
 #[cfg(test)]
@@ -135,21 +137,21 @@ mod tests {
 
     #[test]
     fn what_matters_is_understood() {
-        let check = |message: Value, expected: Option<Event>| {
+        let check = |message: Value, expected: Option<RealtimeEvent>| {
             assert_eq!(read(&message.to_string()), expected, "{message}");
         };
-        let spoken = |role, text: &str| Some(Event::Transcript { role, text: text.to_owned() });
+        let spoken = |role, text: &str| Some(RealtimeEvent::Transcript { role, text: text.to_owned() });
         check(json!({ "type": "session.updated", "session": { "id": "s" } }), None);
         check(
             json!({ "type": "conversation.input_transcript.delta", "delta": "a" }),
-            spoken(Role::User, "a"),
+            spoken(SpeakerRole::User, "a"),
         );
         check(
             json!({ "type": "response.output_audio_transcript.delta", "delta": "b" }),
-            spoken(Role::Assistant, "b"),
+            spoken(SpeakerRole::Assistant, "b"),
         );
         let sound = |samples_per_channel, item_id: Option<&str>| {
-            Some(Event::Audio(ThreadRealtimeAudioChunk {
+            Some(RealtimeEvent::Audio(ThreadRealtimeAudioChunk {
                 data: "AAAA".to_owned(),
                 sample_rate: 24_000,
                 num_channels: 1,
@@ -166,7 +168,7 @@ mod tests {
             sound(None, Some("i")),
         );
         let handoff = |id: &str, item: &str, text: &str| {
-            Some(Event::Handoff(Handoff {
+            Some(RealtimeEvent::Handoff(AgentHandoff {
                 id: id.into(),
                 item_id: item.into(),
                 input_transcript: text.into(),
@@ -179,9 +181,12 @@ mod tests {
         let call = json!({ "type": "function_call", "id": "i", "call_id": "c", "name": AGENT, "arguments": "{\"prompt\":\"do it\"}" });
         check(json!({ "type": "conversation.item.done", "item": call }), handoff("c", "i", "do it"));
         check(json!({ "type": "conversation.item.done", "item": { "type": "message" } }), None);
-        check(json!({ "type": "error", "message": "no" }), Some(Event::Failed("no".into())));
-        check(json!({ "type": "error", "error": { "message": "no" } }), Some(Event::Failed("no".into())));
-        check(json!({ "type": "error", "error": 5 }), Some(Event::Failed("5".into())));
+        check(json!({ "type": "error", "message": "no" }), Some(RealtimeEvent::Failed("no".into())));
+        check(
+            json!({ "type": "error", "error": { "message": "no" } }),
+            Some(RealtimeEvent::Failed("no".into())),
+        );
+        check(json!({ "type": "error", "error": 5 }), Some(RealtimeEvent::Failed("5".into())));
         check(
             json!({ "type": "error", "error": { "code": "conversation_already_has_active_response" } }),
             None,

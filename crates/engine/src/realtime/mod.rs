@@ -3,7 +3,7 @@
 //! A session is a task beside its thread. It carries sound and text in both directions, tells the thread's
 //! subscribers what it hears, and hands work over: when the voice model asks for the agent, the session
 //! starts a turn, and what the agent says in that turn goes back to be spoken. Nothing of it is stored but
-//! those turns. [`Sessions`] holds the one session that a thread may have.
+//! those turns. [`RealtimeSessions`] holds the one session that a thread may have.
 
 mod dialect;
 mod event;
@@ -29,12 +29,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::session::Session;
+use self::session::RealtimeSession;
 use crate::{
     error::ThreadError,
-    thread::{Origin, ThreadHandle, ThreadSetup},
+    thread::{ThreadHandle, ThreadSetup, TurnOrigin},
     threads::Threads,
-    world::{World, provider_config},
+    world::{EngineContext, provider_config},
 };
 
 /// What may wait to be sent to a provider: some seconds of sound.
@@ -42,7 +42,7 @@ const WAITING: usize = 256;
 
 /// What goes to the voice model.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum RealtimeInput {
     Audio(ThreadRealtimeAudioChunk),
     Text(String),
     /// What the agent said in a turn.
@@ -55,7 +55,7 @@ pub(crate) enum Input {
 
 /// Whether something was taken by a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum InputAccepted {
     Yes,
     /// The thread has no session.
     NotRunning,
@@ -63,35 +63,35 @@ pub enum Taken {
 
 /// The sessions of a process, one for each thread at most. Clones are the same sessions.
 #[derive(Clone, Default)]
-pub(crate) struct Sessions(Arc<Inner>);
+pub(crate) struct RealtimeSessions(Arc<RealtimeInner>);
 
 #[derive(Default)]
-struct Inner {
-    running: Mutex<HashMap<ThreadId, Running>>,
+struct RealtimeInner {
+    running: Mutex<HashMap<ThreadId, RunningSession>>,
     next: AtomicU64,
     /// Owns the sessions' tasks.
     tasks: TaskTracker,
 }
 
-struct Running {
+struct RunningSession {
     /// Tells a session from one that took its place.
     number: u64,
-    inputs: mpsc::Sender<Input>,
+    inputs: mpsc::Sender<RealtimeInput>,
     stop: CancellationToken,
 }
 
-impl Sessions {
+impl RealtimeSessions {
     /// Opens a session. One that the thread has already ends.
-    fn start(&self, voice: Voice, params: ThreadRealtimeStartParams, origin: Origin) {
+    fn start(&self, voice: ThreadVoice, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
         let (inputs, waiting) = mpsc::channel(WAITING);
         let stop = CancellationToken::new();
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let running = Running { number, inputs, stop: stop.clone() };
+        let running = RunningSession { number, inputs, stop: stop.clone() };
         let (sessions, id) = (self.clone(), voice.thread.id().clone());
         if let Some(before) = self.lock().insert(id.clone(), running) {
             before.stop.cancel();
         }
-        let session = Session::new(voice, params, origin, waiting, stop);
+        let session = RealtimeSession::new(voice, params, origin, waiting, stop);
         self.0.tasks.spawn(async move {
             session.run(|| sessions.forget(&id, number)).await;
         });
@@ -99,18 +99,18 @@ impl Sessions {
 
     /// Sends something to the voice model. Sound that nobody has time for is dropped, as it would be out of
     /// date; text that cannot wait is refused.
-    pub fn append(&self, thread: &ThreadId, input: Input) -> Result<Taken, ThreadError> {
+    pub fn append(&self, thread: &ThreadId, input: RealtimeInput) -> Result<InputAccepted, ThreadError> {
         let Some(inputs) = self.lock().get(thread).map(|running| running.inputs.clone()) else {
-            return Ok(Taken::NotRunning);
+            return Ok(InputAccepted::NotRunning);
         };
         match inputs.try_send(input) {
-            Ok(()) => Ok(Taken::Yes),
-            Err(mpsc::error::TrySendError::Full(Input::Text(_))) => Err(ThreadError::Busy),
+            Ok(()) => Ok(InputAccepted::Yes),
+            Err(mpsc::error::TrySendError::Full(RealtimeInput::Text(_))) => Err(ThreadError::Busy),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 tracing::warn!(%thread, "sound was dropped: the provider takes it too slowly");
-                Ok(Taken::Yes)
+                Ok(InputAccepted::Yes)
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => Ok(Taken::NotRunning),
+            Err(mpsc::error::TrySendError::Closed(_)) => Ok(InputAccepted::NotRunning),
         }
     }
 
@@ -119,17 +119,17 @@ impl Sessions {
         let ThreadItem::AgentMessage { text, .. } = item else { return };
         if !text.is_empty() {
             // A session that is full or gone will not say it.
-            let _ = self.append(thread, Input::Said { turn: turn.clone(), text: text.clone() });
+            let _ = self.append(thread, RealtimeInput::Said { turn: turn.clone(), text: text.clone() });
         }
     }
 
     /// A turn has ended; a session may be waiting for it.
     pub fn over(&self, thread: &ThreadId, turn: &TurnId) {
-        let _ = self.append(thread, Input::TurnOver(turn.clone()));
+        let _ = self.append(thread, RealtimeInput::TurnOver(turn.clone()));
     }
 
     /// Ends a session; one that says so itself, or that nobody opened, is told as ended all the same.
-    pub fn stop(&self, world: &World, thread: &ThreadId) {
+    pub fn stop(&self, world: &EngineContext, thread: &ThreadId) {
         match self.lock().remove(thread) {
             Some(running) => running.stop.cancel(),
             None => say_closed(world, thread, "requested"),
@@ -158,42 +158,42 @@ impl Sessions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Running>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, RunningSession>> {
         self.0.running.lock()
     }
 }
 
 impl Threads {
     /// The voice of a loaded thread, if its configuration gives it one.
-    pub async fn voice(&self, thread: &ThreadId) -> Result<Voice, ThreadError> {
+    pub async fn voice(&self, thread: &ThreadId) -> Result<ThreadVoice, ThreadError> {
         let handle = self.get(thread)?;
         let setup = handle.setup().await?;
         match setup.config.features.enabled(Feature::RealtimeConversation) {
-            true => Ok(Voice { world: self.world().clone(), thread: handle, setup }),
+            true => Ok(ThreadVoice { world: self.world().clone(), thread: handle, setup }),
             false => Err(ThreadError::NoRealtime(thread.clone())),
         }
     }
 }
 
 /// A thread that may have a voice session.
-pub struct Voice {
-    world: Arc<World>,
+pub struct ThreadVoice {
+    world: Arc<EngineContext>,
     thread: ThreadHandle,
     setup: ThreadSetup,
 }
 
-impl Voice {
+impl ThreadVoice {
     /// Opens a session. What comes of it is told to the thread's subscribers.
-    pub fn start(self, params: ThreadRealtimeStartParams, origin: Origin) {
+    pub fn start(self, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
         self.world.realtime.clone().start(self, params, origin);
     }
 
-    pub fn append_audio(&self, audio: ThreadRealtimeAudioChunk) -> Result<Taken, ThreadError> {
-        self.world.realtime.append(self.thread.id(), Input::Audio(audio))
+    pub fn append_audio(&self, audio: ThreadRealtimeAudioChunk) -> Result<InputAccepted, ThreadError> {
+        self.world.realtime.append(self.thread.id(), RealtimeInput::Audio(audio))
     }
 
-    pub fn append_text(&self, text: String) -> Result<Taken, ThreadError> {
-        self.world.realtime.append(self.thread.id(), Input::Text(text))
+    pub fn append_text(&self, text: String) -> Result<InputAccepted, ThreadError> {
+        self.world.realtime.append(self.thread.id(), RealtimeInput::Text(text))
     }
 
     /// Tells the thread's subscribers that there was no session to append to.
@@ -215,7 +215,7 @@ impl Voice {
     }
 }
 
-fn say_closed(world: &World, thread: &ThreadId, reason: &str) {
+fn say_closed(world: &EngineContext, thread: &ThreadId, reason: &str) {
     let params =
         ThreadRealtimeClosedNotification { thread_id: thread.clone(), reason: Some(reason.to_owned()) };
     world.audience.notify::<ThreadRealtimeClosed>(thread, &params);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codicil_model::{ModelError, RealtimeRequest, RealtimeSocket, open_realtime};
 use codicil_protocol::{
-    Notice, ThreadRealtimeError, ThreadRealtimeErrorNotification, ThreadRealtimeItemAdded,
+    NotificationMethod, ThreadRealtimeError, ThreadRealtimeErrorNotification, ThreadRealtimeItemAdded,
     ThreadRealtimeItemAddedNotification, ThreadRealtimeOutputAudioDelta,
     ThreadRealtimeOutputAudioDeltaNotification, ThreadRealtimeStartParams, ThreadRealtimeStarted,
     ThreadRealtimeStartedNotification, ThreadRealtimeTranscriptUpdated,
@@ -17,29 +17,29 @@ use tokio_tungstenite::tungstenite::{Error, Message, error::ProtocolError};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Input, Voice,
-    dialect::Answer,
-    event::{self, Event, Handoff, Role},
+    RealtimeInput, ThreadVoice,
+    dialect::HandoffAnswer,
+    event::{self, AgentHandoff, RealtimeEvent, SpeakerRole},
     say_closed,
     settings::VoiceSettings,
-    transcript::Transcript,
+    transcript::VoiceTranscript,
 };
-use crate::thread::Origin;
+use crate::thread::TurnOrigin;
 
 /// How long a provider may take to take a message, and to say goodbye.
 const SEND_TIME: Duration = Duration::from_secs(10);
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
-pub(super) struct Session {
-    voice: Voice,
+pub(super) struct RealtimeSession {
+    voice: ThreadVoice,
     settings: VoiceSettings,
     /// The provider's id for the session.
     id: String,
     prompt: String,
-    origin: Origin,
-    inputs: mpsc::Receiver<Input>,
+    origin: TurnOrigin,
+    inputs: mpsc::Receiver<RealtimeInput>,
     stop: CancellationToken,
-    transcript: Transcript,
+    transcript: VoiceTranscript,
     handoff: Option<ActiveHandoff>,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Session {
 struct ActiveHandoff {
     id: String,
     turn: TurnId,
-    answer: Answer,
+    answer: HandoffAnswer,
 }
 
 /// How a session ended.
-enum End {
+enum SessionEnd {
     /// It never began; the reason has been told.
     NotStarted,
     Requested,
@@ -59,12 +59,12 @@ enum End {
     ConnectionLost,
 }
 
-impl Session {
+impl RealtimeSession {
     pub fn new(
-        voice: Voice,
+        voice: ThreadVoice,
         params: ThreadRealtimeStartParams,
-        origin: Origin,
-        inputs: mpsc::Receiver<Input>,
+        origin: TurnOrigin,
+        inputs: mpsc::Receiver<RealtimeInput>,
         stop: CancellationToken,
     ) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Session {
             origin,
             inputs,
             stop,
-            transcript: Transcript::default(),
+            transcript: VoiceTranscript::default(),
             handoff: None,
         }
     }
@@ -86,26 +86,26 @@ impl Session {
         let end = self.open_and_talk().await;
         over();
         let reason = match end {
-            End::NotStarted => return,
-            End::Requested => "requested",
-            End::Failed => "error",
-            End::ConnectionLost => "transport_closed",
+            SessionEnd::NotStarted => return,
+            SessionEnd::Requested => "requested",
+            SessionEnd::Failed => "error",
+            SessionEnd::ConnectionLost => "transport_closed",
         };
         say_closed(&self.voice.world, self.voice.thread.id(), reason);
     }
 
-    async fn open_and_talk(&mut self) -> End {
+    async fn open_and_talk(&mut self) -> SessionEnd {
         let stop = self.stop.clone();
         let opened = tokio::select! {
             biased;
-            () = stop.cancelled() => return End::Requested,
+            () = stop.cancelled() => return SessionEnd::Requested,
             opened = self.open() => opened,
         };
         let mut socket = match opened {
             Ok(socket) => socket,
             Err(error) => {
                 self.say_error(error.to_string());
-                return End::NotStarted;
+                return SessionEnd::NotStarted;
             }
         };
         self.say::<ThreadRealtimeStarted>(&ThreadRealtimeStartedNotification {
@@ -142,12 +142,12 @@ impl Session {
         Ok(socket)
     }
 
-    async fn talk(&mut self, socket: &mut RealtimeSocket) -> End {
+    async fn talk(&mut self, socket: &mut RealtimeSocket) -> SessionEnd {
         let stop = self.stop.clone();
         loop {
             let outgoing = tokio::select! {
                 biased;
-                () = stop.cancelled() => return End::Requested,
+                () = stop.cancelled() => return SessionEnd::Requested,
                 Some(input) = self.inputs.recv() => self.on_input(input),
                 message = socket.next() => match message {
                     Some(Ok(Message::Text(text))) => match self.on_message(&text).await {
@@ -155,10 +155,10 @@ impl Session {
                         Err(end) => return end,
                     },
                     Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
-                        return End::ConnectionLost;
+                        return SessionEnd::ConnectionLost;
                     }
                     Some(Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => {
-                        return End::ConnectionLost;
+                        return SessionEnd::ConnectionLost;
                     }
                     // Sound comes as text here; the rest is the connection's own business.
                     Some(Ok(_)) => continue,
@@ -174,46 +174,48 @@ impl Session {
     }
 
     /// What has to be sent for it.
-    fn on_input(&mut self, input: Input) -> Vec<Value> {
+    fn on_input(&mut self, input: RealtimeInput) -> Vec<Value> {
         let dialect = self.settings.dialect;
         match input {
-            Input::Audio(chunk) => vec![dialect.audio(&chunk.data)],
-            Input::Text(text) => dialect.text(&text),
-            Input::Said { turn, text } => {
+            RealtimeInput::Audio(chunk) => vec![dialect.audio(&chunk.data)],
+            RealtimeInput::Text(text) => dialect.text(&text),
+            RealtimeInput::Said { turn, text } => {
                 let Some(handoff) = self.handoff.as_mut().filter(|handoff| handoff.turn == turn) else {
                     return Vec::new();
                 };
-                let answer = std::mem::replace(&mut handoff.answer, Answer::More);
+                let answer = std::mem::replace(&mut handoff.answer, HandoffAnswer::More);
                 dialect.handoff_output(&handoff.id, &text, answer)
             }
-            Input::TurnOver(turn) => match self.handoff.take_if(|handoff| handoff.turn == turn) {
-                Some(ActiveHandoff { id, answer: Answer::First, .. }) => dialect.handoff_without_output(&id),
+            RealtimeInput::TurnOver(turn) => match self.handoff.take_if(|handoff| handoff.turn == turn) {
+                Some(ActiveHandoff { id, answer: HandoffAnswer::First, .. }) => {
+                    dialect.handoff_without_output(&id)
+                }
                 _ => Vec::new(),
             },
         }
     }
 
-    async fn on_message(&mut self, text: &str) -> Result<(), End> {
+    async fn on_message(&mut self, text: &str) -> Result<(), SessionEnd> {
         let thread_id = self.voice.thread.id().clone();
         match event::read(text) {
             None => {}
-            Some(Event::Audio(audio)) => {
+            Some(RealtimeEvent::Audio(audio)) => {
                 let params = ThreadRealtimeOutputAudioDeltaNotification { thread_id, audio };
                 self.say::<ThreadRealtimeOutputAudioDelta>(&params);
             }
-            Some(Event::Transcript { role, text }) => {
+            Some(RealtimeEvent::Transcript { role, text }) => {
                 self.transcript.add(role, &text);
                 self.say_transcript(role, text);
             }
-            Some(Event::Item(item)) => self.say_item(item),
-            Some(Event::Handoff(handoff)) => self.on_handoff(handoff).await,
-            Some(Event::Failed(message)) => return Err(self.fail(message)),
+            Some(RealtimeEvent::Item(item)) => self.say_item(item),
+            Some(RealtimeEvent::Handoff(handoff)) => self.on_handoff(handoff).await,
+            Some(RealtimeEvent::Failed(message)) => return Err(self.fail(message)),
         }
         Ok(())
     }
 
     /// The agent takes over: what was said becomes the input of a turn, or of the one that is running.
-    async fn on_handoff(&mut self, handoff: Handoff) {
+    async fn on_handoff(&mut self, handoff: AgentHandoff) {
         self.say_item(json!({
             "type": "handoff_request",
             "handoff_id": handoff.id,
@@ -233,15 +235,15 @@ impl Session {
             // What the thread says of the turn need not wait for anybody.
             Ok(announced) => {
                 let turn = announced.answer.id;
-                self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: Answer::First });
+                self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: HandoffAnswer::First });
             }
             Err(error) => self.say_error(format!("the agent could not take over: {error}")),
         }
     }
 
-    fn fail(&self, message: String) -> End {
+    fn fail(&self, message: String) -> SessionEnd {
         self.say_error(message);
-        End::Failed
+        SessionEnd::Failed
     }
 
     fn say_error(&self, message: String) {
@@ -254,13 +256,13 @@ impl Session {
         self.say::<ThreadRealtimeItemAdded>(&ThreadRealtimeItemAddedNotification { thread_id, item });
     }
 
-    fn say_transcript(&self, role: Role, text: String) {
+    fn say_transcript(&self, role: SpeakerRole, text: String) {
         let (thread_id, role) = (self.voice.thread.id().clone(), role.name().to_owned());
         let params = ThreadRealtimeTranscriptUpdatedNotification { thread_id, role, text };
         self.say::<ThreadRealtimeTranscriptUpdated>(&params);
     }
 
-    fn say<N: Notice>(&self, params: &N::Params) {
+    fn say<N: NotificationMethod>(&self, params: &N::Params) {
         self.voice.world.audience.notify::<N>(self.voice.thread.id(), params);
     }
 }

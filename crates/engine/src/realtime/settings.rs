@@ -3,11 +3,11 @@
 use codicil_config::EffectiveConfig;
 use codicil_protocol::RealtimeConversationVersion;
 
-use super::dialect::Dialect;
+use super::dialect::RealtimeDialect;
 
 /// The settings of one session.
 pub(super) struct VoiceSettings {
-    pub dialect: Dialect,
+    pub dialect: RealtimeDialect,
     /// In place of the provider's own.
     pub base_url: Option<String>,
     pub model: Option<String>,
@@ -25,8 +25,8 @@ impl VoiceSettings {
         };
         Self {
             dialect: match text(&["realtime", "version"]).as_deref() {
-                Some("v2") => Dialect::V2,
-                _ => Dialect::V1,
+                Some("v2") => RealtimeDialect::V2,
+                _ => RealtimeDialect::V1,
             },
             base_url: text(&["experimental_realtime_ws_base_url"]),
             model: text(&["experimental_realtime_ws_model"]),
@@ -46,8 +46,8 @@ impl VoiceSettings {
 
     pub fn version(&self) -> RealtimeConversationVersion {
         match self.dialect {
-            Dialect::V1 => RealtimeConversationVersion::V1,
-            Dialect::V2 => RealtimeConversationVersion::V2,
+            RealtimeDialect::V1 => RealtimeConversationVersion::V1,
+            RealtimeDialect::V2 => RealtimeConversationVersion::V2,
         }
     }
 }

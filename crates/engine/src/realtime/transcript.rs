@@ -4,20 +4,20 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::event::Role;
+use super::event::SpeakerRole;
 
 /// What is kept; the oldest goes first.
 const MAX_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Transcript {
-    entries: VecDeque<(Role, String)>,
+pub(super) struct VoiceTranscript {
+    entries: VecDeque<(SpeakerRole, String)>,
     bytes: usize,
 }
 
-impl Transcript {
+impl VoiceTranscript {
     /// Adds to what somebody is saying.
-    pub fn add(&mut self, role: Role, text: &str) {
+    pub fn add(&mut self, role: SpeakerRole, text: &str) {
         self.bytes = self.bytes.saturating_add(text.len());
         match self.entries.back_mut() {
             Some((last, said)) if *last == role => said.push_str(text),
@@ -50,9 +50,11 @@ mod tests {
 
     #[test]
     fn pieces_of_one_speaker_are_joined() {
-        let mut transcript = Transcript::default();
+        let mut transcript = VoiceTranscript::default();
         assert_eq!(transcript.take_text(), None);
-        for (role, text) in [(Role::User, "tidy "), (Role::User, "up"), (Role::Assistant, "yes")] {
+        for (role, text) in
+            [(SpeakerRole::User, "tidy "), (SpeakerRole::User, "up"), (SpeakerRole::Assistant, "yes")]
+        {
             transcript.add(role, text);
         }
         assert_eq!(transcript.entries().len(), 2);
@@ -62,14 +64,14 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_for_ever() {
-        let mut transcript = Transcript::default();
+        let mut transcript = VoiceTranscript::default();
         for round in 0..1_000 {
-            let role = if round % 2 == 0 { Role::User } else { Role::Assistant };
+            let role = if round % 2 == 0 { SpeakerRole::User } else { SpeakerRole::Assistant };
             transcript.add(role, &"x".repeat(1_000));
         }
         let kept = transcript.take_text().unwrap();
         assert!(kept.len() < MAX_BYTES + 2_000, "{}", kept.len());
-        transcript.add(Role::User, &"y".repeat(2 * MAX_BYTES));
+        transcript.add(SpeakerRole::User, &"y".repeat(2 * MAX_BYTES));
         assert_eq!(transcript.take_text(), None, "a flood is dropped whole");
     }
 }

@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use codicil_model::Tools;
+use codicil_model::ToolList;
 use codicil_protocol::{CodexErrorInfo, ItemId, ResponseItem, ThreadItem, TurnError, TurnId, rpc::RequestId};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{Announced, Origin, Reply, input::FirstInput, review::Review};
+use super::{AnnouncedReply, CommandReply, TurnOrigin, input::FirstInput, review::ActiveReview};
 use crate::{
-    step::{Outcome, Step, Steps, WeakSteps},
-    tools::Kind,
+    step::{TurnEvent, TurnOutcome, TurnReporter, WeakTurnReporter},
+    tools::QuestionKind,
 };
 
 /// What a turn does. Only a regular one takes more input while it runs.
@@ -39,7 +39,7 @@ impl TurnKind {
 pub(super) struct ActiveTurn {
     pub id: TurnId,
     pub kind: TurnKind,
-    pub origin: Origin,
+    pub origin: TurnOrigin,
     pub output_schema: Option<Arc<Value>>,
     /// What the turn was started with, until the model is asked about it.
     pub first: Option<FirstInput>,
@@ -52,13 +52,13 @@ pub(super) struct ActiveTurn {
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
     /// Questions that nobody has answered yet.
-    pub asked: Vec<(RequestId, Kind)>,
+    pub asked: Vec<(RequestId, QuestionKind)>,
     /// What the model may call.
-    pub offered: Tools,
+    pub offered: ToolList,
     /// Those who wait for the turn to be stopped.
-    pub interrupts: Vec<Reply<Announced<()>>>,
+    pub interrupts: Vec<CommandReply<AnnouncedReply<()>>>,
     /// What only a review has.
-    pub review: Option<Review>,
+    pub review: Option<ActiveReview>,
     /// Whether the history has been summed up since the model was asked last.
     pub compacted: bool,
     /// Whether something happened beside the turn that the model has not seen.
@@ -66,18 +66,18 @@ pub(super) struct ActiveTurn {
     /// Why the turn fails although the model did not.
     pub failure: Option<TurnError>,
     pub cancel: CancellationToken,
-    pub reports: WeakSteps,
-    steps: mpsc::Receiver<Vec<Step>>,
-    task: JoinHandle<Outcome>,
+    pub reports: WeakTurnReporter,
+    steps: mpsc::Receiver<Vec<TurnEvent>>,
+    task: JoinHandle<TurnOutcome>,
 }
 
 impl ActiveTurn {
     /// Starts the turn's task, which ends with it.
-    pub fn new<R>(id: TurnId, kind: TurnKind, run: impl FnOnce(Steps, CancellationToken) -> R) -> Self
+    pub fn new<R>(id: TurnId, kind: TurnKind, run: impl FnOnce(TurnReporter, CancellationToken) -> R) -> Self
     where
-        R: Future<Output = Outcome> + Send + 'static,
+        R: Future<Output = TurnOutcome> + Send + 'static,
     {
-        let (sender, steps) = Steps::channel();
+        let (sender, steps) = TurnReporter::channel();
         let cancel = CancellationToken::new();
         let reports = sender.downgrade();
         // Owned by the active turn, which cancels it and waits for its end.
@@ -85,7 +85,7 @@ impl ActiveTurn {
         Self {
             id,
             kind,
-            origin: Origin::default(),
+            origin: TurnOrigin::default(),
             output_schema: None,
             first: None,
             steered: Vec::new(),
@@ -93,7 +93,7 @@ impl ActiveTurn {
             last_words: None,
             open: BTreeMap::new(),
             asked: Vec::new(),
-            offered: Tools::default(),
+            offered: ToolList::default(),
             interrupts: Vec::new(),
             review: None,
             compacted: false,
@@ -107,10 +107,10 @@ impl ActiveTurn {
     }
 
     /// The next steps, or how the turn ended. Everything it reported comes before its end.
-    pub async fn next_event(&mut self) -> Result<Vec<Step>, Outcome> {
+    pub async fn next_event(&mut self) -> Result<Vec<TurnEvent>, TurnOutcome> {
         match self.steps.recv().await {
             Some(steps) => Ok(steps),
-            None => Err((&mut self.task).await.unwrap_or_else(|_| Outcome::Failed(internal_error()))),
+            None => Err((&mut self.task).await.unwrap_or_else(|_| TurnOutcome::Failed(internal_error()))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
-    CollabAgentState, Frame, ItemId, Notice, ThreadItem, ThreadStatus, ThreadStatusChanged,
+    CollabAgentState, Frame, ItemId, NotificationMethod, ThreadItem, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
 };
 use codicil_store::Record;
@@ -15,50 +15,50 @@ use tokio::{
 };
 
 use super::{
-    Announced, Command, Elicitation, Inbox, Joined, Reply, Snapshot, ThreadSetup, ThreadState,
-    active::ActiveTurn, goal::Mark,
+    AnnouncedReply, CommandReply, ElicitationChange, JoinedThread, ThreadCommand, ThreadInbox, ThreadSetup,
+    ThreadSnapshot, ThreadState, active::ActiveTurn, goal::TurnMark,
 };
 use crate::{
     error::ThreadError,
     ids::new_turn_id,
-    step::{Outcome, Step},
-    threads::{Turns, WeakThreads, stored_turns},
-    tools::{Report, Toolkit},
-    world::World,
+    step::{TurnEvent, TurnOutcome},
+    threads::{IncludeTurns, WeakThreads, stored_turns},
+    tools::{TerminalReport, ThreadTools},
+    world::EngineContext,
 };
 
 /// A thread at work.
 pub(crate) struct ThreadActor {
-    pub(super) world: Arc<World>,
+    pub(super) world: Arc<EngineContext>,
     pub(super) state: ThreadState,
     pub(super) active: Option<ActiveTurn>,
-    pub(super) kit: Arc<Toolkit>,
+    pub(super) kit: Arc<ThreadTools>,
     /// Commands that have begun and are not complete; they may outlive their turn.
     pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
-    pub(super) reports: mpsc::Receiver<Report>,
+    pub(super) reports: mpsc::Receiver<TerminalReport>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
     /// The end of a turn that could not be stored yet.
     late_records: Vec<Record>,
     /// Where the turn that is running began.
-    pub(super) turn_mark: Option<Mark>,
+    pub(super) turn_mark: Option<TurnMark>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// How many of the configuration's reloads it has seen.
     pub(super) reloads_seen: u64,
-    mailbox: mpsc::Receiver<Command>,
+    mailbox: mpsc::Receiver<ThreadCommand>,
     threads: WeakThreads,
     /// When something last happened.
     last_event: Instant,
 }
 
 /// Everything that can happen to a thread.
-enum Event {
-    Command(Command),
-    Steps(Vec<Step>),
+enum ThreadEvent {
+    Command(ThreadCommand),
+    Steps(Vec<TurnEvent>),
     /// News of commands.
-    Report(Report),
-    TurnOver(Outcome),
+    Report(TerminalReport),
+    TurnOver(TurnOutcome),
     /// Nothing has happened for a long time.
     Quiet,
     /// Nobody holds the thread any more.
@@ -67,14 +67,14 @@ enum Event {
 
 impl ThreadActor {
     pub fn new(
-        world: Arc<World>,
+        world: Arc<EngineContext>,
         threads: WeakThreads,
         state: ThreadState,
         servers: ThreadServers,
-        inbox: Inbox,
+        inbox: ThreadInbox,
     ) -> Self {
-        let (kit, reports) = Toolkit::new(world.clone(), threads.clone(), &state, servers);
-        let Inbox { mailbox, progress } = inbox;
+        let (kit, reports) = ThreadTools::new(world.clone(), threads.clone(), &state, servers);
+        let ThreadInbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
         Self {
@@ -102,7 +102,7 @@ impl ThreadActor {
             let event = self.next_event().await;
             self.last_event = Instant::now();
             match event {
-                Event::Command(Command::Unload(reply)) => {
+                ThreadEvent::Command(ThreadCommand::Unload(reply)) => {
                     self.end_active_turn().await;
                     self.end_commands().await;
                     self.store_late().await;
@@ -112,12 +112,12 @@ impl ThreadActor {
                     let _ = reply.send(Ok(()));
                     return;
                 }
-                Event::Command(command) => self.on_command(command).await,
-                Event::Steps(steps) => self.on_steps(steps).await,
-                Event::Report(report) => self.on_report(report).await,
-                Event::TurnOver(outcome) => self.on_turn_over(outcome).await,
-                Event::Quiet => self.on_quiet(),
-                Event::Abandoned => {
+                ThreadEvent::Command(command) => self.on_command(command).await,
+                ThreadEvent::Steps(steps) => self.on_steps(steps).await,
+                ThreadEvent::Report(report) => self.on_report(report).await,
+                ThreadEvent::TurnOver(outcome) => self.on_turn_over(outcome).await,
+                ThreadEvent::Quiet => self.on_quiet(),
+                ThreadEvent::Abandoned => {
                     self.end_active_turn().await;
                     self.end_commands().await;
                     self.store_late().await;
@@ -134,7 +134,7 @@ impl ThreadActor {
         }
     }
 
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> ThreadEvent {
         let quiet = self.quiet_at();
         let quiet = async {
             match quiet {
@@ -144,17 +144,19 @@ impl ThreadActor {
         };
         let turn = async {
             match &mut self.active {
-                Some(active) => active.next_event().await.map_or_else(Event::TurnOver, Event::Steps),
+                Some(active) => {
+                    active.next_event().await.map_or_else(ThreadEvent::TurnOver, ThreadEvent::Steps)
+                }
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            command = self.mailbox.recv() => command.map_or(Event::Abandoned, Event::Command),
+            command = self.mailbox.recv() => command.map_or(ThreadEvent::Abandoned, ThreadEvent::Command),
             // Before the turn: what a tool says of a command comes before what it says to the model.
-            Some(report) = self.reports.recv() => Event::Report(report),
+            Some(report) = self.reports.recv() => ThreadEvent::Report(report),
             event = turn => event,
-            () = quiet => Event::Quiet,
+            () = quiet => ThreadEvent::Quiet,
         }
     }
 
@@ -177,68 +179,74 @@ impl ThreadActor {
         }
     }
 
-    async fn on_command(&mut self, command: Command) {
+    async fn on_command(&mut self, command: ThreadCommand) {
         match command {
-            Command::StartTurn(params, origin, reply) => self.on_start_turn(*params, origin, reply).await,
-            Command::Steer { input, expected, reply } => answer(reply, self.on_steer(input, &expected).await),
-            Command::Interrupt(reply) => self.on_interrupt(reply),
-            Command::Compact(origin, reply) => self.on_compact(origin, reply).await,
-            Command::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
-            Command::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
-            Command::Shell(command, reply) => self.on_shell(command, reply).await,
-            Command::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
-            Command::Setup(reply) => {
+            ThreadCommand::StartTurn(params, origin, reply) => {
+                self.on_start_turn(*params, origin, reply).await
+            }
+            ThreadCommand::Steer { input, expected, reply } => {
+                answer(reply, self.on_steer(input, &expected).await)
+            }
+            ThreadCommand::Interrupt(reply) => self.on_interrupt(reply),
+            ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
+            ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
+            ThreadCommand::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
+            ThreadCommand::Shell(command, reply) => self.on_shell(command, reply).await,
+            ThreadCommand::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            ThreadCommand::Setup(reply) => {
                 let (config, settings) = (self.state.config.clone(), self.state.settings.clone());
                 answer(reply, Ok(ThreadSetup { config, settings }));
             }
-            Command::Complain(error) => self.on_complaint(error),
-            Command::Join(turns, reply) => self.on_join(turns, reply).await,
-            Command::Notice(item) => self.on_notice(item).await,
-            Command::SetName(name, reply) => {
+            ThreadCommand::Complain(error) => self.on_complaint(error),
+            ThreadCommand::Join(turns, reply) => self.on_join(turns, reply).await,
+            ThreadCommand::Notice(item) => self.on_notice(item).await,
+            ThreadCommand::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.name = Some(name)));
             }
-            Command::SetGit(git, reply) => {
+            ThreadCommand::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.git = git));
             }
-            Command::CleanTerminals(reply) => {
+            ThreadCommand::CleanTerminals(reply) => {
                 let kit = self.kit.clone();
                 // Ends by itself, when the commands have. Not waited for: their ends are reported here.
                 tokio::spawn(async move { kit.end_terminals().await });
                 answer(reply, Ok(()));
             }
-            Command::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
-            Command::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
-            Command::UpdateSettings(change, reply) => answer(reply, self.on_update_settings(*change).await),
-            Command::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
-            Command::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
-            Command::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
-            Command::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
-            Command::Unload(_) => unreachable!("handled by run"),
+            ThreadCommand::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
+            ThreadCommand::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),
+            ThreadCommand::UpdateSettings(change, reply) => {
+                answer(reply, self.on_update_settings(*change).await)
+            }
+            ThreadCommand::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
+            ThreadCommand::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
+            ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
+            ThreadCommand::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
+            ThreadCommand::Unload(_) => unreachable!("handled by run"),
         }
     }
 
-    async fn on_join(&mut self, turns: Turns, reply: Reply<Announced<Joined>>) {
+    async fn on_join(&mut self, turns: IncludeTurns, reply: CommandReply<AnnouncedReply<JoinedThread>>) {
         let snapshot = self.snapshot();
-        let turns = match self.state.log.is_some() && turns == Turns::Included {
+        let turns = match self.state.log.is_some() && turns == IncludeTurns::Included {
             true => stored_turns(&self.world, &self.state.id, snapshot.active_turn.as_deref()).await,
             false => Ok(Vec::new()),
         };
         match turns {
             Ok(turns) => {
                 self.state.usage_unsaid = true;
-                self.accept(reply, Joined { snapshot, turns }).await;
+                self.accept(reply, JoinedThread { snapshot, turns }).await;
             }
             Err(error) => answer(reply, Err(error)),
         }
     }
 
-    fn on_elicitation(&mut self, change: Elicitation) -> Result<u64, ThreadError> {
+    fn on_elicitation(&mut self, change: ElicitationChange) -> Result<u64, ThreadError> {
         let open = *self.kit.elicitations.borrow();
         let open = match change {
-            Elicitation::Begun => open.saturating_add(1),
-            Elicitation::Ended => open.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
+            ElicitationChange::Begun => open.saturating_add(1),
+            ElicitationChange::Ended => open.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
         };
         self.kit.elicitations.send_replace(open);
         Ok(open)
@@ -252,8 +260,8 @@ impl ThreadActor {
         self.report_error(&new_turn_id(), error, false);
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    fn snapshot(&self) -> ThreadSnapshot {
+        ThreadSnapshot {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
             active_turn: self.active.as_ref().map(|active| active.id.clone()),
@@ -292,7 +300,7 @@ impl ThreadActor {
     }
 
     /// Tells the thread's subscribers.
-    pub(super) fn notify<N: Notice>(&self, params: &N::Params) {
+    pub(super) fn notify<N: NotificationMethod>(&self, params: &N::Params) {
         self.tell(&Frame::notification::<N>(params));
     }
 
@@ -302,6 +310,6 @@ impl ThreadActor {
 }
 
 /// The asker may have given up in this very moment; then there is nobody to tell.
-pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, ThreadError>) {
+pub(super) fn answer<T>(reply: CommandReply<T>, result: Result<T, ThreadError>) {
     let _ = reply.send(result);
 }

@@ -1,22 +1,22 @@
 //! A thread as the agent of another one, and as one that has agents.
 
-use codicil_prompts::Told;
+use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, Personality, ResponseItem, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::{Record, complete_calls};
 
 use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, input::context_record};
-use crate::kin::{self, Kin};
+use crate::kin::{self, SubagentOrigin};
 
 /// Notices that may wait for one request; of more, the oldest go.
 const MAX_NOTICES: usize = 64;
 
 /// What a copy of a thread begins with, in an agent that is to know everything its parent knows.
 #[derive(Debug)]
-pub(crate) struct Inheritance {
+pub(crate) struct InheritedHistory {
     pub history: Vec<ResponseItem>,
-    pub told: Option<Told>,
+    pub told: Option<ContextSnapshot>,
     pub tone: Option<Personality>,
 }
 
@@ -50,9 +50,13 @@ impl ThreadActor {
         self.state.remember(notices);
     }
 
-    pub(super) fn inheritance(&self) -> Inheritance {
+    pub(super) fn inheritance(&self) -> InheritedHistory {
         let history = self.state.history.iter().map(|item| item.item().clone()).collect();
-        Inheritance { history: complete_calls(history), told: self.state.told.clone(), tone: self.state.tone }
+        InheritedHistory {
+            history: complete_calls(history),
+            told: self.state.told.clone(),
+            tone: self.state.tone,
+        }
     }
 
     pub(super) fn begin_progress(&self) {
@@ -69,7 +73,7 @@ impl ThreadActor {
     /// Tells the thread whose agent this is, if it is still there, that the agent is done.
     pub(super) async fn tell_parent(&self, progress: Option<&CollabAgentState>) {
         let Some(progress) = progress.filter(|progress| kin::is_final(&progress.status)) else { return };
-        let Some(kin) = Kin::of(&self.state.source) else { return };
+        let Some(kin) = SubagentOrigin::of(&self.state.source) else { return };
         let parent = self.kit.family.threads.upgrade().and_then(|threads| threads.get(&kin.parent).ok());
         if let Some(parent) = parent {
             let nickname = self.state.agent_nickname.as_deref();

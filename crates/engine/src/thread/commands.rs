@@ -6,23 +6,23 @@ use codicil_exec::SessionId;
 use codicil_protocol::{ItemId, ThreadBackgroundTerminal, ThreadItem, TurnId};
 
 use super::{actor::ThreadActor, finish::cut_off};
-use crate::{step::Step, tools::Report};
+use crate::{step::TurnEvent, tools::TerminalReport};
 
 /// How long the commands of a thread that ends may take to be gone.
 const END_TIME: Duration = Duration::from_secs(3);
 
 impl ThreadActor {
-    pub(super) async fn on_report(&mut self, report: Report) {
-        let Report { turn, steps } = report;
+    pub(super) async fn on_report(&mut self, report: TerminalReport) {
+        let TerminalReport { turn, steps } = report;
         for step in steps {
             match &step {
-                Step::Started(item) => {
+                TurnEvent::Started(item) => {
                     if let Some(id) = item.id() {
                         self.commands.insert(id.clone(), (turn.clone(), item.clone()));
                     }
                     self.say_started(&turn, item);
                 }
-                Step::Completed { item, .. } => {
+                TurnEvent::Completed { item, .. } => {
                     if let Some(id) = item.id() {
                         self.commands.remove(id);
                     }
@@ -111,6 +111,6 @@ impl ThreadActor {
     }
 
     async fn complete(&mut self, turn: &TurnId, item: ThreadItem) {
-        self.on_step(turn, Step::Completed { item, context: Vec::new() }).await;
+        self.on_step(turn, TurnEvent::Completed { item, context: Vec::new() }).await;
     }
 }

@@ -1,11 +1,11 @@
 //! Compaction: a summary takes the place of the history, on request or when it gets too long.
 
-use codicil_model::{Request, Tools};
+use codicil_model::{ModelRequest, ToolList};
 use codicil_protocol::{ContextCompactedNotification, ItemId, ThreadCompacted, ThreadItem, TurnId};
 use codicil_store::Record;
 
 use super::{
-    Announced, Origin, Reply, TurnKind,
+    AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
     actor::{ThreadActor, answer},
     turns::NewTurn,
 };
@@ -15,7 +15,7 @@ use crate::ids::new_turn_id;
 const COMPACT_AT_PERCENT: i64 = 90;
 
 impl ThreadActor {
-    pub(super) async fn on_compact(&mut self, origin: Origin, reply: Reply<Announced<()>>) {
+    pub(super) async fn on_compact(&mut self, origin: TurnOrigin, reply: CommandReply<AnnouncedReply<()>>) {
         let provider = match self.provider() {
             Ok(provider) => provider,
             Err(error) => return answer(reply, Err(error)),
@@ -41,12 +41,12 @@ impl ThreadActor {
     }
 
     /// The conversation with a last message that asks for the summary. No tools: it is only to talk.
-    pub(super) fn compaction_request(&mut self, turn: &TurnId) -> Request {
+    pub(super) fn compaction_request(&mut self, turn: &TurnId) -> ModelRequest {
         let mut request = self.request(turn);
         let own = self.state.config.settings.compact_prompt.as_deref();
         let prompt = codicil_prompts::user_text_message(own.unwrap_or(codicil_prompts::COMPACTION_PROMPT));
         request.input.extend([prompt]);
-        request.tools = Tools::default();
+        request.tools = ToolList::default();
         request.output_schema = None;
         request
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 
 use super::actor::ThreadActor;
 
@@ -16,7 +16,7 @@ impl ThreadActor {
             return;
         }
         let (world, cwd) = (self.world.clone(), self.state.settings.cwd.clone());
-        let query = Query { cwd: Some(cwd), overrides: self.state.overrides.clone() };
+        let query = ConfigQuery { cwd: Some(cwd), overrides: self.state.overrides.clone() };
         match tokio::task::spawn_blocking(move || world.load_config(&query)).await {
             Ok(Ok(config)) => {
                 self.state.config = Arc::new(config);

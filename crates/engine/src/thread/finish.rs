@@ -10,14 +10,14 @@ use codicil_protocol::{
 use codicil_store::Record;
 
 use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, agent::progress_of, input::context_record};
-use crate::{clock::unix_now, step::Outcome};
+use crate::{clock::unix_now, step::TurnOutcome};
 
 /// How long a turn that was told to stop may take to say what it had.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
 impl ThreadActor {
     /// The turn's task is over.
-    pub(super) async fn on_turn_over(&mut self, outcome: Outcome) {
+    pub(super) async fn on_turn_over(&mut self, outcome: TurnOutcome) {
         let Some(active) = self.active.take() else { return };
         self.finish(active, outcome).await;
     }
@@ -38,15 +38,15 @@ impl ThreadActor {
             && let Some(active) = self.active.take()
         {
             active.abort();
-            self.finish(active, Outcome::Interrupted).await;
+            self.finish(active, TurnOutcome::Interrupted).await;
         }
     }
 
-    async fn finish(&mut self, mut active: ActiveTurn, outcome: Outcome) {
+    async fn finish(&mut self, mut active: ActiveTurn, outcome: TurnOutcome) {
         let (status, error) = match (active.failure.take(), outcome) {
-            (Some(error), _) | (None, Outcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
-            (None, Outcome::Interrupted) => (TurnStatus::Interrupted, None),
-            (None, Outcome::Completed) => (TurnStatus::Completed, None),
+            (Some(error), _) | (None, TurnOutcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
+            (None, TurnOutcome::Interrupted) => (TurnStatus::Interrupted, None),
+            (None, TurnOutcome::Completed) => (TurnStatus::Completed, None),
         };
         if let Some(settings) = self.state.next_settings.take() {
             self.state.settings = settings;

@@ -11,7 +11,7 @@ use super::actor::ThreadActor;
 use crate::{clock::unix_now, error::ThreadError, goals};
 
 /// When a turn began, and what the thread had used by then.
-pub(super) struct Mark {
+pub(super) struct TurnMark {
     at: Instant,
     usage: TokenUsageBreakdown,
 }
@@ -38,7 +38,7 @@ impl ThreadActor {
 
     /// From here on a turn is at work.
     pub(super) fn mark_turn(&mut self) {
-        self.turn_mark = Some(Mark { at: Instant::now(), usage: self.state.usage.total.clone() });
+        self.turn_mark = Some(TurnMark { at: Instant::now(), usage: self.state.usage.total.clone() });
     }
 
     /// Charges the goal with the turn that is over.

@@ -35,14 +35,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
-    kin::{self, Kin},
-    settings::Settings,
-    threads::Turns,
+    kin::{self, SubagentOrigin},
+    settings::TurnSettings,
+    threads::IncludeTurns,
 };
 
 pub use {active::TurnKind, review::check_review_target};
 
-pub(crate) use {actor::ThreadActor, agent::Inheritance, state::ThreadState};
+pub(crate) use {actor::ThreadActor, agent::InheritedHistory, state::ThreadState};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -51,48 +51,48 @@ const MAILBOX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     id: ThreadId,
-    mailbox: mpsc::Sender<Command>,
+    mailbox: mpsc::Sender<ThreadCommand>,
     /// Set for agents that another thread's agent started.
-    kin: Option<Arc<Kin>>,
+    kin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
 }
 
 /// The thread's own end of its handle.
-pub(crate) struct Inbox {
-    mailbox: mpsc::Receiver<Command>,
+pub(crate) struct ThreadInbox {
+    mailbox: mpsc::Receiver<ThreadCommand>,
     progress: watch::Sender<CollabAgentState>,
 }
 
 /// Who asks for a turn, for the headers of its requests.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct TurnOrigin {
     pub name: String,
     pub user_agent: String,
 }
 
 /// Held by whoever answers a request: what the thread has to say about it follows when this is dropped.
 #[derive(Debug)]
-pub struct Announce(#[expect(dead_code, reason = "its end is the message")] oneshot::Sender<()>);
+pub struct AnnounceGuard(#[expect(dead_code, reason = "its end is the message")] oneshot::Sender<()>);
 
 /// An answer, and what holds back the notifications that must come after it.
 #[derive(Debug)]
-pub struct Announced<T> {
+pub struct AnnouncedReply<T> {
     pub answer: T,
-    pub announce: Announce,
+    pub announce: AnnounceGuard,
 }
 
-impl<T> Announced<T> {
+impl<T> AnnouncedReply<T> {
     pub(crate) fn new(answer: T) -> (Self, oneshot::Receiver<()>) {
         let (sender, said) = oneshot::channel();
-        (Self { answer, announce: Announce(sender) }, said)
+        (Self { answer, announce: AnnounceGuard(sender) }, said)
     }
 }
 
 /// A thread as it is now.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct ThreadSnapshot {
     pub thread: Thread,
-    pub settings: Settings,
+    pub settings: TurnSettings,
     pub active_turn: Option<TurnId>,
     pub goal: Option<ThreadGoal>,
     /// What holds for it, requirements and features included.
@@ -101,8 +101,8 @@ pub struct Snapshot {
 
 /// A thread as it is now, and what is stored of it.
 #[derive(Debug)]
-pub(crate) struct Joined {
-    pub snapshot: Snapshot,
+pub(crate) struct JoinedThread {
+    pub snapshot: ThreadSnapshot,
     pub turns: Vec<StoredTurn>,
 }
 
@@ -110,67 +110,67 @@ pub(crate) struct Joined {
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSetup {
     pub config: Arc<EffectiveConfig>,
-    pub settings: Settings,
+    pub settings: TurnSettings,
 }
 
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, ThreadError>>;
+pub(crate) type CommandReply<T> = oneshot::Sender<Result<T, ThreadError>>;
 
 /// Everything that can be asked of a thread.
-pub(crate) enum Command {
-    StartTurn(Box<TurnStartParams>, Origin, Reply<Announced<Turn>>),
+pub(crate) enum ThreadCommand {
+    StartTurn(Box<TurnStartParams>, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
     Steer {
         input: Vec<UserInput>,
         expected: TurnId,
-        reply: Reply<TurnId>,
+        reply: CommandReply<TurnId>,
     },
-    Interrupt(Reply<Announced<()>>),
-    Compact(Origin, Reply<Announced<()>>),
-    Review(ReviewTarget, Origin, Reply<Announced<Turn>>),
-    Rollback(u32, Reply<Announced<Thread>>),
-    Shell(String, Reply<Announced<()>>),
-    Snapshot(Reply<Snapshot>),
-    Setup(Reply<ThreadSetup>),
+    Interrupt(CommandReply<AnnouncedReply<()>>),
+    Compact(TurnOrigin, CommandReply<AnnouncedReply<()>>),
+    Review(ReviewTarget, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
+    Rollback(u32, CommandReply<AnnouncedReply<Thread>>),
+    Shell(String, CommandReply<AnnouncedReply<()>>),
+    Snapshot(CommandReply<ThreadSnapshot>),
+    Setup(CommandReply<ThreadSetup>),
     /// Something failed that is part of no turn.
     Complain(TurnError),
     /// Somebody begins to listen. Nothing is said until they do.
-    Join(Turns, Reply<Announced<Joined>>),
+    Join(IncludeTurns, CommandReply<AnnouncedReply<JoinedThread>>),
     /// Something that the model is to know, and that nobody said.
     Notice(ResponseItem),
-    SetName(String, Reply<()>),
-    SetGit(Option<GitInfo>, Reply<()>),
-    CleanTerminals(Reply<()>),
-    Terminals(Reply<Vec<ThreadBackgroundTerminal>>),
-    EndTerminal(String, Reply<bool>),
+    SetName(String, CommandReply<()>),
+    SetGit(Option<GitInfo>, CommandReply<()>),
+    CleanTerminals(CommandReply<()>),
+    Terminals(CommandReply<Vec<ThreadBackgroundTerminal>>),
+    EndTerminal(String, CommandReply<bool>),
     /// What a turn may set, without one. The settings of the next turn are the answer.
-    UpdateSettings(Box<TurnStartParams>, Reply<Settings>),
-    Goal(Reply<Option<ThreadGoal>>),
-    SetGoal(ThreadGoalSetParams, Reply<ThreadGoal>),
-    ClearGoal(Reply<bool>),
-    CountElicitation(Elicitation, Reply<u64>),
+    UpdateSettings(Box<TurnStartParams>, CommandReply<TurnSettings>),
+    Goal(CommandReply<Option<ThreadGoal>>),
+    SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
+    ClearGoal(CommandReply<bool>),
+    CountElicitation(ElicitationChange, CommandReply<u64>),
     /// Ends the thread. A running turn ends as interrupted first.
-    Unload(Reply<()>),
+    Unload(CommandReply<()>),
 }
 
 /// A question that the client asks on its own begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Elicitation {
+pub enum ElicitationChange {
     Begun,
     Ended,
 }
 
 impl ThreadHandle {
-    pub(crate) fn new(id: ThreadId, kin: Option<Kin>) -> (Self, Inbox) {
+    pub(crate) fn new(id: ThreadId, kin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(kin::state(CollabAgentStatus::PendingInit));
         let handle = Self { id, mailbox, kin: kin.map(Arc::new), progress: seen };
-        (handle, Inbox { mailbox: commands, progress })
+        (handle, ThreadInbox { mailbox: commands, progress })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
     }
 
-    pub(crate) fn kin(&self) -> Option<&Kin> {
+    pub(crate) fn kin(&self) -> Option<&SubagentOrigin> {
         self.kin.as_deref()
     }
 
@@ -186,9 +186,9 @@ impl ThreadHandle {
     pub fn start_turn(
         &self,
         params: TurnStartParams,
-        origin: Origin,
-    ) -> impl Future<Output = Result<Announced<Turn>, ThreadError>> + use<> {
-        self.ask(|reply| Command::StartTurn(Box::new(params), origin, reply))
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<Turn>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::StartTurn(Box::new(params), origin, reply))
     }
 
     pub fn steer(
@@ -196,64 +196,64 @@ impl ThreadHandle {
         input: Vec<UserInput>,
         expected: TurnId,
     ) -> impl Future<Output = Result<TurnId, ThreadError>> + use<> {
-        self.ask(|reply| Command::Steer { input, expected, reply })
+        self.ask(|reply| ThreadCommand::Steer { input, expected, reply })
     }
 
-    pub fn interrupt(&self) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
-        self.ask(Command::Interrupt)
+    pub fn interrupt(&self) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
+        self.ask(ThreadCommand::Interrupt)
     }
 
     pub fn compact(
         &self,
-        origin: Origin,
-    ) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
-        self.ask(|reply| Command::Compact(origin, reply))
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Compact(origin, reply))
     }
 
     pub fn review(
         &self,
         target: ReviewTarget,
-        origin: Origin,
-    ) -> impl Future<Output = Result<Announced<Turn>, ThreadError>> + use<> {
-        self.ask(|reply| Command::Review(target, origin, reply))
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<Turn>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Review(target, origin, reply))
     }
 
     /// The thread without its last turns.
     pub fn rollback(
         &self,
         turns: u32,
-    ) -> impl Future<Output = Result<Announced<Thread>, ThreadError>> + use<> {
-        self.ask(move |reply| Command::Rollback(turns, reply))
+    ) -> impl Future<Output = Result<AnnouncedReply<Thread>, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Rollback(turns, reply))
     }
 
     /// Runs a person's own command, outside the sandbox.
     pub fn shell_command(
         &self,
         command: String,
-    ) -> impl Future<Output = Result<Announced<()>, ThreadError>> + use<> {
-        self.ask(|reply| Command::Shell(command, reply))
+    ) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Shell(command, reply))
     }
 
-    pub fn snapshot(&self) -> impl Future<Output = Result<Snapshot, ThreadError>> + use<> {
-        self.ask(Command::Snapshot)
+    pub fn snapshot(&self) -> impl Future<Output = Result<ThreadSnapshot, ThreadError>> + use<> {
+        self.ask(ThreadCommand::Snapshot)
     }
 
     pub(crate) fn setup(&self) -> impl Future<Output = Result<ThreadSetup, ThreadError>> + use<> {
-        self.ask(Command::Setup)
+        self.ask(ThreadCommand::Setup)
     }
 
     /// Has the thread tell of something that failed outside a turn. One that is too busy has worse to tell.
     pub(crate) fn complain(&self, error: TurnError) {
-        let _ = self.mailbox.try_send(Command::Complain(error));
+        let _ = self.mailbox.try_send(ThreadCommand::Complain(error));
     }
 
     /// The thread for somebody who begins to listen. It goes on when they do, so that what is in the answer and
     /// what is said afterwards make up the whole.
     pub(crate) fn join(
         &self,
-        turns: Turns,
-    ) -> impl Future<Output = Result<Announced<Joined>, ThreadError>> + use<> {
-        self.ask(move |reply| Command::Join(turns, reply))
+        turns: IncludeTurns,
+    ) -> impl Future<Output = Result<AnnouncedReply<JoinedThread>, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Join(turns, reply))
     }
 
     /// Whether the thread's task is over, be it that it broke.
@@ -269,76 +269,76 @@ impl ThreadHandle {
     /// Has the model told something with its next request. Waits for room: a notice must not be lost.
     pub(crate) async fn notice(&self, item: ResponseItem) {
         // A thread that is gone has nobody to tell.
-        let _ = self.mailbox.send(Command::Notice(item)).await;
+        let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
     }
 
     pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(|reply| Command::SetName(name, reply))
+        self.ask(|reply| ThreadCommand::SetName(name, reply))
     }
 
     pub fn set_git(&self, git: Option<GitInfo>) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(|reply| Command::SetGit(git, reply))
+        self.ask(|reply| ThreadCommand::SetGit(git, reply))
     }
 
     /// Ends the commands that run in the background.
     pub fn clean_terminals(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(Command::CleanTerminals)
+        self.ask(ThreadCommand::CleanTerminals)
     }
 
     /// The commands that run in the background, oldest first.
     pub fn terminals(
         &self,
     ) -> impl Future<Output = Result<Vec<ThreadBackgroundTerminal>, ThreadError>> + use<> {
-        self.ask(Command::Terminals)
+        self.ask(ThreadCommand::Terminals)
     }
 
     /// Ends one of them; false if it does not run.
     pub fn end_terminal(&self, process: String) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
-        self.ask(|reply| Command::EndTerminal(process, reply))
+        self.ask(|reply| ThreadCommand::EndTerminal(process, reply))
     }
 
     /// Changes what the next turns have. A turn that is running goes on as it began.
     pub fn update_settings(
         &self,
         change: TurnStartParams,
-    ) -> impl Future<Output = Result<Settings, ThreadError>> + use<> {
-        self.ask(|reply| Command::UpdateSettings(Box::new(change), reply))
+    ) -> impl Future<Output = Result<TurnSettings, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::UpdateSettings(Box::new(change), reply))
     }
 
     /// What the thread works towards.
     pub(crate) fn goal(&self) -> impl Future<Output = Result<Option<ThreadGoal>, ThreadError>> + use<> {
-        self.ask(Command::Goal)
+        self.ask(ThreadCommand::Goal)
     }
 
     pub(crate) fn set_goal(
         &self,
         change: ThreadGoalSetParams,
     ) -> impl Future<Output = Result<ThreadGoal, ThreadError>> + use<> {
-        self.ask(|reply| Command::SetGoal(change, reply))
+        self.ask(|reply| ThreadCommand::SetGoal(change, reply))
     }
 
     /// False if there is none.
     pub(crate) fn clear_goal(&self) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
-        self.ask(Command::ClearGoal)
+        self.ask(ThreadCommand::ClearGoal)
     }
 
     /// How many such questions there are now.
     pub fn count_elicitation(
         &self,
-        change: Elicitation,
+        change: ElicitationChange,
     ) -> impl Future<Output = Result<u64, ThreadError>> + use<> {
-        self.ask(move |reply| Command::CountElicitation(change, reply))
+        self.ask(move |reply| ThreadCommand::CountElicitation(change, reply))
     }
 
     pub(crate) fn unload(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(Command::Unload)
+        self.ask(ThreadCommand::Unload)
     }
 
     /// Posts before returning, so that callers keep the order in which they called.
     /// A full mailbox is the protocol's overload, not a wait.
     fn ask<T, F>(&self, command: F) -> impl Future<Output = Result<T, ThreadError>> + use<T, F>
     where
-        F: FnOnce(Reply<T>) -> Command,
+        F: FnOnce(CommandReply<T>) -> ThreadCommand,
     {
         let (reply, answer) = oneshot::channel();
         let posted = self.mailbox.try_send(command(reply)).map_err(|error| match error {

@@ -7,13 +7,13 @@ use tokio::sync::oneshot;
 
 use super::actor::ThreadActor;
 use crate::{
-    audience::Question,
-    tools::{Asking, Kind},
+    audience::OpenQuestion,
+    tools::{QuestionKind, QuestionRequest},
 };
 
 impl ThreadActor {
     /// Shows that the thread waits, then asks.
-    pub(super) fn on_ask(&mut self, asking: Asking, reply: oneshot::Sender<Question>) {
+    pub(super) fn on_ask(&mut self, asking: QuestionRequest, reply: oneshot::Sender<OpenQuestion>) {
         let Some(active) = &self.active else { return };
         if active.cancel.is_cancelled() {
             return;
@@ -38,13 +38,13 @@ impl ThreadActor {
     }
 
     /// What nobody answered is void once its turn is over.
-    pub(super) fn resolve_all(&self, asked: Vec<(RequestId, Kind)>) {
+    pub(super) fn resolve_all(&self, asked: Vec<(RequestId, QuestionKind)>) {
         for (id, kind) in asked {
             self.say_resolved(id, kind);
         }
     }
 
-    fn say_resolved(&self, request_id: RequestId, kind: Kind) {
+    fn say_resolved(&self, request_id: RequestId, kind: QuestionKind) {
         if kind.is_announced() {
             let thread_id = self.state.id.clone();
             self.notify::<ServerRequestResolved>(&ServerRequestResolvedNotification {
@@ -55,10 +55,10 @@ impl ThreadActor {
     }
 
     /// The status says what is waited for, with one question more if there is one.
-    fn show_waiting(&mut self, more: Option<Kind>) {
+    fn show_waiting(&mut self, more: Option<QuestionKind>) {
         let Some(active) = &self.active else { return };
         let mut active_flags = Vec::new();
-        for flag in active.asked.iter().map(|(_, kind)| *kind).chain(more).filter_map(Kind::flag) {
+        for flag in active.asked.iter().map(|(_, kind)| *kind).chain(more).filter_map(QuestionKind::flag) {
             if !active_flags.contains(&flag) {
                 active_flags.push(flag);
             }

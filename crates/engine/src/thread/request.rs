@@ -1,17 +1,17 @@
 //! What the model is asked next: the history, and how to go on from it.
 
-use codicil_extensions::Mentions;
-use codicil_model::{Instructions, ModelInfo, Reasoning, Request};
-use codicil_prompts::Told;
+use codicil_extensions::MessageMentions;
+use codicil_model::{Instructions, ModelInfo, ModelRequest, ReasoningOptions};
+use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 
 use super::{TurnKind, actor::ThreadActor};
 use crate::{
     file_access::AccessSources,
-    kin::Kin,
-    settings::Settings,
-    step::{Ask, FollowUp},
-    surroundings::{Surroundings, doc_search},
+    kin::SubagentOrigin,
+    settings::TurnSettings,
+    step::{FollowUp, NextAction},
+    surroundings::{ContextInputs, doc_search},
 };
 
 /// The share of a context window that a conversation may fill; the rest is for the answer.
@@ -19,17 +19,17 @@ const USABLE_PERCENT: i64 = 95;
 
 impl ThreadActor {
     /// Takes in what was steered and decides how the turn goes on.
-    pub(super) async fn next_request(&mut self, turn: &TurnId, follow_up: FollowUp) -> Ask {
-        let Some(active) = self.active.as_mut() else { return Ask::End };
+    pub(super) async fn next_request(&mut self, turn: &TurnId, follow_up: FollowUp) -> NextAction {
+        let Some(active) = self.active.as_mut() else { return NextAction::End };
         if active.cancel.is_cancelled() {
-            return Ask::End;
+            return NextAction::End;
         }
         let steered = std::mem::take(&mut active.steered);
         match (active.kind, follow_up) {
-            (TurnKind::Compact, _) if active.compacted => return Ask::End,
-            (TurnKind::Compact, _) => return Ask::Compact(Box::new(self.compaction_request(turn))),
+            (TurnKind::Compact, _) if active.compacted => return NextAction::End,
+            (TurnKind::Compact, _) => return NextAction::Compact(Box::new(self.compaction_request(turn))),
             (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more && !active.has_news() => {
-                return Ask::End;
+                return NextAction::End;
             }
             _ => active.wants_more = false,
         }
@@ -39,7 +39,7 @@ impl ThreadActor {
             if let Some(active) = self.active.as_mut() {
                 active.steered = steered;
             }
-            return Ask::Compact(Box::new(self.compaction_request(turn)));
+            return NextAction::Compact(Box::new(self.compaction_request(turn)));
         }
         self.say_first(turn).await;
         self.take_notices(turn).await;
@@ -48,10 +48,10 @@ impl ThreadActor {
             self.say_usage_again(turn);
         }
         let request = self.request(turn);
-        Ask::Respond(Box::new(self.for_review(request)))
+        NextAction::Respond(Box::new(self.for_review(request)))
     }
 
-    pub(super) fn request(&mut self, turn: &TurnId) -> Request {
+    pub(super) fn request(&mut self, turn: &TurnId) -> ModelRequest {
         let input = self.state.history.snapshot();
         let info = self.model_info().clone();
         let settings = &self.state.settings;
@@ -59,7 +59,7 @@ impl ThreadActor {
         // People know more models than the catalogue does.
         let reasons =
             info.reasons() || self.state.config.settings.model_supports_reasoning_summaries == Some(true);
-        let mut request = Request {
+        let mut request = ModelRequest {
             model: settings.model.clone(),
             instructions: self.instructions(&info),
             input,
@@ -70,7 +70,7 @@ impl ThreadActor {
             verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
             service_tier: settings.service_tier.clone(),
             prompt_cache_key: Some(self.state.id.to_string()),
-            ..Request::default()
+            ..ModelRequest::default()
         };
         if let Some(active) = active {
             request.set_header("originator", &active.origin.name);
@@ -85,16 +85,16 @@ impl ThreadActor {
         let metadata =
             serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
-        if Kin::of(&self.state.source).is_some() {
+        if SubagentOrigin::of(&self.state.source).is_some() {
             request.set_header("x-openai-subagent", "collab_spawn");
         }
         request
     }
 
-    fn reasoning(&self, info: &ModelInfo) -> Reasoning {
+    fn reasoning(&self, info: &ModelInfo) -> ReasoningOptions {
         let settings = &self.state.settings;
         let summary = settings.summary.clone().unwrap_or_else(|| info.default_summary.clone());
-        Reasoning {
+        ReasoningOptions {
             effort: settings.effort.clone().or_else(|| info.default_effort.clone()),
             summary: (summary != ReasoningSummary::None).then_some(summary),
         }
@@ -136,12 +136,12 @@ impl ThreadActor {
     /// What a model is to know by now, and the messages that tell it what it does not.
     async fn look_around(
         &mut self,
-        settings: Settings,
-        before: Option<Told>,
-    ) -> (Option<Told>, Vec<ResponseItem>) {
+        settings: TurnSettings,
+        before: Option<ContextSnapshot>,
+    ) -> (Option<ContextSnapshot>, Vec<ResponseItem>) {
         self.follow_skills();
         let access = AccessSources::new(&settings, &self.kit, self.kit.grants().access());
-        let surroundings = Surroundings {
+        let surroundings = ContextInputs {
             access,
             settings,
             hosts_by_proxy: self.state.config.network_proxy().is_some(),
@@ -165,7 +165,7 @@ impl ThreadActor {
     pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
         let cwd = self.state.settings.cwd.clone();
         let abilities = self.abilities();
-        let called = Mentions::of(input);
+        let called = MessageMentions::of(input);
         if !codicil_prompts::reads_files(input) && called.is_empty() {
             return codicil_prompts::user_message(input, &cwd).into_iter().collect();
         }

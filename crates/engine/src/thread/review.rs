@@ -1,6 +1,6 @@
 //! Reviews: a turn whose model sees nothing but its task, and whose answer becomes part of the thread.
 
-use codicil_model::{History, Request};
+use codicil_model::{History, ModelRequest};
 use codicil_prompts::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
     review_label, review_prompt, user_action_review_message, user_text_message,
@@ -9,7 +9,7 @@ use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserI
 use codicil_store::Record;
 
 use super::{
-    Announced, Origin, Reply, TurnKind,
+    AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
     active::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
@@ -28,7 +28,7 @@ pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
 }
 
 /// What only a review has.
-pub(super) struct Review {
+pub(super) struct ActiveReview {
     pub label: String,
     /// What the reviewer sees: its own conversation, not the thread's.
     pub history: History,
@@ -40,8 +40,8 @@ impl ThreadActor {
     pub(super) async fn on_review(
         &mut self,
         target: ReviewTarget,
-        origin: Origin,
-        reply: Reply<Announced<Turn>>,
+        origin: TurnOrigin,
+        reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         match self.begin_review(&target, origin).await {
             Ok((id, label, items)) => {
@@ -60,7 +60,7 @@ impl ThreadActor {
     async fn begin_review(
         &mut self,
         target: &ReviewTarget,
-        origin: Origin,
+        origin: TurnOrigin,
     ) -> Result<(TurnId, String, [ThreadItem; 2]), ThreadError> {
         check_review_target(target)?;
         let provider = self.provider()?;
@@ -86,13 +86,13 @@ impl ThreadActor {
         let context = self.reviewer_context().await;
         let mut active = self.launch(NewTurn::new(id.clone(), TurnKind::Review, provider, origin));
         let history = context.into_iter().chain([user_text_message(task)]).collect();
-        active.review = Some(Review { label: label.clone(), history, answer: None });
+        active.review = Some(ActiveReview { label: label.clone(), history, answer: None });
         self.active = Some(active);
         Ok((id, label, [entered, prompt]))
     }
 
     /// The same request, about the review's own conversation.
-    pub(super) fn for_review(&mut self, mut request: Request) -> Request {
+    pub(super) fn for_review(&mut self, mut request: ModelRequest) -> ModelRequest {
         if let Some(review) = self.active.as_mut().and_then(|active| active.review.as_mut()) {
             request.input = review.history.snapshot();
             request.instructions = REVIEW_INSTRUCTIONS.into();

@@ -4,14 +4,14 @@ use codicil_protocol::{Thread, TokenUsageBreakdown};
 use codicil_store::Record;
 
 use super::{
-    Announced, Reply,
+    AnnouncedReply, CommandReply,
     actor::{ThreadActor, answer},
-    state::Stored,
+    state::StoredContext,
 };
 use crate::{error::ThreadError, ids::new_turn_id};
 
 impl ThreadActor {
-    pub(super) async fn on_rollback(&mut self, turns: u32, reply: Reply<Announced<Thread>>) {
+    pub(super) async fn on_rollback(&mut self, turns: u32, reply: CommandReply<AnnouncedReply<Thread>>) {
         let rolled_back = self.roll_back(turns).await;
         match rolled_back {
             Ok(thread) => {
@@ -42,7 +42,7 @@ impl ThreadActor {
         let kept = loaded.thread.turns();
         self.state.history = loaded.history.into_iter().collect();
         // What the dropped turns set holds on; what the model was told of it is gone with them.
-        self.state.told = loaded.thread.known_settings.and_then(|known| Stored::read(known)?.told);
+        self.state.told = loaded.thread.known_settings.and_then(|known| StoredContext::read(known)?.told);
         if !self.state.history.iter().any(|item| codicil_prompts::is_context_message(item.item())) {
             self.state.told = None;
         }

@@ -7,15 +7,15 @@ use codicil_protocol::{
 use tokio::sync::oneshot;
 
 use super::{
-    Announced, Reply,
+    AnnouncedReply, CommandReply,
     actor::{ThreadActor, answer},
 };
 use crate::clock::unix_now_ms;
 
 impl ThreadActor {
     /// Answers, and waits until the answer is on its way: what follows must come after it.
-    pub(super) async fn accept<T>(&mut self, reply: Reply<Announced<T>>, value: T) {
-        let (announced, said) = Announced::new(value);
+    pub(super) async fn accept<T>(&mut self, reply: CommandReply<AnnouncedReply<T>>, value: T) {
+        let (announced, said) = AnnouncedReply::new(value);
         answer(reply, Ok(announced));
         let _: Result<(), oneshot::error::RecvError> = said.await;
     }

@@ -3,14 +3,14 @@
 use codicil_store::Record;
 
 use super::{
-    Announced, Reply, TurnKind,
+    AnnouncedReply, CommandReply, TurnKind,
     active::ActiveTurn,
     actor::{ThreadActor, answer},
 };
 use crate::{error::ThreadError, ids::new_turn_id, tools::login, turn::ShellTask};
 
 impl ThreadActor {
-    pub(super) async fn on_shell(&mut self, command: String, reply: Reply<Announced<()>>) {
+    pub(super) async fn on_shell(&mut self, command: String, reply: CommandReply<AnnouncedReply<()>>) {
         if command.trim().is_empty() {
             return answer(reply, Err(ThreadError::EmptyCommand));
         }

@@ -1,12 +1,12 @@
 //! The skills and plugins of a thread.
 
 use super::actor::ThreadActor;
-use crate::abilities::Abilities;
+use crate::abilities::ExtensionSources;
 
 impl ThreadActor {
     /// Skills and plugins where the thread works now.
-    pub(super) fn abilities(&self) -> Abilities {
-        Abilities {
+    pub(super) fn abilities(&self) -> ExtensionSources {
+        ExtensionSources {
             extensions: self.world.extensions.clone(),
             config: self.state.config.clone(),
             cwd: self.state.settings.cwd.clone(),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_model::History;
-use codicil_prompts::Told;
+use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
     ThreadItem, ThreadStatus, ThreadTokenUsage,
 };
-use codicil_store::{LoadedThread, Meta, Record, Store, StoreError, ThreadLog};
+use codicil_store::{LoadedThread, Record, Store, StoreError, ThreadLog, ThreadMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::Seat, settings::Settings};
+use crate::{clock::unix_now, kin::SubagentSlot, settings::TurnSettings};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -23,13 +23,13 @@ pub(crate) struct ThreadState {
     pub config: Arc<EffectiveConfig>,
     /// What of its configuration was given with the request that opened it.
     pub overrides: Map<String, Value>,
-    pub settings: Settings,
+    pub settings: TurnSettings,
     /// What the next turn has, if that changed while one was running.
-    pub next_settings: Option<Settings>,
+    pub next_settings: Option<TurnSettings>,
     /// What of the settings is on disk.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredContext>,
     pub history: History,
-    pub told: Option<Told>,
+    pub told: Option<ContextSnapshot>,
     /// How the model was asked to speak when the thread began.
     pub tone: Option<Personality>,
     pub usage: ThreadTokenUsage,
@@ -47,7 +47,7 @@ pub(crate) struct ThreadState {
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
     /// Its place among the agents of its tree; free again when the thread ends.
-    pub seat: Option<Seat>,
+    pub seat: Option<SubagentSlot>,
     pub session: ThreadId,
     /// Unix seconds, like `updated_at`.
     pub created_at: i64,
@@ -61,23 +61,23 @@ pub(crate) struct ThreadState {
 
 /// The settings as they are written, with what the model has been told of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stored {
-    pub settings: Settings,
-    pub told: Option<Told>,
+pub(crate) struct StoredContext {
+    pub settings: TurnSettings,
+    pub told: Option<ContextSnapshot>,
     pub tone: Option<Personality>,
 }
 
 /// What [`ThreadState::restore`] goes back to.
-pub(crate) struct Standing {
-    settings: Settings,
-    stored: Option<Stored>,
-    told: Option<Told>,
+pub(crate) struct RestorePoint {
+    settings: TurnSettings,
+    stored: Option<StoredContext>,
+    told: Option<ContextSnapshot>,
     git: Option<GitInfo>,
 }
 
-impl Stored {
+impl StoredContext {
     /// `None` for what another version wrote in another way.
-    pub fn read(settings: codicil_store::Settings) -> Option<Self> {
+    pub fn read(settings: codicil_store::StoredSettings) -> Option<Self> {
         serde_json::from_value(settings.snapshot).ok()
     }
 }
@@ -85,10 +85,10 @@ impl Stored {
 impl ThreadState {
     /// A thread that begins now.
     pub fn new(
-        meta: &Meta,
+        meta: &ThreadMeta,
         log: Option<ThreadLog>,
         config: Arc<EffectiveConfig>,
-        settings: Settings,
+        settings: TurnSettings,
     ) -> Self {
         let now = unix_now();
         Self {
@@ -131,8 +131,8 @@ impl ThreadState {
     pub fn recall(&mut self, loaded: LoadedThread) {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
-        self.told = thread.known_settings.and_then(|known| Stored::read(known)?.told);
-        if let Some(stored) = thread.settings.and_then(Stored::read) {
+        self.told = thread.known_settings.and_then(|known| StoredContext::read(known)?.told);
+        if let Some(stored) = thread.settings.and_then(StoredContext::read) {
             self.tone = stored.tone;
             self.stored = Some(stored);
         }
@@ -148,14 +148,19 @@ impl ThreadState {
     }
 
     /// What a turn changes before it is accepted.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RestorePoint {
         let Self { settings, stored, told, git, .. } = self;
-        Standing { settings: settings.clone(), stored: stored.clone(), told: told.clone(), git: git.clone() }
+        RestorePoint {
+            settings: settings.clone(),
+            stored: stored.clone(),
+            told: told.clone(),
+            git: git.clone(),
+        }
     }
 
     /// Goes back to what held before: nothing of the turn was written.
-    pub fn restore(&mut self, before: Standing) {
-        let Standing { settings, stored, told, git } = before;
+    pub fn restore(&mut self, before: RestorePoint) {
+        let RestorePoint { settings, stored, told, git } = before;
         (self.settings, self.stored, self.told, self.git) = (settings, stored, told, git);
     }
 
@@ -193,13 +198,13 @@ impl ThreadState {
         self.unstored_settings().map(Record::Settings)
     }
 
-    fn unstored_settings(&mut self) -> Option<codicil_store::Settings> {
+    fn unstored_settings(&mut self) -> Option<codicil_store::StoredSettings> {
         let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
-        let now = Stored { settings, told: self.told.clone(), tone: self.tone };
+        let now = StoredContext { settings, told: self.told.clone(), tone: self.tone };
         if self.stored.as_ref() == Some(&now) {
             return None;
         }
-        let settings = codicil_store::Settings {
+        let settings = codicil_store::StoredSettings {
             model: now.settings.model.clone(),
             effort: now.settings.effort.clone(),
             snapshot: serde_json::to_value(&now).unwrap_or_default(),
@@ -209,7 +214,7 @@ impl ThreadState {
     }
 
     /// Begins the file of a new thread, with its settings: what it may do holds even if no turn ever runs.
-    pub async fn create_log(&mut self, store: &Store, meta: &Meta) -> Result<(), StoreError> {
+    pub async fn create_log(&mut self, store: &Store, meta: &ThreadMeta) -> Result<(), StoreError> {
         let settings = self.unstored_settings();
         self.log = Some(store.create_with(meta.clone(), settings).await?);
         Ok(())

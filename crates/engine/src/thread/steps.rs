@@ -9,48 +9,48 @@ use codicil_protocol::{
 use codicil_store::Record;
 
 use super::{actor::ThreadActor, input::context_record};
-use crate::{error::ThreadError, step::Step};
+use crate::{error::ThreadError, step::TurnEvent};
 
 impl ThreadActor {
-    pub(super) async fn on_steps(&mut self, steps: Vec<Step>) {
+    pub(super) async fn on_steps(&mut self, steps: Vec<TurnEvent>) {
         let Some(turn) = self.active.as_ref().map(|active| active.id.clone()) else { return };
         for step in steps {
             self.on_step(&turn, step).await;
         }
     }
 
-    pub(super) async fn on_step(&mut self, turn: &TurnId, step: Step) {
+    pub(super) async fn on_step(&mut self, turn: &TurnId, step: TurnEvent) {
         match step {
-            Step::Told(frame) => self.tell(&frame),
-            Step::Started(item) => self.on_started(turn, item),
-            Step::Completed { item, context } => self.on_completed(turn, item, context).await,
-            Step::Context(items) => self.on_context(turn, items).await,
-            Step::Notice(items) => {
+            TurnEvent::Told(frame) => self.tell(&frame),
+            TurnEvent::Started(item) => self.on_started(turn, item),
+            TurnEvent::Completed { item, context } => self.on_completed(turn, item, context).await,
+            TurnEvent::Context(items) => self.on_context(turn, items).await,
+            TurnEvent::Notice(items) => {
                 if let Some(active) = &mut self.active {
                     active.notices.extend(items);
                 }
             }
-            Step::Used(last) => self.on_usage(turn, last).await,
-            Step::RateLimits(rate_limits) => {
+            TurnEvent::Used(last) => self.on_usage(turn, last).await,
+            TurnEvent::RateLimits(rate_limits) => {
                 let params = AccountRateLimitsUpdatedNotification { rate_limits: *rate_limits };
                 self.world.audience.broadcast::<AccountRateLimitsUpdated>(&params);
             }
-            Step::Rerouted(to_model) => self.on_rerouted(turn, to_model),
-            Step::Retrying(error) => self.report_error(turn, error, true),
-            Step::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
-            Step::Offered(tools) => {
+            TurnEvent::Rerouted(to_model) => self.on_rerouted(turn, to_model),
+            TurnEvent::Retrying(error) => self.report_error(turn, error, true),
+            TurnEvent::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
+            TurnEvent::Offered(tools) => {
                 if let Some(active) = &mut self.active {
                     active.offered = tools;
                 }
             }
-            Step::Ask { asking, reply } => self.on_ask(asking, reply),
+            TurnEvent::Ask { asking, reply } => self.on_ask(asking, reply),
             // Whoever asked may have been cancelled meanwhile.
-            Step::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),
-            Step::Settled(reply) => drop(reply.send(())),
-            Step::Answered(id) => self.on_answered(&id),
+            TurnEvent::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),
+            TurnEvent::Settled(reply) => drop(reply.send(())),
+            TurnEvent::Answered(id) => self.on_answered(&id),
             // A turn that was aborted meanwhile copies nothing.
-            Step::Inherit(reply) => drop(reply.send(self.inheritance())),
-            Step::Next { follow_up, reply } => {
+            TurnEvent::Inherit(reply) => drop(reply.send(self.inheritance())),
+            TurnEvent::Next { follow_up, reply } => {
                 let request = self.next_request(turn, follow_up).await;
                 // A turn that was aborted meanwhile asks no more.
                 let _ = reply.send(request);

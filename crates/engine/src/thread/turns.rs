@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use codicil_config::Feature;
-use codicil_model::Provider;
+use codicil_model::ModelProvider;
 use codicil_protocol::{AskForApproval, Turn, TurnId, TurnStartParams};
 use codicil_store::Record;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Announced, Origin, Reply, TurnKind,
+    AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
     active::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{FirstInput, check_input, context_record, stored_form, user_message},
@@ -20,28 +20,28 @@ use crate::{
     error::ThreadError,
     git,
     ids::new_turn_id,
-    kin::Kin,
-    profiles::Profile,
-    settings::Settings,
-    step::Steps,
-    tools::{Offer, Role, Terms, TurnTools},
-    turn::{Show, TurnTask},
+    kin::SubagentOrigin,
+    profiles::BuiltinProfile,
+    settings::TurnSettings,
+    step::TurnReporter,
+    tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools},
+    turn::{ResponseVisibility, TurnTask},
 };
 
 /// A turn that is about to run.
 pub(super) struct NewTurn {
     pub id: TurnId,
     pub kind: TurnKind,
-    pub provider: Arc<dyn Provider>,
+    pub provider: Arc<dyn ModelProvider>,
     /// Who asked for it.
-    pub origin: Origin,
+    pub origin: TurnOrigin,
     pub output_schema: Option<Value>,
     /// What the person said, if the turn is about it.
     pub prompt: Option<String>,
 }
 
 impl NewTurn {
-    pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn Provider>, origin: Origin) -> Self {
+    pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
         Self { id, kind, provider, origin, output_schema: None, prompt: None }
     }
 }
@@ -50,8 +50,8 @@ impl ThreadActor {
     pub(super) async fn on_start_turn(
         &mut self,
         mut params: TurnStartParams,
-        origin: Origin,
-        reply: Reply<Announced<Turn>>,
+        origin: TurnOrigin,
+        reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         if self.active.is_none() {
             self.refresh_config().await;
@@ -64,7 +64,7 @@ impl ThreadActor {
                 match self.steer(std::mem::take(&mut params.input)).await {
                     Ok(turn) => {
                         let set = self.set_later(&mut params).await;
-                        set.map(|_| Announced::new(in_progress(turn)).0)
+                        set.map(|_| AnnouncedReply::new(in_progress(turn)).0)
                     }
                     Err(error) => Err(error),
                 }
@@ -77,7 +77,7 @@ impl ThreadActor {
     pub(super) async fn on_update_settings(
         &mut self,
         mut change: TurnStartParams,
-    ) -> Result<Settings, ThreadError> {
+    ) -> Result<TurnSettings, ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
             return self.set_later(&mut change).await;
@@ -93,7 +93,7 @@ impl ThreadActor {
 
     /// Takes over what is set for the turns after the one that is running. It is written at once: a thread that is
     /// forked or loaded again meanwhile has it too.
-    async fn set_later(&mut self, change: &mut TurnStartParams) -> Result<Settings, ThreadError> {
+    async fn set_later(&mut self, change: &mut TurnStartParams) -> Result<TurnSettings, ThreadError> {
         let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
         settings.apply(change);
         self.state.next_settings = Some(settings.clone());
@@ -104,8 +104,8 @@ impl ThreadActor {
     async fn begin_turn(
         &mut self,
         mut params: TurnStartParams,
-        origin: Origin,
-        reply: Reply<Announced<Turn>>,
+        origin: TurnOrigin,
+        reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         self.refresh_servers().await;
         let before = self.state.standing();
@@ -141,7 +141,9 @@ impl ThreadActor {
             requirements.check_sandbox_policy(policy)?;
         }
         let is_given = params.sandbox_policy.is_some();
-        if let Some(profile) = Profile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)? {
+        if let Some(profile) =
+            BuiltinProfile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)?
+        {
             requirements.check_sandbox_mode(&profile.mode())?;
         }
         Ok(())
@@ -151,7 +153,7 @@ impl ThreadActor {
     async fn prepare_turn(
         &mut self,
         params: &mut TurnStartParams,
-    ) -> Result<(Turn, Arc<dyn Provider>, FirstInput), ThreadError> {
+    ) -> Result<(Turn, Arc<dyn ModelProvider>, FirstInput), ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
         let input = std::mem::take(&mut params.input);
@@ -192,7 +194,7 @@ impl ThreadActor {
         self.say_item(turn, &item);
     }
 
-    pub(super) fn provider(&self) -> Result<Arc<dyn Provider>, ThreadError> {
+    pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
         let provider = self.world.provider(&self.state.settings.provider, &self.state.config);
         provider.map_err(ThreadError::Provider)
     }
@@ -201,7 +203,7 @@ impl ThreadActor {
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
         let NewTurn { id, kind, provider, origin, output_schema, prompt } = new;
         let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
-        let terms = Terms {
+        let terms = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
             provider: provider.clone(),
@@ -210,7 +212,7 @@ impl ThreadActor {
             origin: origin.clone(),
         };
         let kit = self.kit.clone();
-        let run = |steps: Steps, cancel: CancellationToken| {
+        let run = |steps: TurnReporter, cancel: CancellationToken| {
             let tools = TurnTools::new(kit, turn.clone(), terms, steps.clone(), cancel.clone());
             TurnTask { thread, turn, provider, steps, cancel, show, tools, prompt }.run()
         };
@@ -220,20 +222,20 @@ impl ThreadActor {
         active
     }
 
-    fn offer(&self, kind: TurnKind) -> Option<Offer> {
+    fn offer(&self, kind: TurnKind) -> Option<ToolOffer> {
         let role = match kind {
-            TurnKind::Regular | TurnKind::Shell => match Kin::of(&self.state.source) {
-                Some(kin) => Role::Agent { depth: kin.depth },
-                None => Role::Main,
+            TurnKind::Regular | TurnKind::Shell => match SubagentOrigin::of(&self.state.source) {
+                Some(kin) => ThreadRole::Agent { depth: kin.depth },
+                None => ThreadRole::Main,
             },
-            TurnKind::Review => Role::Reviewer,
+            TurnKind::Review => ThreadRole::Reviewer,
             TurnKind::Compact => return None,
         };
-        Some(Offer::new(role, &self.state.config, self.model_info()))
+        Some(ToolOffer::new(role, &self.state.config, self.model_info()))
     }
 
     /// What holds for the tools of a turn. A reviewer asks nobody.
-    pub(super) fn tool_settings(&self, kind: TurnKind) -> Settings {
+    pub(super) fn tool_settings(&self, kind: TurnKind) -> TurnSettings {
         let mut settings = self.state.settings.clone();
         if kind == TurnKind::Review {
             settings.approval_policy = AskForApproval::Never;
@@ -241,10 +243,10 @@ impl ThreadActor {
         settings
     }
 
-    fn show(&self, kind: TurnKind) -> Show {
+    fn show(&self, kind: TurnKind) -> ResponseVisibility {
         let plan_mode = (self.state.settings.collaboration_mode.as_ref())
             .is_some_and(|mode| mode.mode == codicil_protocol::ModeKind::Plan);
-        Show {
+        ResponseVisibility {
             raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
             plans: plan_mode && kind == TurnKind::Regular,
             // A reviewer answers in JSON; people see what is made of it.
@@ -252,7 +254,7 @@ impl ThreadActor {
         }
     }
 
-    pub(super) fn on_interrupt(&mut self, reply: Reply<Announced<()>>) {
+    pub(super) fn on_interrupt(&mut self, reply: CommandReply<AnnouncedReply<()>>) {
         match &mut self.active {
             Some(active) => {
                 active.cancel.cancel();

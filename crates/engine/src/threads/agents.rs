@@ -4,15 +4,15 @@ use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{SessionSource, ThreadId, ThreadStatus};
-use codicil_store::{LoadedThread, Meta, Record, new_thread_id};
+use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 
-use super::{Inner, Threads, loaded::Loaded};
+use super::{Threads, ThreadsInner, loaded::LoadedThreads};
 use crate::{
     error::ThreadError,
-    kin::{Kin, Seat},
-    permissions::{Inherited, StoredPermissions},
-    settings::Settings,
-    thread::{Inheritance, ThreadHandle, ThreadState},
+    kin::{SubagentOrigin, SubagentSlot},
+    permissions::{InheritedPermissions, StoredPermissions},
+    settings::TurnSettings,
+    thread::{InheritedHistory, ThreadHandle, ThreadState},
 };
 
 /// How many threads above an agent are asked what it may do. Agents do not nest that deep.
@@ -20,7 +20,7 @@ const MAX_PARENTS: usize = 32;
 
 /// The registry, for those whom it holds: it does not live longer because of them.
 #[derive(Clone, Debug)]
-pub(crate) struct WeakThreads(Weak<Inner>);
+pub(crate) struct WeakThreads(Weak<ThreadsInner>);
 
 impl From<&Threads> for WeakThreads {
     fn from(threads: &Threads) -> Self {
@@ -37,16 +37,16 @@ impl WeakThreads {
 
 /// An agent that is about to be started.
 pub(crate) struct NewAgent {
-    pub kin: Kin,
-    pub seat: Seat,
-    pub settings: Settings,
+    pub kin: SubagentOrigin,
+    pub seat: SubagentSlot,
+    pub settings: TurnSettings,
     pub config: Arc<EffectiveConfig>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
     /// Not kept, because its parent is not.
     pub ephemeral: bool,
     /// What it knows of its parent's conversation.
-    pub inherited: Option<Inheritance>,
+    pub inherited: Option<InheritedHistory>,
 }
 
 impl Threads {
@@ -60,7 +60,7 @@ impl Threads {
     }
 
     /// A place for one more agent in the tree that a thread belongs to; `None` when all are taken.
-    pub(crate) fn seat(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<Seat> {
+    pub(crate) fn seat(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
         let root = root_of(&self.lock(), parent);
         self.0.seats.take(&root, max, names)
     }
@@ -68,7 +68,7 @@ impl Threads {
     /// Starts the thread of an agent. Whoever listens to its parent listens to it from now on.
     pub(crate) async fn open_agent(&self, new: NewAgent) -> Result<ThreadHandle, ThreadError> {
         self.0.world.provider(&new.settings.provider, &new.config).map_err(ThreadError::Provider)?;
-        let meta = Meta {
+        let meta = ThreadMeta {
             source: new.kin.source(),
             parent_thread_id: Some(new.kin.parent.clone()),
             agent_nickname: new.kin.nickname.clone(),
@@ -86,7 +86,7 @@ impl Threads {
             let records: Vec<_> = items.map(|item| Record::Context { turn_id: None, item }).collect();
             log.append(&records).await?;
         }
-        if let Some(Inheritance { history, told, tone }) = new.inherited {
+        if let Some(InheritedHistory { history, told, tone }) = new.inherited {
             state.remember(history);
             (state.told, state.tone) = (told, tone);
         }
@@ -99,8 +99,8 @@ impl Threads {
         &self,
         parent: &ThreadId,
         stored: LoadedThread,
-        seat: Seat,
-        mut settings: Settings,
+        seat: SubagentSlot,
+        mut settings: TurnSettings,
         config: Arc<EffectiveConfig>,
     ) -> Result<ThreadHandle, ThreadError> {
         let meta = stored.thread.meta.clone();
@@ -121,7 +121,7 @@ impl Threads {
         id: &ThreadId,
     ) -> Result<LoadedThread, ThreadError> {
         let stored = self.load(id).await?;
-        match Kin::of(&stored.thread.meta.source) {
+        match SubagentOrigin::of(&stored.thread.meta.source) {
             Some(kin) if kin.parent == *parent => Ok(stored),
             _ => Err(ThreadError::NotFound(id.clone())),
         }
@@ -132,13 +132,13 @@ impl Threads {
     pub(super) async fn narrow_to_parents(
         &self,
         source: &SessionSource,
-        settings: &mut Settings,
-        which: Inherited,
+        settings: &mut TurnSettings,
+        which: InheritedPermissions,
     ) {
-        let mut kin = Kin::of(source);
+        let mut kin = SubagentOrigin::of(source);
         // Bounded: stored files could name each other as parents.
         for _ in 0..MAX_PARENTS {
-            let Some(Kin { parent, .. }) = kin else { return };
+            let Some(SubagentOrigin { parent, .. }) = kin else { return };
             let (permissions, above) = match self.get(&parent) {
                 Ok(handle) => match handle.snapshot().await {
                     Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.kin().cloned()),
@@ -146,9 +146,10 @@ impl Threads {
                 },
                 // Without its parent an agent has what it was given.
                 Err(_) => match self.0.world.store.read(&parent).await {
-                    Ok(stored) => {
-                        (StoredPermissions::read(stored.settings.as_ref()), Kin::of(&stored.meta.source))
-                    }
+                    Ok(stored) => (
+                        StoredPermissions::read(stored.settings.as_ref()),
+                        SubagentOrigin::of(&stored.meta.source),
+                    ),
                     Err(_) => return,
                 },
             };
@@ -180,7 +181,7 @@ impl Threads {
 }
 
 /// Everything below a thread. Ids made later sort later, so those who were started first come first.
-pub(super) fn below(loaded: &Loaded, id: &ThreadId) -> Vec<ThreadHandle> {
+pub(super) fn below(loaded: &LoadedThreads, id: &ThreadId) -> Vec<ThreadHandle> {
     let is_below = |handle: &&ThreadHandle| {
         let mut seen = handle.kin();
         // Bounded: stored files could name each other as parents.
@@ -197,7 +198,7 @@ pub(super) fn below(loaded: &Loaded, id: &ThreadId) -> Vec<ThreadHandle> {
 }
 
 /// The thread at the top of the tree, as far as it is loaded.
-fn root_of(loaded: &Loaded, id: &ThreadId) -> ThreadId {
+fn root_of(loaded: &LoadedThreads, id: &ThreadId) -> ThreadId {
     let mut root = id;
     for _ in 0..=loaded.len() {
         match loaded.get(root).and_then(ThreadHandle::kin) {

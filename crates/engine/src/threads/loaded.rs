@@ -8,14 +8,14 @@ use crate::thread::ThreadHandle;
 
 /// Threads are many and agents are few: whoever looks for agents looks at agents only.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedThreads {
     threads: BTreeMap<ThreadId, ThreadHandle>,
     agents: BTreeSet<ThreadId>,
     /// Those that are being unloaded; nobody else is given them.
     leaving: BTreeMap<ThreadId, ThreadHandle>,
 }
 
-impl Loaded {
+impl LoadedThreads {
     pub fn get(&self, id: &ThreadId) -> Option<&ThreadHandle> {
         self.threads.get(id)
     }

@@ -10,7 +10,7 @@ use codicil_store::StoreError;
 
 use tokio::time::timeout;
 
-use super::{ThreadRead, Threads, Turns, names::canonical, not_stored, own_session, stored_turns};
+use super::{IncludeTurns, ThreadRead, Threads, names::canonical, not_stored, own_session, stored_turns};
 use crate::error::ThreadError;
 
 /// How long a list waits for the status of a loaded thread. One that does not answer is at work, or waits for a file
@@ -18,13 +18,13 @@ use crate::error::ThreadError;
 const STATUS_TIME: Duration = Duration::from_secs(1);
 
 impl Threads {
-    pub async fn read(&self, id: &ThreadId, turns: Turns) -> Result<ThreadRead, ThreadError> {
+    pub async fn read(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
         let id = &canonical(id)?;
         let live = match self.get(id) {
             Ok(handle) => Some(handle.snapshot().await?),
             Err(_) => None,
         };
-        if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == Turns::Included {
+        if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == IncludeTurns::Included {
             return Err(ThreadError::EphemeralTurns);
         }
         let thread = match &live {
@@ -32,8 +32,8 @@ impl Threads {
             None => self.stored_thread(id, turns).await?,
         };
         let turns = match turns {
-            Turns::LeftOut => Vec::new(),
-            Turns::Included => {
+            IncludeTurns::LeftOut => Vec::new(),
+            IncludeTurns::Included => {
                 let active = live.as_ref().and_then(|live| live.active_turn.as_deref());
                 stored_turns(&self.0.world, id, active).await?
             }
@@ -42,12 +42,12 @@ impl Threads {
     }
 
     /// Of an archived thread there is no more than its summary.
-    async fn stored_thread(&self, id: &ThreadId, turns: Turns) -> Result<Thread, ThreadError> {
+    async fn stored_thread(&self, id: &ThreadId, turns: IncludeTurns) -> Result<Thread, ThreadError> {
         let location = self.0.world.store.find(id).await.map_err(|error| match error {
             StoreError::NotFound(id) => ThreadError::NotLoaded(id),
             other => other.into(),
         })?;
-        if location.archived && turns == Turns::Included {
+        if location.archived && turns == IncludeTurns::Included {
             return Err(ThreadError::CannotLocate(id.clone()));
         }
         Ok(own_session(self.0.world.store.read_summary(id).await?))

@@ -6,20 +6,20 @@ use codicil_protocol::{Frame, Method, ThreadActiveFlag, rpc::RequestId};
 use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{TurnTools, call::Cancelled};
+use super::{TurnTools, call::TurnCancelled};
 use crate::{
-    audience::Question,
-    step::{Step, Steps},
+    audience::OpenQuestion,
+    step::{TurnEvent, TurnReporter},
 };
 
 /// A question that a thread is to put to its subscribers.
-pub(crate) struct Asking {
+pub(crate) struct QuestionRequest {
     /// Makes the message once its id is known.
     pub encode: Box<dyn Fn(&RequestId) -> Frame + Send>,
-    pub kind: Kind,
+    pub kind: QuestionKind,
 }
 
-impl std::fmt::Debug for Asking {
+impl std::fmt::Debug for QuestionRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Asking").field("kind", &self.kind).finish_non_exhaustive()
     }
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Asking {
 
 /// What a question means for the thread while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum QuestionKind {
     /// A person decides. The thread shows that it waits, and everybody learns when it is over.
     Approval,
     /// A person answers.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Call,
 }
 
-impl Kind {
+impl QuestionKind {
     pub fn flag(self) -> Option<ThreadActiveFlag> {
         match self {
             Self::Approval => Some(ThreadActiveFlag::WaitingOnApproval),
@@ -53,7 +53,7 @@ impl Kind {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) enum Reply<T> {
+pub(crate) enum QuestionReply<T> {
     Answer(T),
     /// Something that is no answer to this question.
     Nonsense,
@@ -63,30 +63,34 @@ pub(crate) enum Reply<T> {
 
 /// Asks in the name of a turn. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
-    pub steps: Steps,
+pub(crate) struct QuestionSender {
+    pub steps: TurnReporter,
     pub cancel: CancellationToken,
 }
 
-impl Asker {
+impl QuestionSender {
     /// Asks the thread's subscribers and waits for the first answer, however long it takes.
-    pub async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    pub async fn ask<M>(
+        &self,
+        params: M::Params,
+        kind: QuestionKind,
+    ) -> Result<QuestionReply<M::Response>, TurnCancelled>
     where
         M: Method,
         M::Params: Send + 'static,
     {
         let answer = self.ask_until::<M>(params, kind, pending()).await?;
         // Nothing but the answer ends a wait without a deadline.
-        Ok(answer.unwrap_or(Reply::Error))
+        Ok(answer.unwrap_or(QuestionReply::Error))
     }
 
     /// The same, with a deadline; `None` when nobody answered before it.
     pub async fn ask_within<M>(
         &self,
         params: M::Params,
-        kind: Kind,
+        kind: QuestionKind,
         limit: Duration,
-    ) -> Result<Option<Reply<M::Response>>, Cancelled>
+    ) -> Result<Option<QuestionReply<M::Response>>, TurnCancelled>
     where
         M: Method,
         M::Params: Send + 'static,
@@ -97,40 +101,46 @@ impl Asker {
     async fn ask_until<M>(
         &self,
         params: M::Params,
-        kind: Kind,
+        kind: QuestionKind,
         late: impl Future<Output = ()>,
-    ) -> Result<Option<Reply<M::Response>>, Cancelled>
+    ) -> Result<Option<QuestionReply<M::Response>>, TurnCancelled>
     where
         M: Method,
         M::Params: Send + 'static,
     {
         let encode = Box::new(move |id: &RequestId| Frame::request::<M>(id, &params));
         let (reply, asked) = oneshot::channel();
-        self.steps.one(Step::Ask { asking: Asking { encode, kind }, reply }).await;
+        self.steps.one(TurnEvent::Ask { asking: QuestionRequest { encode, kind }, reply }).await;
         // A thread that is gone asks nobody.
-        let Question { id, answer, withdraw } = asked.await.map_err(|_| Cancelled)?;
+        let OpenQuestion { id, answer, withdraw } = asked.await.map_err(|_| TurnCancelled)?;
         let answer = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return Err(Cancelled),
-            answer = answer => Some(answer.map_err(|_| Cancelled)?),
+            () = self.cancel.cancelled() => return Err(TurnCancelled),
+            answer = answer => Some(answer.map_err(|_| TurnCancelled)?),
             () = late => None,
         };
         drop(withdraw);
-        self.steps.one(Step::Answered(id)).await;
+        self.steps.one(TurnEvent::Answered(id)).await;
         self.steps.settled().await;
         Ok(answer.map(|answer| match answer {
-            Ok(result) => serde_json::from_str(result.get()).map_or(Reply::Nonsense, Reply::Answer),
-            Err(_) => Reply::Error,
+            Ok(result) => {
+                serde_json::from_str(result.get()).map_or(QuestionReply::Nonsense, QuestionReply::Answer)
+            }
+            Err(_) => QuestionReply::Error,
         }))
     }
 }
 
 impl TurnTools {
-    pub(crate) fn asker(&self) -> Asker {
-        Asker { steps: self.steps.clone(), cancel: self.cancel.clone() }
+    pub(crate) fn asker(&self) -> QuestionSender {
+        QuestionSender { steps: self.steps.clone(), cancel: self.cancel.clone() }
     }
 
-    pub(crate) async fn ask<M>(&self, params: M::Params, kind: Kind) -> Result<Reply<M::Response>, Cancelled>
+    pub(crate) async fn ask<M>(
+        &self,
+        params: M::Params,
+        kind: QuestionKind,
+    ) -> Result<QuestionReply<M::Response>, TurnCancelled>
     where
         M: Method,
         M::Params: Send + 'static,

@@ -5,17 +5,17 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 /// One call.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct ToolCall {
     pub id: String,
     /// Where the model looked for the tool, if not among all.
     pub namespace: Option<String>,
     pub name: String,
-    pub input: Input,
+    pub input: ToolInput,
 }
 
 /// What a tool is called with.
 #[derive(Clone, Debug)]
-pub(crate) enum Input {
+pub(crate) enum ToolInput {
     /// JSON as text. It need not parse.
     Arguments(String),
     /// Free text.
@@ -23,13 +23,13 @@ pub(crate) enum Input {
 }
 
 /// What the model gets back.
-pub(crate) type Output = FunctionCallOutputBody;
+pub(crate) type ToolOutput = FunctionCallOutputBody;
 
 /// The turn is being stopped; nobody waits for the output any more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cancelled;
+pub(crate) struct TurnCancelled;
 
-impl Call {
+impl ToolCall {
     /// Calls and their items share an id.
     pub fn item_id(&self) -> ItemId {
         ItemId::from(self.id.clone())
@@ -38,14 +38,14 @@ impl Call {
     /// Whether it came without arguments.
     pub fn is_bare(&self) -> bool {
         match &self.input {
-            Input::Arguments(text) | Input::Text(text) => text.trim().is_empty(),
+            ToolInput::Arguments(text) | ToolInput::Text(text) => text.trim().is_empty(),
         }
     }
 
     /// The arguments as a tool wants them, or what the model is told about them.
-    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Output> {
+    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, ToolOutput> {
         let text = match &self.input {
-            Input::Arguments(text) | Input::Text(text) => text,
+            ToolInput::Arguments(text) | ToolInput::Text(text) => text,
         };
         // Some models leave out arguments that are all optional.
         let text = if text.trim().is_empty() { "{}" } else { text };
@@ -54,10 +54,10 @@ impl Call {
     }
 
     /// The output as it enters the history.
-    pub fn answer(self, output: Output) -> ResponseItem {
+    pub fn answer(self, output: ToolOutput) -> ResponseItem {
         match self.input {
-            Input::Arguments(_) => ResponseItem::FunctionCallOutput { call_id: self.id, output },
-            Input::Text(_) => {
+            ToolInput::Arguments(_) => ResponseItem::FunctionCallOutput { call_id: self.id, output },
+            ToolInput::Text(_) => {
                 ResponseItem::CustomToolCallOutput { call_id: self.id, name: Some(self.name), output }
             }
         }
@@ -65,7 +65,7 @@ impl Call {
 }
 
 /// An output of text.
-pub(crate) fn say(text: impl Into<String>) -> Output {
+pub(crate) fn say(text: impl Into<String>) -> ToolOutput {
     FunctionCallOutputBody::Text(text.into())
 }
 
@@ -96,9 +96,9 @@ mod tests {
         ms: Option<u64>,
     }
 
-    fn call(arguments: &str) -> Call {
-        let input = Input::Arguments(arguments.to_owned());
-        Call { id: "c".to_owned(), namespace: None, name: "t".to_owned(), input }
+    fn call(arguments: &str) -> ToolCall {
+        let input = ToolInput::Arguments(arguments.to_owned());
+        ToolCall { id: "c".to_owned(), namespace: None, name: "t".to_owned(), input }
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_does_not_parse_is_told() {
-        let Err(Output::Text(text)) = call("{oops").arguments::<Times>() else { panic!("parsed") };
+        let Err(ToolOutput::Text(text)) = call("{oops").arguments::<Times>() else { panic!("parsed") };
         assert!(text.starts_with("failed to parse function arguments: "), "{text}");
     }
 }

@@ -2,33 +2,33 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_patch::{Disk, Plan, TurnDiff, git_root};
+use codicil_patch::{DiskFiles, PatchPlan, TurnDiff, git_root};
 use codicil_protocol::{Frame, TurnDiffUpdated, TurnDiffUpdatedNotification};
 use parking_lot::Mutex;
 
 use super::TurnTools;
-use crate::step::Step;
+use crate::step::TurnEvent;
 
 /// The diff of one turn. Nothing is looked at until the first patch.
-pub(super) struct Diff {
+pub(super) struct DiffTracker {
     cwd: PathBuf,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiffState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct DiffState {
     files: Option<TurnDiff>,
     /// What was told last.
     told: Option<String>,
 }
 
-impl Diff {
+impl DiffTracker {
     pub fn new(cwd: PathBuf) -> Self {
         Self { cwd, state: Arc::default() }
     }
 
     /// Takes note of a patch that has been applied.
-    pub fn record(&self, plan: &Plan) {
+    pub fn record(&self, plan: &PatchPlan) {
         let mut state = self.state.lock();
         let root = || git_root(&self.cwd).unwrap_or_else(|| self.cwd.clone());
         state.files.get_or_insert_with(|| TurnDiff::new(&root())).record(plan);
@@ -39,9 +39,9 @@ impl Diff {
     }
 
     /// The diff, if it is another than the one that was told. Reads files.
-    fn news(state: &Mutex<State>) -> Option<String> {
+    fn news(state: &Mutex<DiffState>) -> Option<String> {
         let mut state = state.lock();
-        let diff = match state.files.as_ref()?.diff(&Disk) {
+        let diff = match state.files.as_ref()?.diff(&DiskFiles) {
             Ok(diff) => diff.unwrap_or_default(),
             Err(error) => {
                 tracing::warn!("the diff of a turn cannot be made: {error}");
@@ -63,12 +63,14 @@ impl TurnTools {
             return;
         }
         let state = self.diff.state.clone();
-        let Ok(Some(diff)) = tokio::task::spawn_blocking(move || Diff::news(&state)).await else { return };
+        let Ok(Some(diff)) = tokio::task::spawn_blocking(move || DiffTracker::news(&state)).await else {
+            return;
+        };
         let params = TurnDiffUpdatedNotification {
             thread_id: self.kit.thread.clone(),
             turn_id: self.turn.clone(),
             diff,
         };
-        self.steps.one(Step::Told(Frame::notification::<TurnDiffUpdated>(&params))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<TurnDiffUpdated>(&params))).await;
     }
 }

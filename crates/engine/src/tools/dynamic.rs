@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::{
     TurnTools,
-    ask::{Kind, Reply},
-    call::{Call, Cancelled, Input, Output, say},
+    ask::{QuestionKind, QuestionReply},
+    call::{ToolCall, ToolInput, ToolOutput, TurnCancelled, say},
 };
 
 /// What a call means among the tools of the client.
-pub(super) enum Meant<'t> {
-    Tool(Named<'t>),
+pub(super) enum DynamicMatch<'t> {
+    Tool(NamedDynamicTool<'t>),
     /// The namespace is the client's, and there is no such tool in it.
     Nothing,
     /// None of the client's.
@@ -27,13 +27,13 @@ pub(super) enum Meant<'t> {
 
 /// A tool of the client.
 #[derive(Clone, Copy)]
-pub(super) struct Named<'t> {
+pub(super) struct NamedDynamicTool<'t> {
     namespace: Option<&'t str>,
     name: &'t str,
 }
 
 /// Finds the tool that a call means. Providers that know no namespaces call tools by their joined names.
-pub(super) fn meant<'t>(tools: &'t [DynamicToolEntry], call: &Call) -> Meant<'t> {
+pub(super) fn meant<'t>(tools: &'t [DynamicToolEntry], call: &ToolCall) -> DynamicMatch<'t> {
     let namespaces = tools.iter().filter_map(|entry| match entry {
         DynamicToolEntry::Namespace(namespace) => Some(namespace),
         DynamicToolEntry::Tool(_) => None,
@@ -47,7 +47,10 @@ pub(super) fn meant<'t>(tools: &'t [DynamicToolEntry], call: &Call) -> Meant<'t>
             false => call.namespace.is_none() && joined_name(Some(&namespace.name), &tool.name) == call.name,
         });
         if let Some(tool) = found {
-            return Meant::Tool(Named { namespace: Some(&namespace.name), name: &tool.name });
+            return DynamicMatch::Tool(NamedDynamicTool {
+                namespace: Some(&namespace.name),
+                name: &tool.name,
+            });
         }
     }
     let found = tools.iter().find_map(|entry| match entry {
@@ -55,21 +58,25 @@ pub(super) fn meant<'t>(tools: &'t [DynamicToolEntry], call: &Call) -> Meant<'t>
         _ => None,
     });
     match found {
-        _ if is_theirs => Meant::Nothing,
-        Some(tool) => Meant::Tool(Named { namespace: None, name: &tool.name }),
-        None => Meant::Others,
+        _ if is_theirs => DynamicMatch::Nothing,
+        Some(tool) => DynamicMatch::Tool(NamedDynamicTool { namespace: None, name: &tool.name }),
+        None => DynamicMatch::Others,
     }
 }
 
 impl TurnTools {
-    pub(super) async fn call_dynamic(&self, call: &Call, meant: Named<'_>) -> Result<Output, Cancelled> {
+    pub(super) async fn call_dynamic(
+        &self,
+        call: &ToolCall,
+        meant: NamedDynamicTool<'_>,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let arguments = match &call.input {
-            Input::Arguments(text) if text.trim().is_empty() => Value::Object(Default::default()),
-            Input::Arguments(_) => match call.arguments::<Value>() {
+            ToolInput::Arguments(text) if text.trim().is_empty() => Value::Object(Default::default()),
+            ToolInput::Arguments(_) => match call.arguments::<Value>() {
                 Ok(arguments) => arguments,
                 Err(told) => return Ok(told),
             },
-            Input::Text(text) => Value::String(text.clone()),
+            ToolInput::Text(text) => Value::String(text.clone()),
         };
         let began = Instant::now();
         let item = |status, response: Option<&DynamicToolCallResponse>| ThreadItem::DynamicToolCall {
@@ -92,13 +99,16 @@ impl TurnTools {
             arguments: arguments.clone(),
         };
         let limit = self.config.settings.codicil.deadlines.tool;
-        let response = match self.asker().ask_within::<DynamicToolCall>(params, Kind::Call, limit).await? {
-            Some(Reply::Answer(response)) if response.content_items.iter().all(is_known) => response,
-            Some(Reply::Answer(_)) => failed("dynamic tool response was invalid"),
-            Some(Reply::Nonsense) => failed("dynamic tool response was invalid"),
-            Some(Reply::Error) => failed("dynamic tool request failed"),
-            None => failed(&format!("dynamic tool call timed out after {} ms", limit.as_millis())),
-        };
+        let response =
+            match self.asker().ask_within::<DynamicToolCall>(params, QuestionKind::Call, limit).await? {
+                Some(QuestionReply::Answer(response)) if response.content_items.iter().all(is_known) => {
+                    response
+                }
+                Some(QuestionReply::Answer(_)) => failed("dynamic tool response was invalid"),
+                Some(QuestionReply::Nonsense) => failed("dynamic tool response was invalid"),
+                Some(QuestionReply::Error) => failed("dynamic tool request failed"),
+                None => failed(&format!("dynamic tool call timed out after {} ms", limit.as_millis())),
+            };
         let status = match response.success {
             true => DynamicToolCallStatus::Completed,
             false => DynamicToolCallStatus::Failed,
@@ -118,7 +128,7 @@ fn is_known(part: &DynamicToolCallOutputContentItem) -> bool {
 }
 
 /// One text is told as such; several, or images, are parts.
-fn output(response: DynamicToolCallResponse) -> Output {
+fn output(response: DynamicToolCallResponse) -> ToolOutput {
     let parts = response.content_items.into_iter().filter_map(|part| match part {
         DynamicToolCallOutputContentItem::InputText { text } => {
             Some(FunctionCallOutputContentItem::InputText { text })

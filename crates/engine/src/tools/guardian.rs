@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_config::Feature;
-use codicil_model::{Event, Flow, History, Reasoning, Request, WireApi};
+use codicil_model::{History, ModelEvent, ModelRequest, ReasoningOptions, StreamFlow, WireApi};
 use codicil_prompts::{message_text, truncate_output, user_text_message};
 use codicil_protocol::{
     ApprovalsReviewer, AutoApprovalReviewCompleted, AutoApprovalReviewStarted, Frame, FunctionCallOutputBody,
@@ -17,8 +17,8 @@ use codicil_protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{TurnTools, call::Cancelled};
-use crate::step::Step;
+use super::{TurnTools, call::TurnCancelled};
+use crate::step::TurnEvent;
 
 /// From here on an action is too risky.
 const TOO_RISKY: u8 = 80;
@@ -42,22 +42,22 @@ Answer with JSON only: `risk_level` (low, medium or high), `risk_score` (0 to 10
 
 /// What the guardian says.
 #[derive(Deserialize)]
-struct Assessment {
-    risk_level: Level,
+struct RiskAssessment {
+    risk_level: RiskLevel,
     risk_score: u8,
     rationale: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Level {
+enum RiskLevel {
     Low,
     Medium,
     High,
 }
 
 /// What comes of a review: nothing, or why not.
-pub(super) type Ruling = Result<(), String>;
+pub(super) type GuardianRuling = Result<(), String>;
 
 impl TurnTools {
     /// Whether the guardian answers in the person's place.
@@ -67,7 +67,11 @@ impl TurnTools {
     }
 
     /// Has the guardian judge an action, and tells its course.
-    pub(super) async fn consult_guardian(&self, item: &ItemId, action: Value) -> Result<Ruling, Cancelled> {
+    pub(super) async fn consult_guardian(
+        &self,
+        item: &ItemId,
+        action: Value,
+    ) -> Result<GuardianRuling, TurnCancelled> {
         let target = item.to_string();
         let started = ItemGuardianApprovalReviewStartedNotification {
             thread_id: self.kit.thread.clone(),
@@ -76,7 +80,7 @@ impl TurnTools {
             review: review(GuardianApprovalReviewStatus::InProgress, None),
             action: Some(action.clone()),
         };
-        self.steps.one(Step::Told(Frame::notification::<AutoApprovalReviewStarted>(&started))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<AutoApprovalReviewStarted>(&started))).await;
         let judged = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
@@ -84,10 +88,10 @@ impl TurnTools {
         };
         let Some(assessment) = judged else {
             self.say_judged(target, review(GuardianApprovalReviewStatus::Aborted, None), action).await;
-            return Err(Cancelled);
+            return Err(TurnCancelled);
         };
-        let assessment = assessment.unwrap_or_else(|| Assessment {
-            risk_level: Level::High,
+        let assessment = assessment.unwrap_or_else(|| RiskAssessment {
+            risk_level: RiskLevel::High,
             risk_score: 100,
             rationale: "the review came to no result".to_owned(),
         });
@@ -112,12 +116,12 @@ impl TurnTools {
             review,
             action: Some(action),
         };
-        self.steps.one(Step::Told(Frame::notification::<AutoApprovalReviewCompleted>(&completed))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<AutoApprovalReviewCompleted>(&completed))).await;
         self.steps.settled().await;
     }
 
     /// The guardian's answer; `None` when there is none that could be used.
-    async fn judge(&self, action: &Value) -> Option<Assessment> {
+    async fn judge(&self, action: &Value) -> Option<RiskAssessment> {
         let history = self.steps.conversation().await?;
         let request = self.guardian_request(&history, action);
         let mut stream = self.provider.stream(request);
@@ -131,19 +135,19 @@ impl TurnTools {
                 }
             };
             for event in events.drain(..) {
-                if let Event::ItemDone { item, .. } = event
+                if let ModelEvent::ItemDone { item, .. } = event
                     && matches!(*item, ResponseItem::Message { .. })
                 {
                     answer = Some(message_text(&item));
                 }
             }
-            if flow == Flow::Done {
+            if flow == StreamFlow::Done {
                 return serde_json::from_str(answer?.trim()).ok();
             }
         }
     }
 
-    fn guardian_request(&self, history: &History, action: &Value) -> Request {
+    fn guardian_request(&self, history: &History, action: &Value) -> ModelRequest {
         let own = self.kit.world.catalogue().look_up(&self.settings.model);
         let is_family = !own.slug.is_empty() && own.wire_api == WireApi::Responses;
         let model = if is_family { MODEL } else { &self.settings.model };
@@ -152,14 +156,15 @@ impl TurnTools {
             "The conversation so far:\n{}\n\nThe planned action:\n{action:#}",
             truncate_output(&transcript(history), TRANSCRIPT_TOKENS)
         );
-        let mut request = Request {
+        let mut request = ModelRequest {
             model: model.to_owned(),
             instructions: INSTRUCTIONS.into(),
             input: [user_text_message(task)].into_iter().collect(),
-            reasoning: reasons.then_some(Reasoning { effort: Some(ReasoningEffort::Low), summary: None }),
+            reasoning: reasons
+                .then_some(ReasoningOptions { effort: Some(ReasoningEffort::Low), summary: None }),
             output_schema: Some(Arc::new(schema())),
             prompt_cache_key: Some(format!("{}-guardian", self.kit.thread)),
-            ..Request::default()
+            ..ModelRequest::default()
         };
         request.set_header("session_id", &self.kit.thread);
         request.set_header("x-client-request-id", &self.kit.thread);
@@ -168,14 +173,17 @@ impl TurnTools {
     }
 }
 
-fn review(status: GuardianApprovalReviewStatus, assessment: Option<Assessment>) -> GuardianApprovalReview {
+fn review(
+    status: GuardianApprovalReviewStatus,
+    assessment: Option<RiskAssessment>,
+) -> GuardianApprovalReview {
     let (risk_score, risk_level, rationale) = match assessment {
         None => (None, None, None),
-        Some(Assessment { risk_level, risk_score, rationale }) => {
+        Some(RiskAssessment { risk_level, risk_score, rationale }) => {
             let level = match risk_level {
-                Level::Low => GuardianRiskLevel::Low,
-                Level::Medium => GuardianRiskLevel::Medium,
-                Level::High => GuardianRiskLevel::High,
+                RiskLevel::Low => GuardianRiskLevel::Low,
+                RiskLevel::Medium => GuardianRiskLevel::Medium,
+                RiskLevel::High => GuardianRiskLevel::High,
             };
             (Some(risk_score), Some(level), Some(rationale))
         }

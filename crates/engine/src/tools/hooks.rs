@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Input, Output, say},
+    call::{ToolCall, ToolInput, ToolOutput, TurnCancelled, say},
 };
-use crate::hooks::{Effect, Event, Hooks, Occasion};
+use crate::hooks::{HookContext, HookEffect, HookEvent, TurnHooks};
 
 impl TurnTools {
     pub fn has_hooks(&self) -> bool {
@@ -16,33 +16,33 @@ impl TurnTools {
     }
 
     /// Runs the hooks for an event.
-    pub async fn run_hooks(&self, event: &Event) -> Result<Effect, Cancelled> {
+    pub async fn run_hooks(&self, event: &HookEvent) -> Result<HookEffect, TurnCancelled> {
         if !self.has_hooks() {
-            return Ok(Effect::default());
+            return Ok(HookEffect::default());
         }
         let hooks = self.hooks.get_or_init(async || self.load_hooks().await).await;
         let occasion = self.occasion();
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Cancelled),
+            () = self.cancel.cancelled() => Err(TurnCancelled),
             effect = hooks.run(event, &occasion, &self.steps) => Ok(effect),
         }
     }
 
-    async fn load_hooks(&self) -> Hooks {
+    async fn load_hooks(&self) -> TurnHooks {
         let (world, config) = (self.kit.world.clone(), self.config.clone());
-        let load = move || Hooks::load(world.config.home(), &config);
+        let load = move || TurnHooks::load(world.config.home(), &config);
         // Only a panic ends up in the error; then there are no hooks.
         tokio::task::spawn_blocking(load).await.unwrap_or_default()
     }
 
-    fn occasion(&self) -> Occasion {
+    fn occasion(&self) -> HookContext {
         let permission_mode = match &self.settings.approval_policy {
             _ if self.is_plan_mode() => "plan",
             AskForApproval::Never => "bypassPermissions",
             _ => "default",
         };
-        Occasion {
+        HookContext {
             session: self.kit.thread.to_string(),
             turn: self.turn.to_string(),
             transcript: self.transcript.clone(),
@@ -53,12 +53,12 @@ impl TurnTools {
     }
 
     /// Runs a tool between its hooks.
-    pub(super) async fn dispatch_with_hooks(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn dispatch_with_hooks(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let Some((tool, input)) = self.has_hooks().then(|| as_hooks_see(call)).flatten() else {
             return self.dispatch(call).await;
         };
         let id = call.id.clone();
-        let before = Event::PreToolUse { id: id.clone(), tool: tool.clone(), input: input.clone() };
+        let before = HookEvent::PreToolUse { id: id.clone(), tool: tool.clone(), input: input.clone() };
         if let Some(why) = self.run_hooks(&before).await?.block {
             return Ok(say(format!("{} was blocked by a PreToolUse hook: {why}", call.name)));
         }
@@ -67,7 +67,7 @@ impl TurnTools {
             FunctionCallOutputBody::Text(text) => Value::String(text.clone()),
             FunctionCallOutputBody::Content(parts) => json!(parts),
         };
-        let effect = self.run_hooks(&Event::PostToolUse { id, tool, input, response }).await?;
+        let effect = self.run_hooks(&HookEvent::PostToolUse { id, tool, input, response }).await?;
         if effect.stop.is_some() {
             self.stop_after_tools();
         }
@@ -80,10 +80,10 @@ impl TurnTools {
 }
 
 /// The name and input by which hooks know a call; `None` for tools that touch nothing but the conversation.
-fn as_hooks_see(call: &Call) -> Option<(String, Value)> {
+fn as_hooks_see(call: &ToolCall) -> Option<(String, Value)> {
     let arguments = || match &call.input {
-        Input::Arguments(text) => serde_json::from_str(text).unwrap_or(Value::String(text.clone())),
-        Input::Text(text) => Value::String(text.clone()),
+        ToolInput::Arguments(text) => serde_json::from_str(text).unwrap_or(Value::String(text.clone())),
+        ToolInput::Text(text) => Value::String(text.clone()),
     };
     let text = |value: &Value, member: &str| value.get(member).and_then(Value::as_str).map(str::to_owned);
     match call.name.as_str() {

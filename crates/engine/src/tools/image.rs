@@ -5,17 +5,17 @@ use serde::Deserialize;
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Output, say},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
 
 #[derive(Deserialize)]
-struct Arguments {
+struct ViewImageArguments {
     path: String,
 }
 
 impl TurnTools {
-    pub(super) async fn view_image(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn view_image(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: ViewImageArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };

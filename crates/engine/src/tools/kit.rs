@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use codicil_exec::{Owner, SessionId};
+use codicil_exec::{SessionId, SessionOwner};
 use codicil_mcp::ThreadServers;
-use codicil_model::Tools;
-use codicil_policy::Grants;
+use codicil_model::ToolList;
+use codicil_policy::ThreadGrants;
 use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
 use codicil_sandbox::RootCache;
 use parking_lot::{Mutex, MutexGuard};
@@ -16,49 +16,49 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    agents::Family,
-    network::Questions,
-    offer::{Offer, Offers},
+    agents::SubagentContext,
+    network::HostQuestions,
+    offer::{OfferCache, ToolOffer},
 };
-use crate::{step::Step, thread::ThreadState, threads::WeakThreads, world::World};
+use crate::{step::TurnEvent, thread::ThreadState, threads::WeakThreads, world::EngineContext};
 
 /// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
 const REPORTS: usize = 32;
 
 /// The tools' side of a thread.
-pub(crate) struct Toolkit {
-    pub world: Arc<World>,
+pub(crate) struct ThreadTools {
+    pub world: Arc<EngineContext>,
     pub thread: ThreadId,
     /// Whose terminals they are.
-    pub owner: Owner,
+    pub owner: SessionOwner,
     /// The thread's MCP servers.
     pub servers: ThreadServers,
     /// Tools that the client runs.
     pub dynamic: Vec<DynamicToolEntry>,
-    pub reports: Reports,
-    pub family: Family,
+    pub reports: TerminalReports,
+    pub family: SubagentContext,
     /// What is being asked about hosts.
-    pub network_questions: Questions,
+    pub network_questions: HostQuestions,
     /// How many questions a client says that it asks the person by itself.
     pub elicitations: watch::Sender<u64>,
     /// Where the writable and readable roots of the thread lead.
     pub roots: RootCache,
     /// What people have agreed to for the rest of the thread.
-    grants: Mutex<Grants>,
+    grants: Mutex<ThreadGrants>,
     /// Tools of MCP servers, by server and name, that need not be asked about again.
     approved_mcp_tools: Mutex<HashSet<(String, String)>>,
     /// How the thread came to be here, until hooks have been told.
     begun_by: Mutex<Option<&'static str>>,
-    terminals: Mutex<HashMap<SessionId, Terminal>>,
+    terminals: Mutex<HashMap<SessionId, BackgroundTerminal>>,
     /// Names of tools that the model has found, which are offered like others from then on.
     found: Mutex<Arc<BTreeSet<String>>>,
     /// What is offered here and nowhere else.
-    offers: Offers,
+    offers: OfferCache,
 }
 
 /// A command that outlives the call that started it.
 #[derive(Clone, Debug)]
-pub(crate) struct Terminal {
+pub(crate) struct BackgroundTerminal {
     pub item: ItemId,
     /// Cancelled once its item is complete.
     pub over: CancellationToken,
@@ -66,42 +66,42 @@ pub(crate) struct Terminal {
 
 /// What happened in a turn that may be over by now.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct TerminalReport {
     pub turn: TurnId,
-    pub steps: Vec<Step>,
+    pub steps: Vec<TurnEvent>,
 }
 
 /// The way from commands to the thread. Unlike the channel of a turn it does not keep the turn from ending.
 #[derive(Clone, Debug)]
-pub(crate) struct Reports(mpsc::Sender<Report>);
+pub(crate) struct TerminalReports(mpsc::Sender<TerminalReport>);
 
-impl Reports {
+impl TerminalReports {
     /// A thread that is gone is not told any more; it has ended its commands then.
-    pub async fn send(&self, turn: &TurnId, steps: Vec<Step>) {
+    pub async fn send(&self, turn: &TurnId, steps: Vec<TurnEvent>) {
         if !steps.is_empty() {
-            let _ = self.0.send(Report { turn: turn.clone(), steps }).await;
+            let _ = self.0.send(TerminalReport { turn: turn.clone(), steps }).await;
         }
     }
 }
 
-impl Toolkit {
+impl ThreadTools {
     pub fn new(
-        world: Arc<World>,
+        world: Arc<EngineContext>,
         threads: WeakThreads,
         state: &ThreadState,
         servers: ThreadServers,
-    ) -> (Arc<Self>, mpsc::Receiver<Report>) {
+    ) -> (Arc<Self>, mpsc::Receiver<TerminalReport>) {
         let (sender, reports) = mpsc::channel(REPORTS);
         let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let kit = Self {
             world,
             thread: state.id.clone(),
-            owner: Owner::from(state.id.to_string()),
+            owner: SessionOwner::from(state.id.to_string()),
             servers,
             dynamic: state.dynamic_tools.clone(),
-            reports: Reports(sender),
-            family: Family::of(threads, state),
-            network_questions: Questions::default(),
+            reports: TerminalReports(sender),
+            family: SubagentContext::of(threads, state),
+            network_questions: HostQuestions::default(),
             elicitations: watch::Sender::new(0),
             roots: RootCache::default(),
             grants: Mutex::default(),
@@ -109,12 +109,12 @@ impl Toolkit {
             begun_by: Mutex::new(Some(begun_by)),
             terminals: Mutex::default(),
             found: Mutex::default(),
-            offers: Offers::default(),
+            offers: OfferCache::default(),
         };
         (Arc::new(kit), reports)
     }
 
-    pub fn grants(&self) -> MutexGuard<'_, Grants> {
+    pub fn grants(&self) -> MutexGuard<'_, ThreadGrants> {
         self.grants.lock()
     }
 
@@ -122,7 +122,7 @@ impl Toolkit {
         self.approved_mcp_tools.lock()
     }
 
-    pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, Terminal>> {
+    pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, BackgroundTerminal>> {
         self.terminals.lock()
     }
 
@@ -144,7 +144,7 @@ impl Toolkit {
     }
 
     /// The tools of an offer.
-    pub fn tools(&self, offer: Offer) -> Tools {
+    pub fn tools(&self, offer: ToolOffer) -> ToolList {
         let offers = match self.dynamic.is_empty() && offer.is_common() {
             true => &self.world.offers,
             false => &self.offers,

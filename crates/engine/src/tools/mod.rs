@@ -43,98 +43,98 @@ use std::{
 
 use codicil_config::EffectiveConfig;
 use codicil_mcp::{Elicitor, ToolSet};
-use codicil_model::{Provider, Tools};
-use codicil_policy::Access;
+use codicil_model::{ModelProvider, ToolList};
+use codicil_policy::AccessGrant;
 use codicil_protocol::{ModeKind, ResponseItem, ThreadItem, TurnId};
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     file_access::AccessSources,
-    hooks::Hooks,
-    settings::{Settings, join},
-    step::{Step, Steps},
-    thread::Origin,
+    hooks::TurnHooks,
+    settings::{TurnSettings, join},
+    step::{TurnEvent, TurnReporter},
+    thread::TurnOrigin,
 };
 
 pub use command::environment_policy;
 pub(crate) use {
-    ask::{Asking, Kind},
-    call::{Call, Cancelled, Input, Output},
-    command::{CommandEnd, CommandItem, Screen, login},
+    ask::{QuestionKind, QuestionRequest},
+    call::{ToolCall, ToolInput, ToolOutput, TurnCancelled},
+    command::{CommandEnd, CommandItem, CommandScreen, login},
     dynamic_check::check_dynamic_tools,
-    kit::{Report, Toolkit},
-    offer::{Offer, Offers, Role},
+    kit::{TerminalReport, ThreadTools},
+    offer::{OfferCache, ThreadRole, ToolOffer},
 };
 
 use call::say;
-use diff::Diff;
-use dynamic::{Meant, meant};
+use diff::DiffTracker;
+use dynamic::{DynamicMatch, meant};
 
 /// How long tools that were told to stop may take for it.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
 /// The tools of one turn, under the settings it was started with.
 pub(crate) struct TurnTools {
-    pub kit: Arc<Toolkit>,
+    pub kit: Arc<ThreadTools>,
     pub turn: TurnId,
-    pub settings: Settings,
+    pub settings: TurnSettings,
     pub config: Arc<EffectiveConfig>,
     /// The model of the turn, for those who have to ask it something aside.
-    provider: Arc<dyn Provider>,
-    offer: Option<Offer>,
-    offered: OnceLock<Offered>,
-    pub steps: Steps,
+    provider: Arc<dyn ModelProvider>,
+    offer: Option<ToolOffer>,
+    offered: OnceLock<OfferedTools>,
+    pub steps: TurnReporter,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has come to its end, by itself or not.
     pub over: CancellationToken,
     /// This, for what outlives a call and must not keep the turn from ending.
     pub me: Weak<Self>,
     /// Who asked for the turn, and so for those of its agents.
-    pub origin: Origin,
-    diff: Diff,
+    pub origin: TurnOrigin,
+    diff: DiffTracker,
     /// Held shared by tools that do not mind others beside them, and alone by the rest.
     alone: RwLock<()>,
     /// The thread's file, for hooks.
     transcript: Option<String>,
-    hooks: OnceCell<Hooks>,
+    hooks: OnceCell<TurnHooks>,
     elicitor: OnceLock<Arc<dyn Elicitor>>,
     /// Whether a hook has asked for the turn to end once its tools are done.
     stopped: AtomicBool,
 }
 
 /// What holds for the tools of a turn, as it was when the turn began.
-pub(crate) struct Terms {
-    pub settings: Settings,
+pub(crate) struct TurnConfig {
+    pub settings: TurnSettings,
     pub config: Arc<EffectiveConfig>,
-    pub provider: Arc<dyn Provider>,
+    pub provider: Arc<dyn ModelProvider>,
     /// What is offered besides the tools of MCP servers; `None` for turns without tools.
-    pub offer: Option<Offer>,
+    pub offer: Option<ToolOffer>,
     /// The thread's file.
     pub transcript: Option<String>,
     /// Who asked for the turn.
-    pub origin: Origin,
+    pub origin: TurnOrigin,
 }
 
 /// What the model is offered, and whose tools they are.
 #[derive(Debug, Default)]
-struct Offered {
-    tools: Tools,
+struct OfferedTools {
+    tools: ToolList,
     mcp: Option<Arc<ToolSet>>,
     /// What the list was made from, to make another when more has been found.
-    offer: Option<Offer>,
+    offer: Option<ToolOffer>,
 }
 
 impl TurnTools {
     pub fn new(
-        kit: Arc<Toolkit>,
+        kit: Arc<ThreadTools>,
         turn: TurnId,
-        terms: Terms,
-        steps: Steps,
+        terms: TurnConfig,
+        steps: TurnReporter,
         cancel: CancellationToken,
     ) -> Arc<Self> {
-        let Terms { settings, config, provider, offer, transcript, origin } = terms;
-        let diff = Diff::new(settings.cwd.clone());
+        let TurnConfig { settings, config, provider, offer, transcript, origin } = terms;
+        let diff = DiffTracker::new(settings.cwd.clone());
         Arc::new_cyclic(|me| Self {
             kit,
             turn,
@@ -158,8 +158,8 @@ impl TurnTools {
     }
 
     /// Waits for MCP servers that are still starting, and settles what the model is offered.
-    pub async fn gather(&self) -> Tools {
-        let Some(offer) = self.offer.clone() else { return Tools::default() };
+    pub async fn gather(&self) -> ToolList {
+        let Some(offer) = self.offer.clone() else { return ToolList::default() };
         let mcp = match self.kit.servers.is_empty() {
             true => None,
             false => Some(self.kit.servers.tools().await),
@@ -168,19 +168,19 @@ impl TurnTools {
             Some(mcp) => offer.with_mcp(mcp.clone()),
             None => offer,
         };
-        let offer = Offer { found: self.kit.found(), ..offer };
+        let offer = ToolOffer { found: self.kit.found(), ..offer };
         // Tools that are not on the list are not called either.
         let mcp = mcp.filter(|_| offer.mcp.is_some());
         let tools = self.kit.tools(offer.clone());
-        self.offered.get_or_init(|| Offered { tools, mcp, offer: Some(offer) }).tools.clone()
+        self.offered.get_or_init(|| OfferedTools { tools, mcp, offer: Some(offer) }).tools.clone()
     }
 
-    fn offered(&self) -> &Offered {
-        self.offered.get_or_init(Offered::default)
+    fn offered(&self) -> &OfferedTools {
+        self.offered.get_or_init(OfferedTools::default)
     }
 
     /// Runs the calls of one response, beside each other where they allow it, and reports their outputs.
-    pub async fn run(&self, calls: Vec<Call>) {
+    pub async fn run(&self, calls: Vec<ToolCall>) {
         if calls.is_empty() {
             return;
         }
@@ -199,7 +199,7 @@ impl TurnTools {
         }
     }
 
-    async fn run_one(&self, call: Call) {
+    async fn run_one(&self, call: ToolCall) {
         let done = if runs_beside_others(&call.name) {
             let _shared = self.alone.read().await;
             self.dispatch_with_hooks(&call).await
@@ -207,20 +207,20 @@ impl TurnTools {
             let _alone = self.alone.write().await;
             self.dispatch_with_hooks(&call).await
         };
-        let output = done.unwrap_or_else(|Cancelled| say("aborted by user"));
-        self.steps.one(Step::Context(vec![call.answer(output)])).await;
+        let output = done.unwrap_or_else(|TurnCancelled| say("aborted by user"));
+        self.steps.one(TurnEvent::Context(vec![call.answer(output)])).await;
     }
 
-    async fn dispatch(&self, call: &Call) -> Result<Output, Cancelled> {
+    async fn dispatch(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         if self.cancel.is_cancelled() {
-            return Err(Cancelled);
+            return Err(TurnCancelled);
         }
         let name = call.name.as_str();
         // First: a client that brings a tool of a built-in's name means its own.
         match meant(&self.kit.dynamic, call) {
-            Meant::Tool(tool) => return self.call_dynamic(call, tool).await,
-            Meant::Nothing => return Ok(say(format!("unsupported call: {name}"))),
-            Meant::Others => {}
+            DynamicMatch::Tool(tool) => return self.call_dynamic(call, tool).await,
+            DynamicMatch::Nothing => return Ok(say(format!("unsupported call: {name}"))),
+            DynamicMatch::Others => {}
         }
         if let Some(tool) = self.offered().mcp.as_ref().and_then(|mcp| mcp.get(name)) {
             return self.call_mcp(call, &tool.clone()).await;
@@ -261,17 +261,17 @@ impl TurnTools {
 
     /// Items of tools that end within their call.
     async fn started(&self, item: ThreadItem) {
-        self.steps.one(Step::Started(item)).await;
+        self.steps.one(TurnEvent::Started(item)).await;
     }
 
     async fn completed(&self, item: ThreadItem) {
-        self.steps.one(Step::Completed { item, context: Vec::new() }).await;
+        self.steps.one(TurnEvent::Completed { item, context: Vec::new() }).await;
     }
 
     /// Ends the turn as interrupted, because a person said so.
-    fn interrupt(&self) -> Cancelled {
+    fn interrupt(&self) -> TurnCancelled {
         self.cancel.cancel();
-        Cancelled
+        TurnCancelled
     }
 
     fn is_plan_mode(&self) -> bool {
@@ -279,7 +279,7 @@ impl TurnTools {
     }
 
     /// What the tools of this turn may read and write, with what was granted on top.
-    fn access_sources(&self, granted: Access) -> AccessSources {
+    fn access_sources(&self, granted: AccessGrant) -> AccessSources {
         AccessSources::new(&self.settings, &self.kit, granted)
     }
 
@@ -290,17 +290,17 @@ impl TurnTools {
 }
 
 /// What a response leaves to do: its calls, as they entered the history.
-pub(crate) fn call_of(item: &ResponseItem) -> Option<Call> {
+pub(crate) fn call_of(item: &ResponseItem) -> Option<ToolCall> {
     let (id, namespace, name, input) = match item {
         ResponseItem::FunctionCall { call_id, namespace, name, arguments, .. } => {
-            (call_id, namespace.clone(), name, Input::Arguments(arguments.clone()))
+            (call_id, namespace.clone(), name, ToolInput::Arguments(arguments.clone()))
         }
         ResponseItem::CustomToolCall { call_id, name, input, .. } => {
-            (call_id, None, name, Input::Text(input.clone()))
+            (call_id, None, name, ToolInput::Text(input.clone()))
         }
         _ => return None,
     };
-    Some(Call { id: id.clone(), namespace, name: name.clone(), input })
+    Some(ToolCall { id: id.clone(), namespace, name: name.clone(), input })
 }
 
 fn runs_beside_others(tool: &str) -> bool {

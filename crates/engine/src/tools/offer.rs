@@ -7,7 +7,7 @@ use std::{
 
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
-use codicil_model::{ApplyPatch, ModelInfo, ToolSpec, Tools, joined_name};
+use codicil_model::{ApplyPatch, ModelInfo, ToolList, ToolSpec, joined_name};
 use codicil_protocol::{DynamicToolEntry, WebSearchMode};
 use parking_lot::Mutex;
 
@@ -22,8 +22,8 @@ const MOST_MCP_TOOLS: usize = 100;
 
 /// Everything the choice depends on. Two equal offers are the same list.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Offer {
-    pub role: Role,
+pub(crate) struct ToolOffer {
+    pub role: ThreadRole,
     pub shell: ShellTools,
     pub exec_permissions: bool,
     pub request_permissions: bool,
@@ -44,14 +44,14 @@ pub(crate) struct Offer {
 
 /// Lists that were made for offers, so that they are made once and not for each turn or thread.
 #[derive(Debug, Default)]
-pub(crate) struct Offers(Mutex<VecDeque<(Offer, Tools)>>);
+pub(crate) struct OfferCache(Mutex<VecDeque<(ToolOffer, ToolList)>>);
 
 /// Offers that are remembered: there are as many as kinds of threads that run at a time.
 const MOST_OFFERS: usize = 8;
 
-impl Offers {
+impl OfferCache {
     /// The list of an offer with these tools of the client; they must be the same for all calls.
-    pub fn tools(&self, offer: Offer, dynamic: &[DynamicToolEntry]) -> Tools {
+    pub fn tools(&self, offer: ToolOffer, dynamic: &[DynamicToolEntry]) -> ToolList {
         let mut made = self.0.lock();
         if let Some((_, tools)) = made.iter().find(|(known, _)| *known == offer) {
             return tools.clone();
@@ -75,7 +75,7 @@ impl PartialEq for McpTools {
 
 /// For whom the tools are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ThreadRole {
     /// A thread of a person's.
     Main,
     /// An agent that another one started. It asks nobody itself.
@@ -86,7 +86,7 @@ pub(crate) enum Role {
 
 /// Which tools of others are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ToolVisibility {
     Now,
     OnceFound,
 }
@@ -101,8 +101,8 @@ pub(crate) enum ShellTools {
     Calls,
 }
 
-impl Offer {
-    pub fn new(role: Role, config: &EffectiveConfig, model: &ModelInfo) -> Self {
+impl ToolOffer {
+    pub fn new(role: ThreadRole, config: &EffectiveConfig, model: &ModelInfo) -> Self {
         let has = |feature| config.features.enabled(feature);
         let shell = match (has(Feature::ShellTool), has(Feature::UnifiedExec)) {
             (false, _) => ShellTools::None,
@@ -126,16 +126,16 @@ impl Offer {
             search: has(Feature::ToolSearch),
             found: Arc::default(),
             agents: match role {
-                Role::Main => AgentOffer::new(config, 0),
-                Role::Agent { depth } => AgentOffer::new(config, depth),
-                Role::Reviewer => None,
+                ThreadRole::Main => AgentOffer::new(config, 0),
+                ThreadRole::Agent { depth } => AgentOffer::new(config, depth),
+                ThreadRole::Reviewer => None,
             },
         }
     }
 
     /// With the tools of MCP servers, where they are for.
     pub fn with_mcp(self, tools: Arc<ToolSet>) -> Self {
-        let mcp = (self.role == Role::Main).then_some(McpTools(tools));
+        let mcp = (self.role == ThreadRole::Main).then_some(McpTools(tools));
         Self { mcp, ..self }
     }
 
@@ -145,10 +145,10 @@ impl Offer {
     }
 
     /// The list, with the tools that the client runs at its end.
-    fn tools(&self, dynamic: &[DynamicToolEntry]) -> Tools {
+    fn tools(&self, dynamic: &[DynamicToolEntry]) -> ToolList {
         let mut tools = self.built_in();
-        if self.role == Role::Main {
-            if self.search && self.of_others(dynamic, Shown::OnceFound).next().is_some() {
+        if self.role == ThreadRole::Main {
+            if self.search && self.of_others(dynamic, ToolVisibility::OnceFound).next().is_some() {
                 tools.push(search::spec());
             }
             // A client that brings a tool of the same name means its own.
@@ -157,27 +157,27 @@ impl Offer {
                 dynamic.iter().any(is_same)
             };
             tools.retain(|spec| !is_theirs(spec.name()));
-            tools.extend(self.of_others(dynamic, Shown::Now));
+            tools.extend(self.of_others(dynamic, ToolVisibility::Now));
         }
-        Tools::new(grouped(tools))
+        ToolList::new(grouped(tools))
     }
 
     /// The tools that the model has to find first, one by one: a namespace here has one tool.
     pub fn hidden(&self, dynamic: &[DynamicToolEntry]) -> Vec<ToolSpec> {
-        self.of_others(dynamic, Shown::OnceFound).collect()
+        self.of_others(dynamic, ToolVisibility::OnceFound).collect()
     }
 
     /// The tools of MCP servers and of the client, those that are shown or those that are not.
     fn of_others<'a>(
         &'a self,
         dynamic: &'a [DynamicToolEntry],
-        shown: Shown,
+        shown: ToolVisibility,
     ) -> impl Iterator<Item = ToolSpec> + 'a {
         let servers = self.mcp.as_ref().map(|mcp| &mcp.0);
         let many = self.search && servers.is_some_and(|tools| tools.iter().count() > MOST_MCP_TOOLS);
         let is_asked_for = move |name: &str, is_deferred: bool| {
             let is_hidden = is_deferred && !self.found.contains(name);
-            is_hidden == (shown == Shown::OnceFound)
+            is_hidden == (shown == ToolVisibility::OnceFound)
         };
         let servers = servers.into_iter().flat_map(|tools| tools.iter());
         let servers = servers.filter(move |tool| is_asked_for(&tool.qualified_name, many));
@@ -190,7 +190,7 @@ impl Offer {
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {
-        let main = self.role == Role::Main;
+        let main = self.role == ThreadRole::Main;
         let mut tools = match self.shell {
             ShellTools::None => Vec::new(),
             ShellTools::Sessions => vec![specs::exec_command(self.exec_permissions), specs::write_stdin()],
@@ -203,7 +203,7 @@ impl Offer {
         tools.extend(main.then(specs::request_user_input));
         tools.extend((main && self.request_permissions).then(specs::request_permissions));
         tools.extend(self.apply_patch.then(specs::apply_patch));
-        if self.role != Role::Reviewer {
+        if self.role != ThreadRole::Reviewer {
             let search = |external_web_access| ToolSpec::WebSearch { external_web_access };
             tools.extend(self.web_search.map(search));
         }
@@ -238,9 +238,9 @@ fn grouped(tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
 mod tests {
     use super::*;
 
-    fn offer(depth: u32) -> Offer {
-        Offer {
-            role: Role::Agent { depth },
+    fn offer(depth: u32) -> ToolOffer {
+        ToolOffer {
+            role: ThreadRole::Agent { depth },
             shell: ShellTools::Sessions,
             exec_permissions: false,
             request_permissions: false,
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn a_list_is_made_once_for_equal_offers_and_few_are_kept() {
-        let offers = Offers::default();
+        let offers = OfferCache::default();
         let first = offers.tools(offer(0), &[]);
-        let is_first = |tools: &Tools| std::ptr::eq(tools.specs(), first.specs());
+        let is_first = |tools: &ToolList| std::ptr::eq(tools.specs(), first.specs());
         assert!(is_first(&offers.tools(offer(0), &[])));
 
         for depth in 1..=MOST_OFFERS as u32 {

@@ -6,8 +6,10 @@ use std::{
     time::Instant,
 };
 
-use codicil_patch::{Disk, Durability, Invocation, Patch, Plan};
-use codicil_policy::{Outcome, PatchDecision, Policies, Rules, decide_patch, settle_patch};
+use codicil_patch::{DiskFiles, Durability, Patch, PatchInvocation, PatchPlan};
+use codicil_policy::{
+    ApprovalOutcome, CommandRules, DecisionPolicies, PatchDecision, decide_patch, settle_patch,
+};
 use codicil_protocol::{
     FileChangeApproval, FileChangeOutputDelta, FileChangeOutputDeltaNotification,
     FileChangeRequestApprovalParams, FileUpdateChange, Frame, ItemId, PatchApplyStatus, ThreadItem,
@@ -17,31 +19,31 @@ use serde_json::json;
 
 use super::{
     TurnTools,
-    ask::{Kind, Reply},
-    call::{Call, Cancelled, Input, Output, say},
+    ask::{QuestionKind, QuestionReply},
+    call::{ToolCall, ToolInput, ToolOutput, TurnCancelled, say},
     command::exit_text,
 };
-use crate::{clock::unix_now_ms, step::Step};
+use crate::{clock::unix_now_ms, step::TurnEvent};
 
 /// The arguments of the patch tool where it is a function.
 #[derive(Deserialize)]
-struct Arguments {
+struct PatchArguments {
     #[serde(alias = "patch")]
     input: String,
 }
 
 /// A patch that fits the files, and what the policies say to it.
-struct Planned {
-    plan: Arc<Plan>,
+struct PlannedPatch {
+    plan: Arc<PatchPlan>,
     changes: Vec<FileUpdateChange>,
     decision: PatchDecision,
 }
 
 impl TurnTools {
-    pub(super) async fn apply_patch_call(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn apply_patch_call(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let patch = match &call.input {
-            Input::Text(text) => text.clone(),
-            Input::Arguments(_) => match call.arguments::<Arguments>() {
+            ToolInput::Text(text) => text.clone(),
+            ToolInput::Arguments(_) => match call.arguments::<PatchArguments>() {
                 Ok(arguments) => arguments.input,
                 Err(told) => return Ok(told),
             },
@@ -52,15 +54,20 @@ impl TurnTools {
     /// A patch that came as a shell command.
     pub(super) async fn apply_patch_of_command(
         &self,
-        call: &Call,
-        found: Invocation,
+        call: &ToolCall,
+        found: PatchInvocation,
         cwd: &Path,
-    ) -> Result<Output, Cancelled> {
+    ) -> Result<ToolOutput, TurnCancelled> {
         let cwd = cwd.join(found.workdir.unwrap_or_default());
         self.apply_patch(call, found.patch, cwd).await
     }
 
-    async fn apply_patch(&self, call: &Call, patch: String, cwd: PathBuf) -> Result<Output, Cancelled> {
+    async fn apply_patch(
+        &self,
+        call: &ToolCall,
+        patch: String,
+        cwd: PathBuf,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let began = Instant::now();
         let planned = match self.plan_patch(patch, cwd).await? {
             Ok(planned) => planned,
@@ -80,9 +87,9 @@ impl TurnTools {
                     self.completed(item(status)).await;
                     return Ok(say(why));
                 }
-                Err(Cancelled) => {
+                Err(TurnCancelled) => {
                     self.completed(item(PatchApplyStatus::Declined)).await;
-                    return Err(Cancelled);
+                    return Err(TurnCancelled);
                 }
             }
         }
@@ -103,29 +110,33 @@ impl TurnTools {
     }
 
     /// Reads the patch and the files. The inner error is for the model.
-    async fn plan_patch(&self, patch: String, cwd: PathBuf) -> Result<Result<Planned, String>, Cancelled> {
+    async fn plan_patch(
+        &self,
+        patch: String,
+        cwd: PathBuf,
+    ) -> Result<Result<PlannedPatch, String>, TurnCancelled> {
         let grants = self.kit.grants().clone();
         let (approval, sandbox) = (self.settings.approval_policy.clone(), self.settings.sandbox.clone());
         let sources = self.access_sources(grants.access());
         let plan = move || {
             let patch = Patch::parse(&patch).map_err(|error| error.to_string())?;
-            let plan = Plan::new(&patch, &cwd, &Disk).map_err(|error| error.to_string())?;
+            let plan = PatchPlan::new(&patch, &cwd, &DiskFiles).map_err(|error| error.to_string())?;
             let files = sources.files().map_err(|error| error.to_string())?;
             // Rules are about commands; they have nothing to say here.
-            let (rules, grants) = (&Rules::default(), &grants);
-            let policies = Policies { approval: &approval, sandbox: &sandbox, rules, grants };
+            let (rules, grants) = (&CommandRules::default(), &grants);
+            let policies = DecisionPolicies { approval: &approval, sandbox: &sandbox, rules, grants };
             let decision = decide_patch(plan.places(), |place| files.can_write(place), &policies);
-            Ok(Planned { changes: plan.file_changes(), plan: Arc::new(plan), decision })
+            Ok(PlannedPatch { changes: plan.file_changes(), plan: Arc::new(plan), decision })
         };
-        tokio::task::spawn_blocking(plan).await.map_err(|_| Cancelled)
+        tokio::task::spawn_blocking(plan).await.map_err(|_| TurnCancelled)
     }
 
     /// Asks whether the edits may be made. `None` means yes.
     async fn ask_patch(
         &self,
         id: &ItemId,
-        plan: &Plan,
-    ) -> Result<Option<(PatchApplyStatus, String)>, Cancelled> {
+        plan: &PatchPlan,
+    ) -> Result<Option<(PatchApplyStatus, String)>, TurnCancelled> {
         if self.is_guarded() {
             let files: Vec<_> = plan.places().map(|place| place.to_string_lossy()).collect();
             let (cwd, count) = (self.settings.cwd.to_string_lossy(), plan.changes.len());
@@ -142,25 +153,25 @@ impl TurnTools {
             grant_root: None,
         };
         let declined = || Some((PatchApplyStatus::Declined, "patch rejected by user".to_owned()));
-        Ok(match self.ask::<FileChangeApproval>(params, Kind::Approval).await? {
-            Reply::Answer(response) => {
+        Ok(match self.ask::<FileChangeApproval>(params, QuestionKind::Approval).await? {
+            QuestionReply::Answer(response) => {
                 let outcome = settle_patch(&response.decision, plan.places(), &mut self.kit.grants());
                 match outcome {
-                    Outcome::Accepted { .. } => None,
-                    Outcome::Cancelled => return Err(self.interrupt()),
-                    Outcome::Declined => declined(),
+                    ApprovalOutcome::Accepted { .. } => None,
+                    ApprovalOutcome::Cancelled => return Err(self.interrupt()),
+                    ApprovalOutcome::Declined => declined(),
                 }
             }
-            Reply::Nonsense => declined(),
-            Reply::Error => {
+            QuestionReply::Nonsense => declined(),
+            QuestionReply::Error => {
                 let why = "patch rejected: the client could not be asked for approval".to_owned();
                 Some((PatchApplyStatus::Failed, why))
             }
         })
     }
 
-    async fn write_patch(&self, plan: Arc<Plan>) -> Result<(), String> {
-        let write = move || codicil_patch::apply(&plan, &Disk, Durability::Cached);
+    async fn write_patch(&self, plan: Arc<PatchPlan>) -> Result<(), String> {
+        let write = move || codicil_patch::apply(&plan, &DiskFiles, Durability::Cached);
         match tokio::task::spawn_blocking(write).await {
             Ok(written) => written.map_err(|error| error.to_string()),
             Err(_) => Err("internal error; the server's log has the details".to_owned()),
@@ -174,6 +185,6 @@ impl TurnTools {
             item_id: id.clone(),
             delta,
         };
-        self.steps.one(Step::Told(Frame::notification::<FileChangeOutputDelta>(&params))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<FileChangeOutputDelta>(&params))).await;
     }
 }

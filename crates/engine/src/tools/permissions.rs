@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use codicil_policy::{Access, PermissionsDecision, Policies, Rules, decide_permissions};
+use codicil_policy::{AccessGrant, CommandRules, DecisionPolicies, PermissionsDecision, decide_permissions};
 use codicil_protocol::{
     AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, PermissionGrantScope,
     PermissionsApproval, PermissionsRequestApprovalParams, RequestPermissionProfile,
@@ -12,25 +12,25 @@ use serde_json::json;
 
 use super::{
     TurnTools,
-    ask::{Kind, Reply},
-    call::{Call, Cancelled, Output, say},
-    command::Additional,
+    ask::{QuestionKind, QuestionReply},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
+    command::AdditionalPermissions,
 };
 
 #[derive(Deserialize)]
-struct Arguments {
-    permissions: Additional,
+struct PermissionArguments {
+    permissions: AdditionalPermissions,
     reason: Option<String>,
 }
 
 impl TurnTools {
-    pub(super) async fn request_permissions(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn request_permissions(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: PermissionArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
         let wanted = arguments.permissions.access(self).await;
-        if wanted == Access::default() {
+        if wanted == AccessGrant::default() {
             return Ok(say("request_permissions requires at least one permission"));
         }
         match self.decide_permissions(&wanted) {
@@ -48,27 +48,32 @@ impl TurnTools {
                 RequestPermissionProfile { network, file_system }
             },
         };
-        let (access, scope) = match self.ask::<PermissionsApproval>(params, Kind::Approval).await? {
+        let (access, scope) = match self.ask::<PermissionsApproval>(params, QuestionKind::Approval).await? {
             // Nobody gives more than was asked for.
-            Reply::Answer(response) => (Access::from(&response.permissions).cut_to(&wanted), response.scope),
-            Reply::Nonsense | Reply::Error => (Access::default(), PermissionGrantScope::Turn),
+            QuestionReply::Answer(response) => {
+                (AccessGrant::from(&response.permissions).cut_to(&wanted), response.scope)
+            }
+            QuestionReply::Nonsense | QuestionReply::Error => {
+                (AccessGrant::default(), PermissionGrantScope::Turn)
+            }
         };
         self.kit.grants().accept_access(&access, scope);
         Ok(granted(&access, scope))
     }
 
-    fn decide_permissions(&self, wanted: &Access) -> PermissionsDecision {
+    fn decide_permissions(&self, wanted: &AccessGrant) -> PermissionsDecision {
         let grants = self.kit.grants().clone();
         let (approval, sandbox) = (&self.settings.approval_policy, &self.settings.sandbox);
         // Rules are about commands; they have nothing to say here.
-        let policies = Policies { approval, sandbox, rules: &Rules::default(), grants: &grants };
+        let policies =
+            DecisionPolicies { approval, sandbox, rules: &CommandRules::default(), grants: &grants };
         decide_permissions(wanted, &policies)
     }
 }
 
 /// What is wanted, in the words of the protocol: of the network, and of files.
 pub(super) fn in_words(
-    access: &Access,
+    access: &AccessGrant,
 ) -> (Option<AdditionalNetworkPermissions>, Option<AdditionalFileSystemPermissions>) {
     let paths = |paths: &[PathBuf]| {
         let paths: Vec<_> = paths.iter().filter_map(AbsolutePathBuf::new).collect();
@@ -82,7 +87,7 @@ pub(super) fn in_words(
     )
 }
 
-fn granted(access: &Access, scope: PermissionGrantScope) -> Output {
+fn granted(access: &AccessGrant, scope: PermissionGrantScope) -> ToolOutput {
     let (network, file_system) = in_words(access);
     let permissions = json!({ "network": network, "file_system": file_system });
     say(json!({ "permissions": permissions, "scope": scope }).to_string())

@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Output, say},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
-use crate::step::Step;
+use crate::step::TurnEvent;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct PlanArguments {
     explanation: Option<String>,
     plan: Vec<PlanStep>,
 }
@@ -20,12 +20,12 @@ struct Arguments {
 #[derive(Deserialize)]
 struct PlanStep {
     step: String,
-    status: Status,
+    status: StepStatus,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum StepStatus {
     Pending,
     #[serde(alias = "inProgress")]
     InProgress,
@@ -33,17 +33,17 @@ enum Status {
 }
 
 impl TurnTools {
-    pub(super) async fn update_plan(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn update_plan(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: PlanArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
         let steps = arguments.plan.into_iter().map(|PlanStep { step, status }| TurnPlanStep {
             step,
             status: match status {
-                Status::Pending => TurnPlanStepStatus::Pending,
-                Status::InProgress => TurnPlanStepStatus::InProgress,
-                Status::Completed => TurnPlanStepStatus::Completed,
+                StepStatus::Pending => TurnPlanStepStatus::Pending,
+                StepStatus::InProgress => TurnPlanStepStatus::InProgress,
+                StepStatus::Completed => TurnPlanStepStatus::Completed,
             },
         });
         let params = TurnPlanUpdatedNotification {
@@ -52,7 +52,7 @@ impl TurnTools {
             explanation: arguments.explanation,
             plan: steps.collect(),
         };
-        self.steps.one(Step::Told(Frame::notification::<TurnPlanUpdated>(&params))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<TurnPlanUpdated>(&params))).await;
         Ok(say("Plan updated"))
     }
 }

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Output, number, say},
-    offer::Offer,
+    call::{ToolCall, ToolOutput, TurnCancelled, number, say},
+    offer::ToolOffer,
     specs,
 };
-use crate::step::Step;
+use crate::step::TurnEvent;
 
 /// How many tools an answer names, unless the model says.
 const DEFAULT_LIMIT: u64 = 8;
 const HIGHEST_LIMIT: u64 = 40;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct SearchArguments {
     query: String,
     #[serde(default, deserialize_with = "number")]
     limit: Option<u64>,
@@ -40,13 +40,13 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 impl TurnTools {
-    pub(super) async fn tool_search(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn tool_search(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: SearchArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
         let Some(offer) = &self.offered().offer else { return Ok(say("there are no further tools")) };
-        let offer = Offer { found: self.kit.found(), ..offer.clone() };
+        let offer = ToolOffer { found: self.kit.found(), ..offer.clone() };
         let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, HIGHEST_LIMIT);
         let hidden = offer.hidden(&self.kit.dynamic);
         let best = rank(&arguments.query, &hidden, usize::try_from(limit).unwrap_or(usize::MAX));
@@ -55,8 +55,8 @@ impl TurnTools {
         }
         let told: Vec<_> = best.iter().map(|tool| summary(tool)).collect();
         let found = self.kit.find(best.iter().map(|tool| key(tool)));
-        let tools = self.kit.tools(Offer { found, ..offer });
-        self.steps.one(Step::Offered(tools)).await;
+        let tools = self.kit.tools(ToolOffer { found, ..offer });
+        self.steps.one(TurnEvent::Offered(tools)).await;
         Ok(say(json!({ "tools": told }).to_string()))
     }
 }

@@ -2,7 +2,7 @@
 //! that models trained for them feel at home; the words are ours.
 
 use codicil_mcp::McpTool;
-use codicil_model::{Grammar, ToolSpec};
+use codicil_model::{ToolGrammar, ToolSpec};
 use codicil_protocol::{DynamicToolNamespace, DynamicToolSpec};
 use serde_json::{Value, json};
 
@@ -207,7 +207,7 @@ pub(super) fn apply_patch() -> ToolSpec {
     ToolSpec::Custom {
         name: "apply_patch".to_owned(),
         description: "Changes files. The input is the patch itself, as free text and not as JSON.".to_owned(),
-        grammar: Some(Grammar { syntax: "lark".to_owned(), definition: PATCH_GRAMMAR.to_owned() }),
+        grammar: Some(ToolGrammar { syntax: "lark".to_owned(), definition: PATCH_GRAMMAR.to_owned() }),
     }
 }
 

@@ -9,17 +9,17 @@ use serde::Deserialize;
 
 use super::{
     TurnTools,
-    ask::{Kind, Reply},
-    call::{Call, Cancelled, Output, say},
+    ask::{QuestionKind, QuestionReply},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
 
 #[derive(Deserialize)]
-struct Arguments {
-    questions: Vec<Question>,
+struct UserInputArguments {
+    questions: Vec<InputQuestion>,
 }
 
 #[derive(Deserialize)]
-struct Question {
+struct InputQuestion {
     id: String,
     header: String,
     question: String,
@@ -28,12 +28,12 @@ struct Question {
 }
 
 impl TurnTools {
-    pub(super) async fn request_user_input(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn request_user_input(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let anywhere = self.config.features.enabled(Feature::DefaultModeRequestUserInput);
         if !anywhere && !self.is_plan_mode() {
             return Ok(say("request_user_input is unavailable in Default mode; it works in plan mode only"));
         }
-        let arguments: Arguments = match call.arguments() {
+        let arguments: UserInputArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
@@ -54,10 +54,12 @@ impl TurnTools {
             item_id: call.item_id(),
             questions: questions.collect(),
         };
-        let response = match self.ask::<ToolUserInput>(params, Kind::UserInput).await? {
-            Reply::Answer(response) => response,
+        let response = match self.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
+            QuestionReply::Answer(response) => response,
             // To the model, no answer is an answer.
-            Reply::Nonsense | Reply::Error => ToolRequestUserInputResponse { answers: Default::default() },
+            QuestionReply::Nonsense | QuestionReply::Error => {
+                ToolRequestUserInputResponse { answers: Default::default() }
+            }
         };
         Ok(say(serde_json::to_string(&response).unwrap_or_default()))
     }

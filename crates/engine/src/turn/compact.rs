@@ -1,22 +1,22 @@
 //! Having the model sum up a conversation that is getting too long.
 
-use codicil_model::{Event, Flow, HistoryItem, ModelError, Request};
+use codicil_model::{HistoryItem, ModelError, ModelEvent, ModelRequest, StreamFlow};
 use codicil_prompts::{approx_tokens, kept_within, message_text};
 use codicil_protocol::{ThreadItem, TurnError};
 
 use super::TurnTask;
-use crate::{ids::new_item_id, step::Step};
+use crate::{ids::new_item_id, step::TurnEvent};
 
 impl TurnTask {
     /// False when the turn was cancelled meanwhile; then the history stays as it was.
-    pub(super) async fn compact(&self, mut request: Request) -> Result<bool, TurnError> {
+    pub(super) async fn compact(&self, mut request: ModelRequest) -> Result<bool, TurnError> {
         let item = new_item_id();
-        self.steps.one(Step::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
+        self.steps.one(TurnEvent::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
         let mut retry = 0;
         loop {
             match self.summary(request.clone()).await {
                 Ok(Some(summary)) => {
-                    self.steps.one(Step::Compacted { item, summary }).await;
+                    self.steps.one(TurnEvent::Compacted { item, summary }).await;
                     return Ok(true);
                 }
                 Ok(None) => return Ok(false),
@@ -31,7 +31,7 @@ impl TurnTask {
     }
 
     /// What the model says, without showing it: it is meant for the model itself.
-    async fn summary(&self, request: Request) -> Result<Option<String>, ModelError> {
+    async fn summary(&self, request: ModelRequest) -> Result<Option<String>, ModelError> {
         let mut stream = self.provider.stream(request);
         let mut events = Vec::new();
         let mut summary = String::new();
@@ -43,12 +43,14 @@ impl TurnTask {
             };
             for event in events.drain(..) {
                 match event {
-                    Event::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
-                    Event::Completed { usage: Some(usage), .. } => self.steps.one(Step::Used(usage)).await,
+                    ModelEvent::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
+                    ModelEvent::Completed { usage: Some(usage), .. } => {
+                        self.steps.one(TurnEvent::Used(usage)).await
+                    }
                     _ => {}
                 }
             }
-            if flow == Flow::Done {
+            if flow == StreamFlow::Done {
                 return Ok(Some(summary));
             }
         }
@@ -57,7 +59,7 @@ impl TurnTask {
 
 /// Leaves out the older half of a history that cannot even be summed up; what is left of it is better than
 /// a thread that can never go on. False when nothing more can go.
-fn shorten(request: &mut Request) -> bool {
+fn shorten(request: &mut ModelRequest) -> bool {
     let items = || request.input.iter().map(HistoryItem::item);
     let tokens: u64 = items().map(approx_tokens).sum();
     let kept = kept_within(items(), tokens / 2);

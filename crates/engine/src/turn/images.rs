@@ -6,15 +6,16 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_protocol::ThreadItem;
 
 use super::TurnTask;
-use crate::step::Step;
+use crate::step::TurnEvent;
 
 impl TurnTask {
     /// Writes the images among these steps and notes where they are. An image that cannot be written is
     /// still in its item.
-    pub(super) async fn keep_images(&self, steps: &mut [Step]) {
+    pub(super) async fn keep_images(&self, steps: &mut [TurnEvent]) {
         for step in steps {
-            let Step::Completed { item: ThreadItem::ImageGeneration { id, result, saved_path, .. }, .. } =
-                step
+            let TurnEvent::Completed {
+                item: ThreadItem::ImageGeneration { id, result, saved_path, .. }, ..
+            } = step
             else {
                 continue;
             };

@@ -10,26 +10,26 @@ mod web_search;
 
 use std::sync::Arc;
 
-use codicil_model::{ModelError, Provider, Request};
+use codicil_model::{ModelError, ModelProvider, ModelRequest};
 use codicil_protocol::{ThreadId, TurnError, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    step::{Ask, FollowUp, Outcome, Step, Steps},
-    tools::{Cancelled, TurnTools},
+    step::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
+    tools::{TurnCancelled, TurnTools},
 };
 
 pub use shell::ShellTask;
-use stream::{Reader, Response};
+use stream::{ModelResponse, ResponseReader};
 
 /// What a turn needs of its thread, as it was when the turn began.
 pub struct TurnTask {
     pub thread: ThreadId,
     pub turn: TurnId,
-    pub provider: Arc<dyn Provider>,
-    pub steps: Steps,
+    pub provider: Arc<dyn ModelProvider>,
+    pub steps: TurnReporter,
     pub cancel: CancellationToken,
-    pub show: Show,
+    pub show: ResponseVisibility,
     pub tools: Arc<TurnTools>,
     /// What the person said, if this turn is about it.
     pub prompt: Option<String>,
@@ -37,7 +37,7 @@ pub struct TurnTask {
 
 /// What of a response is shown to clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Show {
+pub struct ResponseVisibility {
     /// Messages are shown while they are being written.
     pub deltas: bool,
     pub raw_reasoning: bool,
@@ -47,56 +47,56 @@ pub struct Show {
 
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
-    pub async fn run(self) -> Outcome {
+    pub async fn run(self) -> TurnOutcome {
         let _over = self.tools.over.clone().drop_guard();
         let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
-            return Outcome::Interrupted;
+            return TurnOutcome::Interrupted;
         };
-        self.steps.one(Step::Offered(tools)).await;
+        self.steps.one(TurnEvent::Offered(tools)).await;
         match self.begin_hooks().await {
             Ok(true) => {}
-            Ok(false) => return Outcome::Completed,
-            Err(Cancelled) => return Outcome::Interrupted,
+            Ok(false) => return TurnOutcome::Completed,
+            Err(TurnCancelled) => return TurnOutcome::Interrupted,
         }
         let mut follow_up = FollowUp::Needed;
         let (mut said, mut kept_on) = (None, false);
         loop {
             let done = match self.steps.next(follow_up).await {
-                Ask::Respond(request) => match self.respond(&request).await {
+                NextAction::Respond(request) => match self.respond(&request).await {
                     Ok(Some(response)) => {
                         said = response.message.or(said);
                         let is_last = response.calls.is_empty();
                         follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
                         self.tools.run(response.calls).await;
                         if !self.tools.goes_on() {
-                            return Outcome::Completed;
+                            return TurnOutcome::Completed;
                         }
                         Ok(!self.cancel.is_cancelled())
                     }
                     Ok(None) => Ok(false),
                     Err(error) => Err(error),
                 },
-                Ask::Compact(request) => self.compact(*request).await,
-                Ask::End if self.cancel.is_cancelled() => Ok(false),
-                Ask::End => match self.stop_hooks(kept_on, said.take()).await {
+                NextAction::Compact(request) => self.compact(*request).await,
+                NextAction::End if self.cancel.is_cancelled() => Ok(false),
+                NextAction::End => match self.stop_hooks(kept_on, said.take()).await {
                     Ok(true) => {
                         (kept_on, follow_up) = (true, FollowUp::Needed);
                         Ok(true)
                     }
-                    Ok(false) => return Outcome::Completed,
-                    Err(Cancelled) => Ok(false),
+                    Ok(false) => return TurnOutcome::Completed,
+                    Err(TurnCancelled) => Ok(false),
                 },
             };
             match done {
                 Ok(true) => {}
-                Ok(false) => return Outcome::Interrupted,
-                Err(error) => return Outcome::Failed(error),
+                Ok(false) => return TurnOutcome::Interrupted,
+                Err(error) => return TurnOutcome::Failed(error),
             }
         }
     }
 
     /// One response, shown as it arrives. `None` when cancelled.
-    async fn respond(&self, request: &Request) -> Result<Option<Response>, TurnError> {
+    async fn respond(&self, request: &ModelRequest) -> Result<Option<ModelResponse>, TurnError> {
         let mut retry = 0;
         loop {
             let error = match self.attempt(request.clone()).await {
@@ -116,12 +116,12 @@ impl TurnTask {
         let policy = self.provider.limits().stream;
         let Some(wait) = policy.delay(*retry, &error) else { return Err(error.to_turn_error()) };
         tracing::debug!(retry, %error, "asking the model again");
-        self.steps.one(Step::Retrying(error.to_retry_error(*retry, policy.max_retries))).await;
+        self.steps.one(TurnEvent::Retrying(error.to_retry_error(*retry, policy.max_retries))).await;
         Ok(tokio::time::timeout(wait, self.cancel.cancelled()).await.is_err())
     }
 
-    async fn attempt(&self, request: Request) -> Result<Option<Response>, ModelError> {
-        let mut reader = Reader::new(self.thread.clone(), self.turn.clone(), self.show);
+    async fn attempt(&self, request: ModelRequest) -> Result<Option<ModelResponse>, ModelError> {
+        let mut reader = ResponseReader::new(self.thread.clone(), self.turn.clone(), self.show);
         let mut stream = self.provider.stream(request);
         let mut events = Vec::new();
         loop {
@@ -137,8 +137,8 @@ impl TurnTask {
             self.keep_images(&mut steps).await;
             self.steps.report(steps).await;
             match flow {
-                Ok(codicil_model::Flow::More) => {}
-                Ok(codicil_model::Flow::Done) => {
+                Ok(codicil_model::StreamFlow::More) => {}
+                Ok(codicil_model::StreamFlow::Done) => {
                     self.steps.report(reader.close()).await;
                     return Ok(Some(reader.finish()));
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codicil_model::Event;
+use codicil_model::ModelEvent;
 use codicil_prompts::message_text;
 use codicil_protocol::{
     AgentMessageDelta, AgentMessageDeltaNotification, Frame, ItemId, MessagePhase, ReasoningItemContent,
@@ -11,44 +11,44 @@ use codicil_protocol::{
     ReasoningTextDeltaNotification, ResponseItem, ThreadId, ThreadItem, TurnId,
 };
 
-use super::{Show, plan::PlanMessage, web_search};
+use super::{ResponseVisibility, plan::PlanMessage, web_search};
 use crate::{
-    step::Step,
-    tools::{Call, call_of},
+    step::TurnEvent,
+    tools::{ToolCall, call_of},
 };
 
 /// What a complete response leaves to do.
 #[derive(Debug, Default)]
-pub struct Response {
-    pub calls: Vec<Call>,
+pub struct ModelResponse {
+    pub calls: Vec<ToolCall>,
     /// The last thing that was said in it.
     pub message: Option<String>,
 }
 
 /// Reads one response.
-pub struct Reader {
-    place: Place,
-    show: Show,
-    open: BTreeMap<ItemId, Open>,
-    response: Response,
+pub struct ResponseReader {
+    place: ItemPlace,
+    show: ResponseVisibility,
+    open: BTreeMap<ItemId, OpenItem>,
+    response: ModelResponse,
 }
 
 /// Where the items of a response belong.
-pub(super) struct Place {
+pub(super) struct ItemPlace {
     pub thread: ThreadId,
     pub turn: TurnId,
 }
 
-impl Place {
-    pub fn message_delta(&self, item_id: ItemId, delta: String) -> Step {
+impl ItemPlace {
+    pub fn message_delta(&self, item_id: ItemId, delta: String) -> TurnEvent {
         let (thread_id, turn_id) = (self.thread.clone(), self.turn.clone());
         let params = AgentMessageDeltaNotification { thread_id, turn_id, item_id, delta };
-        Step::Told(Frame::notification::<AgentMessageDelta>(&params))
+        TurnEvent::Told(Frame::notification::<AgentMessageDelta>(&params))
     }
 }
 
 /// An item that has begun.
-enum Open {
+enum OpenItem {
     Message {
         text: String,
         phase: Option<MessagePhase>,
@@ -63,37 +63,37 @@ enum Open {
     ImageGeneration,
 }
 
-impl Reader {
-    pub fn new(thread: ThreadId, turn: TurnId, show: Show) -> Self {
-        let place = Place { thread, turn };
-        Self { place, show, open: BTreeMap::new(), response: Response::default() }
+impl ResponseReader {
+    pub fn new(thread: ThreadId, turn: TurnId, show: ResponseVisibility) -> Self {
+        let place = ItemPlace { thread, turn };
+        Self { place, show, open: BTreeMap::new(), response: ModelResponse::default() }
     }
 
     /// What these events mean.
-    pub fn read(&mut self, events: impl Iterator<Item = Event>) -> Vec<Step> {
+    pub fn read(&mut self, events: impl Iterator<Item = ModelEvent>) -> Vec<TurnEvent> {
         let mut steps = Vec::with_capacity(events.size_hint().0);
         events.for_each(|event| self.on_event(event, &mut steps));
         steps
     }
 
     /// The response is over, as it should be or not: what has begun ends with what there is of it.
-    pub fn close(&mut self) -> Vec<Step> {
+    pub fn close(&mut self) -> Vec<TurnEvent> {
         let cut_off = std::mem::take(&mut self.open).into_iter().filter_map(|(id, open)| cut_off(id, open));
-        cut_off.map(|item| Step::Completed { item, context: Vec::new() }).collect()
+        cut_off.map(|item| TurnEvent::Completed { item, context: Vec::new() }).collect()
     }
 
-    pub fn finish(self) -> Response {
+    pub fn finish(self) -> ModelResponse {
         self.response
     }
 
-    fn on_event(&mut self, event: Event, steps: &mut Vec<Step>) {
+    fn on_event(&mut self, event: ModelEvent, steps: &mut Vec<TurnEvent>) {
         match event {
-            Event::RateLimits(limits) => steps.push(Step::RateLimits(limits)),
-            Event::Rerouted(model) => steps.push(Step::Rerouted(model)),
-            Event::ItemAdded { id, item } => self.begin(id, &item, steps),
-            Event::TextDelta { item_id, delta } => self.on_text(item_id, delta, steps),
-            Event::ReasoningSummaryPartAdded { item_id, index } => {
-                if let Some(Open::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
+            ModelEvent::RateLimits(limits) => steps.push(TurnEvent::RateLimits(limits)),
+            ModelEvent::Rerouted(model) => steps.push(TurnEvent::Rerouted(model)),
+            ModelEvent::ItemAdded { id, item } => self.begin(id, &item, steps),
+            ModelEvent::TextDelta { item_id, delta } => self.on_text(item_id, delta, steps),
+            ModelEvent::ReasoningSummaryPartAdded { item_id, index } => {
+                if let Some(OpenItem::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index);
                     let params = ReasoningSummaryPartAddedNotification {
                         thread_id: self.place.thread.clone(),
@@ -101,11 +101,11 @@ impl Reader {
                         item_id,
                         summary_index: index,
                     };
-                    steps.push(Step::Told(Frame::notification::<ReasoningSummaryPartAdded>(&params)));
+                    steps.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryPartAdded>(&params)));
                 }
             }
-            Event::ReasoningSummaryDelta { item_id, index, delta } => {
-                if let Some(Open::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
+            ModelEvent::ReasoningSummaryDelta { item_id, index, delta } => {
+                if let Some(OpenItem::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index).push_str(&delta);
                     let params = ReasoningSummaryTextDeltaNotification {
                         thread_id: self.place.thread.clone(),
@@ -114,30 +114,32 @@ impl Reader {
                         summary_index: index,
                         delta,
                     };
-                    steps.push(Step::Told(Frame::notification::<ReasoningSummaryTextDelta>(&params)));
+                    steps.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryTextDelta>(&params)));
                 }
             }
-            Event::ReasoningTextDelta { item_id, index, delta } => self.on_raw(item_id, index, delta, steps),
-            Event::ItemDone { id, item } => self.end(id, *item, steps),
-            Event::Completed { usage, .. } => steps.extend(usage.map(Step::Used)),
+            ModelEvent::ReasoningTextDelta { item_id, index, delta } => {
+                self.on_raw(item_id, index, delta, steps)
+            }
+            ModelEvent::ItemDone { id, item } => self.end(id, *item, steps),
+            ModelEvent::Completed { usage, .. } => steps.extend(usage.map(TurnEvent::Used)),
         }
     }
 
     /// Does nothing for an item that has begun already.
-    fn begin(&mut self, id: ItemId, item: &ResponseItem, steps: &mut Vec<Step>) {
+    fn begin(&mut self, id: ItemId, item: &ResponseItem, steps: &mut Vec<TurnEvent>) {
         if self.open.contains_key(&id) {
             return;
         }
         let (open, shown) = match item {
             ResponseItem::Message { role, phase, .. } if role == "assistant" && self.show.plans => {
                 let message = PlanMessage::new(id.clone(), phase.clone());
-                self.open.insert(id, Open::PlanMessage(Box::new(message)));
+                self.open.insert(id, OpenItem::PlanMessage(Box::new(message)));
                 return;
             }
             // What an item has when it begins is shown at once: it may have come as a whole.
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let text = message_text(item);
-                let open = Open::Message { text: text.clone(), phase: phase.clone() };
+                let open = OpenItem::Message { text: text.clone(), phase: phase.clone() };
                 (open, agent_message(&id, text, phase.clone()))
             }
             ResponseItem::Reasoning { summary, content, .. } => {
@@ -148,12 +150,12 @@ impl Reader {
                     summary: summary.clone(),
                     content: content.clone(),
                 };
-                (Open::Reasoning { summary, content }, shown)
+                (OpenItem::Reasoning { summary, content }, shown)
             }
             ResponseItem::WebSearchCall { action: Some(action), .. } => {
-                (Open::WebSearch, web_search::done(id.clone(), Some(action)))
+                (OpenItem::WebSearch, web_search::done(id.clone(), Some(action)))
             }
-            ResponseItem::WebSearchCall { .. } => (Open::WebSearch, web_search::begun(&id)),
+            ResponseItem::WebSearchCall { .. } => (OpenItem::WebSearch, web_search::begun(&id)),
             ResponseItem::ImageGenerationCall { .. } => {
                 let shown = ThreadItem::ImageGeneration {
                     id: id.clone(),
@@ -162,33 +164,33 @@ impl Reader {
                     result: String::new(),
                     saved_path: None,
                 };
-                (Open::ImageGeneration, shown)
+                (OpenItem::ImageGeneration, shown)
             }
             // Tool calls begin when they are run.
             _ => return,
         };
         self.open.insert(id, open);
-        steps.push(Step::Started(shown));
+        steps.push(TurnEvent::Started(shown));
     }
 
-    fn on_text(&mut self, item_id: ItemId, delta: String, steps: &mut Vec<Step>) {
+    fn on_text(&mut self, item_id: ItemId, delta: String, steps: &mut Vec<TurnEvent>) {
         match self.open.get_mut(&item_id) {
-            Some(Open::Message { text, .. }) => {
+            Some(OpenItem::Message { text, .. }) => {
                 text.push_str(&delta);
                 if self.show.deltas && !delta.is_empty() {
                     steps.push(self.place.message_delta(item_id, delta));
                 }
             }
-            Some(Open::PlanMessage(message)) => message.read(&self.place, &delta, steps),
+            Some(OpenItem::PlanMessage(message)) => message.read(&self.place, &delta, steps),
             _ => {}
         }
     }
 
-    fn on_raw(&mut self, item_id: ItemId, index: i64, delta: String, steps: &mut Vec<Step>) {
+    fn on_raw(&mut self, item_id: ItemId, index: i64, delta: String, steps: &mut Vec<TurnEvent>) {
         if !self.show.raw_reasoning {
             return;
         }
-        if let Some(Open::Reasoning { content, .. }) = self.open.get_mut(&item_id) {
+        if let Some(OpenItem::Reasoning { content, .. }) = self.open.get_mut(&item_id) {
             part(content, index).push_str(&delta);
             let params = ReasoningTextDeltaNotification {
                 thread_id: self.place.thread.clone(),
@@ -197,28 +199,28 @@ impl Reader {
                 content_index: index,
                 delta,
             };
-            steps.push(Step::Told(Frame::notification::<ReasoningTextDelta>(&params)));
+            steps.push(TurnEvent::Told(Frame::notification::<ReasoningTextDelta>(&params)));
         }
     }
 
     /// The provider's final word on an item. One that was never announced begins here.
-    fn end(&mut self, id: ItemId, item: ResponseItem, steps: &mut Vec<Step>) {
+    fn end(&mut self, id: ItemId, item: ResponseItem, steps: &mut Vec<TurnEvent>) {
         self.begin(id.clone(), &item, steps);
         let open = self.open.remove(&id);
         match &item {
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let whole = message_text(&item);
                 let shown = match open {
-                    Some(Open::PlanMessage(message)) => message.end(&self.place, &whole, steps),
-                    Some(Open::Message { .. }) => Some(whole),
+                    Some(OpenItem::PlanMessage(message)) => message.end(&self.place, &whole, steps),
+                    Some(OpenItem::Message { .. }) => Some(whole),
                     _ => return,
                 };
                 let Some(shown) = shown else {
-                    return steps.push(Step::Context(vec![item]));
+                    return steps.push(TurnEvent::Context(vec![item]));
                 };
                 self.response.message = Some(shown.clone());
                 let shown = agent_message(&id, shown, phase.clone());
-                steps.push(Step::Completed { item: shown, context: vec![item] });
+                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::Reasoning { summary, content, .. } => {
                 let shown = ThreadItem::Reasoning {
@@ -226,11 +228,11 @@ impl Reader {
                     summary: summary.iter().map(summary_text).collect(),
                     content: self.raw_texts(content.as_deref()),
                 };
-                steps.push(Step::Completed { item: shown, context: vec![item] });
+                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::WebSearchCall { action, .. } => {
                 let shown = web_search::done(id, action.as_ref());
-                steps.push(Step::Completed { item: shown, context: vec![item] });
+                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::ImageGenerationCall { status, revised_prompt, result, .. } => {
                 let shown = ThreadItem::ImageGeneration {
@@ -240,11 +242,11 @@ impl Reader {
                     result: result.clone(),
                     saved_path: None,
                 };
-                steps.push(Step::Completed { item: shown, context: vec![item] });
+                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             _ => {
                 self.response.calls.extend(call_of(&item));
-                steps.push(Step::Context(vec![item]));
+                steps.push(TurnEvent::Context(vec![item]));
             }
         }
     }
@@ -265,13 +267,13 @@ impl Reader {
 
 /// What was cut off is kept as far as it came. The model does not see it again: it is told that it was
 /// interrupted, or asked the same once more. `None` for what nobody has seen.
-fn cut_off(id: ItemId, open: Open) -> Option<ThreadItem> {
+fn cut_off(id: ItemId, open: OpenItem) -> Option<ThreadItem> {
     Some(match open {
-        Open::Message { text, phase } => agent_message(&id, text, phase),
-        Open::PlanMessage(message) => return message.cut_off(),
-        Open::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
-        Open::WebSearch => web_search::done(id, None),
-        Open::ImageGeneration => ThreadItem::ImageGeneration {
+        OpenItem::Message { text, phase } => agent_message(&id, text, phase),
+        OpenItem::PlanMessage(message) => return message.cut_off(),
+        OpenItem::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
+        OpenItem::WebSearch => web_search::done(id, None),
+        OpenItem::ImageGeneration => ThreadItem::ImageGeneration {
             id,
             status: "failed".to_owned(),
             revised_prompt: None,

@@ -1,9 +1,9 @@
 //! Commands that outlive the call that started them: `exec_command` starts one and waits a little,
 //! `write_stdin` types into it and waits again.
 //!
-//! Everything a session writes goes two ways: into a bounded buffer, from which each [`Report`] takes what is
+//! Everything a session writes goes two ways: into a bounded buffer, from which each [`SessionReport`] takes what is
 //! new, and, if asked for, as [`SessionEvent`]s to a channel of the caller's. The channel's bound is the
-//! session's: when it is full the command waits. Dropping the last [`Sessions`] ends every session.
+//! session's: when it is full the command waits. Dropping the last [`TerminalSessions`] ends every session.
 
 mod pump;
 mod table;
@@ -19,17 +19,18 @@ use tokio::{
 };
 
 use self::{
-    pump::{Pump, Session},
-    table::{Seat, Table, Visit},
+    pump::{SessionPump, SessionShared},
+    table::{SessionSlot, SessionTable, SessionVisit},
 };
 use crate::{
-    exit::Exit, head_tail::HeadTail, output::Chunk, process::Process, spawner::SpawnError, spec::Spec,
+    exit::ProcessExit, head_tail::HeadTail, output::OutputChunk, process::Process, spawner::SpawnError,
+    spec::ProcessSpec,
 };
 
 /// How long a command that closed its input has to prove that it was ending.
 const ENDING: Duration = Duration::from_millis(250);
 
-/// Names a session. Counted from 1 and never used again within one [`Sessions`].
+/// Names a session. Counted from 1 and never used again within one [`TerminalSessions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -41,37 +42,37 @@ impl fmt::Display for SessionId {
 
 /// Whose sessions they are: limits count for each owner, and nobody reaches another's sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Owner(Arc<str>);
+pub struct SessionOwner(Arc<str>);
 
-impl<S: Into<Arc<str>>> From<S> for Owner {
+impl<S: Into<Arc<str>>> From<S> for SessionOwner {
     fn from(name: S) -> Self {
-        Owner(name.into())
+        SessionOwner(name.into())
     }
 }
 
 /// The ceilings.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SessionLimits {
     /// Sessions of one owner, including those that have ended and were not asked about since.
     pub per_owner: usize,
     /// Bytes of unread output that one session keeps, head and tail.
     pub buffer: usize,
 }
 
-impl Default for Limits {
+impl Default for SessionLimits {
     fn default() -> Self {
-        Limits { per_owner: 64, buffer: 1024 * 1024 }
+        SessionLimits { per_owner: 64, buffer: 1024 * 1024 }
     }
 }
 
 /// What a call that waited has to tell.
 #[derive(Debug)]
-pub struct Report {
+pub struct SessionReport {
     pub id: SessionId,
     /// The output since the last report.
     pub output: HeadTail,
     /// Set when the session is over; its id is then unknown.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// How long this call has waited.
     pub waited: Duration,
 }
@@ -81,23 +82,23 @@ pub struct Report {
 pub enum SessionEvent {
     Output {
         id: SessionId,
-        chunk: Chunk,
+        chunk: OutputChunk,
     },
     /// The last event of a session.
     Ended {
         id: SessionId,
-        exit: Exit,
-        ending: Ending,
+        exit: ProcessExit,
+        ending: SessionEnding,
         ran: Duration,
     },
 }
 
 /// Why a session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum SessionEnding {
     /// The command ended.
     ByItself,
-    /// By [`Sessions::end`] or [`Sessions::end_all`].
+    /// By [`TerminalSessions::end`] or [`TerminalSessions::end_all`].
     Asked,
     /// It was the one to go when its owner had too many.
     Evicted,
@@ -122,13 +123,13 @@ pub enum SessionError {
 
 /// The sessions of all owners. Clones are the same sessions.
 #[derive(Clone, Default)]
-pub struct Sessions {
-    table: Arc<Mutex<Table>>,
+pub struct TerminalSessions {
+    table: Arc<Mutex<SessionTable>>,
 }
 
-impl Sessions {
-    pub fn new(limits: Limits) -> Sessions {
-        Sessions { table: Arc::new(Mutex::new(Table::new(limits))) }
+impl TerminalSessions {
+    pub fn new(limits: SessionLimits) -> TerminalSessions {
+        TerminalSessions { table: Arc::new(Mutex::new(SessionTable::new(limits))) }
     }
 
     /// Starts a command and returns at once. Its output goes to `events` too, if given. When the owner has
@@ -136,8 +137,8 @@ impl Sessions {
     /// nobody waits for.
     pub async fn open(
         &self,
-        owner: &Owner,
-        spec: Spec,
+        owner: &SessionOwner,
+        spec: ProcessSpec,
         events: Option<mpsc::Sender<SessionEvent>>,
     ) -> Result<SessionId, SessionError> {
         let id = self.reserve();
@@ -149,49 +150,54 @@ impl Sessions {
         lock(&self.table).new_id()
     }
 
-    /// [`Sessions::open`] under a reserved id. A session that had it before and has ended gives way.
+    /// [`TerminalSessions::open`] under a reserved id. A session that had it before and has ended gives way.
     pub async fn open_as(
         &self,
         id: SessionId,
-        owner: &Owner,
-        spec: Spec,
+        owner: &SessionOwner,
+        spec: ProcessSpec,
         events: Option<mpsc::Sender<SessionEvent>>,
     ) -> Result<(), SessionError> {
         // Room is made before the command runs: once it ran, it cannot be refused.
-        let seat = Seat::take(&self.table, owner)?;
+        let seat = SessionSlot::take(&self.table, owner)?;
         let process = Process::spawn(spec).await?;
-        seat.fill(id, |buffer| Pump::new(id, process, buffer, events));
+        seat.fill(id, |buffer| SessionPump::new(id, process, buffer, events));
         Ok(())
     }
 
-    /// [`Sessions::open`], then [`Sessions::wait`].
+    /// [`TerminalSessions::open`], then [`TerminalSessions::wait`].
     pub async fn start(
         &self,
-        owner: &Owner,
-        spec: Spec,
+        owner: &SessionOwner,
+        spec: ProcessSpec,
         events: Option<mpsc::Sender<SessionEvent>>,
         time: Duration,
-    ) -> Result<Report, SessionError> {
+    ) -> Result<SessionReport, SessionError> {
         let id = self.open(owner, spec, events).await?;
         self.wait(owner, id, time).await
     }
 
     /// Waits until the session is over or the time is, and reports what is new.
-    pub async fn wait(&self, owner: &Owner, id: SessionId, time: Duration) -> Result<Report, SessionError> {
+    pub async fn wait(
+        &self,
+        owner: &SessionOwner,
+        id: SessionId,
+        time: Duration,
+    ) -> Result<SessionReport, SessionError> {
         self.write(owner, id, Bytes::new(), time).await
     }
 
-    /// Types into a session, then waits as [`Sessions::wait`] does. Input that the command does not take in
+    /// Types into a session, then waits as [`TerminalSessions::wait`] does. Input that the command does not take in
     /// that time is still given to it later.
     pub async fn write(
         &self,
-        owner: &Owner,
+        owner: &SessionOwner,
         id: SessionId,
         input: impl Into<Bytes>,
         time: Duration,
-    ) -> Result<Report, SessionError> {
+    ) -> Result<SessionReport, SessionError> {
         let since = Instant::now();
-        let visit = Visit::begin(&self.table, owner, id)?;
+        let visit = SessionVisit::begin(&self.table, owner, id)?;
         let (session, input) = (visit.session(), input.into());
         if !input.is_empty()
             && let Ok(Err(error)) = timeout(time, session.write(input)).await
@@ -204,7 +210,7 @@ impl Sessions {
     }
 
     /// Ends a session. True if the owner has it and it still ran.
-    pub async fn end(&self, owner: &Owner, id: SessionId) -> bool {
+    pub async fn end(&self, owner: &SessionOwner, id: SessionId) -> bool {
         let removed = lock(&self.table).remove(owner, id);
         match removed {
             Some(session) => stop(&session).await,
@@ -213,10 +219,10 @@ impl Sessions {
     }
 
     /// Ends all sessions of an owner and returns how many of them still ran.
-    pub async fn end_all(&self, owner: &Owner) -> usize {
+    pub async fn end_all(&self, owner: &SessionOwner) -> usize {
         let sessions = lock(&self.table).remove_all(owner);
         // All at once first, then the waits.
-        sessions.iter().for_each(|session| session.stop(Ending::Asked));
+        sessions.iter().for_each(|session| session.stop(SessionEnding::Asked));
         let mut count = 0;
         for session in &sessions {
             count += usize::from(stop(session).await);
@@ -225,13 +231,13 @@ impl Sessions {
     }
 
     /// The sessions of an owner that still run, oldest first.
-    pub fn running(&self, owner: &Owner) -> Vec<SessionId> {
+    pub fn running(&self, owner: &SessionOwner) -> Vec<SessionId> {
         lock(&self.table).running(owner)
     }
 }
 
 /// A command that could not be written to because it was ending is a report, not an error.
-async fn refused(session: &Session, error: SessionError) -> Result<(), SessionError> {
+async fn refused(session: &SessionShared, error: SessionError) -> Result<(), SessionError> {
     let patience = match error {
         // The pipe is closed a moment before the end is known.
         SessionError::Write(..) => ENDING,
@@ -241,12 +247,12 @@ async fn refused(session: &Session, error: SessionError) -> Result<(), SessionEr
 }
 
 /// Kills the command and waits for its end. True if it did not end by itself.
-async fn stop(session: &Session) -> bool {
-    session.stop(Ending::Asked);
+async fn stop(session: &SessionShared) -> bool {
+    session.stop(SessionEnding::Asked);
     session.process.exit().await;
-    session.ending() != Ending::ByItself
+    session.ending() != SessionEnding::ByItself
 }
 
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+fn lock(table: &Mutex<SessionTable>) -> MutexGuard<'_, SessionTable> {
     table.lock()
 }

@@ -16,12 +16,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Ending, SessionError, SessionEvent, SessionId};
+use super::{SessionEnding, SessionError, SessionEvent, SessionId};
 use crate::{
-    exit::Exit,
+    exit::ProcessExit,
     head_tail::HeadTail,
-    input::Stdin,
-    output::Chunk,
+    input::ProcessInput,
+    output::OutputChunk,
     process::{Process, ProcessHandle},
 };
 
@@ -29,26 +29,26 @@ use crate::{
 const MAX_WRITES: usize = 16;
 
 /// What the table and the pump of a session share.
-pub(super) struct Session {
+pub(super) struct SessionShared {
     pub(super) id: SessionId,
     pub(super) process: ProcessHandle,
     unread: Mutex<HeadTail>,
     /// Set after the last output is in `unread`.
-    exit: watch::Sender<Option<Exit>>,
-    ending: OnceLock<Ending>,
-    writes: mpsc::Sender<Write>,
+    exit: watch::Sender<Option<ProcessExit>>,
+    ending: OnceLock<SessionEnding>,
+    writes: mpsc::Sender<PendingWrite>,
 }
 
-struct Write {
+struct PendingWrite {
     bytes: Bytes,
     done: oneshot::Sender<Result<(), SessionError>>,
 }
 
-impl Session {
+impl SessionShared {
     /// Queues input at once; the wait is until the command has been given all of it.
     pub(super) async fn write(&self, bytes: Bytes) -> Result<(), SessionError> {
         let (done, written) = oneshot::channel();
-        self.writes.try_send(Write { bytes, done }).map_err(|error| match error {
+        self.writes.try_send(PendingWrite { bytes, done }).map_err(|error| match error {
             TrySendError::Full(_) => SessionError::InputFull(self.id),
             // The pump is gone when the session has ended.
             TrySendError::Closed(_) => SessionError::InputClosed(self.id),
@@ -60,7 +60,7 @@ impl Session {
         let _ = self.exit.subscribe().wait_for(Option::is_some).await;
     }
 
-    pub(super) fn exit(&self) -> Option<Exit> {
+    pub(super) fn exit(&self) -> Option<ProcessExit> {
         *self.exit.borrow()
     }
 
@@ -69,44 +69,44 @@ impl Session {
     }
 
     /// Kills the command, unless it has ended; the first reason is the one that is told.
-    pub(super) fn stop(&self, why: Ending) {
+    pub(super) fn stop(&self, why: SessionEnding) {
         if self.process.try_exit().is_none() {
             let _ = self.ending.set(why);
         }
         self.process.terminate();
     }
 
-    pub(super) fn ending(&self) -> Ending {
-        self.ending.get().copied().unwrap_or(Ending::ByItself)
+    pub(super) fn ending(&self) -> SessionEnding {
+        self.ending.get().copied().unwrap_or(SessionEnding::ByItself)
     }
 }
 
 /// The task of a session, before it runs.
-pub(super) struct Pump {
-    pub(super) session: Arc<Session>,
+pub(super) struct SessionPump {
+    pub(super) session: Arc<SessionShared>,
     process: Process,
-    writes: mpsc::Receiver<Write>,
-    writing: Option<Write>,
+    writes: mpsc::Receiver<PendingWrite>,
+    writing: Option<PendingWrite>,
     events: Option<mpsc::Sender<SessionEvent>>,
     since: Instant,
 }
 
-enum Event {
-    Output(Chunk),
+enum PumpEvent {
+    Output(OutputChunk),
     OutputEnded,
-    Write(Write),
+    Write(PendingWrite),
     Written(io::Result<usize>),
 }
 
-impl Pump {
+impl SessionPump {
     pub(super) fn new(
         id: SessionId,
         process: Process,
         buffer: usize,
         events: Option<mpsc::Sender<SessionEvent>>,
-    ) -> Pump {
+    ) -> SessionPump {
         let (sender, writes) = mpsc::channel(MAX_WRITES);
-        let session = Arc::new(Session {
+        let session = Arc::new(SessionShared {
             id,
             process: process.handle(),
             unread: Mutex::new(HeadTail::new(buffer)),
@@ -114,38 +114,38 @@ impl Pump {
             ending: OnceLock::new(),
             writes: sender,
         });
-        Pump { session, process, writes, writing: None, events, since: Instant::now() }
+        SessionPump { session, process, writes, writing: None, events, since: Instant::now() }
     }
 
     /// Until the command has ended and everything it wrote has been passed on.
     pub(super) async fn run(mut self) {
         loop {
             match self.next_event().await {
-                Event::Output(chunk) => self.on_output(chunk).await,
-                Event::Write(write) => self.on_write(write),
-                Event::Written(result) => self.on_written(result),
-                Event::OutputEnded => break,
+                PumpEvent::Output(chunk) => self.on_output(chunk).await,
+                PumpEvent::Write(write) => self.on_write(write),
+                PumpEvent::Written(result) => self.on_written(result),
+                PumpEvent::OutputEnded => break,
             }
         }
         self.finish().await;
     }
 
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> PumpEvent {
         let Process { stdin, output, .. } = &mut self.process;
         let idle = self.writing.is_none();
         tokio::select! {
-            chunk = output.next() => chunk.map_or(Event::OutputEnded, Event::Output),
-            result = write_some(stdin, &self.writing) => Event::Written(result),
-            Some(write) = self.writes.recv(), if idle => Event::Write(write),
+            chunk = output.next() => chunk.map_or(PumpEvent::OutputEnded, PumpEvent::Output),
+            result = write_some(stdin, &self.writing) => PumpEvent::Written(result),
+            Some(write) = self.writes.recv(), if idle => PumpEvent::Write(write),
         }
     }
 
-    async fn on_output(&mut self, chunk: Chunk) {
+    async fn on_output(&mut self, chunk: OutputChunk) {
         self.session.unread.lock().push(&chunk.bytes);
         self.tell(SessionEvent::Output { id: self.session.id, chunk }).await;
     }
 
-    fn on_write(&mut self, write: Write) {
+    fn on_write(&mut self, write: PendingWrite) {
         if self.process.stdin.is_some() {
             self.writing = Some(write);
         } else {
@@ -192,7 +192,7 @@ impl Pump {
     }
 }
 
-async fn write_some(stdin: &mut Option<Stdin>, writing: &Option<Write>) -> io::Result<usize> {
+async fn write_some(stdin: &mut Option<ProcessInput>, writing: &Option<PendingWrite>) -> io::Result<usize> {
     match (stdin, writing) {
         (Some(stdin), Some(write)) => stdin.write_some(&write.bytes).await,
         _ => pending().await,

@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
-    Ending, Limits, Owner, Report, SessionError, SessionId, lock,
-    pump::{Pump, Session},
+    SessionEnding, SessionError, SessionId, SessionLimits, SessionOwner, SessionReport, lock,
+    pump::{SessionPump, SessionShared},
 };
 
 /// All sessions that somebody may still ask about.
 #[derive(Default)]
-pub(super) struct Table {
-    limits: Limits,
-    sessions: BTreeMap<SessionId, Entry>,
+pub(super) struct SessionTable {
+    limits: SessionLimits,
+    sessions: BTreeMap<SessionId, SessionEntry>,
     /// Places promised to commands that are being started.
-    starting: HashMap<Owner, usize>,
+    starting: HashMap<SessionOwner, usize>,
     last_id: u32,
     /// Counts uses, so that the least recent one can be found.
     uses: u64,
@@ -28,37 +28,38 @@ pub(super) struct Table {
     pumps: JoinSet<()>,
 }
 
-struct Entry {
-    owner: Owner,
-    session: Arc<Session>,
+struct SessionEntry {
+    owner: SessionOwner,
+    session: Arc<SessionShared>,
     used: u64,
     visits: usize,
 }
 
-impl Table {
-    pub(super) fn new(limits: Limits) -> Table {
-        Table { limits, ..Table::default() }
+impl SessionTable {
+    pub(super) fn new(limits: SessionLimits) -> SessionTable {
+        SessionTable { limits, ..SessionTable::default() }
     }
 
-    pub(super) fn remove(&mut self, owner: &Owner, id: SessionId) -> Option<Arc<Session>> {
+    pub(super) fn remove(&mut self, owner: &SessionOwner, id: SessionId) -> Option<Arc<SessionShared>> {
         self.sessions.get(&id).filter(|entry| entry.owner == *owner)?;
         self.sessions.remove(&id).map(|entry| entry.session)
     }
 
-    pub(super) fn remove_all(&mut self, owner: &Owner) -> Vec<Arc<Session>> {
+    pub(super) fn remove_all(&mut self, owner: &SessionOwner) -> Vec<Arc<SessionShared>> {
         self.sessions
             .extract_if(.., |_, entry| entry.owner == *owner)
             .map(|(_, entry)| entry.session)
             .collect()
     }
 
-    pub(super) fn running(&self, owner: &Owner) -> Vec<SessionId> {
-        let running = |entry: &Entry| entry.owner == *owner && entry.session.process.try_exit().is_none();
+    pub(super) fn running(&self, owner: &SessionOwner) -> Vec<SessionId> {
+        let running =
+            |entry: &SessionEntry| entry.owner == *owner && entry.session.process.try_exit().is_none();
         self.sessions.iter().filter(|(_, entry)| running(entry)).map(|(id, _)| *id).collect()
     }
 
     /// Makes sure that one more session fits.
-    fn make_room(&mut self, owner: &Owner) -> Result<(), SessionError> {
+    fn make_room(&mut self, owner: &SessionOwner) -> Result<(), SessionError> {
         let starting = self.starting.get(owner).copied().unwrap_or_default();
         let open = self.sessions.values().filter(|entry| entry.owner == *owner).count();
         if open + starting < self.limits.per_owner {
@@ -66,13 +67,13 @@ impl Table {
         }
         let victim = self.victim(owner).ok_or(SessionError::TooMany(self.limits.per_owner))?;
         if let Some(entry) = self.sessions.remove(&victim) {
-            entry.session.stop(Ending::Evicted);
+            entry.session.stop(SessionEnding::Evicted);
         }
         Ok(())
     }
 
     /// The one to go: the least recently used of those that have ended, else of those that nobody waits for.
-    fn victim(&self, owner: &Owner) -> Option<SessionId> {
+    fn victim(&self, owner: &SessionOwner) -> Option<SessionId> {
         self.sessions
             .iter()
             .filter(|(_, entry)| entry.owner == *owner && entry.visits == 0)
@@ -85,14 +86,14 @@ impl Table {
         SessionId(self.last_id)
     }
 
-    fn insert(&mut self, id: SessionId, owner: Owner, new: impl FnOnce(usize) -> Pump) {
+    fn insert(&mut self, id: SessionId, owner: SessionOwner, new: impl FnOnce(usize) -> SessionPump) {
         // Those that are done are forgotten here, so the set stays as large as the table.
         while self.pumps.try_join_next().is_some() {}
         let pump = new(self.limits.buffer);
         let session = pump.session.clone();
         self.pumps.spawn(pump.run());
         let used = self.use_now();
-        self.sessions.insert(id, Entry { owner, session, used, visits: 0 });
+        self.sessions.insert(id, SessionEntry { owner, session, used, visits: 0 });
     }
 
     fn use_now(&mut self) -> u64 {
@@ -102,25 +103,28 @@ impl Table {
 }
 
 /// A place kept for a command that is being started, given back if it is not.
-pub(super) struct Seat<'a> {
-    table: &'a Mutex<Table>,
-    owner: Owner,
+pub(super) struct SessionSlot<'a> {
+    table: &'a Mutex<SessionTable>,
+    owner: SessionOwner,
 }
 
-impl<'a> Seat<'a> {
-    pub(super) fn take(table: &'a Mutex<Table>, owner: &Owner) -> Result<Seat<'a>, SessionError> {
+impl<'a> SessionSlot<'a> {
+    pub(super) fn take(
+        table: &'a Mutex<SessionTable>,
+        owner: &SessionOwner,
+    ) -> Result<SessionSlot<'a>, SessionError> {
         let mut locked = lock(table);
         locked.make_room(owner)?;
         *locked.starting.entry(owner.clone()).or_default() += 1;
-        Ok(Seat { table, owner: owner.clone() })
+        Ok(SessionSlot { table, owner: owner.clone() })
     }
 
-    pub(super) fn fill(self, id: SessionId, new: impl FnOnce(usize) -> Pump) {
+    pub(super) fn fill(self, id: SessionId, new: impl FnOnce(usize) -> SessionPump) {
         lock(self.table).insert(id, self.owner.clone(), new);
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for SessionSlot<'_> {
     fn drop(&mut self) {
         let mut table = lock(self.table);
         if let Some(count) = table.starting.get_mut(&self.owner) {
@@ -133,32 +137,32 @@ impl Drop for Seat<'_> {
 }
 
 /// A call that uses a session. While it lasts, the session does not make room for others.
-pub(super) struct Visit<'a> {
-    table: &'a Mutex<Table>,
-    session: Arc<Session>,
+pub(super) struct SessionVisit<'a> {
+    table: &'a Mutex<SessionTable>,
+    session: Arc<SessionShared>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> SessionVisit<'a> {
     pub(super) fn begin(
-        table: &'a Mutex<Table>,
-        owner: &Owner,
+        table: &'a Mutex<SessionTable>,
+        owner: &SessionOwner,
         id: SessionId,
-    ) -> Result<Visit<'a>, SessionError> {
+    ) -> Result<SessionVisit<'a>, SessionError> {
         let mut locked = lock(table);
         let used = locked.use_now();
         let entry = locked.sessions.get_mut(&id).filter(|entry| entry.owner == *owner);
         let entry = entry.ok_or(SessionError::Unknown(id))?;
         entry.used = used;
         entry.visits += 1;
-        Ok(Visit { table, session: entry.session.clone() })
+        Ok(SessionVisit { table, session: entry.session.clone() })
     }
 
-    pub(super) fn session(&self) -> &Session {
+    pub(super) fn session(&self) -> &SessionShared {
         &self.session
     }
 
     /// What is new. A session whose end is told is forgotten.
-    pub(super) fn report(self, waited: Duration) -> Report {
+    pub(super) fn report(self, waited: Duration) -> SessionReport {
         // The end first: if it has come, all output is there.
         let exit = self.session.exit();
         let output = self.session.take_unread();
@@ -166,11 +170,11 @@ impl<'a> Visit<'a> {
         if exit.is_some() {
             lock(self.table).sessions.remove(&id);
         }
-        Report { id, output, exit, waited }
+        SessionReport { id, output, exit, waited }
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for SessionVisit<'_> {
     fn drop(&mut self) {
         if let Some(entry) = lock(self.table).sessions.get_mut(&self.session.id) {
             entry.visits -= 1;

@@ -1,6 +1,6 @@
 //! Many processes at a time.
 
-use codicil_exec::Cap;
+use codicil_exec::CaptureLimit;
 use tokio::task::JoinSet;
 
 use crate::support::{sh, start, until_reaped, within};
@@ -12,7 +12,7 @@ async fn two_hundred_commands_at_once_are_all_answered_and_reaped() {
         tasks.spawn(async move {
             let process = start(sh(&format!("echo {i}; exit {}", i % 100))).await;
             let id = process.id();
-            let done = process.capture(Cap::HeadTail(64)).await;
+            let done = process.capture(CaptureLimit::HeadTail(64)).await;
             assert_eq!(done.stdout.into_bytes(), format!("{i}\n").into_bytes());
             assert_eq!(done.exit.code(), i % 100);
             id

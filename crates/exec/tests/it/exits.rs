@@ -2,79 +2,80 @@
 
 use std::time::{Duration, Instant};
 
-use codicil_exec::{Cap, Exit, Size, Spec};
+use codicil_exec::{CaptureLimit, ProcessExit, ProcessSpec, TerminalSize};
 
 use crate::support::{PATIENCE, pids, read_until, rest, run, sh, start, until_dead, within};
 
 #[tokio::test]
 async fn codes_and_signals_are_told() {
-    let check = async |line: &str, exit: Exit, code: i32| {
+    let check = async |line: &str, exit: ProcessExit, code: i32| {
         let done = run(sh(line)).await;
         assert_eq!((done.exit, done.exit.code()), (exit, code), "{line}");
     };
-    check("true", Exit::Code(0), 0).await;
-    check("exit 7", Exit::Code(7), 7).await;
-    check("exit 255", Exit::Code(255), 255).await;
-    check("kill -TERM $$", Exit::Signal(15), 143).await;
-    check("kill -KILL $$", Exit::Signal(9), 137).await;
-    check("kill -SEGV $$", Exit::Signal(11), 139).await;
+    check("true", ProcessExit::Code(0), 0).await;
+    check("exit 7", ProcessExit::Code(7), 7).await;
+    check("exit 255", ProcessExit::Code(255), 255).await;
+    check("kill -TERM $$", ProcessExit::Signal(15), 143).await;
+    check("kill -KILL $$", ProcessExit::Signal(9), 137).await;
+    check("kill -SEGV $$", ProcessExit::Signal(11), 139).await;
 }
 
 #[tokio::test]
 async fn signals_that_the_server_ignores_are_not_ignored_by_commands() {
     // The test's own process ignores this one, as every Rust program does.
     let done = run(sh("kill -PIPE $$; echo ignored")).await;
-    assert_eq!(done.exit, Exit::Signal(13));
+    assert_eq!(done.exit, ProcessExit::Signal(13));
 }
 
 #[tokio::test]
 async fn a_timeout_ends_the_whole_group_and_reports_124() {
-    let spec = Spec {
+    let spec = ProcessSpec {
         timeout: Some(Duration::from_millis(300)),
         ..sh("sleep 1000 & echo $$ $!; trap '' TERM INT HUP; sleep 1000")
     };
     let began = Instant::now();
     let done = run(spec).await;
 
-    assert_eq!((done.exit, done.exit.code()), (Exit::TimedOut, 124));
+    assert_eq!((done.exit, done.exit.code()), (ProcessExit::TimedOut, 124));
     assert!(began.elapsed() >= Duration::from_millis(300));
     until_dead(&pids(&done.stdout.to_text(|_| String::new()))).await;
 }
 
 #[tokio::test]
 async fn a_timeout_also_ends_what_nobody_reads() {
-    let process = start(Spec { timeout: Some(Duration::from_millis(100)), ..sh("yes") }).await;
-    assert_eq!(within(process.exit()).await, Exit::TimedOut);
+    let process = start(ProcessSpec { timeout: Some(Duration::from_millis(100)), ..sh("yes") }).await;
+    assert_eq!(within(process.exit()).await, ProcessExit::TimedOut);
 }
 
 #[tokio::test]
 async fn a_process_that_ends_in_time_did_not_time_out() {
-    let done = run(Spec { timeout: Some(PATIENCE), ..sh("exit 3") }).await;
-    assert_eq!(done.exit, Exit::Code(3));
+    let done = run(ProcessSpec { timeout: Some(PATIENCE), ..sh("exit 3") }).await;
+    assert_eq!(done.exit, ProcessExit::Code(3));
 }
 
 #[tokio::test]
 async fn a_timeout_keeps_the_output_so_far() {
-    let done = run(Spec { timeout: Some(Duration::from_millis(500)), ..sh("echo before; sleep 1000") }).await;
+    let done =
+        run(ProcessSpec { timeout: Some(Duration::from_millis(500)), ..sh("echo before; sleep 1000") }).await;
     assert_eq!(done.stdout.into_bytes(), b"before\n");
 }
 
 #[tokio::test]
 async fn terminating_kills_once_and_may_be_repeated() {
-    for tty in [None, Some(Size::default())] {
-        let mut process = start(Spec { tty, ..sh("sleep 1000 & echo $$ $! up; sleep 1000") }).await;
+    for tty in [None, Some(TerminalSize::default())] {
+        let mut process = start(ProcessSpec { tty, ..sh("sleep 1000 & echo $$ $! up; sleep 1000") }).await;
         let seen = read_until(&mut process.output, "up").await;
         let handle = process.handle();
 
         handle.terminate();
         handle.terminate();
-        assert_eq!(within(handle.exit()).await, Exit::Signal(9));
+        assert_eq!(within(handle.exit()).await, ProcessExit::Signal(9));
         handle.terminate();
         rest(&mut process.output).await;
         drop(process);
         until_dead(&pids(&seen)).await;
         handle.terminate();
-        assert_eq!(handle.try_exit().map(Exit::code), Some(137));
+        assert_eq!(handle.try_exit().map(ProcessExit::code), Some(137));
     }
 }
 
@@ -82,11 +83,11 @@ async fn terminating_kills_once_and_may_be_repeated() {
 async fn terminating_ends_what_a_finished_process_left_running() {
     let mut process = start(sh("sleep 1000 & echo $!")).await;
     let seen = read_until(&mut process.output, "\n").await;
-    assert_eq!(within(process.exit()).await, Exit::Code(0));
+    assert_eq!(within(process.exit()).await, ProcessExit::Code(0));
 
     process.terminate();
     until_dead(&pids(&seen)).await;
-    assert_eq!(within(process.exit()).await, Exit::Code(0), "its own end stays what it was");
+    assert_eq!(within(process.exit()).await, ProcessExit::Code(0), "its own end stays what it was");
 }
 
 #[tokio::test]
@@ -96,6 +97,6 @@ async fn everybody_who_waits_is_told() {
     let waiting = tokio::spawn(async move { (one.exit().await, two.exit().await) });
 
     process.terminate();
-    assert_eq!(within(waiting).await.unwrap(), (Exit::Signal(9), Exit::Signal(9)));
-    assert_eq!(within(process.capture(Cap::Unlimited)).await.exit, Exit::Signal(9));
+    assert_eq!(within(waiting).await.unwrap(), (ProcessExit::Signal(9), ProcessExit::Signal(9)));
+    assert_eq!(within(process.capture(CaptureLimit::Unlimited)).await.exit, ProcessExit::Signal(9));
 }

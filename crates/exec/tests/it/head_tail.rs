@@ -1,6 +1,6 @@
 //! Output within a ceiling.
 
-use codicil_exec::{Cap, HeadTail};
+use codicil_exec::{CaptureLimit, HeadTail};
 use proptest::{collection::vec, prelude::*};
 
 fn filled(mut buffer: HeadTail, pieces: &[Vec<u8>]) -> HeadTail {
@@ -60,7 +60,7 @@ proptest! {
 
 #[test]
 fn caps_say_what_is_kept() {
-    let check = |cap: Cap, expected: &str, omitted: u64| {
+    let check = |cap: CaptureLimit, expected: &str, omitted: u64| {
         let buffer = filled(HeadTail::with_cap(cap), &[b"0123456789".to_vec()]);
         assert_eq!(
             (buffer.omitted(), buffer.into_bytes()),
@@ -68,13 +68,13 @@ fn caps_say_what_is_kept() {
             "{cap:?}"
         );
     };
-    check(Cap::HeadTail(4), "0189", 6);
-    check(Cap::HeadTail(5), "01289", 5);
-    check(Cap::HeadTail(10), "0123456789", 0);
-    check(Cap::HeadTail(0), "", 10);
-    check(Cap::Head(4), "0123", 6);
-    check(Cap::Head(0), "", 10);
-    check(Cap::Unlimited, "0123456789", 0);
+    check(CaptureLimit::HeadTail(4), "0189", 6);
+    check(CaptureLimit::HeadTail(5), "01289", 5);
+    check(CaptureLimit::HeadTail(10), "0123456789", 0);
+    check(CaptureLimit::HeadTail(0), "", 10);
+    check(CaptureLimit::Head(4), "0123", 6);
+    check(CaptureLimit::Head(0), "", 10);
+    check(CaptureLimit::Unlimited, "0123456789", 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, thread};
 
-use codicil_exec::{Exit, Process, Size, Spec};
+use codicil_exec::{Process, ProcessExit, ProcessSpec, TerminalSize};
 use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::support::{
@@ -15,8 +15,8 @@ const TREE: &str =
 
 #[tokio::test]
 async fn dropping_a_process_ends_its_whole_group() {
-    for tty in [None, Some(Size::default())] {
-        let mut process = start(Spec { tty, ..sh(TREE) }).await;
+    for tty in [None, Some(TerminalSize::default())] {
+        let mut process = start(ProcessSpec { tty, ..sh(TREE) }).await;
         let seen = pids(&read_until(&mut process.output, "up").await);
         assert!(seen.iter().all(|pid| alive(*pid)), "{seen:?}");
         let leader = process.id();
@@ -35,7 +35,7 @@ async fn taking_the_streams_out_does_not_keep_it_alive() {
     let (stdin, mut output) = take(process);
 
     assert_eq!(within(output.next()).await, None);
-    assert_eq!(handle.try_exit(), Some(Exit::Signal(9)));
+    assert_eq!(handle.try_exit(), Some(ProcessExit::Signal(9)));
     until_reaped(&[leader]).await;
     drop(stdin);
 }
@@ -66,7 +66,7 @@ async fn daemons_end_with_their_owner_and_on_terminate() {
             drop(process);
         } else {
             process.terminate();
-            assert_eq!(within(process.exit()).await, Exit::Signal(9));
+            assert_eq!(within(process.exit()).await, ProcessExit::Signal(9));
         }
         until_dead(&seen).await;
     }
@@ -76,7 +76,7 @@ async fn daemons_end_with_their_owner_and_on_terminate() {
 async fn what_a_command_leaves_behind_lives_until_its_owner_lets_go() {
     let mut process = start(sh("setsid -f sh -c 'echo $$ up; sleep 1000'; exit 3")).await;
     let seen = pids(&read_until(&mut process.output, "up").await);
-    assert_eq!(within(process.exit()).await, Exit::Code(3));
+    assert_eq!(within(process.exit()).await, ProcessExit::Code(3));
     assert!(alive(seen[0]));
 
     drop(process);
@@ -87,8 +87,8 @@ async fn what_a_command_leaves_behind_lives_until_its_owner_lets_go() {
 async fn jobs_with_groups_of_their_own_end_with_their_owner() {
     // Both make groups: `timeout` always, the shell for its jobs where it has a terminal.
     let jobs = "set -m; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; echo $$ up; wait";
-    for tty in [None, Some(Size::default())] {
-        let mut process = start(Spec { tty, ..sh(jobs) }).await;
+    for tty in [None, Some(TerminalSize::default())] {
+        let mut process = start(ProcessSpec { tty, ..sh(jobs) }).await;
         let seen = pids(&read_until(&mut process.output, "up").await);
         assert_eq!(seen.len(), 3);
 
@@ -112,7 +112,7 @@ async fn a_spawn_that_nobody_waits_for_leaves_nothing() {
     let mut env = environment();
     env.insert("EXEC_TEST_MARK".into(), mark.clone().into());
     for _ in 0..50 {
-        let spec = Spec { env: env.clone(), ..sh("sleep 1000") };
+        let spec = ProcessSpec { env: env.clone(), ..sh("sleep 1000") };
         tokio::select! {
             biased;
             process = Process::spawn(spec) => drop(process),
@@ -138,7 +138,7 @@ fn a_process_outlives_the_thread_and_runtime_that_asked_for_it() {
 
     fs::write(fifo, "5\n").unwrap();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { assert_eq!(within(process.exit()).await, Exit::Code(5)) });
+    runtime.block_on(async { assert_eq!(within(process.exit()).await, ProcessExit::Code(5)) });
 }
 
 #[test]

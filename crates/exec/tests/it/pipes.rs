@@ -1,6 +1,6 @@
 //! Commands with pipes: bytes, streams, input, errors.
 
-use codicil_exec::{Cap, Environment, Exit, Process, Source, Spec};
+use codicil_exec::{CaptureLimit, OutputSource, Process, ProcessEnvironment, ProcessExit, ProcessSpec};
 
 use crate::support::{environment, pids, read_until, rest, run, sh, start, until_dead, with_stdin, within};
 
@@ -10,7 +10,7 @@ async fn bytes_arrive_as_they_were_written() {
 
     assert_eq!(done.stdout.into_bytes(), b"a\0\xff\r\nno end");
     assert!(done.stderr.is_empty());
-    assert_eq!(done.exit, Exit::Code(0));
+    assert_eq!(done.exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]
@@ -27,10 +27,10 @@ async fn chunks_say_where_they_were_written() {
     let mut process = start(with_stdin(sh("echo out; read line; echo err >&2"))).await;
 
     let first = within(process.output.next()).await.unwrap();
-    assert_eq!((first.source, first.bytes.as_ref()), (Source::Stdout, &b"out\n"[..]));
+    assert_eq!((first.source, first.bytes.as_ref()), (OutputSource::Stdout, &b"out\n"[..]));
     process.stdin.as_mut().unwrap().write(b"\n").await.unwrap();
     let second = within(process.output.next()).await.unwrap();
-    assert_eq!((second.source, second.bytes.as_ref()), (Source::Stderr, &b"err\n"[..]));
+    assert_eq!((second.source, second.bytes.as_ref()), (OutputSource::Stderr, &b"err\n"[..]));
     assert_eq!(within(process.output.next()).await, None);
 }
 
@@ -41,7 +41,7 @@ async fn a_quiet_stream_is_heard_beside_a_loud_one() {
     let heard = async {
         loop {
             let chunk = process.output.next().await.unwrap();
-            if chunk.source == Source::Stderr {
+            if chunk.source == OutputSource::Stderr {
                 return chunk.bytes;
             }
         }
@@ -53,11 +53,11 @@ async fn a_quiet_stream_is_heard_beside_a_loud_one() {
 async fn directory_and_environment_are_those_of_the_spec_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    let env = Environment::from([("ONLY".into(), "this".into()), ("EMPTY".into(), "".into())]);
-    let done = run(Spec::new(["/usr/bin/env"], &folder, env)).await;
+    let env = ProcessEnvironment::from([("ONLY".into(), "this".into()), ("EMPTY".into(), "".into())]);
+    let done = run(ProcessSpec::new(["/usr/bin/env"], &folder, env)).await;
     assert_eq!(done.stdout.into_bytes(), b"EMPTY=\nONLY=this\n");
 
-    let done = run(Spec::new(["/bin/pwd"], &folder, environment())).await;
+    let done = run(ProcessSpec::new(["/bin/pwd"], &folder, environment())).await;
     assert_eq!(done.stdout.to_text(|_| String::new()).trim_end(), folder.to_str().unwrap());
 }
 
@@ -65,9 +65,9 @@ async fn directory_and_environment_are_those_of_the_spec_and_no_others() {
 async fn programs_are_looked_up_in_the_path_of_the_spec() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/bin/echo", folder.path().join("own-echo")).unwrap();
-    let env = Environment::from([("PATH".into(), folder.path().into())]);
+    let env = ProcessEnvironment::from([("PATH".into(), folder.path().into())]);
 
-    let done = run(Spec::new(["own-echo", "found"], "/", env)).await;
+    let done = run(ProcessSpec::new(["own-echo", "found"], "/", env)).await;
     assert_eq!(done.stdout.into_bytes(), b"found\n");
 }
 
@@ -76,7 +76,7 @@ async fn without_input_reading_ends_at_once() {
     let process = start(sh("cat; echo after")).await;
 
     assert!(process.stdin.is_none());
-    assert_eq!(within(process.capture(Cap::Unlimited)).await.stdout.into_bytes(), b"after\n");
+    assert_eq!(within(process.capture(CaptureLimit::Unlimited)).await.stdout.into_bytes(), b"after\n");
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn input_is_written_until_it_is_closed() {
 
 #[tokio::test]
 async fn large_input_and_output_flow_at_the_same_time() {
-    let mut process = start(with_stdin(Spec::new(["cat"], "/", environment()))).await;
+    let mut process = start(with_stdin(ProcessSpec::new(["cat"], "/", environment()))).await;
     let data: Vec<u8> = (0..8_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut stdin = process.stdin.take().unwrap();
 
@@ -128,7 +128,7 @@ async fn the_output_ends_after_the_process_and_not_before() {
         () = tokio::task::yield_now() => stdin.close().await.unwrap(),
     }
     assert_eq!(within(process.output.next()).await, None);
-    assert_eq!(handle.try_exit(), Some(Exit::Code(3)));
+    assert_eq!(handle.try_exit(), Some(ProcessExit::Code(3)));
     assert_eq!(within(process.output.next()).await, None, "it stays ended");
 }
 
@@ -146,7 +146,7 @@ async fn a_background_process_does_not_hold_up_the_end() {
     let handle = process.handle();
     let seen = rest(&mut process.output).await;
 
-    assert_eq!(handle.try_exit(), Some(Exit::Code(4)));
+    assert_eq!(handle.try_exit(), Some(ProcessExit::Code(4)));
     drop(process);
     until_dead(&pids(std::str::from_utf8(&seen).unwrap())).await;
 }
@@ -164,12 +164,12 @@ async fn what_cannot_be_started_says_why() {
     let message = |spec| async { Process::spawn(spec).await.err().unwrap().to_string() };
     let missing = "failed to spawn command: No such file or directory (os error 2)";
 
-    assert_eq!(message(Spec::new([""; 0], "/", environment())).await, "command must not be empty");
-    assert_eq!(message(Spec::new(["no-such-program"], "/", environment())).await, missing);
-    assert_eq!(message(Spec::new(["true"], "/no/such/folder", environment())).await, missing);
-    let denied = message(Spec::new(["/etc/passwd"], "/", environment())).await;
+    assert_eq!(message(ProcessSpec::new([""; 0], "/", environment())).await, "command must not be empty");
+    assert_eq!(message(ProcessSpec::new(["no-such-program"], "/", environment())).await, missing);
+    assert_eq!(message(ProcessSpec::new(["true"], "/no/such/folder", environment())).await, missing);
+    let denied = message(ProcessSpec::new(["/etc/passwd"], "/", environment())).await;
     assert_eq!(denied, "failed to spawn command: Permission denied (os error 13)");
-    let zero = message(Spec::new(["echo", "a\0b"], "/", environment())).await;
+    let zero = message(ProcessSpec::new(["echo", "a\0b"], "/", environment())).await;
     assert!(zero.starts_with("failed to spawn command: "), "{zero}");
 
     assert_eq!(run(sh("echo works")).await.stdout.into_bytes(), b"works\n", "after failures");

@@ -2,17 +2,20 @@
 
 use std::io;
 
-use codicil_exec::{Exit, Preparation, Process, Spec, become_init};
+use codicil_exec::{ChildPreparation, Process, ProcessExit, ProcessSpec, become_init};
 
 use crate::support::{read_until, run, sh, start, until_reaped};
 
 /// A preparation that does nothing.
-fn nothing() -> Preparation {
-    Preparation { launcher: Vec::new(), env: Vec::new(), namespaces: 0, steps: Box::new(|| Ok(())) }
+fn nothing() -> ChildPreparation {
+    ChildPreparation { launcher: Vec::new(), env: Vec::new(), namespaces: 0, steps: Box::new(|| Ok(())) }
 }
 
-fn with_steps(spec: Spec, steps: impl FnMut() -> io::Result<()> + Send + Sync + 'static) -> Spec {
-    Spec { preparation: Some(Preparation { steps: Box::new(steps), ..nothing() }), ..spec }
+fn with_steps(
+    spec: ProcessSpec,
+    steps: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) -> ProcessSpec {
+    ProcessSpec { preparation: Some(ChildPreparation { steps: Box::new(steps), ..nothing() }), ..spec }
 }
 
 #[tokio::test]
@@ -20,7 +23,7 @@ async fn variables_are_set_on_top_of_the_environment() {
     let env = vec![("ADDED".into(), "yes".into()), ("CHANGED".into(), "new".into())];
     let mut spec = sh("echo \"$ADDED|$CHANGED|$KEPT\"");
     spec.env.extend([("CHANGED".into(), "old".into()), ("KEPT".into(), "yes".into())]);
-    spec.preparation = Some(Preparation { env, ..nothing() });
+    spec.preparation = Some(ChildPreparation { env, ..nothing() });
 
     assert_eq!(run(spec).await.stdout.into_bytes(), b"yes|new|yes\n");
 }
@@ -29,7 +32,7 @@ async fn variables_are_set_on_top_of_the_environment() {
 async fn a_command_can_be_launched_by_another_program_and_is_owned_all_the_same() {
     let mut spec = sh("echo \"$WRAPPED\"; sleep 1000");
     let launcher = ["env", "WRAPPED=yes"].map(Into::into).to_vec();
-    spec.preparation = Some(Preparation { launcher, ..nothing() });
+    spec.preparation = Some(ChildPreparation { launcher, ..nothing() });
     let mut process = start(spec).await;
     assert_eq!(read_until(&mut process.output, "\n").await, "yes\n");
 
@@ -47,7 +50,7 @@ async fn steps_run_in_a_process_that_leads_its_session() {
     });
 
     // The spawn reports success, because the process ended without an error to tell.
-    assert_eq!(run(spec).await.exit, Exit::Code(42));
+    assert_eq!(run(spec).await.exit, ProcessExit::Code(42));
 }
 
 #[tokio::test]
@@ -73,10 +76,10 @@ async fn a_process_namespace_keeps_exit_codes_signals_and_ownership() {
     let inside = |line: &str| {
         let namespaces = libc::CLONE_NEWPID;
         let steps = Box::new(become_init);
-        Spec { preparation: Some(Preparation { namespaces, steps, ..nothing() }), ..sh(line) }
+        ProcessSpec { preparation: Some(ChildPreparation { namespaces, steps, ..nothing() }), ..sh(line) }
     };
-    assert_eq!(run(inside("exit 7")).await.exit, Exit::Code(7));
-    assert_eq!(run(inside("kill -TERM $$")).await.exit, Exit::Signal(15));
+    assert_eq!(run(inside("exit 7")).await.exit, ProcessExit::Code(7));
+    assert_eq!(run(inside("kill -TERM $$")).await.exit, ProcessExit::Signal(15));
     assert_eq!(run(inside("echo $$")).await.stdout.into_bytes(), b"2\n");
 
     let mut process =
@@ -84,5 +87,5 @@ async fn a_process_namespace_keeps_exit_codes_signals_and_ownership() {
     assert_eq!(read_until(&mut process.output, "\n").await, "up\n");
     process.terminate();
     assert_eq!(crate::support::rest(&mut process.output).await.iter().filter(|byte| **byte != 0).count(), 0);
-    assert_eq!(process.exit().await, Exit::Signal(9));
+    assert_eq!(process.exit().await, ProcessExit::Signal(9));
 }

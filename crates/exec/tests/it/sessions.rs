@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use codicil_exec::{
-    Ending, Exit, Limits, Owner, Report, SessionError, SessionEvent, SessionId, Sessions, Size, Spec,
+    ProcessExit, ProcessSpec, SessionEnding, SessionError, SessionEvent, SessionId, SessionLimits,
+    SessionOwner, SessionReport, TerminalSessions, TerminalSize,
 };
 use tokio::sync::mpsc;
 
@@ -12,16 +13,16 @@ use crate::support::{PATIENCE, pids, sh, until_dead, until_reaped, with_stdin, w
 /// Long enough for nothing; short enough not to wait for.
 const MOMENT: Duration = Duration::from_millis(1);
 
-fn owner() -> Owner {
-    Owner::from("thread")
+fn owner() -> SessionOwner {
+    SessionOwner::from("thread")
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &SessionReport) -> String {
     report.output.to_text(|count| format!("[{count}]"))
 }
 
 /// Waits in small steps until the output so far contains `end`.
-async fn wait_until(sessions: &Sessions, id: SessionId, end: &str) -> String {
+async fn wait_until(sessions: &TerminalSessions, id: SessionId, end: &str) -> String {
     let mut seen = String::new();
     let reading = async {
         while !seen.contains(end) {
@@ -34,12 +35,12 @@ async fn wait_until(sessions: &Sessions, id: SessionId, end: &str) -> String {
     seen
 }
 
-async fn open(sessions: &Sessions, line: &str) -> SessionId {
+async fn open(sessions: &TerminalSessions, line: &str) -> SessionId {
     sessions.open(&owner(), sh(line), None).await.unwrap()
 }
 
 /// Opens one and waits until it has ended, without telling.
-async fn open_ended(sessions: &Sessions) -> SessionId {
+async fn open_ended(sessions: &TerminalSessions) -> SessionId {
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), sh("true"), Some(sender)).await.unwrap();
     while let Some(event) = within(events.recv()).await {
@@ -48,28 +49,31 @@ async fn open_ended(sessions: &Sessions) -> SessionId {
     id
 }
 
-async fn is_known(sessions: &Sessions, id: SessionId) -> bool {
+async fn is_known(sessions: &TerminalSessions, id: SessionId) -> bool {
     !matches!(sessions.wait(&owner(), id, MOMENT).await, Err(SessionError::Unknown(_)))
 }
 
 #[tokio::test]
 async fn a_short_command_is_reported_whole() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let report =
         sessions.start(&owner(), sh("echo out; echo err >&2; exit 3"), None, PATIENCE).await.unwrap();
 
     let mut lines: Vec<String> = text(&report).lines().map(str::to_owned).collect();
     lines.sort();
     assert_eq!(lines, ["err", "out"]);
-    assert_eq!(report.exit, Some(Exit::Code(3)));
+    assert_eq!(report.exit, Some(ProcessExit::Code(3)));
     assert!(report.waited < PATIENCE);
     assert!(!is_known(&sessions, report.id).await, "what was told is forgotten");
 }
 
 #[tokio::test]
 async fn a_long_command_is_left_running_and_typed_into() {
-    let sessions = Sessions::default();
-    let spec = Spec { tty: Some(Size::default()), ..sh("echo ready; read line; echo got:$line; exit 6") };
+    let sessions = TerminalSessions::default();
+    let spec = ProcessSpec {
+        tty: Some(TerminalSize::default()),
+        ..sh("echo ready; read line; echo got:$line; exit 6")
+    };
     let report = sessions.start(&owner(), spec, None, MOMENT).await.unwrap();
     assert_eq!(report.exit, None);
     assert_eq!(sessions.running(&owner()), [report.id]);
@@ -80,18 +84,18 @@ async fn a_long_command_is_left_running_and_typed_into() {
     assert_eq!(seen, "ready\r\n");
 
     let report = sessions.write(&owner(), report.id, "hello\n", PATIENCE).await.unwrap();
-    assert_eq!(report.exit, Some(Exit::Code(6)));
+    assert_eq!(report.exit, Some(ProcessExit::Code(6)));
     assert_eq!(text(&report), "hello\r\ngot:hello\r\n");
     assert_eq!(sessions.running(&owner()), []);
 }
 
 #[tokio::test]
 async fn input_by_pipe_works_and_without_one_is_refused() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let line = "read line; echo got:$line";
     let piped = sessions.open(&owner(), with_stdin(sh(line)), None).await.unwrap();
     let report = sessions.write(&owner(), piped, "x\n", PATIENCE).await.unwrap();
-    assert_eq!((text(&report).as_str(), report.exit), ("got:x\n", Some(Exit::Code(0))));
+    assert_eq!((text(&report).as_str(), report.exit), ("got:x\n", Some(ProcessExit::Code(0))));
 
     let none = open(&sessions, "sleep 1000").await;
     let error = sessions.write(&owner(), none, "x\n", PATIENCE).await.unwrap_err();
@@ -101,7 +105,7 @@ async fn input_by_pipe_works_and_without_one_is_refused() {
 
 #[tokio::test]
 async fn input_that_is_not_taken_in_time_is_given_later() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -113,12 +117,12 @@ async fn input_that_is_not_taken_in_time_is_given_later() {
     assert_eq!(report.exit, None);
     tokio::task::spawn_blocking(move || std::fs::write(fifo, "\n")).await.unwrap().unwrap();
     let report = sessions.write(&owner(), id, "y", PATIENCE).await.unwrap();
-    assert_eq!((text(&report).trim(), report.exit), ("300001", Some(Exit::Code(0))));
+    assert_eq!((text(&report).trim(), report.exit), ("300001", Some(ProcessExit::Code(0))));
 }
 
 #[tokio::test]
 async fn input_for_a_command_that_never_reads_is_bounded() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let id = sessions.open(&owner(), with_stdin(sh("sleep 1000")), None).await.unwrap();
 
     let mut refused = None;
@@ -134,18 +138,18 @@ async fn input_for_a_command_that_never_reads_is_bounded() {
 
 #[tokio::test]
 async fn writing_to_a_command_that_has_ended_is_a_report() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), with_stdin(sh("exit 2")), Some(sender)).await.unwrap();
     within(events.recv()).await.unwrap();
 
     let report = sessions.write(&owner(), id, "late\n", PATIENCE).await.unwrap();
-    assert_eq!(report.exit, Some(Exit::Code(2)));
+    assert_eq!(report.exit, Some(ProcessExit::Code(2)));
 }
 
 #[tokio::test]
 async fn each_report_has_what_is_new() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let id = sessions.open(&owner(), with_stdin(sh("cat")), None).await.unwrap();
     let mut seen = String::new();
     for word in ["one\n", "two\n", "three\n"] {
@@ -159,7 +163,7 @@ async fn each_report_has_what_is_new() {
 
 #[tokio::test]
 async fn unread_output_is_kept_within_its_bound_head_and_tail() {
-    let sessions = Sessions::new(Limits { buffer: 1000, ..Limits::default() });
+    let sessions = TerminalSessions::new(SessionLimits { buffer: 1000, ..SessionLimits::default() });
     let report = sessions.start(&owner(), sh("seq 1 100000"), None, PATIENCE).await.unwrap();
 
     assert_eq!((report.output.len(), report.output.total()), (1000, 588_895));
@@ -168,7 +172,7 @@ async fn unread_output_is_kept_within_its_bound_head_and_tail() {
 
 #[tokio::test]
 async fn events_tell_all_output_and_the_end() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(1);
     let id = sessions.open(&owner(), sh("seq 1 100000; exit 5"), Some(sender)).await.unwrap();
 
@@ -183,30 +187,33 @@ async fn events_tell_all_output_and_the_end() {
             SessionEvent::Ended { id: of, exit, ending, .. } => ended = Some((of, exit, ending)),
         }
     }
-    assert_eq!(ended, Some((id, Exit::Code(5), Ending::ByItself)));
+    assert_eq!(ended, Some((id, ProcessExit::Code(5), SessionEnding::ByItself)));
     let report = sessions.wait(&owner(), id, PATIENCE).await.unwrap();
     assert_eq!(report.output.into_bytes(), seen, "the report agrees with the events");
 }
 
 #[tokio::test]
 async fn a_listener_that_goes_away_does_not_stop_a_session() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let (sender, events) = mpsc::channel(1);
     drop(events);
     let report = sessions.start(&owner(), sh("seq 1 100000"), Some(sender), PATIENCE).await.unwrap();
-    assert_eq!((report.exit, report.output.total()), (Some(Exit::Code(0)), 588_895));
+    assert_eq!((report.exit, report.output.total()), (Some(ProcessExit::Code(0)), 588_895));
 }
 
 #[tokio::test]
 async fn ending_kills_and_tells() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), sh("sleep 1000"), Some(sender)).await.unwrap();
 
     assert!(within(sessions.end(&owner(), id)).await);
     let event = within(events.recv()).await.unwrap();
     assert!(
-        matches!(event, SessionEvent::Ended { exit: Exit::Signal(9), ending: Ending::Asked, .. }),
+        matches!(
+            event,
+            SessionEvent::Ended { exit: ProcessExit::Signal(9), ending: SessionEnding::Asked, .. }
+        ),
         "{event:?}"
     );
     assert!(!sessions.end(&owner(), id).await, "it is gone");
@@ -215,8 +222,8 @@ async fn ending_kills_and_tells() {
 
 #[tokio::test]
 async fn ending_all_of_an_owner_spares_the_others() {
-    let sessions = Sessions::default();
-    let other = Owner::from("other");
+    let sessions = TerminalSessions::default();
+    let other = SessionOwner::from("other");
     let theirs = sessions.open(&other, sh("sleep 1000"), None).await.unwrap();
     let mut children = Vec::new();
     for _ in 0..5 {
@@ -234,8 +241,8 @@ async fn ending_all_of_an_owner_spares_the_others() {
 
 #[tokio::test]
 async fn nobody_reaches_the_sessions_of_another() {
-    let sessions = Sessions::default();
-    let other = Owner::from("other");
+    let sessions = TerminalSessions::default();
+    let other = SessionOwner::from("other");
     let id = open(&sessions, "sleep 1000").await;
 
     assert!(
@@ -248,7 +255,7 @@ async fn nobody_reaches_the_sessions_of_another() {
 
 #[tokio::test]
 async fn ids_are_small_numbers_that_do_not_come_again() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     for number in 1..=5 {
         let report = sessions.start(&owner(), sh("true"), None, PATIENCE).await.unwrap();
         assert_eq!(report.id, SessionId(number));
@@ -258,7 +265,7 @@ async fn ids_are_small_numbers_that_do_not_come_again() {
 
 #[tokio::test]
 async fn the_least_recently_used_makes_room_ended_ones_first() {
-    let sessions = Sessions::new(Limits { per_owner: 3, ..Limits::default() });
+    let sessions = TerminalSessions::new(SessionLimits { per_owner: 3, ..SessionLimits::default() });
     let oldest = open(&sessions, "sleep 1000").await;
     let ended = open_ended(&sessions).await;
     let third = open(&sessions, "sleep 1000").await;
@@ -274,18 +281,18 @@ async fn the_least_recently_used_makes_room_ended_ones_first() {
 
 #[tokio::test]
 async fn an_evicted_session_says_so() {
-    let sessions = Sessions::new(Limits { per_owner: 1, ..Limits::default() });
+    let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     let (sender, mut events) = mpsc::channel(8);
     sessions.open(&owner(), sh("sleep 1000"), Some(sender)).await.unwrap();
     open(&sessions, "true").await;
 
     let event = within(events.recv()).await.unwrap();
-    assert!(matches!(event, SessionEvent::Ended { ending: Ending::Evicted, .. }), "{event:?}");
+    assert!(matches!(event, SessionEvent::Ended { ending: SessionEnding::Evicted, .. }), "{event:?}");
 }
 
 #[tokio::test]
 async fn sessions_in_use_make_no_room_and_nothing_is_started() {
-    let sessions = Sessions::new(Limits { per_owner: 1, ..Limits::default() });
+    let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     let id = open(&sessions, "sleep 1000").await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("started");
@@ -298,16 +305,16 @@ async fn sessions_in_use_make_no_room_and_nothing_is_started() {
         sessions.end(&mine, id).await
     };
     let (report, ended) = tokio::join!(waiting, opening);
-    assert_eq!((report.unwrap().exit, ended), (Some(Exit::Signal(9)), true));
+    assert_eq!((report.unwrap().exit, ended), (Some(ProcessExit::Signal(9)), true));
     assert!(!file.exists());
     open(&sessions, "true").await;
 }
 
 #[tokio::test]
 async fn a_failed_start_gives_its_place_back() {
-    let sessions = Sessions::new(Limits { per_owner: 1, ..Limits::default() });
+    let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     for _ in 0..3 {
-        let spec = Spec { argv: vec!["no-such-program".into()], ..sh("") };
+        let spec = ProcessSpec { argv: vec!["no-such-program".into()], ..sh("") };
         assert!(matches!(sessions.open(&owner(), spec, None).await, Err(SessionError::Spawn(_))));
     }
     open(&sessions, "true").await;
@@ -315,7 +322,7 @@ async fn a_failed_start_gives_its_place_back() {
 
 #[tokio::test]
 async fn dropping_the_sessions_ends_them() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let id = open(&sessions, "sleep 1000 & echo $$ $! up; wait").await;
     let children = pids(&wait_until(&sessions, id, "up").await);
 
@@ -325,7 +332,7 @@ async fn dropping_the_sessions_ends_them() {
 
 #[tokio::test]
 async fn an_ended_session_leaves_nothing_running_before_anybody_asks() {
-    let sessions = Sessions::default();
+    let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     sessions.open(&owner(), sh("sleep 1000 & echo $$ $!"), Some(sender)).await.unwrap();
     let SessionEvent::Output { chunk, .. } = within(events.recv()).await.unwrap() else {

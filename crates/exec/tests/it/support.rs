@@ -6,36 +6,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_exec::{Cap, Captured, Environment, Input, Output, Process, Spec};
+use codicil_exec::{
+    CaptureLimit, CapturedOutput, InputSource, Process, ProcessEnvironment, ProcessOutput, ProcessSpec,
+};
 
 /// Far more than anything here takes; only a failure waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-pub fn environment() -> Environment {
+pub fn environment() -> ProcessEnvironment {
     let kept = ["PATH", "HOME", "TMPDIR"];
     env::vars_os().filter(|(name, _)| kept.iter().any(|kept| name == *kept)).collect()
 }
 
 /// A line for `sh`.
-pub fn sh(line: &str) -> Spec {
-    Spec::new(["sh", "-c", line], "/", environment())
+pub fn sh(line: &str) -> ProcessSpec {
+    ProcessSpec::new(["sh", "-c", line], "/", environment())
 }
 
-pub fn with_stdin(spec: Spec) -> Spec {
-    Spec { stdin: Input::Piped, ..spec }
+pub fn with_stdin(spec: ProcessSpec) -> ProcessSpec {
+    ProcessSpec { stdin: InputSource::Piped, ..spec }
 }
 
-pub async fn start(spec: Spec) -> Process {
+pub async fn start(spec: ProcessSpec) -> Process {
     Process::spawn(spec).await.unwrap()
 }
 
 /// Runs to the end and keeps everything.
-pub async fn run(spec: Spec) -> Captured {
-    within(start(spec).await.capture(Cap::Unlimited)).await
+pub async fn run(spec: ProcessSpec) -> CapturedOutput {
+    within(start(spec).await.capture(CaptureLimit::Unlimited)).await
 }
 
 /// Reads until the output contains `end`.
-pub async fn read_until(output: &mut Output, end: &str) -> String {
+pub async fn read_until(output: &mut ProcessOutput, end: &str) -> String {
     let mut seen = Vec::new();
     loop {
         let chunk = within(output.next()).await;
@@ -50,7 +52,7 @@ pub async fn read_until(output: &mut Output, end: &str) -> String {
 }
 
 /// Reads to the end.
-pub async fn rest(output: &mut Output) -> Vec<u8> {
+pub async fn rest(output: &mut ProcessOutput) -> Vec<u8> {
     let mut seen = Vec::new();
     while let Some(chunk) = within(output.next()).await {
         seen.extend_from_slice(&chunk.bytes);

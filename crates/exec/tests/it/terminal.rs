@@ -1,11 +1,13 @@
 //! Commands with a terminal of their own.
 
-use codicil_exec::{Cap, Exit, Process, ResizeError, Size, Source, Spec};
+use codicil_exec::{
+    CaptureLimit, OutputSource, Process, ProcessExit, ProcessSpec, ResizeError, TerminalSize,
+};
 
 use crate::support::{read_until, rest, run, sh, start, within};
 
 async fn at_terminal(line: &str) -> Process {
-    start(Spec { tty: Some(Size { rows: 30, cols: 100 }), ..sh(line) }).await
+    start(ProcessSpec { tty: Some(TerminalSize { rows: 30, cols: 100 }), ..sh(line) }).await
 }
 
 async fn write(process: &mut Process, bytes: &[u8]) {
@@ -15,12 +17,12 @@ async fn write(process: &mut Process, bytes: &[u8]) {
 #[tokio::test]
 async fn it_is_the_controlling_terminal_of_the_process() {
     let process = at_terminal("test -t 0 && test -t 1 && test -t 2 && tty < /dev/tty && echo err >&2").await;
-    let done = within(process.capture(Cap::Unlimited)).await;
+    let done = within(process.capture(CaptureLimit::Unlimited)).await;
 
     let text = done.stdout.to_text(|_| String::new());
     assert!(text.starts_with("/dev/") && text.ends_with("\r\nerr\r\n"), "{text:?}");
     assert!(done.stderr.is_empty(), "one stream for both");
-    assert_eq!(done.exit, Exit::Code(0));
+    assert_eq!(done.exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]
@@ -29,11 +31,11 @@ async fn what_is_typed_is_echoed_and_read() {
     write(&mut process, b"hello\n").await;
 
     let first = within(process.output.next()).await.unwrap();
-    assert_eq!(first.source, Source::Terminal);
+    assert_eq!(first.source, OutputSource::Terminal);
     let mut seen = first.bytes.to_vec();
     seen.extend(rest(&mut process.output).await);
     assert_eq!(String::from_utf8(seen).unwrap(), "hello\r\ngot:hello\r\n");
-    assert_eq!(within(process.exit()).await, Exit::Code(0));
+    assert_eq!(within(process.exit()).await, ProcessExit::Code(0));
 }
 
 #[tokio::test]
@@ -41,7 +43,7 @@ async fn its_size_is_seen_by_programs() {
     let mut process = at_terminal("stty size; read line; stty size").await;
     assert_eq!(read_until(&mut process.output, "\n").await, "30 100\r\n");
 
-    process.handle().resize(Size { rows: 48, cols: 160 }).unwrap();
+    process.handle().resize(TerminalSize { rows: 48, cols: 160 }).unwrap();
     write(&mut process, b"\n").await;
     assert_eq!(read_until(&mut process.output, "160\r\n").await, "\r\n48 160\r\n");
 }
@@ -52,22 +54,22 @@ async fn programs_are_told_of_a_new_size() {
         at_terminal("trap 'stty size; exit 9' WINCH; echo ready; while :; do sleep 0.01; done").await;
     read_until(&mut process.output, "ready\r\n").await;
 
-    process.handle().resize(Size { rows: 11, cols: 22 }).unwrap();
+    process.handle().resize(TerminalSize { rows: 11, cols: 22 }).unwrap();
     assert_eq!(read_until(&mut process.output, "\n").await, "11 22\r\n");
-    assert_eq!(within(process.exit()).await, Exit::Code(9));
+    assert_eq!(within(process.exit()).await, ProcessExit::Code(9));
 }
 
 #[tokio::test]
 async fn without_a_terminal_there_is_nothing_to_resize() {
     let piped = start(sh("sleep 1000")).await;
-    let error = piped.handle().resize(Size::default()).unwrap_err();
+    let error = piped.handle().resize(TerminalSize::default()).unwrap_err();
     assert!(matches!(error, ResizeError::NoTerminal));
     assert_eq!(error.to_string(), "process is not attached to a PTY");
 
     let process = at_terminal("sleep 1000").await;
     let handle = process.handle();
     drop(process);
-    assert!(matches!(handle.resize(Size::default()), Err(ResizeError::Ended)));
+    assert!(matches!(handle.resize(TerminalSize::default()), Err(ResizeError::Ended)));
 }
 
 #[tokio::test]
@@ -79,7 +81,7 @@ async fn closing_the_input_ends_it_also_after_half_a_line() {
 
         let output = String::from_utf8(rest(&mut process.output).await).unwrap();
         assert_eq!(output.replace("^D\u{8}\u{8}", ""), seen);
-        assert_eq!(within(process.exit()).await, Exit::Code(5));
+        assert_eq!(within(process.exit()).await, ProcessExit::Code(5));
     }
 }
 
@@ -89,12 +91,12 @@ async fn keys_send_signals() {
     read_until(&mut process.output, "ready").await;
 
     write(&mut process, b"\x03").await;
-    assert_eq!(within(process.exit()).await, Exit::Signal(2));
+    assert_eq!(within(process.exit()).await, ProcessExit::Signal(2));
 }
 
 #[tokio::test]
 async fn long_output_is_complete() {
-    let done = run(Spec { tty: Some(Size::default()), ..sh("seq 1 300000") }).await;
+    let done = run(ProcessSpec { tty: Some(TerminalSize::default()), ..sh("seq 1 300000") }).await;
 
     let expected: String = (1..=300_000).map(|i| format!("{i}\r\n")).collect();
     assert!(done.stdout.into_bytes() == expected.as_bytes());
@@ -103,8 +105,11 @@ async fn long_output_is_complete() {
 #[tokio::test]
 async fn the_last_words_of_many_short_commands_are_complete() {
     for i in 0..100 {
-        let done =
-            run(Spec { tty: Some(Size::default()), ..sh(&format!("printf {i}; printf +%s {i}")) }).await;
+        let done = run(ProcessSpec {
+            tty: Some(TerminalSize::default()),
+            ..sh(&format!("printf {i}; printf +%s {i}"))
+        })
+        .await;
         assert_eq!(done.stdout.to_text(|_| String::new()), format!("{i}+{i}"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_exec::{Cap, Spec};
+use codicil_exec::{CaptureLimit, ProcessSpec};
 
 use crate::support::{environment, start, within};
 
@@ -12,7 +12,7 @@ const LARGEST_PIECE: usize = 256 * 1024;
 #[tokio::test]
 async fn large_output_comes_whole_and_in_bounded_pieces() {
     let mut process =
-        start(Spec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
+        start(ProcessSpec::new(["head", "-c", &SIZE.to_string(), "/dev/zero"], "/", environment())).await;
     let mut bytes = 0;
     while let Some(chunk) = within(process.output.next()).await {
         assert!(chunk.bytes.len() <= LARGEST_PIECE, "{} bytes at once", chunk.bytes.len());
@@ -23,8 +23,8 @@ async fn large_output_comes_whole_and_in_bounded_pieces() {
 
 #[tokio::test]
 async fn capture_of_large_output_keeps_to_its_cap() {
-    let spec = Spec::new(["seq", "1", "2000000"], "/", environment());
-    let done = within(start(spec).await.capture(Cap::HeadTail(1000))).await;
+    let spec = ProcessSpec::new(["seq", "1", "2000000"], "/", environment());
+    let done = within(start(spec).await.capture(CaptureLimit::HeadTail(1000))).await;
 
     assert_eq!(done.stdout.len(), 1000);
     assert_eq!(done.stdout.total(), 14_888_896);
@@ -35,7 +35,7 @@ async fn capture_of_large_output_keeps_to_its_cap() {
 
 #[tokio::test]
 async fn an_unread_process_is_held_back() {
-    let mut process = start(Spec::new(["yes"], "/", environment())).await;
+    let mut process = start(ProcessSpec::new(["yes"], "/", environment())).await;
     within(process.output.next()).await.unwrap();
 
     // It sleeps in the kernel, waiting for room in the pipe.

@@ -6,7 +6,7 @@
 
 use std::{env, error::Error, fs, io::Write};
 
-use codicil_exec::{Cap, Environment, Input, Process, Size, Spec};
+use codicil_exec::{CaptureLimit, InputSource, Process, ProcessEnvironment, ProcessSpec, TerminalSize};
 use tokio::task::JoinSet;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -33,10 +33,10 @@ async fn main() -> Outcome {
     }
 }
 
-fn spec(line: &str, mark: &str) -> Spec {
+fn spec(line: &str, mark: &str) -> ProcessSpec {
     let path = env::var_os("PATH").unwrap_or_default();
-    let env = Environment::from([("PATH".into(), path), ("EXEC_TEST_MARK".into(), mark.into())]);
-    Spec::new(["sh", "-c", line], "/", env)
+    let env = ProcessEnvironment::from([("PATH".into(), path), ("EXEC_TEST_MARK".into(), mark.into())]);
+    ProcessSpec::new(["sh", "-c", line], "/", env)
 }
 
 fn say(line: &str) -> Outcome {
@@ -46,8 +46,8 @@ fn say(line: &str) -> Outcome {
 }
 
 async fn hold(mark: &str) -> Outcome {
-    let piped = Spec { stdin: Input::Piped, ..spec(TREE, mark) };
-    let in_terminal = Spec { tty: Some(Size::default()), ..spec(TREE, mark) };
+    let piped = ProcessSpec { stdin: InputSource::Piped, ..spec(TREE, mark) };
+    let in_terminal = ProcessSpec { tty: Some(TerminalSize::default()), ..spec(TREE, mark) };
     let jobs = spec(JOBS, mark);
     let daemons = spec(DAEMONS, mark);
     let mut held = Vec::new();
@@ -74,7 +74,7 @@ async fn storm(mark: &str) -> Outcome {
 
 async fn crowd() -> Outcome {
     // The first spawn opens what stays open.
-    Process::spawn(spec("true", "")).await?.capture(Cap::Unlimited).await;
+    Process::spawn(spec("true", "")).await?.capture(CaptureLimit::Unlimited).await;
     let open = || fs::read_dir("/proc/self/fd").map(Iterator::count);
     let before = open()?;
     let mut tasks = JoinSet::new();
@@ -82,7 +82,7 @@ async fn crowd() -> Outcome {
         tasks.spawn(async move {
             let process =
                 Process::spawn(spec(&format!("echo {i}; echo {i} >&2; exit {i}"), "")).await.ok()?;
-            let done = process.capture(Cap::HeadTail(1024)).await;
+            let done = process.capture(CaptureLimit::HeadTail(1024)).await;
             let expected = format!("{i}\n").into_bytes();
             let right = done.exit.code() == i && done.stdout.into_bytes() == expected;
             Some(right && done.stderr.into_bytes() == expected)
@@ -94,6 +94,7 @@ async fn crowd() -> Outcome {
 }
 
 async fn once(code: &str) -> Outcome {
-    let done = Process::spawn(spec(&format!("exit {code}"), "")).await?.capture(Cap::Unlimited).await;
+    let done =
+        Process::spawn(spec(&format!("exit {code}"), "")).await?.capture(CaptureLimit::Unlimited).await;
     say(&done.exit.code().to_string())
 }

@@ -9,7 +9,7 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::backend::{AppsError, Backend, body, send};
+use super::backend::{AppsBackend, AppsError, body, send};
 
 const PROTOCOL: &str = "2025-06-18";
 const SESSION: &str = "mcp-session-id";
@@ -17,7 +17,7 @@ const MAX_PAGES: u64 = 100;
 
 /// An app as its tools describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Accessible {
+pub(super) struct AccessibleApp {
     pub id: String,
     pub name: Option<String>,
     pub description: Option<String>,
@@ -26,26 +26,26 @@ pub(super) struct Accessible {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolPage {
-    tools: Vec<Tool>,
+    tools: Vec<AppTool>,
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Tool {
+struct AppTool {
     #[serde(rename = "_meta")]
-    meta: Option<Meta>,
+    meta: Option<ToolMeta>,
 }
 
 #[derive(Deserialize)]
-struct Meta {
+struct ToolMeta {
     connector_id: Option<String>,
     connector_name: Option<String>,
     connector_description: Option<String>,
 }
 
 /// Each app once, in order of their ids.
-pub(super) async fn list(backend: &Backend) -> Result<Vec<Accessible>, AppsError> {
-    let mut session = Session { backend, id: None };
+pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AccessibleApp>, AppsError> {
+    let mut session = AppSession { backend, id: None };
     session.begin().await?;
     let mut apps = BTreeMap::new();
     let mut cursor: Option<String> = None;
@@ -65,23 +65,23 @@ pub(super) async fn list(backend: &Backend) -> Result<Vec<Accessible>, AppsError
     Ok(apps.into_values().collect())
 }
 
-fn app_of(tool: Tool) -> Option<Accessible> {
-    let Meta { connector_id, connector_name, connector_description } = tool.meta?;
+fn app_of(tool: AppTool) -> Option<AccessibleApp> {
+    let ToolMeta { connector_id, connector_name, connector_description } = tool.meta?;
     let said = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-    Some(Accessible {
+    Some(AccessibleApp {
         id: said(connector_id)?,
         name: said(connector_name),
         description: said(connector_description),
     })
 }
 
-struct Session<'b> {
-    backend: &'b Backend,
+struct AppSession<'b> {
+    backend: &'b AppsBackend,
     /// What the server calls it, if it does.
     id: Option<String>,
 }
 
-impl Session<'_> {
+impl AppSession<'_> {
     async fn begin(&mut self) -> Result<(), AppsError> {
         let client = json!({ "name": "codicil", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({ "protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client });

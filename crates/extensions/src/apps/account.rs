@@ -3,30 +3,30 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use codicil_model::{Auth, Secret};
+use codicil_model::{AccountAuth, SecretText};
 use serde_json::Value;
 
 /// A ChatGPT account that is signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    pub access_token: Secret,
+pub struct ChatgptAccount {
+    pub access_token: SecretText,
     /// The workspace or person that the token is for.
     pub account_id: Option<String>,
     /// Whether it belongs to an organisation, which has apps of its own.
     pub is_workspace: bool,
 }
 
-/// The answer of [`Accounts`], later.
-pub type AccountFuture<'a> = Pin<Box<dyn Future<Output = Option<Account>> + Send + 'a>>;
+/// The answer of [`AccountSource`], later.
+pub type AccountFuture<'a> = Pin<Box<dyn Future<Output = Option<ChatgptAccount>> + Send + 'a>>;
 
 /// Who is signed in, asked anew each time because tokens expire.
-pub trait Accounts: Send + Sync {
+pub trait AccountSource: Send + Sync {
     /// `None` when nobody is, or with an API key only: apps belong to ChatGPT accounts.
     fn chatgpt(&self) -> AccountFuture<'_>;
 }
 
 /// A fixed account.
-impl Accounts for Account {
+impl AccountSource for ChatgptAccount {
     fn chatgpt(&self) -> AccountFuture<'_> {
         Box::pin(async { Some(self.clone()) })
     }
@@ -36,16 +36,16 @@ impl Accounts for Account {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAccount;
 
-impl Accounts for NoAccount {
+impl AccountSource for NoAccount {
     fn chatgpt(&self) -> AccountFuture<'_> {
         Box::pin(async { None })
     }
 }
 
 /// Whoever signs the requests to models.
-pub struct AccountOf(pub Option<Arc<dyn Auth>>);
+pub struct AuthAccount(pub Option<Arc<dyn AccountAuth>>);
 
-impl Accounts for AccountOf {
+impl AccountSource for AuthAccount {
     fn chatgpt(&self) -> AccountFuture<'_> {
         Box::pin(async {
             let credentials = match self.0.as_ref()?.credentials().await {
@@ -58,7 +58,7 @@ impl Accounts for AccountOf {
             // A key has none.
             let account_id = Some(credentials.account_id?);
             let is_workspace = is_of_organisation(credentials.token.expose());
-            Some(Account { access_token: credentials.token, account_id, is_workspace })
+            Some(ChatgptAccount { access_token: credentials.token, account_id, is_workspace })
         })
     }
 }
@@ -75,7 +75,7 @@ fn is_of_organisation(token: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use codicil_model::Credentials;
+    use codicil_model::ProviderCredentials;
     use serde_json::json;
 
     use super::*;
@@ -99,10 +99,11 @@ mod tests {
 
     #[tokio::test]
     async fn only_an_account_of_chatgpt_has_apps() {
-        let signed = |credentials: Credentials| AccountOf(Some(Arc::new(credentials)));
-        assert_eq!(signed(Credentials::api_key("sk-1")).chatgpt().await, None);
-        assert_eq!(AccountOf(None).chatgpt().await, None);
-        let tokens = Credentials { token: Secret::new(token("team")), account_id: Some("acc".into()) };
+        let signed = |credentials: ProviderCredentials| AuthAccount(Some(Arc::new(credentials)));
+        assert_eq!(signed(ProviderCredentials::api_key("sk-1")).chatgpt().await, None);
+        assert_eq!(AuthAccount(None).chatgpt().await, None);
+        let tokens =
+            ProviderCredentials { token: SecretText::new(token("team")), account_id: Some("acc".into()) };
         let account = signed(tokens).chatgpt().await.unwrap();
         assert_eq!((account.account_id.as_deref(), account.is_workspace), (Some("acc"), true));
     }

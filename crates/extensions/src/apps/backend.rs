@@ -5,7 +5,7 @@ use std::time::Duration;
 use codicil_model::{ModelError, http_client};
 use reqwest::{Method, RequestBuilder, Response, Url};
 
-use super::account::Account;
+use super::account::ChatgptAccount;
 
 const DEFAULT_BASE: &str = "https://chatgpt.com/backend-api";
 
@@ -32,14 +32,14 @@ pub enum AppsError {
 }
 
 /// The backend, for one account.
-pub(super) struct Backend {
+pub(super) struct AppsBackend {
     base: String,
-    account: Account,
+    account: ChatgptAccount,
 }
 
-impl Backend {
+impl AppsBackend {
     /// `base` is `chatgpt_base_url` of the configuration.
-    pub fn new(base: Option<&str>, account: Account) -> Self {
+    pub fn new(base: Option<&str>, account: ChatgptAccount) -> Self {
         let base = base.map(str::trim).filter(|base| !base.is_empty()).unwrap_or(DEFAULT_BASE);
         let base = base.trim_end_matches('/');
         let is_bare = ["https://chatgpt.com", "https://chat.openai.com"].contains(&base);
@@ -47,7 +47,7 @@ impl Backend {
         Self { base, account }
     }
 
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &ChatgptAccount {
         &self.account
     }
 
@@ -105,15 +105,16 @@ pub(super) async fn body(mut answer: Response) -> Result<Vec<u8>, AppsError> {
 
 #[cfg(test)]
 mod tests {
-    use codicil_model::Secret;
+    use codicil_model::SecretText;
 
     use super::*;
 
     #[test]
     fn apps_are_where_the_backend_has_them() {
         let check = |base: Option<&str>, expected: &str| {
-            let account = Account { access_token: Secret::new("t"), account_id: None, is_workspace: false };
-            let backend = Backend::new(base, account);
+            let account =
+                ChatgptAccount { access_token: SecretText::new("t"), account_id: None, is_workspace: false };
+            let backend = AppsBackend::new(base, account);
             assert_eq!(format!("{}{}", backend.base, backend.apps_path()), expected);
         };
         check(None, "https://chatgpt.com/backend-api/wham/apps");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    backend::{AppsError, Backend, body, send},
+    backend::{AppsBackend, AppsError, body, send},
     merge::install_url,
 };
 
@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 100;
 const MAX_APPS: usize = 10_000;
 
 #[derive(Deserialize)]
-struct Page {
+struct DirectoryPage {
     /// Read one by one: an app that we cannot read must not hide the others.
     apps: Vec<Value>,
     #[serde(alias = "nextToken")]
@@ -27,7 +27,7 @@ struct Page {
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedApp {
     id: String,
     name: String,
     description: Option<String>,
@@ -45,7 +45,7 @@ struct Listed {
 }
 
 /// All apps of the directory, and those of the account's workspace.
-pub(super) async fn list(backend: &Backend) -> Result<Vec<AppInfo>, AppsError> {
+pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AppInfo>, AppsError> {
     let mut apps = BTreeMap::new();
     list_into(backend, LIST, &mut apps).await?;
     if backend.account().is_workspace {
@@ -55,14 +55,14 @@ pub(super) async fn list(backend: &Backend) -> Result<Vec<AppInfo>, AppsError> {
 }
 
 async fn list_into(
-    backend: &Backend,
+    backend: &AppsBackend,
     path: &str,
     apps: &mut BTreeMap<String, AppInfo>,
 ) -> Result<(), AppsError> {
     let mut token: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let page = page(backend, path, token.as_deref()).await?;
-        let readable = page.apps.into_iter().filter_map(|app| serde_json::from_value::<Listed>(app).ok());
+        let readable = page.apps.into_iter().filter_map(|app| serde_json::from_value::<ListedApp>(app).ok());
         let shown = readable.filter(|app| app.visibility.as_deref() != Some("HIDDEN"));
         apps.extend(shown.map(|app| (app.id.clone(), app.into_info())));
         token = page.next_token.filter(|token| !token.is_empty());
@@ -73,7 +73,7 @@ async fn list_into(
     Ok(())
 }
 
-async fn page(backend: &Backend, path: &str, token: Option<&str>) -> Result<Page, AppsError> {
+async fn page(backend: &AppsBackend, path: &str, token: Option<&str>) -> Result<DirectoryPage, AppsError> {
     let mut query = vec![("external_logos", "true")];
     if path == LIST {
         query.push(("tier", "categorized"));
@@ -84,7 +84,7 @@ async fn page(backend: &Backend, path: &str, token: Option<&str>) -> Result<Page
     serde_json::from_slice(&bytes).map_err(|error| AppsError::Answer(error.to_string()))
 }
 
-impl Listed {
+impl ListedApp {
     fn into_info(self) -> AppInfo {
         AppInfo {
             install_url: Some(install_url(&self.name, &self.id)),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use codicil_protocol::{AppInfo, AppsConfig};
 
-use super::accessible::Accessible;
+use super::accessible::AccessibleApp;
 
 /// The apps of the directory, those the account is connected to, and those of plugins (id and the plugin's
 /// name). Connected ones first, then by name.
 pub(super) fn merge(
     directory: &[AppInfo],
-    accessible: &[Accessible],
+    accessible: &[AccessibleApp],
     of_plugins: &[(String, String)],
     config: Option<&AppsConfig>,
 ) -> Vec<AppInfo> {
@@ -104,8 +104,8 @@ mod tests {
         let listed = |id: &str, name: &str| AppInfo { name: name.to_owned(), ..unlisted(id) };
         let directory = [listed("b", "Bee"), listed("a", "Ant"), listed("c", "Cat")];
         let accessible = [
-            Accessible { id: "c".into(), name: Some("Other".into()), description: Some("meows".into()) },
-            Accessible { id: "x".into(), name: Some("Extra".into()), description: None },
+            AccessibleApp { id: "c".into(), name: Some("Other".into()), description: Some("meows".into()) },
+            AccessibleApp { id: "x".into(), name: Some("Extra".into()), description: None },
         ];
         let plugins = [("a".to_owned(), "P".to_owned()), ("p".to_owned(), "P".to_owned())];
         let config: AppsConfig = serde_json::from_value(serde_json::json!({

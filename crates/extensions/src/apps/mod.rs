@@ -16,16 +16,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_config::{ConfigStore, EffectiveConfig, Feature, Query};
+use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature};
 use codicil_protocol::{AppInfo, AppSummary};
 use parking_lot::{Mutex, MutexGuard};
 
 pub use self::{
-    account::{Account, AccountFuture, AccountOf, Accounts, NoAccount},
+    account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
     backend::AppsError,
 };
 
-use self::{accessible::Accessible, backend::Backend};
+use self::{accessible::AccessibleApp, backend::AppsBackend};
 use crate::plugins::Plugins;
 
 /// How long an answer of a source is good for.
@@ -35,38 +35,38 @@ const SOURCE_TIME: Duration = Duration::from_secs(45);
 
 /// Whether the sources are asked although their answers are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refetch {
+pub enum RefetchApps {
     IfNeeded,
     Always,
 }
 
 /// The apps of whoever is signed in. Clones share what they know.
 #[derive(Clone)]
-pub struct Apps(Arc<Inner>);
+pub struct Apps(Arc<AppsInner>);
 
-struct Inner {
+struct AppsInner {
     config: ConfigStore,
     plugins: Plugins,
-    accounts: Arc<dyn Accounts>,
-    known: Mutex<Known>,
+    accounts: Arc<dyn AccountSource>,
+    known: Mutex<KnownApps>,
 }
 
 /// What the sources said last.
 #[derive(Clone, Default)]
-struct Known {
+struct KnownApps {
     /// Whose apps these are.
     owner: Option<String>,
-    directory: Option<Answered<AppInfo>>,
-    accessible: Option<Answered<Accessible>>,
+    directory: Option<SourceAnswer<AppInfo>>,
+    accessible: Option<SourceAnswer<AccessibleApp>>,
 }
 
 #[derive(Clone)]
-struct Answered<T> {
+struct SourceAnswer<T> {
     apps: Arc<Vec<T>>,
     at: Instant,
 }
 
-impl<T> Answered<T> {
+impl<T> SourceAnswer<T> {
     fn now(apps: Vec<T>) -> Self {
         Self { apps: Arc::new(apps), at: Instant::now() }
     }
@@ -77,8 +77,8 @@ impl<T> Answered<T> {
 }
 
 impl Apps {
-    pub(crate) fn new(config: ConfigStore, plugins: Plugins, accounts: Arc<dyn Accounts>) -> Self {
-        Self(Arc::new(Inner { config, plugins, accounts, known: Mutex::default() }))
+    pub(crate) fn new(config: ConfigStore, plugins: Plugins, accounts: Arc<dyn AccountSource>) -> Self {
+        Self(Arc::new(AppsInner { config, plugins, accounts, known: Mutex::default() }))
     }
 
     /// Whether somebody with apps is signed in.
@@ -92,7 +92,7 @@ impl Apps {
     pub async fn list(
         &self,
         config: &EffectiveConfig,
-        refetch: Refetch,
+        refetch: RefetchApps,
         updated: impl Fn(Vec<AppInfo>) + Send + Sync,
     ) -> Option<Vec<AppInfo>> {
         if !config.features.enabled(Feature::Apps) {
@@ -114,7 +114,7 @@ impl Apps {
                 updated(apps);
             }
         };
-        let backend = Backend::new(config.settings.chatgpt_base_url.as_deref(), account);
+        let backend = AppsBackend::new(config.settings.chatgpt_base_url.as_deref(), account);
         tokio::join!(
             self.0.load_directory(&backend, refetch, &say),
             self.0.load_accessible(&backend, refetch, &say),
@@ -129,7 +129,7 @@ impl Apps {
             return Vec::new();
         }
         let known = match self.global_config().await {
-            Some(config) => self.list(&config, Refetch::IfNeeded, |_| {}).await,
+            Some(config) => self.list(&config, RefetchApps::IfNeeded, |_| {}).await,
             None => None,
         };
         let can_tell = known.is_some() && self.0.lock().accessible.is_some();
@@ -151,7 +151,7 @@ impl Apps {
     /// The configuration of no thread in particular; `None` when it is broken.
     pub async fn global_config(&self) -> Option<EffectiveConfig> {
         let config = self.0.config.clone();
-        tokio::task::spawn_blocking(move || config.load(&Query::default()).ok()).await.ok()?
+        tokio::task::spawn_blocking(move || config.load(&ConfigQuery::default()).ok()).await.ok()?
     }
 
     async fn of_plugins(&self, config: &EffectiveConfig) -> Vec<(String, String)> {
@@ -168,39 +168,39 @@ impl Apps {
     }
 }
 
-impl Inner {
+impl AppsInner {
     /// Forgets what was known of another account.
-    fn belong_to(&self, account: &Account) {
+    fn belong_to(&self, account: &ChatgptAccount) {
         let owner = Some(account.account_id.clone().unwrap_or_else(|| mark(account.access_token.expose())));
         let mut known = self.lock();
         if known.owner != owner {
-            *known = Known { owner, ..Known::default() };
+            *known = KnownApps { owner, ..KnownApps::default() };
         }
     }
 
-    async fn load_directory(&self, backend: &Backend, refetch: Refetch, say: &(dyn Fn() + Sync)) {
-        let is_fresh = self.lock().directory.as_ref().is_some_and(Answered::is_fresh);
-        if is_fresh && refetch == Refetch::IfNeeded {
+    async fn load_directory(&self, backend: &AppsBackend, refetch: RefetchApps, say: &(dyn Fn() + Sync)) {
+        let is_fresh = self.lock().directory.as_ref().is_some_and(SourceAnswer::is_fresh);
+        if is_fresh && refetch == RefetchApps::IfNeeded {
             return;
         }
         if let Some(apps) = in_time("the directory of apps", directory::list(backend)).await {
-            self.lock().directory = Some(Answered::now(apps));
+            self.lock().directory = Some(SourceAnswer::now(apps));
             say();
         }
     }
 
-    async fn load_accessible(&self, backend: &Backend, refetch: Refetch, say: &(dyn Fn() + Sync)) {
-        let is_fresh = self.lock().accessible.as_ref().is_some_and(Answered::is_fresh);
-        if is_fresh && refetch == Refetch::IfNeeded {
+    async fn load_accessible(&self, backend: &AppsBackend, refetch: RefetchApps, say: &(dyn Fn() + Sync)) {
+        let is_fresh = self.lock().accessible.as_ref().is_some_and(SourceAnswer::is_fresh);
+        if is_fresh && refetch == RefetchApps::IfNeeded {
             return;
         }
         if let Some(apps) = in_time("the list of connected apps", accessible::list(backend)).await {
-            self.lock().accessible = Some(Answered::now(apps));
+            self.lock().accessible = Some(SourceAnswer::now(apps));
             say();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownApps> {
         self.known.lock()
     }
 }

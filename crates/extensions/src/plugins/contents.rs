@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Table;
 
-use super::manifest::Manifest;
+use super::manifest::PluginManifest;
 use crate::small_file::read_json;
 
 const SKILLS: &str = "skills";
@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 256 << 10;
 
 /// The parts of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contents {
+pub struct PluginContents {
     /// Folders that hold its skills.
     pub skill_roots: Vec<PathBuf>,
     /// As `[mcp_servers.NAME]` would have them.
@@ -45,9 +45,9 @@ struct AppEntry {
     id: String,
 }
 
-impl Contents {
+impl PluginContents {
     /// Looks into the plugin's folder. What cannot be read is logged and left out.
-    pub(crate) fn of(root: &Path, manifest: &Manifest) -> Self {
+    pub(crate) fn of(root: &Path, manifest: &PluginManifest) -> Self {
         let usual = Some(root.join(SKILLS)).filter(|folder| folder.is_dir());
         let mut skill_roots: Vec<_> = usual.into_iter().chain(manifest.skills.clone()).collect();
         skill_roots.sort();

@@ -15,7 +15,7 @@ const MAX_PROMPT_CHARS: usize = 128;
 
 /// A manifest with its paths resolved. Paths that lead out of the plugin are dropped.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Manifest {
+pub struct PluginManifest {
     /// The folder's name when the manifest has none.
     pub name: String,
     pub description: Option<String>,
@@ -27,7 +27,7 @@ pub struct Manifest {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Raw {
+struct RawManifest {
     name: String,
     description: Option<String>,
     skills: Option<String>,
@@ -60,11 +60,11 @@ struct RawInterface {
 }
 
 /// The manifest of the plugin in this folder. One that cannot be used is logged and counts as none.
-pub(crate) fn load(root: &Path) -> Option<Manifest> {
-    let raw: Raw = read_json(&root.join(FILE), MAX_BYTES)?;
+pub(crate) fn load(root: &Path) -> Option<PluginManifest> {
+    let raw: RawManifest = read_json(&root.join(FILE), MAX_BYTES)?;
     let named = Some(raw.name.trim().to_owned()).filter(|name| !name.is_empty());
     let by_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned());
-    Some(Manifest {
+    Some(PluginManifest {
         name: named.or_else(by_folder)?,
         description: raw.description,
         interface: raw.interface.and_then(|interface| interface.resolve(root)),

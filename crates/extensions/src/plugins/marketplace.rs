@@ -21,12 +21,12 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct Marketplace {
     pub name: String,
     pub interface: Option<MarketplaceInterface>,
-    pub plugins: Vec<Offer>,
+    pub plugins: Vec<MarketplaceOffer>,
 }
 
 /// A plugin that a marketplace offers.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub(crate) struct MarketplaceOffer {
     pub name: String,
     pub source: AbsolutePathBuf,
     pub install_policy: PluginInstallPolicy,
@@ -34,7 +34,7 @@ pub(crate) struct Offer {
     category: Option<String>,
 }
 
-impl Offer {
+impl MarketplaceOffer {
     /// What the plugin says of itself; the marketplace's category counts more.
     pub fn interface(&self) -> Option<PluginInterface> {
         let mut interface = manifest::load(&self.source).and_then(|manifest| manifest.interface);
@@ -47,7 +47,7 @@ impl Offer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Raw {
+struct RawMarketplace {
     name: String,
     interface: Option<RawInterface>,
     plugins: Vec<RawOffer>,
@@ -115,7 +115,7 @@ fn load_those(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace,
     }
     let bad = |reason: String| PluginError::BadMarketplace { path: path.to_owned(), reason };
     let text = read_text(path, MAX_BYTES).map_err(|error| bad(error.to_string()))?;
-    let raw: Raw = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let raw: RawMarketplace = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let root = root_of(path).ok_or_else(|| bad(format!("must be {FILE} below a folder")))?;
     let offers = raw.plugins.into_iter().filter(|offer| wanted(&offer.name));
     let plugins = offers.map(|offer| offer.resolve(root)).collect::<Result<_, _>>().map_err(bad)?;
@@ -133,7 +133,7 @@ fn root_of(path: &Path) -> Option<&Path> {
 }
 
 impl RawOffer {
-    fn resolve(self, root: &Path) -> Result<Offer, String> {
+    fn resolve(self, root: &Path) -> Result<MarketplaceOffer, String> {
         let RawSource::Local { path } = self.source;
         let source = below(root, &path).and_then(AbsolutePathBuf::new).ok_or_else(|| {
             format!(
@@ -153,6 +153,6 @@ impl RawOffer {
         if let PluginAuthPolicy::Unrecognized(policy) = &auth_policy {
             return Err(format!("unknown authentication policy {policy}"));
         }
-        Ok(Offer { name: self.name, source, install_policy, auth_policy, category: self.category })
+        Ok(MarketplaceOffer { name: self.name, source, install_policy, auth_policy, category: self.category })
     }
 }

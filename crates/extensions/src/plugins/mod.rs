@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use codicil_config::{ConfigStore, Edit, EffectiveConfig, Feature, KeyPath, Plugin, Query};
+use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature, KeyEdit, KeyPath, PluginSettings};
 use codicil_protocol::{
     AbsolutePathBuf, MarketplaceLoadErrorInfo, PluginAuthPolicy, PluginDetail, PluginInstallParams,
     PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry, PluginReadParams,
@@ -25,25 +25,25 @@ use codicil_protocol::{
 use serde_json::Value;
 use toml::Table;
 
-pub use self::{contents::Contents, error::PluginError, id::PluginId, manifest::Manifest};
+pub use self::{contents::PluginContents, error::PluginError, id::PluginId, manifest::PluginManifest};
 
 use self::{
-    marketplace::{Marketplace, Offer},
+    marketplace::{Marketplace, MarketplaceOffer},
     store::PluginStore,
 };
 use crate::skills::{
-    Switches,
-    roots::Homes,
-    scan::{Root, RootKind, scan},
+    SkillSwitches,
+    roots::UserHomes,
+    scan::{RootKind, SkillRoot, scan},
 };
 
 /// Finds, installs and removes plugins. Clones are the same.
 #[derive(Clone)]
-pub struct Plugins(Arc<Inner>);
+pub struct Plugins(Arc<PluginsInner>);
 
-struct Inner {
+struct PluginsInner {
     config: ConfigStore,
-    homes: Homes,
+    homes: UserHomes,
     store: PluginStore,
 }
 
@@ -51,8 +51,8 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstalledPlugin {
     pub id: PluginId,
-    pub manifest: Manifest,
-    pub contents: Contents,
+    pub manifest: PluginManifest,
+    pub contents: PluginContents,
 }
 
 impl InstalledPlugin {
@@ -72,15 +72,15 @@ pub struct PluginRead {
 
 /// What an installation leaves to be done.
 #[derive(Debug)]
-pub struct Installation {
+pub struct PluginInstallation {
     pub auth_policy: PluginAuthPolicy,
     pub app_ids: Vec<String>,
 }
 
 impl Plugins {
-    pub(crate) fn new(config: ConfigStore, homes: Homes) -> Self {
+    pub(crate) fn new(config: ConfigStore, homes: UserHomes) -> Self {
         let store = PluginStore::new(&homes.server);
-        Self(Arc::new(Inner { config, homes, store }))
+        Self(Arc::new(PluginsInner { config, homes, store }))
     }
 
     /// `plugin/list`, without what only a remote catalogue knows.
@@ -116,7 +116,7 @@ impl Plugins {
         let offer = find(&market, &params.plugin_name)?;
         PluginId::new(&offer.name, &market.name)?;
         let manifest = manifest::load(&offer.source).ok_or(PluginError::NoManifest)?;
-        let contents = Contents::of(&offer.source, &manifest);
+        let contents = PluginContents::of(&offer.source, &manifest);
         let detail = PluginDetail {
             summary: self.summary(offer, &market.name, &configured),
             marketplace_path: params.marketplace_path.clone(),
@@ -130,7 +130,7 @@ impl Plugins {
     }
 
     /// `plugin/install`: copies the plugin and turns it on.
-    pub fn install(&self, params: &PluginInstallParams) -> Result<Installation, PluginError> {
+    pub fn install(&self, params: &PluginInstallParams) -> Result<PluginInstallation, PluginError> {
         self.configured()?;
         let market = marketplace::load_one(&params.marketplace_path, &params.plugin_name)?;
         let offer = find(&market, &params.plugin_name)?;
@@ -142,7 +142,7 @@ impl Plugins {
         self.0.store.install(&id, &offer.source)?;
         self.configure(&id, Some("enabled"), Value::Bool(true)).map_err(PluginError::Persist)?;
         let installed = self.installed(&id).map(|plugin| plugin.contents.apps).unwrap_or_default();
-        Ok(Installation { auth_policy: offer.auth_policy.clone(), app_ids: installed })
+        Ok(PluginInstallation { auth_policy: offer.auth_policy.clone(), app_ids: installed })
     }
 
     /// `plugin/uninstall`: removes its files and its entry. One that is not there is removed already.
@@ -153,7 +153,7 @@ impl Plugins {
 
     /// The plugins of a configuration that are installed and turned on, in order of their ids. Whether
     /// there are plugins at all is for the caller to know (`Feature::Plugins`).
-    pub fn enabled(&self, configured: &BTreeMap<String, Plugin>) -> Vec<InstalledPlugin> {
+    pub fn enabled(&self, configured: &BTreeMap<String, PluginSettings>) -> Vec<InstalledPlugin> {
         let on = configured.iter().filter(|(_, plugin)| plugin.enabled);
         on.filter_map(|(id, _)| self.installed(&id.parse().ok()?)).collect()
     }
@@ -164,7 +164,7 @@ impl Plugins {
         if !thread.features.enabled(Feature::Plugins) {
             return Vec::new();
         }
-        let now = self.0.config.load(&Query::at(cwd)).ok();
+        let now = self.0.config.load(&ConfigQuery::at(cwd)).ok();
         self.enabled(&now.as_ref().unwrap_or(thread).settings.plugins)
     }
 
@@ -189,14 +189,14 @@ impl Plugins {
     fn installed(&self, id: &PluginId) -> Option<InstalledPlugin> {
         let root = self.0.store.root(id);
         let manifest = manifest::load(&root)?;
-        let contents = Contents::of(&root, &manifest);
+        let contents = PluginContents::of(&root, &manifest);
         Some(InstalledPlugin { id: id.clone(), manifest, contents })
     }
 
     /// What the configuration says of plugins; refused when there are to be none.
-    fn configured(&self) -> Result<BTreeMap<String, Plugin>, PluginError> {
+    fn configured(&self) -> Result<BTreeMap<String, PluginSettings>, PluginError> {
         // A configuration that is broken is reported elsewhere; then nothing is installed.
-        let Ok(config) = self.0.config.load(&Query::default()) else { return Ok(BTreeMap::new()) };
+        let Ok(config) = self.0.config.load(&ConfigQuery::default()) else { return Ok(BTreeMap::new()) };
         match config.features.enabled(Feature::Plugins) {
             true => Ok(config.settings.plugins),
             false => Err(PluginError::Disabled),
@@ -212,7 +212,7 @@ impl Plugins {
         let id = id.to_string();
         let keys = ["plugins", &id].into_iter().chain(key);
         let path = KeyPath::from_keys(keys);
-        path.map_or(Ok(()), |path| self.0.config.edit(&[Edit::replace(path, value)]).map(drop))
+        path.map_or(Ok(()), |path| self.0.config.edit(&[KeyEdit::replace(path, value)]).map(drop))
     }
 
     /// Of two plugins with one id the first counts; a marketplace with nothing left is not shown.
@@ -220,7 +220,7 @@ impl Plugins {
         &self,
         path: AbsolutePathBuf,
         market: Marketplace,
-        configured: &BTreeMap<String, Plugin>,
+        configured: &BTreeMap<String, PluginSettings>,
         seen: &mut HashSet<String>,
     ) -> Option<PluginMarketplaceEntry> {
         let summaries = market.plugins.iter().map(|offer| self.summary(offer, &market.name, configured));
@@ -234,7 +234,12 @@ impl Plugins {
         })
     }
 
-    fn summary(&self, offer: &Offer, market: &str, configured: &BTreeMap<String, Plugin>) -> PluginSummary {
+    fn summary(
+        &self,
+        offer: &MarketplaceOffer,
+        market: &str,
+        configured: &BTreeMap<String, PluginSettings>,
+    ) -> PluginSummary {
         let id = format!("{}@{market}", offer.name);
         let entry = configured.get(&id);
         let is_there = || id.parse().is_ok_and(|id| self.0.store.has(&id));
@@ -250,10 +255,12 @@ impl Plugins {
         }
     }
 
-    fn skills(&self, contents: &Contents) -> Vec<SkillSummary> {
-        let config = self.0.config.load(&Query::default()).ok();
-        let switches = config.map(|config| Switches::new(&config.settings.skills.config)).unwrap_or_default();
-        let roots = contents.skill_roots.iter().map(|path| Root { path: path.clone(), kind: RootKind::User });
+    fn skills(&self, contents: &PluginContents) -> Vec<SkillSummary> {
+        let config = self.0.config.load(&ConfigQuery::default()).ok();
+        let switches =
+            config.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
+        let roots =
+            contents.skill_roots.iter().map(|path| SkillRoot { path: path.clone(), kind: RootKind::User });
         let found = roots.flat_map(|root| scan(&root).skills).map(|skill| skill.metadata);
         let mut skills: Vec<_> = found.map(|skill| skill_summary(switches.is_on(&skill), skill)).collect();
         skills.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
@@ -262,7 +269,7 @@ impl Plugins {
     }
 }
 
-fn find<'m>(market: &'m Marketplace, name: &str) -> Result<&'m Offer, PluginError> {
+fn find<'m>(market: &'m Marketplace, name: &str) -> Result<&'m MarketplaceOffer, PluginError> {
     let not_found = || PluginError::NotFound { plugin: name.to_owned(), marketplace: market.name.clone() };
     market.plugins.iter().find(|offer| offer.name == name).ok_or_else(not_found)
 }

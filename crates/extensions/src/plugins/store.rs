@@ -58,7 +58,7 @@ impl PluginStore {
         let _lock = self.lock().map_err(PluginError::Install)?;
         clean(&shelf);
         let staged = shelf.join(format!("{}{STAGED}", id.name()));
-        let copied = Copy::new(&self.cache, source).and_then(|mut copy| {
+        let copied = TreeCopy::new(&self.cache, source).and_then(|mut copy| {
             fs::create_dir(&staged).map_err(PluginError::Install)?;
             copy.folder(source, &staged.join(VERSION), 0)
         });
@@ -152,12 +152,12 @@ fn exchange(_one: &Path, other: &Path) -> io::Result<()> {
 }
 
 /// Copies a tree: folders and files. Links and special files are left out, so nothing points out of it.
-struct Copy {
+struct TreeCopy {
     files: usize,
     bytes: u64,
 }
 
-impl Copy {
+impl TreeCopy {
     fn new(cache: &Path, source: &Path) -> Result<Self, PluginError> {
         let real = |path: &Path| path.canonicalize().map_err(PluginError::Install);
         if real(cache)?.starts_with(real(source)?) {

@@ -7,18 +7,18 @@
 use std::{fs, io, path::Path};
 
 /// A file of a bundled skill.
-struct Bundled {
+struct BundledFile {
     path: &'static str,
     text: &'static str,
 }
 
 macro_rules! bundled {
     ($($path:literal),* $(,)?) => {
-        &[$(Bundled { path: $path, text: include_str!(concat!("../../bundled/", $path)) }),*]
+        &[$(BundledFile { path: $path, text: include_str!(concat!("../../bundled/", $path)) }),*]
     };
 }
 
-const FILES: &[Bundled] = bundled![
+const FILES: &[BundledFile] = bundled![
     "install-skill/SKILL.md",
     "install-skill/agents/openai.yaml",
     "review-change/SKILL.md",
@@ -51,13 +51,13 @@ fn write_if_different(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skills::scan::{Root, RootKind, scan};
+    use crate::skills::scan::{RootKind, SkillRoot, scan};
 
     #[test]
     fn the_bundled_skills_are_well_formed() {
         let home = tempfile::tempdir().unwrap();
         install(home.path());
-        let found = scan(&Root { path: home.path().to_owned(), kind: RootKind::System });
+        let found = scan(&SkillRoot { path: home.path().to_owned(), kind: RootKind::System });
         let names: Vec<_> = found.skills.iter().map(|skill| skill.metadata.name.as_str()).collect();
         assert_eq!(names, ["install-skill", "review-change", "write-skill"]);
         assert!(found.errors.is_empty(), "{:?}", found.errors);

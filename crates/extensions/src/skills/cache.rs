@@ -4,34 +4,34 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::scan::{Root, Scan, scan};
+use super::scan::{RootScan, SkillRoot, scan};
 
 /// How many roots are remembered. With more it is cheaper to look again than to remember.
 const MAX_ROOTS: usize = 4096;
 
 /// Whether what is remembered will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freshness {
+pub(crate) enum CacheFreshness {
     Remembered,
     Reread,
 }
 
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<State>);
+pub(crate) struct SkillCache(Mutex<CacheState>);
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     /// Counts up when everything is forgotten; what was read before that is not kept.
     generation: u64,
-    scans: HashMap<Root, Arc<Scan>>,
+    scans: HashMap<SkillRoot, Arc<RootScan>>,
 }
 
-impl Cache {
+impl SkillCache {
     /// Blocks on the disk unless the answer is known.
-    pub fn get(&self, root: &Root, freshness: Freshness) -> Arc<Scan> {
+    pub fn get(&self, root: &SkillRoot, freshness: CacheFreshness) -> Arc<RootScan> {
         let generation = {
             let state = self.lock();
-            if let (Freshness::Remembered, Some(known)) = (freshness, state.scans.get(root)) {
+            if let (CacheFreshness::Remembered, Some(known)) = (freshness, state.scans.get(root)) {
                 return known.clone();
             }
             state.generation
@@ -48,7 +48,7 @@ impl Cache {
     }
 
     /// What is known, without looking.
-    pub fn peek(&self, root: &Root) -> Option<Arc<Scan>> {
+    pub fn peek(&self, root: &SkillRoot) -> Option<Arc<RootScan>> {
         self.lock().scans.get(root).cloned()
     }
 
@@ -58,7 +58,7 @@ impl Cache {
         state.scans.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.0.lock()
     }
 }

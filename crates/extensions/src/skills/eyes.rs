@@ -14,7 +14,7 @@ const MAX_FOLDERS: usize = 4096;
 
 /// What to look at.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sights {
+pub(super) struct WatchTargets {
     /// Folders with skills: everything in them matters that is not hidden.
     pub folders: BTreeSet<PathBuf>,
     /// Folders above roots that are not there yet.
@@ -23,7 +23,7 @@ pub(super) struct Sights {
     pub awaited: BTreeSet<PathBuf>,
 }
 
-impl Sights {
+impl WatchTargets {
     fn concerns(&self, event: &Event) -> bool {
         let is_reading = matches!(event.kind, EventKind::Access(_));
         event.need_rescan() || (!is_reading && event.paths.iter().any(|path| self.includes(path)))
@@ -37,16 +37,16 @@ impl Sights {
 }
 
 /// A watcher and what it watches. It ends when it is dropped.
-pub(super) struct Eyes {
+pub(super) struct SkillWatcher {
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
-    sights: Arc<Mutex<Sights>>,
+    sights: Arc<Mutex<WatchTargets>>,
 }
 
-impl Eyes {
+impl SkillWatcher {
     /// `stirred` is called, from a thread of its own, whenever something in sight happened.
     pub fn open(stirred: impl Fn() + Send + 'static) -> notify::Result<Self> {
-        let sights = Arc::new(Mutex::new(Sights::default()));
+        let sights = Arc::new(Mutex::new(WatchTargets::default()));
         let seen = sights.clone();
         let on_event = move |event: notify::Result<Event>| {
             let concerns = |event: &Event| lock(&seen).concerns(event);
@@ -59,7 +59,7 @@ impl Eyes {
     }
 
     /// Looks at this and nothing else from now on. True when some of it is new.
-    pub fn follow(&mut self, sights: Sights) -> bool {
+    pub fn follow(&mut self, sights: WatchTargets) -> bool {
         let wanted: BTreeSet<_> = sights.folders.union(&sights.above).take(MAX_FOLDERS).cloned().collect();
         *lock(&self.sights) = sights;
         for gone in self.watched.difference(&wanted) {
@@ -78,6 +78,6 @@ impl Eyes {
     }
 }
 
-fn lock(sights: &Mutex<Sights>) -> parking_lot::MutexGuard<'_, Sights> {
+fn lock(sights: &Mutex<WatchTargets>) -> parking_lot::MutexGuard<'_, WatchTargets> {
     sights.lock()
 }

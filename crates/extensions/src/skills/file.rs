@@ -6,7 +6,7 @@ use codicil_protocol::{SkillMetadata, SkillScope};
 use serde_json::Value;
 
 use super::{
-    interface::Details,
+    interface::SkillDetails,
     yaml::{self, YamlError},
 };
 use crate::small_file::read_head;
@@ -56,7 +56,7 @@ pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> R
     let name = within(name, "name", MAX_NAME_CHARS)?;
     let description = line(front.get("description")).ok_or(SkillFileError::Missing("description"))?;
     let short = line(front.get("metadata").and_then(|metadata| metadata.get("short-description")));
-    let details = Details::beside(path);
+    let details = SkillDetails::beside(path);
     let metadata = SkillMetadata {
         name: namespace.map(|plugin| format!("{plugin}:{name}")).unwrap_or(name),
         description: within(description, "description", MAX_TEXT_CHARS)?,

@@ -23,13 +23,13 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// What the file says, as far as it can be used.
 #[derive(Debug)]
-pub(crate) struct Details {
+pub(crate) struct SkillDetails {
     pub interface: Option<SkillInterface>,
     pub dependencies: Option<SkillDependencies>,
     pub implicit: bool,
 }
 
-impl Details {
+impl SkillDetails {
     /// Those of the skill whose `SKILL.md` this is.
     pub fn beside(skill_file: &Path) -> Self {
         let folder = skill_file.parent().unwrap_or(Path::new("/"));
@@ -109,11 +109,11 @@ fn is_color(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn details(yaml: &str) -> Details {
+    fn details(yaml: &str) -> SkillDetails {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
         std::fs::write(folder.path().join(FILE), yaml).unwrap();
-        Details::beside(&folder.path().join("SKILL.md"))
+        SkillDetails::beside(&folder.path().join("SKILL.md"))
     }
 
     #[test]

@@ -23,21 +23,21 @@ use std::{
     sync::{Arc, Once},
 };
 
-use codicil_config::{ConfigStore, EffectiveConfig, Feature, Query, WriteError};
+use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature, WriteError};
 use codicil_protocol::{
     SkillErrorInfo, SkillMetadata, SkillScope, SkillsConfigWriteParams, SkillsConfigWriteResponse,
     SkillsListEntry, SkillsListParams, SkillsListResponse,
 };
 
-pub(crate) use self::{file::FILE_NAME, switches::Switches};
+pub(crate) use self::{file::FILE_NAME, switches::SkillSwitches};
 pub use self::{file::Skill, watch::SkillWatch};
 
 use self::{
-    cache::{Cache, Freshness},
-    roots::Homes,
-    scan::{Root, RootKind},
-    switches::Selector,
-    watch::Watching,
+    cache::{CacheFreshness, SkillCache},
+    roots::UserHomes,
+    scan::{RootKind, SkillRoot},
+    switches::SkillSelector,
+    watch::SkillWatches,
 };
 use crate::plugins::Plugins;
 
@@ -59,21 +59,21 @@ pub enum SkillsError {
 
 /// Finds skills. Clones share what they know.
 #[derive(Clone)]
-pub struct Skills(Arc<Inner>);
+pub struct Skills(Arc<SkillsInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct SkillsInner {
     config: ConfigStore,
-    homes: Homes,
+    homes: UserHomes,
     plugins: Plugins,
-    cache: Cache,
-    watching: Watching,
+    cache: SkillCache,
+    watching: SkillWatches,
     on_change: Box<dyn Fn() + Send + Sync>,
     bundled: Once,
 }
 
 /// The skills of a directory, those that are turned off too.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundSkills {
     /// By scope (repo, user, system, admin), then by name.
     pub skills: Vec<Skill>,
     pub errors: Vec<SkillErrorInfo>,
@@ -83,16 +83,16 @@ impl Skills {
     /// `on_change` is called when files under watch have changed, from any thread.
     pub(crate) fn new(
         config: ConfigStore,
-        homes: Homes,
+        homes: UserHomes,
         plugins: Plugins,
         on_change: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(SkillsInner {
             config,
             homes,
             plugins,
-            cache: Cache::default(),
-            watching: Watching::default(),
+            cache: SkillCache::default(),
+            watching: SkillWatches::default(),
             on_change: Box::new(on_change),
             bundled: Once::new(),
         }))
@@ -108,8 +108,8 @@ impl Skills {
             return Err(SkillsError::TooMany);
         }
         let freshness = match params.force_reload {
-            Some(true) => Freshness::Reread,
-            _ => Freshness::Remembered,
+            Some(true) => CacheFreshness::Reread,
+            _ => CacheFreshness::Remembered,
         };
         let extra: Vec<_> = cwds.iter().map(|cwd| extra_roots(params, cwd)).collect::<Result<_, _>>()?;
         let entries = cwds.into_iter().zip(extra).map(|(given, extra)| {
@@ -122,8 +122,9 @@ impl Skills {
 
     /// The skills that a thread in this directory has. Which are turned off is looked up anew; whether
     /// there are bundled ones and plugins at all is the thread's own configuration's business.
-    pub fn at(&self, cwd: &Path, thread: &EffectiveConfig) -> Found {
-        let freshness = if self.0.watching.follows(cwd) { Freshness::Remembered } else { Freshness::Reread };
+    pub fn at(&self, cwd: &Path, thread: &EffectiveConfig) -> FoundSkills {
+        let freshness =
+            if self.0.watching.follows(cwd) { CacheFreshness::Remembered } else { CacheFreshness::Reread };
         self.0.find(cwd, Vec::new(), Some(thread), freshness)
     }
 
@@ -135,8 +136,9 @@ impl Skills {
             return None;
         }
         let skill = file::read(&path, SkillScope::User, None).ok()?;
-        let config = self.0.config.load(&Query::default()).ok();
-        let switches = config.map(|config| Switches::new(&config.settings.skills.config)).unwrap_or_default();
+        let config = self.0.config.load(&ConfigQuery::default()).ok();
+        let switches =
+            config.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
         switches.is_on(&skill.metadata).then_some(skill)
     }
 
@@ -150,7 +152,7 @@ impl Skills {
         &self,
         params: &SkillsConfigWriteParams,
     ) -> Result<SkillsConfigWriteResponse, SkillsError> {
-        let selector = Selector::of(params).ok_or(SkillsError::Selector)?;
+        let selector = SkillSelector::of(params).ok_or(SkillsError::Selector)?;
         switches::write(&self.0.config, &selector, params.enabled)?;
         Ok(SkillsConfigWriteResponse { effective_enabled: params.enabled })
     }
@@ -166,21 +168,22 @@ impl Skills {
     }
 }
 
-impl Inner {
+impl SkillsInner {
     fn find(
         &self,
         cwd: &Path,
-        extra: Vec<Root>,
+        extra: Vec<SkillRoot>,
         thread: Option<&EffectiveConfig>,
-        freshness: Freshness,
-    ) -> Found {
+        freshness: CacheFreshness,
+    ) -> FoundSkills {
         // A configuration that is broken is reported elsewhere; skills can do without.
-        let config = self.config.load(&Query::at(cwd)).ok();
+        let config = self.config.load(&ConfigQuery::at(cwd)).ok();
         let now = config.as_ref().or(thread);
-        let switches = now.map(|config| Switches::new(&config.settings.skills.config)).unwrap_or_default();
+        let switches =
+            now.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
         let mut roots = self.roots(cwd, now, thread.or(now));
         roots.extend(extra);
-        let mut found = Found::default();
+        let mut found = FoundSkills::default();
         let mut seen = HashSet::new();
         for root in roots::distinct(roots) {
             if root.kind == RootKind::System {
@@ -205,7 +208,12 @@ impl Inner {
     }
 
     /// `now` is what holds in the directory, `shape` which kinds of roots there are at all.
-    fn roots(&self, cwd: &Path, now: Option<&EffectiveConfig>, shape: Option<&EffectiveConfig>) -> Vec<Root> {
+    fn roots(
+        &self,
+        cwd: &Path,
+        now: Option<&EffectiveConfig>,
+        shape: Option<&EffectiveConfig>,
+    ) -> Vec<SkillRoot> {
         let mut roots = roots::roots(&self.homes, cwd, now);
         let bundled = shape.and_then(|shape| shape.settings.skills.bundled);
         if bundled.is_some_and(|bundled| !bundled.enabled) {
@@ -216,14 +224,14 @@ impl Inner {
         {
             let plugins = self.plugins.enabled(&now.settings.plugins).into_iter();
             let of_plugins = plugins.flat_map(|plugin| plugin.contents.skill_roots);
-            roots.extend(of_plugins.map(|path| Root { path, kind: RootKind::User }));
+            roots.extend(of_plugins.map(|path| SkillRoot { path, kind: RootKind::User }));
         }
         roots
     }
 
     /// The roots of a directory that can change by themselves.
-    fn followed_roots(&self, cwd: &Path) -> Vec<Root> {
-        let config = self.config.load(&Query::at(cwd)).ok();
+    fn followed_roots(&self, cwd: &Path) -> Vec<SkillRoot> {
+        let config = self.config.load(&ConfigQuery::at(cwd)).ok();
         let mut roots = roots::distinct(self.roots(cwd, config.as_ref(), config.as_ref()));
         roots.retain(|root| root.kind != RootKind::System);
         roots
@@ -231,11 +239,11 @@ impl Inner {
 }
 
 /// The extra roots that a request names for a directory.
-fn extra_roots(params: &SkillsListParams, cwd: &str) -> Result<Vec<Root>, SkillsError> {
+fn extra_roots(params: &SkillsListParams, cwd: &str) -> Result<Vec<SkillRoot>, SkillsError> {
     let entries = params.per_cwd_extra_user_roots.iter().flatten().filter(|entry| entry.cwd == cwd);
     let paths = entries.flat_map(|entry| &entry.extra_user_roots).map(PathBuf::from);
     let root = |path: PathBuf| match path.is_absolute() {
-        true => Ok(Root { path, kind: RootKind::User }),
+        true => Ok(SkillRoot { path, kind: RootKind::User }),
         false => Err(SkillsError::RelativeRoot(path.to_string_lossy().into_owned())),
     };
     paths.map(root).collect()

@@ -14,27 +14,27 @@ use std::path::{Path, PathBuf};
 use codicil_config::EffectiveConfig;
 use codicil_protocol::ConfigLayerSource;
 
-use super::scan::{Root, RootKind};
+use super::scan::{RootKind, SkillRoot};
 
 const IN_PROJECTS: [&str; 3] = [".agents/skills", ".codicil/skills", ".codex/skills"];
 
 /// The two homes of a person.
 #[derive(Clone, Debug)]
-pub(crate) struct Homes {
+pub(crate) struct UserHomes {
     /// The server's: configuration, threads, skills.
     pub server: PathBuf,
     /// `~`; not everybody has one.
     pub user: Option<PathBuf>,
 }
 
-impl Homes {
+impl UserHomes {
     pub fn bundled_skills(&self) -> PathBuf {
         self.server.join("skills/.system")
     }
 }
 
 /// All roots for a directory but those of plugins. `config` is what holds there; without one the defaults do.
-pub(crate) fn roots(homes: &Homes, cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
+pub(crate) fn roots(homes: &UserHomes, cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<SkillRoot> {
     let of_user =
         [Some(homes.server.join("skills")), homes.user.as_ref().map(|home| home.join(".agents/skills"))];
     let mut roots: Vec<_> = of_user.into_iter().flatten().map(|path| root(path, RootKind::User)).collect();
@@ -45,8 +45,8 @@ pub(crate) fn roots(homes: &Homes, cwd: &Path, config: Option<&EffectiveConfig>)
 }
 
 /// Without those that are there already; the first of them counts.
-pub(crate) fn distinct(roots: Vec<Root>) -> Vec<Root> {
-    let mut kept: Vec<(PathBuf, Root)> = Vec::with_capacity(roots.len());
+pub(crate) fn distinct(roots: Vec<SkillRoot>) -> Vec<SkillRoot> {
+    let mut kept: Vec<(PathBuf, SkillRoot)> = Vec::with_capacity(roots.len());
     for root in roots {
         let real = root.path.canonicalize().unwrap_or_else(|_| root.path.clone());
         if !kept.iter().any(|(other, _)| *other == real) {
@@ -56,7 +56,7 @@ pub(crate) fn distinct(roots: Vec<Root>) -> Vec<Root> {
     kept.into_iter().map(|(_, root)| root).collect()
 }
 
-fn of_machine(config: &EffectiveConfig) -> Option<Root> {
+fn of_machine(config: &EffectiveConfig) -> Option<SkillRoot> {
     let file = config.layers().enabled().find_map(|layer| match layer.source() {
         ConfigLayerSource::System { file } => Some(file),
         _ => None,
@@ -64,7 +64,7 @@ fn of_machine(config: &EffectiveConfig) -> Option<Root> {
     Some(root(file.parent()?.join("skills"), RootKind::Admin))
 }
 
-fn of_project(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
+fn of_project(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<SkillRoot> {
     let top = match config.and_then(|config| config.project.as_ref()) {
         Some(project) => project.root.as_path(),
         None => cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd),
@@ -74,6 +74,6 @@ fn of_project(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<Root> {
     paths.map(|path| root(path, RootKind::Repo)).collect()
 }
 
-fn root(path: PathBuf, kind: RootKind) -> Root {
-    Root { path, kind }
+fn root(path: PathBuf, kind: RootKind) -> SkillRoot {
+    SkillRoot { path, kind }
 }

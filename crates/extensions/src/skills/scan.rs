@@ -24,7 +24,7 @@ const MAX_ENTRIES: usize = 50_000;
 
 /// A folder that holds skills.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Root {
+pub(crate) struct SkillRoot {
     pub path: PathBuf,
     pub kind: RootKind,
 }
@@ -51,7 +51,7 @@ impl RootKind {
 
 /// What a root holds.
 #[derive(Debug, Default)]
-pub(crate) struct Scan {
+pub(crate) struct RootScan {
     pub skills: Vec<Skill>,
     pub errors: Vec<SkillErrorInfo>,
     /// Every folder that was looked at, by its real name.
@@ -60,7 +60,7 @@ pub(crate) struct Scan {
     stamps: Vec<(u64, Option<SystemTime>)>,
 }
 
-impl Scan {
+impl RootScan {
     /// Whether there is no difference that anybody who uses skills would notice.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.skills, &self.errors, &self.stamps) == (&other.skills, &other.errors, &other.stamps)
@@ -68,14 +68,14 @@ impl Scan {
 }
 
 /// Looks through a root. One that is not there holds nothing.
-pub(crate) fn scan(root: &Root) -> Scan {
-    let Ok(path) = root.path.canonicalize() else { return Scan::default() };
-    let mut walk = Walk {
+pub(crate) fn scan(root: &SkillRoot) -> RootScan {
+    let Ok(path) = root.path.canonicalize() else { return RootScan::default() };
+    let mut walk = SkillWalk {
         kind: root.kind,
-        waiting: VecDeque::from([Folder { depth: 0, plugin: manifest::plugin_around(&path), path }]),
+        waiting: VecDeque::from([SkillFolder { depth: 0, plugin: manifest::plugin_around(&path), path }]),
         seen: HashSet::new(),
         entries: 0,
-        found: Scan::default(),
+        found: RootScan::default(),
     };
     while let Some(folder) = walk.waiting.pop_front() {
         walk.visit(folder);
@@ -83,23 +83,23 @@ pub(crate) fn scan(root: &Root) -> Scan {
     walk.found
 }
 
-struct Walk {
+struct SkillWalk {
     kind: RootKind,
-    waiting: VecDeque<Folder>,
+    waiting: VecDeque<SkillFolder>,
     seen: HashSet<PathBuf>,
     entries: usize,
-    found: Scan,
+    found: RootScan,
 }
 
-struct Folder {
+struct SkillFolder {
     path: PathBuf,
     depth: usize,
     /// The plugin that it belongs to.
     plugin: Option<String>,
 }
 
-impl Walk {
-    fn visit(&mut self, folder: Folder) {
+impl SkillWalk {
+    fn visit(&mut self, folder: SkillFolder) {
         if self.seen.len() == MAX_FOLDERS {
             tracing::warn!(
                 "more than {MAX_FOLDERS} folders with skills; {} is left out",
@@ -126,14 +126,14 @@ impl Walk {
         }
     }
 
-    fn descend(&mut self, folder: &Folder, path: PathBuf) {
+    fn descend(&mut self, folder: &SkillFolder, path: PathBuf) {
         let is_folder = fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir());
         if folder.depth == MAX_DEPTH || !is_folder {
             return;
         }
         let Ok(path) = path.canonicalize() else { return };
         let plugin = manifest::plugin_at(&path).or_else(|| folder.plugin.clone());
-        self.waiting.push_back(Folder { path, depth: folder.depth + 1, plugin });
+        self.waiting.push_back(SkillFolder { path, depth: folder.depth + 1, plugin });
     }
 
     fn take(&mut self, path: &Path, plugin: Option<&str>) {

@@ -11,13 +11,13 @@ use toml::{Table, Value};
 
 /// Which skill is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Selector {
+pub(crate) enum SkillSelector {
     /// The real name of its `SKILL.md`.
     Path(PathBuf),
     Name(String),
 }
 
-impl Selector {
+impl SkillSelector {
     /// `None` unless exactly one of the two is given.
     pub fn of(params: &SkillsConfigWriteParams) -> Option<Self> {
         let name = params.name.as_deref().map(str::trim).filter(|name| !name.is_empty());
@@ -38,13 +38,13 @@ impl Selector {
 
 /// The entries in force, strongest last.
 #[derive(Debug, Default)]
-pub(crate) struct Switches(Vec<(Selector, bool)>);
+pub(crate) struct SkillSwitches(Vec<(SkillSelector, bool)>);
 
-impl Switches {
+impl SkillSwitches {
     pub fn new(entries: &[SkillEntry]) -> Self {
         let selector = |entry: &SkillEntry| match (&entry.path, &entry.name) {
-            (Some(path), None) => Some(Selector::Path(real(Path::new(path)))),
-            (None, Some(name)) => Some(Selector::Name(name.trim().to_owned())),
+            (Some(path), None) => Some(SkillSelector::Path(real(Path::new(path)))),
+            (None, Some(name)) => Some(SkillSelector::Name(name.trim().to_owned())),
             _ => None,
         };
         Self(entries.iter().filter_map(|entry| Some((selector(entry)?, entry.enabled))).collect())
@@ -58,13 +58,13 @@ impl Switches {
 }
 
 /// Changes the user's file so that the skill is on or off.
-pub(crate) fn write(config: &ConfigStore, selector: &Selector, enabled: bool) -> Result<(), WriteError> {
+pub(crate) fn write(config: &ConfigStore, selector: &SkillSelector, enabled: bool) -> Result<(), WriteError> {
     config.update(|table| {
         let mut entries = entries(table);
         entries.retain(|entry| selector_of(entry, config.home().path()).as_ref() != Some(selector));
         // An entry for a name would keep a skill off that is turned on by its path.
         let is_needed =
-            !enabled || (matches!(selector, Selector::Path(_)) && entries.iter().any(turns_name_off));
+            !enabled || (matches!(selector, SkillSelector::Path(_)) && entries.iter().any(turns_name_off));
         if is_needed {
             entries.push(entry(selector, enabled));
         }
@@ -94,11 +94,11 @@ fn put(table: &mut Table, entries: Vec<Value>) -> Result<(), EditError> {
 }
 
 /// In the file as it is written, a relative path counts from the home.
-fn selector_of(entry: &Value, home: &Path) -> Option<Selector> {
+fn selector_of(entry: &Value, home: &Path) -> Option<SkillSelector> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     match (text("path"), text("name")) {
-        (Some(path), None) => Some(Selector::Path(real(&home.join(path)))),
-        (None, Some(name)) => Some(Selector::Name(name.trim().to_owned())),
+        (Some(path), None) => Some(SkillSelector::Path(real(&home.join(path)))),
+        (None, Some(name)) => Some(SkillSelector::Name(name.trim().to_owned())),
         _ => None,
     }
 }
@@ -107,10 +107,10 @@ fn turns_name_off(entry: &Value) -> bool {
     entry.get("name").is_some() && entry.get("enabled").and_then(Value::as_bool) == Some(false)
 }
 
-fn entry(selector: &Selector, enabled: bool) -> Value {
+fn entry(selector: &SkillSelector, enabled: bool) -> Value {
     let (key, value) = match selector {
-        Selector::Path(path) => ("path", path.to_string_lossy().into_owned()),
-        Selector::Name(name) => ("name", name.clone()),
+        SkillSelector::Path(path) => ("path", path.to_string_lossy().into_owned()),
+        SkillSelector::Name(name) => ("name", name.clone()),
     };
     let mut entry = Table::new();
     entry.insert(key.to_owned(), Value::String(value));

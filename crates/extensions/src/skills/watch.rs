@@ -25,10 +25,10 @@ use tokio::{
 };
 
 use super::{
-    Inner,
-    cache::Freshness,
-    eyes::{Eyes, Sights},
-    scan::{Root, Scan},
+    SkillsInner,
+    cache::CacheFreshness,
+    eyes::{SkillWatcher, WatchTargets},
+    scan::{RootScan, SkillRoot},
 };
 
 /// How long nothing must happen before it is looked at.
@@ -42,7 +42,7 @@ const MAX_DIRECTORIES: usize = 256;
 #[derive(Debug)]
 pub struct SkillWatch {
     cwd: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
 }
 
 impl SkillWatch {
@@ -66,21 +66,21 @@ impl Drop for SkillWatch {
 
 /// What the holders of watches and the task share.
 #[derive(Debug, Default)]
-struct Shared {
-    wanted: Mutex<BTreeMap<PathBuf, Wanted>>,
+struct WatchShared {
+    wanted: Mutex<BTreeMap<PathBuf, WantedFolders>>,
     wake: Notify,
     /// Something happened in a folder that is followed.
     stirred: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct WantedFolders {
     holders: usize,
     is_followed: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Wanted>> {
+impl WatchShared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, WantedFolders>> {
         self.wanted.lock()
     }
 
@@ -92,14 +92,14 @@ impl Shared {
 
 /// The watches of a process. Its task starts with the first one and ends with this.
 #[derive(Debug, Default)]
-pub(crate) struct Watching {
-    shared: Arc<Shared>,
+pub(crate) struct SkillWatches {
+    shared: Arc<WatchShared>,
     task: Mutex<Option<AbortHandle>>,
 }
 
-impl Watching {
+impl SkillWatches {
     /// Posts the wish; the looking is done elsewhere.
-    pub fn begin(&self, cwd: &Path, inner: &Arc<Inner>) -> SkillWatch {
+    pub fn begin(&self, cwd: &Path, inner: &Arc<SkillsInner>) -> SkillWatch {
         let watch = SkillWatch { cwd: cwd.to_owned(), shared: self.shared.clone() };
         let is_new = {
             let mut wanted = self.shared.lock();
@@ -119,7 +119,7 @@ impl Watching {
         self.shared.lock().get(cwd).is_some_and(|wanted| wanted.is_followed)
     }
 
-    fn start(&self, inner: &Arc<Inner>) {
+    fn start(&self, inner: &Arc<SkillsInner>) {
         let mut task = self.task.lock();
         // Without a runtime there is nobody to tell either.
         if let (None, Ok(runtime)) = (&*task, Handle::try_current()) {
@@ -129,7 +129,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for SkillWatches {
     fn drop(&mut self) {
         let task = self.task.get_mut();
         if let Some(task) = task.take() {
@@ -138,8 +138,8 @@ impl Drop for Watching {
     }
 }
 
-async fn run(inner: Weak<Inner>, shared: Arc<Shared>) {
-    let mut state = Some(Followed::default());
+async fn run(inner: Weak<SkillsInner>, shared: Arc<WatchShared>) {
+    let mut state = Some(FollowedFolders::default());
     loop {
         shared.wake.notified().await;
         let reread = settle(&shared).await;
@@ -153,11 +153,11 @@ async fn run(inner: Weak<Inner>, shared: Arc<Shared>) {
 }
 
 /// Waits until nothing has happened for a while. What was found before holds if nothing did at all.
-async fn settle(shared: &Shared) -> Reread {
+async fn settle(shared: &WatchShared) -> RereadScope {
     let until = Instant::now() + PATIENCE;
-    let mut reread = Reread::New;
+    let mut reread = RereadScope::New;
     while shared.stirred.swap(false, Ordering::AcqRel) {
-        reread = Reread::All;
+        reread = RereadScope::All;
         if Instant::now() >= until {
             break;
         }
@@ -168,7 +168,7 @@ async fn settle(shared: &Shared) -> Reread {
 
 /// Which folders have to be looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reread {
+enum RereadScope {
     /// Those that were not followed until now.
     New,
     All,
@@ -176,34 +176,39 @@ enum Reread {
 
 /// What is followed now, and what was found there.
 #[derive(Default)]
-struct Followed {
-    eyes: Option<Eyes>,
+struct FollowedFolders {
+    eyes: Option<SkillWatcher>,
     /// The system does not let us watch; asking again would only fill the log.
     is_blind: bool,
-    found: HashMap<Root, Arc<Scan>>,
+    found: HashMap<SkillRoot, Arc<RootScan>>,
 }
 
-impl Followed {
+impl FollowedFolders {
     /// Looks at every directory, follows what it finds, and tells what changed. `None` when the server is
     /// gone. Blocks.
-    fn look_again(mut self, inner: &Weak<Inner>, shared: &Arc<Shared>, reread: Reread) -> Option<Self> {
+    fn look_again(
+        mut self,
+        inner: &Weak<SkillsInner>,
+        shared: &Arc<WatchShared>,
+        reread: RereadScope,
+    ) -> Option<Self> {
         let inner = inner.upgrade()?;
         let directories: Vec<_> = shared.lock().keys().take(MAX_DIRECTORIES).cloned().collect();
         if directories.is_empty() {
             return Some(Self::default());
         }
         let before = std::mem::take(&mut self.found);
-        let mut sights = Sights::default();
+        let mut sights = WatchTargets::default();
         let mut is_changed = false;
         let roots: BTreeSet<_> = directories.iter().flat_map(|cwd| inner.followed_roots(cwd)).collect();
         for root in roots {
             let known = before.get(&root);
             let now = match known {
-                Some(known) if reread == Reread::New => known.clone(),
+                Some(known) if reread == RereadScope::New => known.clone(),
                 known => {
                     // What was listed before counts too: somebody has seen it.
                     let then = known.cloned().or_else(|| inner.cache.peek(&root));
-                    let now = inner.cache.get(&root, Freshness::Reread);
+                    let now = inner.cache.get(&root, CacheFreshness::Reread);
                     is_changed |= then.is_some_and(|then| !then.is_like(&now));
                     now
                 }
@@ -228,10 +233,10 @@ impl Followed {
     }
 
     /// True when folders are followed that were not before.
-    fn follow(&mut self, sights: Sights, shared: &Arc<Shared>) -> bool {
+    fn follow(&mut self, sights: WatchTargets, shared: &Arc<WatchShared>) -> bool {
         if self.eyes.is_none() && !self.is_blind {
             let told = shared.clone();
-            let opened = Eyes::open(move || told.stir());
+            let opened = SkillWatcher::open(move || told.stir());
             self.eyes =
                 opened.inspect_err(|error| tracing::warn!("skill files cannot be watched: {error}")).ok();
             self.is_blind = self.eyes.is_none();
@@ -240,9 +245,9 @@ impl Followed {
     }
 }
 
-impl Sights {
+impl WatchTargets {
     /// The folders of one root: those it has, or the way to it.
-    pub(super) fn add(&mut self, root: &Path, scan: &Scan) {
+    pub(super) fn add(&mut self, root: &Path, scan: &RootScan) {
         if scan.folders.is_empty() {
             self.await_root(root);
         } else {

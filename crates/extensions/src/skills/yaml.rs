@@ -31,7 +31,7 @@ pub(crate) enum YamlError {
 
 /// The first document of a text; null when there is nothing in it.
 pub(crate) fn parse(text: &str) -> Result<Value, YamlError> {
-    let mut tree = Tree::default();
+    let mut tree = YamlTree::default();
     for event in Parser::new_from_str(text) {
         match event?.0 {
             Event::Alias(_) => return Err(YamlError::Alias),
@@ -51,14 +51,14 @@ pub(crate) fn parse(text: &str) -> Result<Value, YamlError> {
 
 /// The value so far.
 #[derive(Default)]
-struct Tree {
+struct YamlTree {
     /// Collections that are not complete, the outermost first, each with the key that waits for a value.
     open: Vec<(Value, Option<String>)>,
     done: Value,
     values: usize,
 }
 
-impl Tree {
+impl YamlTree {
     fn scalar(&mut self, text: String, is_text: bool) -> Result<(), YamlError> {
         if let Some((Value::Object(_), key @ None)) = self.open.last_mut() {
             *key = Some(text);

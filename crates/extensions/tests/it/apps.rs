@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use codicil_extensions::{Account, Refetch};
-use codicil_model::Secret;
+use codicil_extensions::{ChatgptAccount, RefetchApps};
+use codicil_model::SecretText;
 use codicil_protocol::AppInfo;
 use parking_lot::Mutex;
 
@@ -15,8 +15,8 @@ use crate::{
 const TOKEN: &str = "canary-token-123";
 
 fn signed_in(backend: &Backend) -> Place {
-    let account = Account {
-        access_token: Secret::new(TOKEN),
+    let account = ChatgptAccount {
+        access_token: SecretText::new(TOKEN),
         account_id: Some("acc-1".to_owned()),
         is_workspace: false,
     };
@@ -26,7 +26,7 @@ fn signed_in(backend: &Backend) -> Place {
 }
 
 impl Place {
-    async fn apps(&self, refetch: Refetch) -> Option<Vec<AppInfo>> {
+    async fn apps(&self, refetch: RefetchApps) -> Option<Vec<AppInfo>> {
         self.extensions.apps.list(&self.load(), refetch, |_| {}).await
     }
 }
@@ -42,7 +42,7 @@ async fn the_directory_and_the_connected_apps_are_one_list() {
     let updates = Mutex::new(Vec::new());
 
     let config = place.load();
-    let listed = place.extensions.apps.list(&config, Refetch::IfNeeded, |apps| {
+    let listed = place.extensions.apps.list(&config, RefetchApps::IfNeeded, |apps| {
         updates.lock().push(apps);
     });
     let apps = listed.await.unwrap();
@@ -61,14 +61,14 @@ async fn the_directory_and_the_connected_apps_are_one_list() {
 async fn sources_are_asked_again_only_on_demand_and_failure_takes_nothing_away() {
     let backend = Backend::start(two_apps).await;
     let place = signed_in(&backend);
-    assert_eq!(names(place.apps(Refetch::IfNeeded).await), ["Demo App", "Other Thing"]);
+    assert_eq!(names(place.apps(RefetchApps::IfNeeded).await), ["Demo App", "Other Thing"]);
     let asked = backend.received().len();
 
-    place.apps(Refetch::IfNeeded).await;
+    place.apps(RefetchApps::IfNeeded).await;
     assert_eq!(backend.received().len(), asked);
 
     backend.answer_with(|_| (500, "down".to_owned()));
-    assert_eq!(names(place.apps(Refetch::Always).await), ["Demo App", "Other Thing"]);
+    assert_eq!(names(place.apps(RefetchApps::Always).await), ["Demo App", "Other Thing"]);
     assert!(backend.received().len() > asked);
 }
 
@@ -78,10 +78,10 @@ async fn a_backend_that_is_down_makes_an_empty_list() {
     let place = signed_in(&backend);
     for answer in [(500, ""), (200, "not json"), (401, "{}"), (302, "")] {
         backend.answer_with(move |_| (answer.0, answer.1.to_owned()));
-        assert_eq!(names(place.apps(Refetch::Always).await), Vec::<String>::new(), "{answer:?}");
+        assert_eq!(names(place.apps(RefetchApps::Always).await), Vec::<String>::new(), "{answer:?}");
     }
     drop(backend);
-    assert_eq!(names(place.apps(Refetch::Always).await), Vec::<String>::new());
+    assert_eq!(names(place.apps(RefetchApps::Always).await), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -95,20 +95,20 @@ async fn pages_of_the_directory_are_read_to_the_end() {
     })
     .await;
     let place = signed_in(&backend);
-    assert_eq!(names(place.apps(Refetch::IfNeeded).await), ["Demo App", "A", "B"]);
+    assert_eq!(names(place.apps(RefetchApps::IfNeeded).await), ["Demo App", "A", "B"]);
 }
 
 #[tokio::test]
 async fn there_are_no_apps_without_a_sign_in_or_the_feature() {
     let signed_out = Place::new();
-    assert_eq!(signed_out.apps(Refetch::Always).await, None);
+    assert_eq!(signed_out.apps(RefetchApps::Always).await, None);
     assert!(!signed_out.extensions.apps.has_account().await);
 
     let backend = Backend::start(two_apps).await;
     let place = signed_in(&backend);
     let text = place.config_text();
     place.write("home/config.toml", &format!("{text}\n[features]\napps = false\n"));
-    assert_eq!(place.apps(Refetch::Always).await, None);
+    assert_eq!(place.apps(RefetchApps::Always).await, None);
     assert!(backend.received().is_empty());
 }
 
@@ -118,7 +118,7 @@ async fn the_configuration_turns_apps_off() {
     let place = signed_in(&backend);
     let text = place.config_text();
     place.write("home/config.toml", &format!("{text}\n[apps.other]\nenabled = false\n"));
-    let apps = place.apps(Refetch::IfNeeded).await.unwrap();
+    let apps = place.apps(RefetchApps::IfNeeded).await.unwrap();
     assert_eq!(apps.iter().map(|app| app.is_enabled).collect::<Vec<_>>(), [true, false]);
 }
 

@@ -156,7 +156,9 @@ fn the_search_has_bounds() {
 fn a_home_that_is_a_repository_is_searched_once() {
     let place = Place::new();
     let file = place.skill("work/.codex/skills", "mine");
-    let sources = codicil_config::Sources::of(codicil_config::Home::new(place.path("work/.codex")).unwrap());
+    let sources = codicil_config::ConfigSources::of(
+        codicil_config::HomeDirectory::new(place.path("work/.codex")).unwrap(),
+    );
     let config = codicil_config::ConfigStore::new(sources);
     let extensions = codicil_extensions::Extensions::new(
         config,

@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use codicil_config::{ConfigStore, EffectiveConfig, Home, Query, Sources, SystemFiles};
-use codicil_extensions::{Accounts, Extensions, NoAccount};
+use codicil_config::{ConfigQuery, ConfigSources, ConfigStore, EffectiveConfig, HomeDirectory, SystemFiles};
+use codicil_extensions::{AccountSource, Extensions, NoAccount};
 use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
 use tempfile::TempDir;
 
@@ -22,14 +22,17 @@ impl Place {
         Self::with(Arc::new(NoAccount), || {})
     }
 
-    pub fn with(accounts: Arc<dyn Accounts>, on_change: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn with(accounts: Arc<dyn AccountSource>, on_change: impl Fn() + Send + Sync + 'static) -> Self {
         let root = tempfile::tempdir().unwrap();
         let base = root.path().canonicalize().unwrap();
         for folder in ["home", "user", "work/.git"] {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         let machine = SystemFiles { config: vec![base.join("etc/config.toml")], requirements: Vec::new() };
-        let sources = Sources { system: machine, ..Sources::of(Home::new(base.join("home")).unwrap()) };
+        let sources = ConfigSources {
+            system: machine,
+            ..ConfigSources::of(HomeDirectory::new(base.join("home")).unwrap())
+        };
         let config = ConfigStore::new(sources);
         let extensions = Extensions::new(config.clone(), Some(base.join("user")), accounts, on_change);
         Self { root, config, extensions }
@@ -63,7 +66,7 @@ impl Place {
     }
 
     pub fn load(&self) -> EffectiveConfig {
-        self.config.load(&Query::at(self.work())).unwrap()
+        self.config.load(&ConfigQuery::at(self.work())).unwrap()
     }
 
     pub fn config_text(&self) -> String {

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::{
     MAX_INDEX_BYTES, MAX_PATHS,
     matching::letters,
-    walk::{Found, Kind, Visitor},
+    walk::{FoundPath, PathKind, WalkVisitor},
 };
 
 /// Paths of the first chunk of a thread. It is small, so that there is something to show soon; each one
@@ -20,12 +20,12 @@ const FIRST_CHUNK: usize = 64;
 const MAX_CHUNK: usize = 4096;
 
 /// What one entry takes beside its path.
-const ENTRY_BYTES: usize = size_of::<Entry>();
+const ENTRY_BYTES: usize = size_of::<PathEntry>();
 
 /// All paths of a walk. It grows while the walk goes on and never shrinks.
 #[derive(Debug)]
-pub(super) struct Index {
-    chunks: RwLock<Vec<Arc<Chunk>>>,
+pub(super) struct PathIndex {
+    chunks: RwLock<Vec<Arc<PathChunk>>>,
     complete: AtomicBool,
     /// Something that could have been found is missing.
     lacking: AtomicBool,
@@ -39,22 +39,22 @@ pub(super) struct Index {
 
 /// Some paths, all below one root.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct PathChunk {
     pub root: u32,
     text: String,
-    entries: Vec<Entry>,
+    entries: Vec<PathEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct PathEntry {
     letters: u64,
     /// Where the path ends; it begins where the one before it ends.
     end: u32,
-    kind: Kind,
+    kind: PathKind,
     is_link: bool,
 }
 
-impl Index {
+impl PathIndex {
     pub fn new(held: Arc<AtomicUsize>) -> Self {
         Self {
             chunks: RwLock::default(),
@@ -68,7 +68,7 @@ impl Index {
     }
 
     /// The chunks there are, and whether there will be no more.
-    pub fn chunks(&self) -> (Vec<Arc<Chunk>>, bool) {
+    pub fn chunks(&self) -> (Vec<Arc<PathChunk>>, bool) {
         // In this order: what is added before the end has been seen must not be missed.
         let complete = self.complete.load(Ordering::Acquire);
         (self.chunks.read().clone(), complete)
@@ -90,7 +90,7 @@ impl Index {
     }
 
     /// False when there is no room for more.
-    fn add(&self, chunk: Chunk) -> bool {
+    fn add(&self, chunk: PathChunk) -> bool {
         let bytes = chunk.text.len() + chunk.entries.len() * ENTRY_BYTES;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let paths = self.paths.fetch_add(chunk.entries.len(), Ordering::Relaxed) + chunk.entries.len();
@@ -101,13 +101,13 @@ impl Index {
     }
 }
 
-impl Drop for Index {
+impl Drop for PathIndex {
     fn drop(&mut self) {
         self.held.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
-impl Chunk {
+impl PathChunk {
     fn new(size: usize) -> Self {
         Self { root: 0, text: String::new(), entries: Vec::with_capacity(size) }
     }
@@ -117,44 +117,44 @@ impl Chunk {
     }
 
     /// A path and what it is, if it contains these letters.
-    pub fn get(&self, at: u32, wanted: u64) -> Option<Found<'_>> {
+    pub fn get(&self, at: u32, wanted: u64) -> Option<FoundPath<'_>> {
         let entry = self.entries.get(at as usize).filter(|entry| entry.letters & wanted == wanted)?;
         let start = match at.checked_sub(1) {
             Some(before) => self.entries.get(before as usize)?.end,
             None => 0,
         };
         let path = self.text.get(start as usize..entry.end as usize)?;
-        Some(Found { path, kind: entry.kind, is_link: entry.is_link })
+        Some(FoundPath { path, kind: entry.kind, is_link: entry.is_link })
     }
 
     /// The directories and links, on which it depends what else is found.
-    pub fn landmarks(&self) -> impl Iterator<Item = Found<'_>> {
+    pub fn landmarks(&self) -> impl Iterator<Item = FoundPath<'_>> {
         let all = (0..self.len()).filter_map(|at| self.get(at, 0));
-        all.filter(|found| found.kind == Kind::Directory || found.is_link)
+        all.filter(|found| found.kind == PathKind::Directory || found.is_link)
     }
 
-    fn push(&mut self, found: Found<'_>) {
-        let Found { path, kind, is_link } = found;
+    fn push(&mut self, found: FoundPath<'_>) {
+        let FoundPath { path, kind, is_link } = found;
         self.text.push_str(path);
-        self.entries.push(Entry { letters: letters(path), end: self.text.len() as u32, kind, is_link });
+        self.entries.push(PathEntry { letters: letters(path), end: self.text.len() as u32, kind, is_link });
     }
 }
 
 /// One thread of a walk that fills an index.
-pub(super) struct Filling<'i> {
-    index: &'i Index,
-    chunk: Chunk,
+pub(super) struct IndexWriter<'i> {
+    index: &'i PathIndex,
+    chunk: PathChunk,
     size: usize,
 }
 
-impl<'i> Filling<'i> {
-    pub fn new(index: &'i Index) -> Self {
-        Self { index, chunk: Chunk::new(FIRST_CHUNK), size: FIRST_CHUNK }
+impl<'i> IndexWriter<'i> {
+    pub fn new(index: &'i PathIndex) -> Self {
+        Self { index, chunk: PathChunk::new(FIRST_CHUNK), size: FIRST_CHUNK }
     }
 
     fn hand_over(&mut self) -> bool {
         self.size = (self.size * 2).min(MAX_CHUNK);
-        let mut full = std::mem::replace(&mut self.chunk, Chunk::new(self.size));
+        let mut full = std::mem::replace(&mut self.chunk, PathChunk::new(self.size));
         full.text.shrink_to_fit();
         let has_room = self.index.add(full);
         if !has_room {
@@ -165,8 +165,8 @@ impl<'i> Filling<'i> {
     }
 }
 
-impl Visitor for Filling<'_> {
-    fn visit(&mut self, root: u32, found: Found<'_>) -> bool {
+impl WalkVisitor for IndexWriter<'_> {
+    fn visit(&mut self, root: u32, found: FoundPath<'_>) -> bool {
         // A visitor never sees another root.
         self.chunk.root = root;
         self.chunk.push(found);
@@ -178,7 +178,7 @@ impl Visitor for Filling<'_> {
     }
 }
 
-impl Drop for Filling<'_> {
+impl Drop for IndexWriter<'_> {
     fn drop(&mut self) {
         if self.chunk.len() > 0 {
             self.hand_over();
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn an_index_takes_no_more_paths_than_the_limit() {
-        let index = Index::new(Arc::default());
+        let index = PathIndex::new(Arc::default());
         index.paths.store(MAX_PATHS - 1, Ordering::Relaxed);
-        let mut filling = Filling::new(&index);
-        let found = Found { path: "file", kind: Kind::File, is_link: false };
+        let mut filling = IndexWriter::new(&index);
+        let found = FoundPath { path: "file", kind: PathKind::File, is_link: false };
         let taken = (0..1_000).take_while(|_| filling.visit(0, found)).count();
         assert_eq!(taken, FIRST_CHUNK - 1);
         drop(filling);

@@ -9,7 +9,7 @@ use nucleo_matcher::{
     pattern::{CaseMatching, Normalization, Pattern},
 };
 
-use super::{MAX_RESULTS, roots::Roots, walk::Kind};
+use super::{MAX_RESULTS, roots::SearchRoots, walk::PathKind};
 
 /// The longest query. Paths are seldom longer than some hundred bytes.
 pub const MAX_QUERY_BYTES: usize = 1024;
@@ -31,12 +31,12 @@ pub fn check_query(text: &str) -> Result<(), QueryTooLong> {
 /// A query, understood. Words match in any order; `^`, `$`, `'` and `!` mean what they mean to fzf. Capitals
 /// and accents count once the query has some.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct SearchQuery {
     text: String,
     pattern: Pattern,
 }
 
-impl Query {
+impl SearchQuery {
     pub fn new(text: String) -> Self {
         let wanted = if check_query(&text).is_ok() { text.as_str() } else { "" };
         let pattern = Pattern::parse(wanted, CaseMatching::Smart, Normalization::Smart);
@@ -88,25 +88,25 @@ fn letter(byte: u8) -> u64 {
 
 /// What matching needs beside the query. Some 100 KB, so it is kept.
 #[derive(Debug)]
-pub(super) struct Scorer {
+pub(super) struct MatchScorer {
     matcher: Matcher,
     characters: Vec<char>,
 }
 
-impl Default for Scorer {
+impl Default for MatchScorer {
     fn default() -> Self {
         Self { matcher: Matcher::new(Config::DEFAULT.match_paths()), characters: Vec::new() }
     }
 }
 
-impl Scorer {
+impl MatchScorer {
     /// How well a path matches; `None` if it does not.
-    pub fn score(&mut self, query: &Query, path: &str) -> Option<u32> {
+    pub fn score(&mut self, query: &SearchQuery, path: &str) -> Option<u32> {
         query.pattern.score(characters(path, &mut self.characters), &mut self.matcher)
     }
 
     /// Which characters of a path match.
-    fn indices(&mut self, query: &Query, path: &str) -> Vec<u32> {
+    fn indices(&mut self, query: &SearchQuery, path: &str) -> Vec<u32> {
         let mut indices = Vec::new();
         query.pattern.indices(characters(path, &mut self.characters), &mut self.matcher, &mut indices);
         indices.sort_unstable();
@@ -128,26 +128,26 @@ fn characters<'p>(path: &'p str, buffer: &'p mut Vec<char>) -> Utf32Str<'p> {
 
 /// A path that matches. The order is from best to worst: by score, then by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Match {
+pub(super) struct PathMatch {
     pub score: u32,
     pub path: Box<str>,
     pub root: u32,
-    pub kind: Kind,
+    pub kind: PathKind,
 }
 
-impl Match {
+impl PathMatch {
     fn key(&self) -> (std::cmp::Reverse<u32>, &str, u32) {
         (std::cmp::Reverse(self.score), &self.path, self.root)
     }
 }
 
-impl Ord for Match {
+impl Ord for PathMatch {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl PartialOrd for Match {
+impl PartialOrd for PathMatch {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -155,11 +155,11 @@ impl PartialOrd for Match {
 
 /// The best matches so far, and no more than are wanted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Best(BinaryHeap<Match>);
+pub(super) struct BestMatches(BinaryHeap<PathMatch>);
 
-impl Best {
+impl BestMatches {
     /// Takes a match if it is among the best. The path is copied only then.
-    pub fn offer(&mut self, score: u32, path: &str, root: u32, kind: Kind) {
+    pub fn offer(&mut self, score: u32, path: &str, root: u32, kind: PathKind) {
         if self.0.len() >= MAX_RESULTS {
             let offered = (std::cmp::Reverse(score), path, root);
             match self.0.peek() {
@@ -167,7 +167,7 @@ impl Best {
                 _ => return,
             }
         }
-        self.0.push(Match { score, path: path.into(), root, kind });
+        self.0.push(PathMatch { score, path: path.into(), root, kind });
     }
 
     pub fn merge(&mut self, other: Self) {
@@ -177,10 +177,15 @@ impl Best {
     }
 
     /// Best first, as clients see them.
-    pub fn results(&self, query: &Query, roots: &Roots, scorer: &mut Scorer) -> Vec<FuzzyFileSearchResult> {
+    pub fn results(
+        &self,
+        query: &SearchQuery,
+        roots: &SearchRoots,
+        scorer: &mut MatchScorer,
+    ) -> Vec<FuzzyFileSearchResult> {
         let mut found: Vec<_> = self.0.iter().collect();
         found.sort_unstable();
-        let result = |found: &Match| FuzzyFileSearchResult {
+        let result = |found: &PathMatch| FuzzyFileSearchResult {
             root: roots.shown(found.root).to_owned(),
             path: found.path.to_string(),
             match_type: found.kind.into(),

@@ -24,9 +24,9 @@ use ignore::gitignore::gitconfig_excludes_path;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{
-    index::{Chunk, Index},
-    roots::Roots,
-    walk::Kind,
+    index::{PathChunk, PathIndex},
+    roots::SearchRoots,
+    walk::PathKind,
 };
 
 /// How long a walk is remembered after it was last used.
@@ -42,32 +42,32 @@ const MARGIN: Duration = Duration::from_secs(2);
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git/info/exclude"];
 
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    state: Mutex<State>,
+pub(super) struct WalkMemory {
+    state: Mutex<MemoryState>,
     /// Woken when a walk is not expected any more.
     looked: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    kept: Option<Kept>,
+struct MemoryState {
+    kept: Option<KeptWalk>,
     /// Walks that are over and being looked into.
-    expected: Vec<Roots>,
+    expected: Vec<SearchRoots>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    walk: Arc<Walk>,
+struct KeptWalk {
+    walk: Arc<RememberedWalk>,
     used: Instant,
 }
 
 /// A walk, and all that its result rests on.
 #[derive(Debug)]
-struct Walk {
-    roots: Roots,
-    index: Arc<Index>,
-    chunks: Vec<(Arc<Chunk>, Vec<Stamp>)>,
-    others: Vec<Other>,
+struct RememberedWalk {
+    roots: SearchRoots,
+    index: Arc<PathIndex>,
+    chunks: Vec<(Arc<PathChunk>, Vec<PathStamp>)>,
+    others: Vec<WatchedPath>,
     /// Which file holds the rules for all repositories.
     everywhere: Option<PathBuf>,
 }
@@ -75,25 +75,25 @@ struct Walk {
 /// Something beside the directories that were read: a file with rules, which may be missing, or what is
 /// above a root.
 #[derive(Debug)]
-struct Other {
+struct WatchedPath {
     path: PathBuf,
-    aspect: Aspect,
-    stamp: Option<Stamp>,
+    aspect: PathAspect,
+    stamp: Option<PathStamp>,
 }
 
 /// What matters about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aspect {
+enum PathAspect {
     /// Any change of it.
     Change,
     /// Only that it is the same thing: it may be written to.
     Identity,
 }
 
-impl Memory {
+impl WalkMemory {
     /// What a walk of these roots would find, if that is known. Waits if it is about to be.
-    pub fn recall(&self, roots: &Roots, threads: usize) -> Option<Arc<Index>> {
-        let is_expected = |state: &mut State| state.expected.contains(roots);
+    pub fn recall(&self, roots: &SearchRoots, threads: usize) -> Option<Arc<PathIndex>> {
+        let is_expected = |state: &mut MemoryState| state.expected.contains(roots);
         let mut state = self.lock();
         self.looked.wait_while(&mut state, is_expected);
         let walk = state.kept.as_ref().map(|kept| kept.walk.clone())?;
@@ -108,9 +108,9 @@ impl Memory {
     }
 
     /// Says that a walk of these roots is about to be known. Whoever asks for it waits from now on.
-    pub fn expect(&self, roots: &Roots) -> Expected<'_> {
+    pub fn expect(&self, roots: &SearchRoots) -> ExpectedWalk<'_> {
         self.lock().expected.push(roots.clone());
-        Expected { memory: self, roots: roots.clone() }
+        ExpectedWalk { memory: self, roots: roots.clone() }
     }
 
     /// Forgets what has not been used for a while; tells when to look again, if there is something left.
@@ -124,27 +124,27 @@ impl Memory {
         Some(left)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock()
     }
 }
 
 /// A walk that others wait for, until this is gone.
-pub(super) struct Expected<'m> {
-    memory: &'m Memory,
-    roots: Roots,
+pub(super) struct ExpectedWalk<'m> {
+    memory: &'m WalkMemory,
+    roots: SearchRoots,
 }
 
-impl Expected<'_> {
+impl ExpectedWalk<'_> {
     /// Keeps the walk, which is over and began at this time, if its result can be relied on.
-    pub fn keep(self, index: &Arc<Index>, began: SystemTime, threads: usize) {
-        if let Some(walk) = Walk::of(&self.roots, index, began, threads) {
-            self.memory.lock().kept = Some(Kept { walk: Arc::new(walk), used: Instant::now() });
+    pub fn keep(self, index: &Arc<PathIndex>, began: SystemTime, threads: usize) {
+        if let Some(walk) = RememberedWalk::of(&self.roots, index, began, threads) {
+            self.memory.lock().kept = Some(KeptWalk { walk: Arc::new(walk), used: Instant::now() });
         }
     }
 }
 
-impl Drop for Expected<'_> {
+impl Drop for ExpectedWalk<'_> {
     fn drop(&mut self) {
         let mut state = self.memory.lock();
         if let Some(at) = state.expected.iter().position(|roots| *roots == self.roots) {
@@ -155,21 +155,21 @@ impl Drop for Expected<'_> {
     }
 }
 
-impl Walk {
+impl RememberedWalk {
     /// `None` when the tree is not one to be remembered.
-    fn of(roots: &Roots, index: &Arc<Index>, began: SystemTime, threads: usize) -> Option<Self> {
+    fn of(roots: &SearchRoots, index: &Arc<PathIndex>, began: SystemTime, threads: usize) -> Option<Self> {
         let is_local = roots.iter().all(|(_, root)| is_local(&root.path));
         if !index.is_whole() || index.bytes() > MAX_BYTES || !is_local {
             return None;
         }
-        let before = Time::of(began.checked_sub(MARGIN)?);
-        let mut survey = Survey { before, others: Vec::new() };
+        let before = FileTime::of(began.checked_sub(MARGIN)?);
+        let mut survey = ChangeSurvey { before, others: Vec::new() };
         roots.iter().try_for_each(|(_, root)| survey.root(&root.path))?;
         let everywhere = gitconfig_excludes_path();
-        everywhere.clone().map_or(Some(()), |path| survey.other(path, Aspect::Change))?;
+        everywhere.clone().map_or(Some(()), |path| survey.other(path, PathAspect::Change))?;
         let (chunks, _) = index.chunks();
         let surveyed = all_of(&chunks, threads, |chunk| {
-            let mut survey = Survey { before, others: Vec::new() };
+            let mut survey = ChangeSurvey { before, others: Vec::new() };
             let stamps = survey.chunk(roots.path(chunk.root)?, chunk)?;
             Some((chunk.clone(), stamps, survey.others))
         })?;
@@ -184,19 +184,19 @@ impl Walk {
 
     fn still_holds(&self, threads: usize) -> bool {
         self.everywhere == gitconfig_excludes_path()
-            && self.others.iter().all(Other::still_holds)
+            && self.others.iter().all(WatchedPath::still_holds)
             && all_of(&self.chunks, threads, |(chunk, stamps)| self.chunk_holds(chunk, stamps).then_some(()))
                 .is_some()
     }
 
-    fn chunk_holds(&self, chunk: &Chunk, stamps: &[Stamp]) -> bool {
+    fn chunk_holds(&self, chunk: &PathChunk, stamps: &[PathStamp]) -> bool {
         let Some(root) = self.roots.path(chunk.root) else { return false };
         let mut path = PathBuf::new();
         chunk.landmarks().zip(stamps).all(|(mark, stamp)| {
             path.clear();
             path.push(root);
             path.push(mark.path);
-            Stamp::of(&path, aspect(mark.kind)).is_ok_and(|now| now == *stamp)
+            PathStamp::of(&path, aspect(mark.kind)).is_ok_and(|now| now == *stamp)
         })
     }
 }
@@ -229,30 +229,30 @@ fn all_of<T: Sync, R: Send>(
     (!failed.into_inner()).then_some(done)
 }
 
-impl Other {
+impl WatchedPath {
     fn still_holds(&self) -> bool {
-        Stamp::of(&self.path, self.aspect).ok() == self.stamp
+        PathStamp::of(&self.path, self.aspect).ok() == self.stamp
     }
 }
 
 /// A directory was read; of what a link leads to it only matters that it is there.
-fn aspect(kind: Kind) -> Aspect {
+fn aspect(kind: PathKind) -> PathAspect {
     match kind {
-        Kind::Directory => Aspect::Change,
-        Kind::File => Aspect::Identity,
+        PathKind::Directory => PathAspect::Change,
+        PathKind::File => PathAspect::Identity,
     }
 }
 
 /// Looks at what a walk rests on, and gives up at something that may have changed meanwhile.
-struct Survey {
+struct ChangeSurvey {
     /// Nothing may have changed since.
-    before: Time,
-    others: Vec<Other>,
+    before: FileTime,
+    others: Vec<WatchedPath>,
 }
 
-impl Survey {
+impl ChangeSurvey {
     fn root(&mut self, root: &Path) -> Option<()> {
-        self.other(root.to_owned(), Aspect::Change)?;
+        self.other(root.to_owned(), PathAspect::Change)?;
         self.rules(root)?;
         // Rules above count as well, also such as do not exist yet.
         root.ancestors().skip(1).try_for_each(|above| {
@@ -261,20 +261,20 @@ impl Survey {
                 return None;
             }
             // Whatever git does in there changes its time.
-            self.other(repository, Aspect::Identity)?;
-            RULES.iter().try_for_each(|name| self.other(above.join(name), Aspect::Change))
+            self.other(repository, PathAspect::Identity)?;
+            RULES.iter().try_for_each(|name| self.other(above.join(name), PathAspect::Change))
         })
     }
 
     /// The directories and links of a chunk, which must all be on the disk of the root.
-    fn chunk(&mut self, root: &Path, chunk: &Chunk) -> Option<Vec<Stamp>> {
-        let device = Stamp::of(root, Aspect::Identity).ok()?.device;
+    fn chunk(&mut self, root: &Path, chunk: &PathChunk) -> Option<Vec<PathStamp>> {
+        let device = PathStamp::of(root, PathAspect::Identity).ok()?.device;
         let stamps = chunk.landmarks().map(|mark| {
             let path = root.join(mark.path);
-            if mark.kind == Kind::Directory {
+            if mark.kind == PathKind::Directory {
                 self.rules(&path)?;
             }
-            let stamp = Stamp::of(&path, aspect(mark.kind)).ok()?;
+            let stamp = PathStamp::of(&path, aspect(mark.kind)).ok()?;
             (stamp.device == device && stamp.changed <= self.before).then_some(stamp)
         });
         stamps.collect()
@@ -285,7 +285,7 @@ impl Survey {
         for name in RULES {
             let path = folder.join(name);
             match fs::metadata(&path) {
-                Ok(_) => self.other(path, Aspect::Change)?,
+                Ok(_) => self.other(path, PathAspect::Change)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // A repository that has its own rules elsewhere, or something stranger.
                 Err(_) => return None,
@@ -294,42 +294,42 @@ impl Survey {
         Some(())
     }
 
-    fn other(&mut self, path: PathBuf, aspect: Aspect) -> Option<()> {
-        let stamp = Stamp::of(&path, aspect).ok();
+    fn other(&mut self, path: PathBuf, aspect: PathAspect) -> Option<()> {
+        let stamp = PathStamp::of(&path, aspect).ok();
         if stamp.is_some_and(|stamp| stamp.changed > self.before) {
             return None;
         }
-        self.others.push(Other { path, aspect, stamp });
+        self.others.push(WatchedPath { path, aspect, stamp });
         Some(())
     }
 }
 
 /// What tells that something is not what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct PathStamp {
     device: u64,
     inode: u64,
     is_directory: bool,
-    changed: Time,
+    changed: FileTime,
 }
 
 /// Seconds and nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Time(i64, i64);
+struct FileTime(i64, i64);
 
-impl Time {
+impl FileTime {
     fn of(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos().into())
     }
 }
 
-impl Stamp {
-    fn of(path: &Path, aspect: Aspect) -> io::Result<Self> {
+impl PathStamp {
+    fn of(path: &Path, aspect: PathAspect) -> io::Result<Self> {
         let found = fs::metadata(path)?;
         let changed = match aspect {
-            Aspect::Change => Time(found.ctime(), found.ctime_nsec()),
-            Aspect::Identity => Time::default(),
+            PathAspect::Change => FileTime(found.ctime(), found.ctime_nsec()),
+            PathAspect::Identity => FileTime::default(),
         };
         Ok(Self { device: found.dev(), inode: found.ino(), is_directory: found.is_dir(), changed })
     }

@@ -1,6 +1,6 @@
 //! Finding files by a few letters of their path.
 //!
-//! A [search](Searches::find) walks the directories and matches what it found. A [`Session`] walks once, keeps
+//! A [search](Searches::find) walks the directories and matches what it found. A [`SearchSession`] walks once, keeps
 //! the paths, and matches them against every query of its life; it tells what it has found while it still
 //! walks. Directories are walked as git sees them: ignored files are left out, hidden ones are not, links are
 //! followed within the root. A walk is remembered for the searches that follow, and used as long as nothing
@@ -28,15 +28,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{
-    index::{Filling, Index},
-    memory::Memory,
+    index::{IndexWriter, PathIndex},
+    memory::WalkMemory,
     once::search,
     walk::{WalkLimits, walk},
 };
 pub use self::{
     matching::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, QueryTooLong, check_query},
-    roots::Roots,
-    session::{Session, SessionNews},
+    roots::SearchRoots,
+    session::{SearchSession, SessionNews},
 };
 
 /// The most files an answer or a notification names.
@@ -62,33 +62,37 @@ const MAX_MATCH_TIME: Duration = Duration::from_secs(10);
 
 /// Searches of all clients, and what they share.
 #[derive(Debug, Default)]
-pub struct Searches {
-    walks: Arc<Walks>,
+pub struct FileSearches {
+    walks: Arc<SharedWalks>,
     forgetting: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 /// What walks share.
 #[derive(Debug)]
-struct Walks {
+struct SharedWalks {
     permits: Arc<Semaphore>,
     /// Bytes that indexes hold.
     held: Arc<AtomicUsize>,
-    memory: Memory,
+    memory: WalkMemory,
 }
 
-impl Default for Walks {
+impl Default for SharedWalks {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_WALKS)), held: Arc::default(), memory: Memory::default() }
+        Self {
+            permits: Arc::new(Semaphore::new(MAX_WALKS)),
+            held: Arc::default(),
+            memory: WalkMemory::default(),
+        }
     }
 }
 
-impl Searches {
+impl FileSearches {
     /// The best matches below the roots, best first. Nothing once it is cancelled, or for an empty query.
     ///
     /// Whoever drops the future cancels the search too.
     pub async fn find(
         &self,
-        roots: Roots,
+        roots: SearchRoots,
         query: String,
         cancelled: CancellationToken,
     ) -> Vec<FuzzyFileSearchResult> {
@@ -110,9 +114,9 @@ impl Searches {
     }
 
     /// Opens a session. It begins to walk at once, with an empty query; `tell` must not wait.
-    pub fn open(&self, roots: Roots, tell: impl Fn(SessionNews) + Send + 'static) -> Session {
+    pub fn open(&self, roots: SearchRoots, tell: impl Fn(SessionNews) + Send + 'static) -> SearchSession {
         self.forget_in_time();
-        Session::start(self.walks.clone(), roots, Box::new(tell))
+        SearchSession::start(self.walks.clone(), roots, Box::new(tell))
     }
 
     /// Sees to it that a walk is not remembered for ever.
@@ -137,22 +141,22 @@ impl Searches {
     }
 }
 
-impl Walks {
-    fn new_index(&self) -> Index {
-        Index::new(self.held.clone())
+impl SharedWalks {
+    fn new_index(&self) -> PathIndex {
+        PathIndex::new(self.held.clone())
     }
 
     /// Walks the roots, and tells when it began.
     fn fill(
         &self,
-        index: &Index,
-        roots: &Roots,
+        index: &PathIndex,
+        roots: &SearchRoots,
         threads: usize,
         cancelled: &CancellationToken,
     ) -> SystemTime {
         let began = SystemTime::now();
         let deadline = Instant::now() + MAX_WALK_TIME;
-        walk(roots, threads, WalkLimits { cancelled, deadline }, || Filling::new(index));
+        walk(roots, threads, WalkLimits { cancelled, deadline }, || IndexWriter::new(index));
         if Instant::now() >= deadline {
             tracing::warn!("a search has no time for more files and looks no further");
         }

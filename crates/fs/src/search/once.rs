@@ -6,22 +6,22 @@ use codicil_protocol::FuzzyFileSearchResult;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Walks,
-    matching::{Query, Scorer},
-    pass::Pass,
-    roots::Roots,
+    SharedWalks,
+    matching::{MatchScorer, SearchQuery},
+    pass::QueryPass,
+    roots::SearchRoots,
     threads,
 };
 
 /// The best matches, handed to `answer` before the walk is remembered.
 pub(super) fn search(
-    walks: &Walks,
-    roots: &Roots,
+    walks: &SharedWalks,
+    roots: &SearchRoots,
     query: String,
     cancelled: &CancellationToken,
     answer: impl FnOnce(Vec<FuzzyFileSearchResult>),
 ) {
-    let query = Query::new(query);
+    let query = SearchQuery::new(query);
     if query.is_empty() {
         return answer(Vec::new());
     }
@@ -34,15 +34,15 @@ pub(super) fn search(
             (index, Some(began))
         }
     };
-    let mut scorers = Vec::from_iter((0..threads).map(|_| Scorer::default()));
-    let mut pass = Pass::new(query, None);
+    let mut scorers = Vec::from_iter((0..threads).map(|_| MatchScorer::default()));
+    let mut pass = QueryPass::new(query, None);
     let stopped = || cancelled.is_cancelled();
     if !pass.advance(&index.chunks().0, &mut scorers, &stopped) || cancelled.is_cancelled() {
         return answer(Vec::new());
     }
     // Before the answer: the next search may come right after it.
     let expected = began.map(|began| (began, walks.memory.expect(roots)));
-    answer(pass.best.results(&pass.query, roots, &mut Scorer::default()));
+    answer(pass.best.results(&pass.query, roots, &mut MatchScorer::default()));
     if let Some((began, expected)) = expected {
         expected.keep(&index, began, threads);
     }

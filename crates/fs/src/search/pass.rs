@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::{
     MAX_MATCH_TIME,
-    index::Chunk,
-    matching::{Best, Query, Scorer},
+    index::PathChunk,
+    matching::{BestMatches, MatchScorer, SearchQuery},
 };
 
 /// Chunks that are worth another thread.
@@ -25,9 +25,9 @@ const CHECK_EVERY: usize = 64;
 
 /// How far a query has come.
 #[derive(Debug)]
-pub(super) struct Pass {
-    pub query: Query,
-    pub best: Best,
+pub(super) struct QueryPass {
+    pub query: SearchQuery,
+    pub best: BestMatches,
     /// For each chunk that has been looked at, which of its paths match.
     hits: Vec<Vec<u32>>,
     /// The hits of an earlier query: nothing else in those chunks can match.
@@ -36,9 +36,9 @@ pub(super) struct Pass {
     time_left: Duration,
 }
 
-impl Pass {
+impl QueryPass {
     /// Begins anew or, when letters were only added, with what matched before.
-    pub fn new(query: Query, earlier: Option<Self>) -> Self {
+    pub fn new(query: SearchQuery, earlier: Option<Self>) -> Self {
         // A query that ran out of time has not found everything that matches.
         let earlier = earlier.filter(|it| query.narrows(&it.query) && !it.time_left.is_zero());
         let candidates = earlier.map_or_else(Vec::new, |mut earlier| {
@@ -47,15 +47,15 @@ impl Pass {
             earlier.hits.extend(left);
             earlier.hits
         });
-        Self { query, best: Best::default(), hits: Vec::new(), candidates, time_left: MAX_MATCH_TIME }
+        Self { query, best: BestMatches::default(), hits: Vec::new(), candidates, time_left: MAX_MATCH_TIME }
     }
 
     /// Looks at the chunks that are new. False when it was told to stop; nothing is missing then, but some
     /// is not done.
     pub fn advance(
         &mut self,
-        chunks: &[Arc<Chunk>],
-        scorers: &mut [Scorer],
+        chunks: &[Arc<PathChunk>],
+        scorers: &mut [MatchScorer],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> bool {
         let new = chunks.get(self.hits.len()..).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Pass {
         }
         let began = Instant::now();
         let threads = new.len().div_ceil(CHUNKS_PER_THREAD).clamp(1, scorers.len().max(1));
-        let work = Work {
+        let work = PassWork {
             query: &self.query,
             letters: self.query.letters(),
             chunks: new,
@@ -85,7 +85,7 @@ impl Pass {
                 work.run(scorer);
             }
         });
-        let Done { best, mut hits } = work.done.into_inner();
+        let PassResult { best, mut hits } = work.done.into_inner();
         self.time_left = self.time_left.saturating_sub(began.elapsed());
         if hits.len() < new.len() {
             return false;
@@ -98,27 +98,27 @@ impl Pass {
 }
 
 /// What the threads of one pass share.
-struct Work<'p> {
-    query: &'p Query,
+struct PassWork<'p> {
+    query: &'p SearchQuery,
     letters: u64,
-    chunks: &'p [Arc<Chunk>],
+    chunks: &'p [Arc<PathChunk>],
     candidates: &'p [Vec<u32>],
     next: AtomicUsize,
     stop: &'p (dyn Fn() -> bool + Sync),
     /// Nothing is matched after this time.
     deadline: Instant,
-    done: Mutex<Done>,
+    done: Mutex<PassResult>,
 }
 
 #[derive(Default)]
-struct Done {
-    best: Best,
+struct PassResult {
+    best: BestMatches,
     hits: Vec<(usize, Vec<u32>)>,
 }
 
-impl Work<'_> {
-    fn run(&self, scorer: &mut Scorer) {
-        let mut done = Done::default();
+impl PassWork<'_> {
+    fn run(&self, scorer: &mut MatchScorer) {
+        let mut done = PassResult::default();
         while !(self.stop)() {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(chunk) = self.chunks.get(number) else { break };
@@ -137,10 +137,10 @@ impl Work<'_> {
     /// `None` when it was stopped before the end of the chunk.
     fn look_at(
         &self,
-        chunk: &Chunk,
+        chunk: &PathChunk,
         entries: impl Iterator<Item = u32>,
-        scorer: &mut Scorer,
-        best: &mut Best,
+        scorer: &mut MatchScorer,
+        best: &mut BestMatches,
     ) -> Option<Vec<u32>> {
         let mut hits = Vec::new();
         for (number, at) in entries.enumerate() {
@@ -166,23 +166,23 @@ impl Work<'_> {
 mod tests {
     use super::*;
     use crate::search::{
-        index::{Filling, Index},
-        walk::{Found, Kind, Visitor},
+        index::{IndexWriter, PathIndex},
+        walk::{FoundPath, PathKind, WalkVisitor},
     };
 
-    fn chunks(paths: u32) -> Vec<Arc<Chunk>> {
-        let index = Index::new(Arc::default());
-        let mut filling = Filling::new(&index);
+    fn chunks(paths: u32) -> Vec<Arc<PathChunk>> {
+        let index = PathIndex::new(Arc::default());
+        let mut filling = IndexWriter::new(&index);
         for number in 0..paths {
             let path = format!("directory/file_{number}");
-            filling.visit(0, Found { path: &path, kind: Kind::File, is_link: false });
+            filling.visit(0, FoundPath { path: &path, kind: PathKind::File, is_link: false });
         }
         drop(filling);
         index.chunks().0
     }
 
-    fn pass(query: &str) -> Pass {
-        Pass::new(Query::new(query.to_owned()), None)
+    fn pass(query: &str) -> QueryPass {
+        QueryPass::new(SearchQuery::new(query.to_owned()), None)
     }
 
     #[test]
@@ -192,18 +192,18 @@ mod tests {
         assert!(chunk[0].len() as usize > 3 * CHECK_EVERY);
         let looks = AtomicUsize::new(0);
         let stop = || looks.fetch_add(1, Ordering::Relaxed) >= 3;
-        assert!(!pass("file").advance(chunk, &mut [Scorer::default()], &stop));
+        assert!(!pass("file").advance(chunk, &mut [MatchScorer::default()], &stop));
         assert_eq!(looks.into_inner(), 4);
     }
 
     #[test]
     fn a_pass_without_time_answers_what_it_has_and_narrows_nothing() {
         let chunks = chunks(1_000);
-        let mut scorers = [Scorer::default()];
-        let mut late = Pass { time_left: Duration::ZERO, ..pass("file") };
+        let mut scorers = [MatchScorer::default()];
+        let mut late = QueryPass { time_left: Duration::ZERO, ..pass("file") };
         assert!(late.advance(&chunks, &mut scorers, &|| false));
         assert!(late.hits.iter().all(Vec::is_empty));
-        let mut next = Pass::new(Query::new("file_9".to_owned()), Some(late));
+        let mut next = QueryPass::new(SearchQuery::new("file_9".to_owned()), Some(late));
         assert!(next.advance(&chunks, &mut scorers, &|| false));
         assert!(next.hits.iter().any(|hits| !hits.is_empty()));
     }

@@ -6,10 +6,10 @@ use codicil_protocol::normal_path;
 
 /// The directories of a search, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roots(Vec<Root>);
+pub struct SearchRoots(Vec<SearchRoot>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct SearchRoot {
     /// As the client wrote it, and as results name it.
     pub shown: String,
     pub path: PathBuf,
@@ -17,14 +17,14 @@ pub(crate) struct Root {
     pub inner: Vec<PathBuf>,
 }
 
-impl Roots {
+impl SearchRoots {
     /// Relative paths count from `cwd`.
     pub fn new(shown: &[String], cwd: &Path) -> Self {
-        let mut roots: Vec<Root> = Vec::new();
+        let mut roots: Vec<SearchRoot> = Vec::new();
         for shown in shown {
             let path = normal_path(&cwd.join(shown));
             if roots.iter().all(|root| root.path != path) {
-                roots.push(Root { shown: shown.clone(), path, inner: Vec::new() });
+                roots.push(SearchRoot { shown: shown.clone(), path, inner: Vec::new() });
             }
         }
         let all: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
@@ -39,7 +39,7 @@ impl Roots {
         self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Root)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &SearchRoot)> {
         (0..).zip(&self.0)
     }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_root_is_walked_once_and_leaves_out_the_roots_below_it() {
         let shown = ["/a", "/a/b/", "c", "/a/", "/a/../a/b"].map(str::to_owned);
-        let roots = Roots::new(&shown, Path::new("/a"));
+        let roots = SearchRoots::new(&shown, Path::new("/a"));
         let found: Vec<_> = roots.iter().map(|(_, root)| (root.shown.as_str(), root.inner.len())).collect();
         assert_eq!(found, [("/a", 2), ("/a/b/", 0), ("c", 0)]);
     }

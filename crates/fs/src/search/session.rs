@@ -15,11 +15,11 @@ use tokio_util::{
 };
 
 use super::{
-    Walks,
-    index::Index,
-    matching::{Query, Scorer},
-    pass::Pass,
-    roots::Roots,
+    SharedWalks,
+    index::PathIndex,
+    matching::{MatchScorer, SearchQuery},
+    pass::QueryPass,
+    roots::SearchRoots,
     threads,
 };
 
@@ -36,29 +36,29 @@ pub enum SessionNews {
 }
 
 /// An open session. It ends, and says nothing more, when this is dropped.
-pub struct Session {
+pub struct SearchSession {
     /// Counts updates, so that asking the same thing again is one too.
     queries: watch::Sender<(u64, String)>,
     /// Empty once the session has ended.
-    tell: Arc<Mutex<Option<Tell>>>,
+    tell: Arc<Mutex<Option<NewsFn>>>,
     /// Ends the walk.
     _stop: DropGuard,
     _actor: AbortOnDropHandle<()>,
 }
 
-type Tell = Box<dyn Fn(SessionNews) + Send>;
+type NewsFn = Box<dyn Fn(SessionNews) + Send>;
 
-impl Session {
-    pub(super) fn start(walks: Arc<Walks>, roots: Roots, tell: Tell) -> Self {
+impl SearchSession {
+    pub(super) fn start(walks: Arc<SharedWalks>, roots: SearchRoots, tell: NewsFn) -> Self {
         let (queries, latest) = watch::channel((0, String::new()));
         let (stop, tell) = (CancellationToken::new(), Arc::new(Mutex::new(Some(tell))));
-        let scorers = Vec::from_iter((0..threads()).map(|_| Scorer::default()));
-        let desk = Desk { pass: Pass::new(Query::new(String::new()), None), scorers };
+        let scorers = Vec::from_iter((0..threads()).map(|_| MatchScorer::default()));
+        let desk = PassScratch { pass: QueryPass::new(SearchQuery::new(String::new()), None), scorers };
         let (stopped, told) = (stop.clone(), tell.clone());
         let actor = tokio::spawn(async move {
             let mut tasks = JoinSet::new();
             let index = index(walks, &roots, stopped, &mut tasks).await;
-            Actor { latest, index, roots, tell: told, desk: Some(desk), sent: None }.run().await;
+            SearchActor { latest, index, roots, tell: told, desk: Some(desk), sent: None }.run().await;
         });
         Self { queries, tell, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
     }
@@ -72,14 +72,14 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for SearchSession {
     fn drop(&mut self) {
         // Whoever is telling something at this moment finishes first.
         self.tell.lock().take();
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for SearchSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
@@ -87,11 +87,11 @@ impl fmt::Debug for Session {
 
 /// What is below the roots: known already, or being found out from now on.
 async fn index(
-    walks: Arc<Walks>,
-    roots: &Roots,
+    walks: Arc<SharedWalks>,
+    roots: &SearchRoots,
     stop: CancellationToken,
     tasks: &mut JoinSet<()>,
-) -> Arc<Index> {
+) -> Arc<PathIndex> {
     let (recalling, wanted) = (walks.clone(), roots.clone());
     let known = spawn_blocking(move || recalling.memory.recall(&wanted, threads())).await;
     if let Ok(Some(known)) = known {
@@ -103,7 +103,7 @@ async fn index(
 }
 
 /// Walks the roots when it is this session's turn.
-async fn fill(walks: Arc<Walks>, index: Arc<Index>, roots: Roots, stop: CancellationToken) {
+async fn fill(walks: Arc<SharedWalks>, index: Arc<PathIndex>, roots: SearchRoots, stop: CancellationToken) {
     let permit = walks.permits.clone().acquire_owned().await;
     let filled = index.clone();
     let walking = spawn_blocking(move || {
@@ -120,25 +120,25 @@ async fn fill(walks: Arc<Walks>, index: Arc<Index>, roots: Roots, stop: Cancella
 }
 
 /// Answers the latest query, again and again while the walk goes on.
-struct Actor {
+struct SearchActor {
     latest: watch::Receiver<(u64, String)>,
-    index: Arc<Index>,
-    roots: Roots,
-    tell: Arc<Mutex<Option<Tell>>>,
+    index: Arc<PathIndex>,
+    roots: SearchRoots,
+    tell: Arc<Mutex<Option<NewsFn>>>,
     /// With the thread that works, while it does.
-    desk: Option<Desk>,
+    desk: Option<PassScratch>,
     /// What was last told, to tell it only once.
     sent: Option<Vec<FuzzyFileSearchResult>>,
 }
 
 /// What one pass over the paths needs.
-struct Desk {
-    pass: Pass,
-    scorers: Vec<Scorer>,
+struct PassScratch {
+    pass: QueryPass,
+    scorers: Vec<MatchScorer>,
 }
 
 /// How a look at the paths ended.
-enum Looked {
+enum PassOutcome {
     /// There is another query.
     Outdated,
     /// The walk goes on.
@@ -147,7 +147,7 @@ enum Looked {
     Finally(Vec<FuzzyFileSearchResult>),
 }
 
-impl Actor {
+impl SearchActor {
     /// Ends when the session is dropped.
     async fn run(mut self) {
         while self.answer().await.is_some() {}
@@ -157,19 +157,19 @@ impl Actor {
     async fn answer(&mut self) -> Option<()> {
         let query = self.latest.borrow_and_update().1.clone();
         let mut desk = self.desk.take()?;
-        desk.pass = Pass::new(Query::new(query), Some(desk.pass));
+        desk.pass = QueryPass::new(SearchQuery::new(query), Some(desk.pass));
         self.desk = Some(desk);
         self.sent = None;
         loop {
             let began = Instant::now();
             match self.look().await? {
-                Looked::Outdated => return Some(()),
-                Looked::SoFar(files) => {
+                PassOutcome::Outdated => return Some(()),
+                PassOutcome::SoFar(files) => {
                     if !files.is_empty() {
                         self.tell_once(files);
                     }
                 }
-                Looked::Finally(files) => {
+                PassOutcome::Finally(files) => {
                     self.tell_once(files);
                     self.tell(SessionNews::Completed);
                     return self.latest.changed().await.ok();
@@ -187,17 +187,17 @@ impl Actor {
     }
 
     /// One look at what is known by now, on a thread where computing is allowed.
-    async fn look(&mut self) -> Option<Looked> {
+    async fn look(&mut self) -> Option<PassOutcome> {
         let mut desk = self.desk.take()?;
         let (latest, index, roots) = (self.latest.clone(), self.index.clone(), self.roots.clone());
         let work = spawn_blocking(move || {
             let (chunks, complete) = index.chunks();
             let outdated = || latest.has_changed().unwrap_or(true);
             let looked = if !desk.pass.advance(&chunks, &mut desk.scorers, &outdated) {
-                Looked::Outdated
+                PassOutcome::Outdated
             } else {
                 let files = desk.results(&roots);
-                if complete { Looked::Finally(files) } else { Looked::SoFar(files) }
+                if complete { PassOutcome::Finally(files) } else { PassOutcome::SoFar(files) }
             };
             (desk, looked)
         });
@@ -223,8 +223,8 @@ impl Actor {
     }
 }
 
-impl Desk {
-    fn results(&mut self, roots: &Roots) -> Vec<FuzzyFileSearchResult> {
+impl PassScratch {
+    fn results(&mut self, roots: &SearchRoots) -> Vec<FuzzyFileSearchResult> {
         let Self { pass, scorers } = self;
         match scorers.first_mut() {
             Some(scorer) => pass.best.results(&pass.query, roots, scorer),

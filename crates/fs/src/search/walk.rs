@@ -12,15 +12,15 @@ use codicil_protocol::FuzzyFileSearchMatchType;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use tokio_util::sync::CancellationToken;
 
-use super::roots::{Root, Roots};
+use super::roots::{SearchRoot, SearchRoots};
 
 /// Entries between two looks at whether anybody still wants to know.
 const CHECK_EVERY: usize = 64;
 
 /// One thread's eyes. What it has gathered it must hand over when it is dropped.
-pub(super) trait Visitor: Send {
+pub(super) trait WalkVisitor: Send {
     /// False to end the walk.
-    fn visit(&mut self, root: u32, found: Found<'_>) -> bool;
+    fn visit(&mut self, root: u32, found: FoundPath<'_>) -> bool;
 
     /// Something could not be looked at; another walk might find more.
     fn missed(&mut self);
@@ -28,30 +28,30 @@ pub(super) trait Visitor: Send {
 
 /// Something below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found<'e> {
+pub(super) struct FoundPath<'e> {
     pub path: &'e str,
-    pub kind: Kind,
+    pub kind: PathKind,
     pub is_link: bool,
 }
 
-impl Found<'_> {
+impl FoundPath<'_> {
     fn is_directory_link(&self) -> bool {
-        self.is_link && self.kind == Kind::Directory
+        self.is_link && self.kind == PathKind::Directory
     }
 }
 
 /// What was found at a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PathKind {
     File,
     Directory,
 }
 
-impl From<Kind> for FuzzyFileSearchMatchType {
-    fn from(kind: Kind) -> Self {
+impl From<PathKind> for FuzzyFileSearchMatchType {
+    fn from(kind: PathKind) -> Self {
         match kind {
-            Kind::File => Self::File,
-            Kind::Directory => Self::Directory,
+            PathKind::File => Self::File,
+            PathKind::Directory => Self::Directory,
         }
     }
 }
@@ -70,8 +70,8 @@ impl WalkLimits<'_> {
 }
 
 /// Shows everything below the roots to visitors, one for each thread and root.
-pub(super) fn walk<V: Visitor>(
-    roots: &Roots,
+pub(super) fn walk<V: WalkVisitor>(
+    roots: &SearchRoots,
     threads: usize,
     limits: WalkLimits<'_>,
     visitor: impl Fn() -> V + Sync,
@@ -140,7 +140,7 @@ fn may_pass(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() != ErrorKind::PermissionDenied)
 }
 
-fn builder(root: &Root, threads: usize) -> WalkBuilder {
+fn builder(root: &SearchRoot, threads: usize) -> WalkBuilder {
     let mut builder = WalkBuilder::new(&root.path);
     builder.threads(threads).hidden(false).follow_links(true);
     if !root.inner.is_empty() {
@@ -157,12 +157,12 @@ fn prefix(root: &Path) -> usize {
 }
 
 /// `None` for the root itself, and for a name that is not text: it could not be written down.
-fn relative(entry: &DirEntry, prefix: usize) -> Option<Found<'_>> {
+fn relative(entry: &DirEntry, prefix: usize) -> Option<FoundPath<'_>> {
     let path = entry.path().as_os_str().as_bytes().get(prefix..)?;
     let path = str::from_utf8(path).ok().filter(|path| !path.is_empty())?;
     let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-    let kind = if is_directory { Kind::Directory } else { Kind::File };
-    Some(Found { path, kind, is_link: entry.path_is_symlink() })
+    let kind = if is_directory { PathKind::Directory } else { PathKind::File };
+    Some(FoundPath { path, kind, is_link: entry.path_is_symlink() })
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     use std::{fs, sync::Arc, time::Duration};
 
     use super::*;
-    use crate::search::index::{Filling, Index};
+    use crate::search::index::{IndexWriter, PathIndex};
 
     #[test]
     fn a_walk_that_is_out_of_time_is_not_whole() {
@@ -178,11 +178,11 @@ mod tests {
         for number in 0..200 {
             fs::write(directory.path().join(number.to_string()), "").unwrap();
         }
-        let roots = Roots::new(&[directory.path().to_str().unwrap().to_owned()], Path::new("/"));
+        let roots = SearchRoots::new(&[directory.path().to_str().unwrap().to_owned()], Path::new("/"));
         let cancelled = CancellationToken::new();
         let walked = |deadline| {
-            let index = Index::new(Arc::default());
-            walk(&roots, 1, WalkLimits { cancelled: &cancelled, deadline }, || Filling::new(&index));
+            let index = PathIndex::new(Arc::default());
+            walk(&roots, 1, WalkLimits { cancelled: &cancelled, deadline }, || IndexWriter::new(&index));
             index.finish();
             index.is_whole()
         };

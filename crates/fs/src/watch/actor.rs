@@ -9,10 +9,10 @@ use std::{
 
 use super::{
     WatchError,
-    ear::Ear,
-    folders::{Folders, Lost},
-    mailbox::{Begin, Change, Mailbox},
-    place::{Plan, Snapshot},
+    ear::ChangeListener,
+    folders::{LostFolder, WatchedFolders},
+    mailbox::{NewWatch, PathChange, WatchMailbox},
+    place::{PathSnapshot, WatchPlan},
 };
 
 /// How long changes are gathered before they are told. Writing a file is several changes.
@@ -24,26 +24,26 @@ pub(super) const MAX_HELD: usize = 1024;
 /// How often a plan is made anew because things changed while it was carried out.
 const MAX_PLANS: usize = 8;
 
-pub(super) struct Actor {
-    mailbox: Arc<Mailbox>,
-    folders: Folders,
-    targets: HashMap<u64, Target>,
+pub(super) struct WatchActor {
+    mailbox: Arc<WatchMailbox>,
+    folders: WatchedFolders,
+    targets: HashMap<u64, WatchTarget>,
     /// When to tell what has been gathered.
     due: Option<Instant>,
 }
 
 /// One watched path.
-struct Target {
+struct WatchTarget {
     path: PathBuf,
-    ear: Arc<Ear>,
-    plan: Plan,
-    snapshot: Option<Snapshot>,
+    ear: Arc<ChangeListener>,
+    plan: WatchPlan,
+    snapshot: Option<PathSnapshot>,
     changed: BTreeSet<PathBuf>,
 }
 
-impl Actor {
-    pub fn new(mailbox: Arc<Mailbox>) -> Self {
-        Self { folders: Folders::new(mailbox.clone()), mailbox, targets: HashMap::new(), due: None }
+impl WatchActor {
+    pub fn new(mailbox: Arc<WatchMailbox>) -> Self {
+        Self { folders: WatchedFolders::new(mailbox.clone()), mailbox, targets: HashMap::new(), due: None }
     }
 
     pub fn run(mut self) {
@@ -62,10 +62,11 @@ impl Actor {
         }
     }
 
-    fn on_begin(&mut self, begin: Begin) {
-        let Begin { number, path, ear, reply } = begin;
-        let snapshot = Snapshot::of(&path);
-        let target = Target { path, ear, plan: Plan::default(), snapshot, changed: BTreeSet::new() };
+    fn on_begin(&mut self, begin: NewWatch) {
+        let NewWatch { number, path, ear, reply } = begin;
+        let snapshot = PathSnapshot::of(&path);
+        let target =
+            WatchTarget { path, ear, plan: WatchPlan::default(), snapshot, changed: BTreeSet::new() };
         self.targets.insert(number, target);
         let begun = self.settle(number);
         if begun.is_err() {
@@ -82,9 +83,9 @@ impl Actor {
         }
     }
 
-    fn on_changes(&mut self, changes: HashMap<PathBuf, Change>) {
+    fn on_changes(&mut self, changes: HashMap<PathBuf, PathChange>) {
         for (path, change) in &changes {
-            if *change == Change::Gone && self.folders.at(path).is_some() {
+            if *change == PathChange::Gone && self.folders.at(path).is_some() {
                 let lost = self.folders.lose(path);
                 self.on_lost(lost);
             }
@@ -92,7 +93,7 @@ impl Actor {
         changes.iter().for_each(|(path, change)| self.on_change(path, *change));
     }
 
-    fn on_change(&mut self, path: &Path, change: Change) {
+    fn on_change(&mut self, path: &Path, change: PathChange) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         let Some(place) = self.folders.at(parent) else { return };
         let (by_name, whole) = self.folders.interested(place, name);
@@ -100,19 +101,19 @@ impl Actor {
             self.note(number, |target| Some(target.path.join(name)));
         }
         // What has appeared may have done so just before the watch began; a look at it tells.
-        if change != Change::Appeared {
+        if change != PathChange::Appeared {
             for &number in &by_name {
                 self.note(number, |target| target.plan.is_target(place, name).then(|| target.path.clone()));
             }
         }
-        if change != Change::Content {
+        if change != PathChange::Content {
             self.replan(by_name);
         }
     }
 
-    fn on_lost(&mut self, lost: Vec<Lost>) {
+    fn on_lost(&mut self, lost: Vec<LostFolder>) {
         let mut users = Vec::new();
-        for Lost { place, users: numbers } in lost {
+        for LostFolder { place, users: numbers } in lost {
             for number in &numbers {
                 if let Some(target) = self.targets.get_mut(number) {
                     target.plan.without(place);
@@ -127,7 +128,7 @@ impl Actor {
     fn on_overflow(&mut self) {
         tracing::warn!("too many file changes at once; all watches are told of a change");
         self.folders.lose_all();
-        self.targets.values_mut().for_each(|target| target.plan = Plan::default());
+        self.targets.values_mut().for_each(|target| target.plan = WatchPlan::default());
         let numbers: Vec<_> = self.targets.keys().copied().collect();
         for &number in &numbers {
             self.note(number, |target| Some(target.path.clone()));
@@ -164,16 +165,16 @@ impl Actor {
         let mut result = Ok(());
         for _ in 0..MAX_PLANS {
             let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
-            let plan = Plan::of(&target.path);
+            let plan = WatchPlan::of(&target.path);
             let before = std::mem::replace(&mut target.plan, plan.clone());
             let joined = self.folders.join(number, &plan);
             self.folders.leave(number, &before);
             result = joined;
             if result.is_err() {
                 let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
-                target.plan = Plan::default();
+                target.plan = WatchPlan::default();
                 // A directory that went away in this moment is no reason to give up.
-                if Plan::of(&target.path) == plan {
+                if WatchPlan::of(&target.path) == plan {
                     break;
                 }
             } else if plan == before {
@@ -181,7 +182,7 @@ impl Actor {
             }
         }
         self.note(number, |target| {
-            let now = Snapshot::of(&target.path);
+            let now = PathSnapshot::of(&target.path);
             let changed = now != target.snapshot;
             target.snapshot = now;
             changed.then(|| target.path.clone())
@@ -190,7 +191,7 @@ impl Actor {
     }
 
     /// Gathers a changed path, to be told soon.
-    fn note(&mut self, number: u64, changed: impl FnOnce(&mut Target) -> Option<PathBuf>) {
+    fn note(&mut self, number: u64, changed: impl FnOnce(&mut WatchTarget) -> Option<PathBuf>) {
         let Some(target) = self.targets.get_mut(&number) else { return };
         let Some(path) = changed(target) else { return };
         target.changed.insert(path);
@@ -202,11 +203,11 @@ impl Actor {
 
     fn tell(&mut self) {
         self.due = None;
-        self.targets.values_mut().for_each(Target::tell);
+        self.targets.values_mut().for_each(WatchTarget::tell);
     }
 }
 
-impl Target {
+impl WatchTarget {
     fn tell(&mut self) {
         if !self.changed.is_empty() {
             self.ear.tell(std::mem::take(&mut self.changed));

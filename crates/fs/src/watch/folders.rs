@@ -11,42 +11,42 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use super::{
     WatchError,
-    mailbox::Mailbox,
-    place::{Place, PlaceId, Plan},
+    mailbox::WatchMailbox,
+    place::{DirectoryId, WatchPlan, WatchedDirectory},
 };
 
 /// All directories that are watched. Nothing of the system is held while there are none.
-pub(super) struct Folders {
-    mailbox: Arc<Mailbox>,
+pub(super) struct WatchedFolders {
+    mailbox: Arc<WatchMailbox>,
     system: Option<RecommendedWatcher>,
-    folders: HashMap<PlaceId, Folder>,
+    folders: HashMap<DirectoryId, WatchedFolder>,
     /// Reports carry paths.
-    by_path: HashMap<PathBuf, PlaceId>,
+    by_path: HashMap<PathBuf, DirectoryId>,
     /// Directories that have turned out to be others by now.
-    stale: Vec<Lost>,
+    stale: Vec<LostFolder>,
 }
 
 /// A directory that is not watched any more, and the watches that need another plan.
-pub(super) struct Lost {
-    pub place: PlaceId,
+pub(super) struct LostFolder {
+    pub place: DirectoryId,
     pub users: Vec<u64>,
 }
 
 /// One directory and the watches that want to know of it. A watch may be listed more than once.
-struct Folder {
+struct WatchedFolder {
     path: PathBuf,
     entries: HashMap<OsString, Vec<u64>>,
     whole: Vec<u64>,
 }
 
-impl Folders {
-    pub fn new(mailbox: Arc<Mailbox>) -> Self {
+impl WatchedFolders {
+    pub fn new(mailbox: Arc<WatchMailbox>) -> Self {
         let (folders, by_path) = (HashMap::new(), HashMap::new());
         Self { mailbox, system: None, folders, by_path, stale: Vec::new() }
     }
 
     /// Has everything watched that a plan names. If that fails, nothing has been added.
-    pub fn join(&mut self, number: u64, plan: &Plan) -> Result<(), WatchError> {
+    pub fn join(&mut self, number: u64, plan: &WatchPlan) -> Result<(), WatchError> {
         for place in plan.places() {
             if let Err(error) = self.watch(place) {
                 self.let_go_of_unused(plan);
@@ -65,7 +65,7 @@ impl Folders {
     }
 
     /// Undoes one `join`.
-    pub fn leave(&mut self, number: u64, plan: &Plan) {
+    pub fn leave(&mut self, number: u64, plan: &WatchPlan) {
         for entry in &plan.entries {
             let Some(folder) = self.folders.get_mut(&entry.place.id) else { continue };
             if let Some(numbers) = folder.entries.get_mut(&entry.name) {
@@ -82,25 +82,25 @@ impl Folders {
     }
 
     /// The directory at this very path, if it is watched.
-    pub fn at(&self, path: &Path) -> Option<PlaceId> {
+    pub fn at(&self, path: &Path) -> Option<DirectoryId> {
         self.by_path.get(path).copied()
     }
 
     /// Which watches want to know of this name, and which of every name, in a directory.
-    pub fn interested(&self, place: PlaceId, name: &OsStr) -> (Vec<u64>, Vec<u64>) {
+    pub fn interested(&self, place: DirectoryId, name: &OsStr) -> (Vec<u64>, Vec<u64>) {
         let Some(folder) = self.folders.get(&place) else { return Default::default() };
         (folder.entries.get(name).cloned().unwrap_or_default(), folder.whole.clone())
     }
 
     /// Forgets a directory that has gone, and those below it.
-    pub fn lose(&mut self, path: &Path) -> Vec<Lost> {
+    pub fn lose(&mut self, path: &Path) -> Vec<LostFolder> {
         let gone = self.by_path.iter().filter(|(other, _)| other.starts_with(path));
         let gone: Vec<_> = gone.map(|(_, place)| *place).collect();
         gone.into_iter().filter_map(|place| self.forget(place)).collect()
     }
 
     /// Directories that were found to be gone while others were added.
-    pub fn take_stale(&mut self) -> Vec<Lost> {
+    pub fn take_stale(&mut self) -> Vec<LostFolder> {
         std::mem::take(&mut self.stale)
     }
 
@@ -111,7 +111,7 @@ impl Folders {
         self.system = None;
     }
 
-    fn watch(&mut self, place: &Place) -> Result<(), WatchError> {
+    fn watch(&mut self, place: &WatchedDirectory) -> Result<(), WatchError> {
         if self.folders.contains_key(&place.id) {
             return Ok(());
         }
@@ -126,25 +126,28 @@ impl Folders {
         if let Some(system) = &mut self.system {
             system.watch(&place.path, RecursiveMode::NonRecursive)?;
         }
-        let folder = Folder { path: place.path.clone(), entries: HashMap::new(), whole: Vec::new() };
+        let folder = WatchedFolder { path: place.path.clone(), entries: HashMap::new(), whole: Vec::new() };
         self.by_path.insert(place.path.clone(), place.id);
         self.folders.insert(place.id, folder);
         Ok(())
     }
 
-    fn forget(&mut self, place: PlaceId) -> Option<Lost> {
+    fn forget(&mut self, place: DirectoryId) -> Option<LostFolder> {
         let folder = self.folders.remove(&place)?;
         self.by_path.remove(&folder.path);
         if let Some(system) = &mut self.system {
             // It stops watching by itself what has gone, and then knows nothing of it.
             let _ = system.unwatch(&folder.path);
         }
-        Some(Lost { place, users: folder.entries.into_values().flatten().chain(folder.whole).collect() })
+        Some(LostFolder {
+            place,
+            users: folder.entries.into_values().flatten().chain(folder.whole).collect(),
+        })
     }
 
-    fn let_go_of_unused(&mut self, plan: &Plan) {
+    fn let_go_of_unused(&mut self, plan: &WatchPlan) {
         for place in plan.places() {
-            if self.folders.get(&place.id).is_some_and(Folder::is_unused) {
+            if self.folders.get(&place.id).is_some_and(WatchedFolder::is_unused) {
                 self.forget(place.id);
             }
         }
@@ -154,7 +157,7 @@ impl Folders {
     }
 }
 
-impl Folder {
+impl WatchedFolder {
     fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.whole.is_empty()
     }

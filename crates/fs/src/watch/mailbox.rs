@@ -15,7 +15,7 @@ use notify::{Event, EventKind, event::ModifyKind};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::{WatchError, ear::Ear};
+use super::{WatchError, ear::ChangeListener};
 
 /// Watches that may wait to begin.
 const MAX_BEGINNING: usize = 1024;
@@ -24,17 +24,17 @@ const MAX_BEGINNING: usize = 1024;
 const MAX_CHANGES: usize = 8192;
 
 #[derive(Debug, Default)]
-pub(super) struct Mailbox {
-    news: Mutex<News>,
+pub(super) struct WatchMailbox {
+    news: Mutex<WatchNews>,
     arrived: Condvar,
 }
 
 /// What has arrived since the last look.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    pub begin: VecDeque<Begin>,
+pub(super) struct WatchNews {
+    pub begin: VecDeque<NewWatch>,
     pub ended: Vec<u64>,
-    pub changes: HashMap<PathBuf, Change>,
+    pub changes: HashMap<PathBuf, PathChange>,
     /// Reports were lost.
     pub overflow: bool,
     last_number: u64,
@@ -43,16 +43,16 @@ pub(super) struct News {
 
 /// A watch to be set up.
 #[derive(Debug)]
-pub(super) struct Begin {
+pub(super) struct NewWatch {
     pub number: u64,
     pub path: PathBuf,
-    pub ear: Arc<Ear>,
+    pub ear: Arc<ChangeListener>,
     pub reply: oneshot::Sender<Result<(), WatchError>>,
 }
 
 /// What happened to a path, as far as it matters; of several, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Change {
+pub(super) enum PathChange {
     /// Contents, mode or times.
     Content,
     /// It is there, perhaps as something else than before.
@@ -61,9 +61,9 @@ pub(super) enum Change {
     Gone,
 }
 
-impl Mailbox {
+impl WatchMailbox {
     /// Numbers a watch and has it set up.
-    pub fn begin(&self, begin: impl FnOnce(u64) -> Begin) -> Result<u64, WatchError> {
+    pub fn begin(&self, begin: impl FnOnce(u64) -> NewWatch) -> Result<u64, WatchError> {
         let mut news = self.lock();
         if news.closed {
             return Err(WatchError::Closed);
@@ -104,7 +104,7 @@ impl Mailbox {
     }
 
     /// Waits for news, but not beyond a time. `None` when there will be no more.
-    pub fn next(&self, until: Option<Instant>) -> Option<News> {
+    pub fn next(&self, until: Option<Instant>) -> Option<WatchNews> {
         let mut news = self.lock();
         loop {
             if news.closed {
@@ -113,7 +113,10 @@ impl Mailbox {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if news.is_some() || left.is_some_and(|left| left.is_zero()) {
                 let last_number = news.last_number;
-                return Some(std::mem::replace(&mut *news, News { last_number, ..News::default() }));
+                return Some(std::mem::replace(
+                    &mut *news,
+                    WatchNews { last_number, ..WatchNews::default() },
+                ));
             }
             match left {
                 Some(left) => {
@@ -126,7 +129,7 @@ impl Mailbox {
 
     pub fn close(&self) {
         let mut news = self.lock();
-        *news = News { closed: true, ..News::default() };
+        *news = WatchNews { closed: true, ..WatchNews::default() };
         drop(news);
         self.arrived.notify_one();
     }
@@ -135,17 +138,17 @@ impl Mailbox {
         self.lock().closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, News> {
+    fn lock(&self) -> MutexGuard<'_, WatchNews> {
         self.news.lock()
     }
 }
 
-impl News {
+impl WatchNews {
     fn is_some(&self) -> bool {
         !self.begin.is_empty() || !self.ended.is_empty() || !self.changes.is_empty() || self.overflow
     }
 
-    fn note(&mut self, path: PathBuf, change: Change) {
+    fn note(&mut self, path: PathBuf, change: PathChange) {
         if self.changes.len() >= MAX_CHANGES && !self.changes.contains_key(&path) {
             self.overflow = true;
             return;
@@ -156,13 +159,13 @@ impl News {
 }
 
 /// `None` for what changes nothing: opening, reading, closing.
-fn change_of(kind: EventKind) -> Option<Change> {
+fn change_of(kind: EventKind) -> Option<PathChange> {
     match kind {
         EventKind::Access(_) | EventKind::Other => None,
-        EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => Some(Change::Content),
-        EventKind::Create(_) => Some(Change::Appeared),
+        EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => Some(PathChange::Content),
+        EventKind::Create(_) => Some(PathChange::Appeared),
         // A rename may be either end of it; a look at the path will tell.
-        EventKind::Remove(_) | EventKind::Modify(_) | EventKind::Any => Some(Change::Gone),
+        EventKind::Remove(_) | EventKind::Modify(_) | EventKind::Any => Some(PathChange::Gone),
     }
 }
 
@@ -172,27 +175,27 @@ mod tests {
 
     use super::*;
 
-    fn report(mailbox: &Mailbox, kind: EventKind, path: &str) {
+    fn report(mailbox: &WatchMailbox, kind: EventKind, path: &str) {
         mailbox.report(Ok(Event::new(kind).add_path(path.into())));
     }
 
     #[test]
     fn of_several_changes_of_a_path_the_one_that_matters_most_is_kept() {
-        let mailbox = Mailbox::default();
+        let mailbox = WatchMailbox::default();
         report(&mailbox, EventKind::Create(CreateKind::File), "/a");
         report(&mailbox, EventKind::Modify(ModifyKind::Data(DataChange::Any)), "/a");
         report(&mailbox, EventKind::Remove(RemoveKind::File), "/b");
         report(&mailbox, EventKind::Create(CreateKind::File), "/b");
         report(&mailbox, EventKind::Access(AccessKind::Any), "/c");
         let news = mailbox.next(None).unwrap();
-        let expected = [("/a".into(), Change::Appeared), ("/b".into(), Change::Gone)];
+        let expected = [("/a".into(), PathChange::Appeared), ("/b".into(), PathChange::Gone)];
         assert_eq!(news.changes, HashMap::from(expected));
         assert!(!news.overflow);
     }
 
     #[test]
     fn changes_beyond_the_ceiling_are_dropped_and_that_is_remembered() {
-        let mailbox = Mailbox::default();
+        let mailbox = WatchMailbox::default();
         for number in 0..MAX_CHANGES + 100 {
             report(&mailbox, EventKind::Create(CreateKind::File), &format!("/{number}"));
         }
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_the_given_time_and_when_the_mailbox_closes() {
-        let mailbox = Mailbox::default();
+        let mailbox = WatchMailbox::default();
         assert!(mailbox.next(Some(Instant::now())).is_some_and(|news| !news.is_some()));
         mailbox.close();
         assert!(mailbox.next(None).is_none());

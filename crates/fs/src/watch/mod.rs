@@ -27,9 +27,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use self::{
-    actor::Actor,
-    ear::Ear,
-    mailbox::{Begin, Mailbox},
+    actor::WatchActor,
+    ear::ChangeListener,
+    mailbox::{NewWatch, WatchMailbox},
 };
 
 /// Why a path cannot be watched.
@@ -57,39 +57,43 @@ impl From<notify::Error> for WatchError {
 
 /// Watches files for everybody. Dropping it ends all watches.
 #[derive(Debug, Default)]
-pub struct Watcher {
-    mailbox: Mutex<Option<Arc<Mailbox>>>,
+pub struct FileWatcher {
+    mailbox: Mutex<Option<Arc<WatchMailbox>>>,
 }
 
 /// One path that is being watched, until this is dropped. Nothing is told from then on.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatch {
     number: u64,
-    ear: Arc<Ear>,
-    mailbox: Arc<Mailbox>,
+    ear: Arc<ChangeListener>,
+    mailbox: Arc<WatchMailbox>,
 }
 
-impl Watcher {
+impl FileWatcher {
     /// Begins to watch a path, in its [normal](crate::normal) form. What changes is told in terms of that
     /// path, links or not; several changes within a moment are told at once.
     ///
     /// `tell` is called from the watching thread and must not wait. Nothing is told before
-    /// [`Watch::listen`].
+    /// [`FileWatch::listen`].
     pub fn watch<F>(
         &self,
         path: &Path,
         tell: F,
-    ) -> impl Future<Output = Result<Watch, WatchError>> + Send + use<F>
+    ) -> impl Future<Output = Result<FileWatch, WatchError>> + Send + use<F>
     where
         F: Fn(Vec<PathBuf>) + Send + 'static,
     {
-        let ear = Arc::new(Ear::new(tell));
+        let ear = Arc::new(ChangeListener::new(tell));
         let posted = self.mailbox().and_then(|mailbox| {
             let (reply, begun) = oneshot::channel();
-            let number =
-                mailbox.begin(|number| Begin { number, path: path.to_owned(), ear: ear.clone(), reply })?;
+            let number = mailbox.begin(|number| NewWatch {
+                number,
+                path: path.to_owned(),
+                ear: ear.clone(),
+                reply,
+            })?;
             // From here on the watch ends with this, also when nobody waits for it any more.
-            Ok((Watch { number, ear, mailbox }, begun))
+            Ok((FileWatch { number, ear, mailbox }, begun))
         });
         async move {
             let (watch, begun) = posted?;
@@ -97,7 +101,7 @@ impl Watcher {
         }
     }
 
-    fn mailbox(&self) -> Result<Arc<Mailbox>, WatchError> {
+    fn mailbox(&self) -> Result<Arc<WatchMailbox>, WatchError> {
         let mut slot = self.mailbox.lock();
         match &*slot {
             Some(mailbox) if !mailbox.is_closed() => Ok(mailbox.clone()),
@@ -107,15 +111,15 @@ impl Watcher {
 }
 
 /// The thread ends when the mailbox is closed.
-fn start() -> Result<Arc<Mailbox>, WatchError> {
-    let mailbox = Arc::new(Mailbox::default());
-    let actor = Actor::new(mailbox.clone());
+fn start() -> Result<Arc<WatchMailbox>, WatchError> {
+    let mailbox = Arc::new(WatchMailbox::default());
+    let actor = WatchActor::new(mailbox.clone());
     let thread = thread::Builder::new().name("codicil-watch".to_owned());
     thread.spawn(|| actor.run()).map_err(|error| WatchError::System(error.to_string()))?;
     Ok(mailbox)
 }
 
-impl Drop for Watcher {
+impl Drop for FileWatcher {
     fn drop(&mut self) {
         if let Some(mailbox) = &*self.mailbox.lock() {
             mailbox.close();
@@ -123,14 +127,14 @@ impl Drop for Watcher {
     }
 }
 
-impl Watch {
+impl FileWatch {
     /// Lets changes through, beginning with those since the watch began.
     pub fn listen(&self) {
         self.ear.open();
     }
 }
 
-impl Drop for Watch {
+impl Drop for FileWatch {
     fn drop(&mut self) {
         self.ear.close();
         self.mailbox.end(self.number);

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use codicil_fs::{Depth, FileError, copy};
+use codicil_fs::{CopyDepth, FileError, copy};
 
 use crate::support::Place;
 
@@ -12,7 +12,7 @@ fn a_file_is_copied_with_its_mode_over_whatever_file_was_there() {
     let from = place.file("from", "new");
     fs::set_permissions(&from, fs::Permissions::from_mode(0o640)).unwrap();
     let to = place.file("to", "something longer");
-    copy(&from, &to, Depth::Single).unwrap();
+    copy(&from, &to, CopyDepth::Single).unwrap();
     assert_eq!(place.read("to"), "new");
     assert_eq!(fs::metadata(to).unwrap().permissions().mode() & 0o777, 0o640);
 }
@@ -24,7 +24,7 @@ fn a_file_that_is_copied_onto_itself_keeps_its_contents() {
     fs::hard_link(&file, place.path("same")).unwrap();
     let link = place.link("link", "file");
     for to in [&file, &place.path("same"), &link] {
-        copy(&file, to, Depth::Single).unwrap();
+        copy(&file, to, CopyDepth::Single).unwrap();
         assert_eq!(place.read("file"), "precious");
     }
 }
@@ -35,10 +35,10 @@ fn a_link_stays_a_link() {
     place.file("folder/file", "");
     for (name, target) in [("to_folder", "folder"), ("broken", "nowhere")] {
         let copied = place.path(&format!("copy_of_{name}"));
-        copy(&place.link(name, target), &copied, Depth::Tree).unwrap();
+        copy(&place.link(name, target), &copied, CopyDepth::Tree).unwrap();
         assert_eq!(fs::read_link(copied).unwrap().to_str(), Some(target));
     }
-    let error = copy(&place.path("broken"), &place.file("taken", ""), Depth::Single).unwrap_err();
+    let error = copy(&place.path("broken"), &place.file("taken", ""), CopyDepth::Single).unwrap_err();
     assert_eq!(error.to_string(), "File exists (os error 17)");
 }
 
@@ -51,7 +51,7 @@ fn a_tree_is_added_to_what_is_there_and_leaves_out_pipes_and_sockets() {
     place.socket("from/inner/socket");
     place.file("far/to/inner/file", "old");
     place.file("far/to/kept", "kept");
-    copy(&place.path("from"), &place.path("far/to"), Depth::Tree).unwrap();
+    copy(&place.path("from"), &place.path("far/to"), CopyDepth::Tree).unwrap();
     assert_eq!(
         (place.read("far/to/inner/file").as_str(), place.read("far/to/kept").as_str()),
         ("new", "kept")
@@ -59,7 +59,7 @@ fn a_tree_is_added_to_what_is_there_and_leaves_out_pipes_and_sockets() {
     assert_eq!(fs::read_link(place.path("far/to/link")).unwrap().to_str(), Some("inner/file"));
     assert!(!place.path("far/to/pipe").exists() && !place.path("far/to/inner/socket").exists());
 
-    copy(&place.path("from/inner"), &place.path("not/there/yet"), Depth::Tree).unwrap();
+    copy(&place.path("from/inner"), &place.path("not/there/yet"), CopyDepth::Tree).unwrap();
     assert_eq!(place.read("not/there/yet/file"), "new");
 }
 
@@ -72,14 +72,17 @@ fn what_does_not_fit_is_refused() {
     let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
     let to = place.path("to");
     let recursive = "fs/copy requires recursive: true when sourcePath is a directory";
-    assert_eq!(text(copy(&folder, &to, Depth::Single)), recursive);
+    assert_eq!(text(copy(&folder, &to, CopyDepth::Single)), recursive);
     let special = "fs/copy only supports regular files, directories, and symlinks";
-    assert_eq!(text(copy(&pipe, &to, Depth::Tree)), special);
-    assert_eq!(text(copy(&file, &pipe, Depth::Single)), special);
-    assert_eq!(text(copy(&file, &folder, Depth::Single)), "Is a directory (os error 21)");
-    assert_eq!(text(copy(&folder, &file, Depth::Tree)), "File exists (os error 17)");
-    assert_eq!(text(copy(&to, &file, Depth::Tree)), "No such file or directory (os error 2)");
-    assert_eq!(text(copy(&file, &place.path("a/b"), Depth::Tree)), "No such file or directory (os error 2)");
+    assert_eq!(text(copy(&pipe, &to, CopyDepth::Tree)), special);
+    assert_eq!(text(copy(&file, &pipe, CopyDepth::Single)), special);
+    assert_eq!(text(copy(&file, &folder, CopyDepth::Single)), "Is a directory (os error 21)");
+    assert_eq!(text(copy(&folder, &file, CopyDepth::Tree)), "File exists (os error 17)");
+    assert_eq!(text(copy(&to, &file, CopyDepth::Tree)), "No such file or directory (os error 2)");
+    assert_eq!(
+        text(copy(&file, &place.path("a/b"), CopyDepth::Tree)),
+        "No such file or directory (os error 2)"
+    );
 }
 
 #[test]
@@ -92,14 +95,14 @@ fn a_directory_is_not_copied_into_itself_by_whatever_way() {
     let folder = place.path("folder");
     for to in ["folder", "folder/new", "folder/a/b", "link", "link/new", "inside/new", "sibling/../link/new"]
     {
-        let result = copy(&folder, &place.path(to), Depth::Tree);
+        let result = copy(&folder, &place.path(to), CopyDepth::Tree);
         assert!(matches!(result, Err(FileError::IntoItself)), "{to}: {result:?}");
     }
     // A link at the destination must not lead back either.
     place.link("sibling/inner", "../folder/inner");
-    let result = copy(&folder, &place.path("sibling"), Depth::Tree);
+    let result = copy(&folder, &place.path("sibling"), CopyDepth::Tree);
     assert!(matches!(result, Err(FileError::IntoItself)), "{result:?}");
     // Not everything whose name begins the same lies inside.
-    copy(&folder, &place.path("folder2"), Depth::Tree).unwrap();
+    copy(&folder, &place.path("folder2"), CopyDepth::Tree).unwrap();
     assert_eq!(place.read("folder2/inner/file"), "x");
 }

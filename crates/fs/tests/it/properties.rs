@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use codicil_fs::{Depth, Removal, copy, remove};
+use codicil_fs::{CopyDepth, RemoveOptions, copy, remove};
 use proptest::prelude::*;
 
 /// What is at a path of a tree.
@@ -90,7 +90,7 @@ proptest! {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
         make(&from, &tree);
-        copy(&from, &to, Depth::Tree).unwrap();
+        copy(&from, &to, CopyDepth::Tree).unwrap();
         prop_assert_eq!(look(&to), without_pipes(&tree));
         prop_assert_eq!(look(&from), tree);
     }
@@ -101,7 +101,7 @@ proptest! {
         make(&place.path().join("gone"), &tree);
         make(&place.path().join("stays"), &beside);
         symlink("../stays", place.path().join("gone/out")).unwrap();
-        remove(&place.path().join("gone"), Removal { recursive: true, force: false }).unwrap();
+        remove(&place.path().join("gone"), RemoveOptions { recursive: true, force: false }).unwrap();
         let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         prop_assert_eq!(left, ["stays"]);
         prop_assert_eq!(look(&place.path().join("stays")), beside);

@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use codicil_fs::{Roots, Searches, check_query};
+use codicil_fs::{FileSearches, SearchRoots, check_query};
 use codicil_protocol::{FuzzyFileSearchMatchType, FuzzyFileSearchResult};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -11,8 +11,8 @@ use crate::support::{Place, skipped};
 
 async fn find_in(place: &Place, roots: &[&str], query: &str) -> Vec<FuzzyFileSearchResult> {
     let roots: Vec<_> = roots.iter().map(|root| (*root).to_owned()).collect();
-    let roots = Roots::new(&roots, place.root());
-    Searches::default().find(roots, query.to_owned(), CancellationToken::new()).await
+    let roots = SearchRoots::new(&roots, place.root());
+    FileSearches::default().find(roots, query.to_owned(), CancellationToken::new()).await
 }
 
 async fn paths(place: &Place, root: &str, query: &str) -> Vec<String> {
@@ -176,8 +176,8 @@ async fn names_that_are_not_text_are_passed_over() {
 async fn a_cancelled_search_finds_nothing_also_while_it_waits() {
     let place = Place::new();
     place.file("tree/foo", "");
-    let searches = Searches::default();
-    let roots = || Roots::new(&["tree".to_owned()], place.root());
+    let searches = FileSearches::default();
+    let roots = || SearchRoots::new(&["tree".to_owned()], place.root());
     let cancelled = CancellationToken::new();
     cancelled.cancel();
     assert!(searches.find(roots(), "foo".to_owned(), cancelled).await.is_empty());

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
-use codicil_fs::{MAX_RESULTS, Roots, Searches, Session, SessionNews};
+use codicil_fs::{FileSearches, MAX_RESULTS, SearchRoots, SearchSession, SessionNews};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::Place;
@@ -10,13 +10,13 @@ use crate::support::Place;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Opened {
-    session: Session,
+    session: SearchSession,
     news: mpsc::UnboundedReceiver<SessionNews>,
 }
 
-fn open(searches: &Searches, place: &Place) -> Opened {
+fn open(searches: &FileSearches, place: &Place) -> Opened {
     let (tell, news) = mpsc::unbounded_channel();
-    let roots = Roots::new(&["tree".to_owned()], place.root());
+    let roots = SearchRoots::new(&["tree".to_owned()], place.root());
     Opened { session: searches.open(roots, move |said| drop(tell.send(said))), news }
 }
 
@@ -51,7 +51,7 @@ async fn each_query_is_answered_from_what_the_session_walked_at_its_start() {
     let place = Place::new();
     place.file("tree/src/alpha.rs", "");
     place.file("tree/docs/alphabet.md", "");
-    let searches = Searches::default();
+    let searches = FileSearches::default();
     let mut opened = open(&searches, &place);
     assert_eq!(opened.ask("alph").await, ["docs/alphabet.md", "src/alpha.rs"]);
     place.file("tree/alpha_later", "");
@@ -68,7 +68,7 @@ async fn each_query_is_answered_from_what_the_session_walked_at_its_start() {
 async fn a_session_without_a_query_says_that_it_has_walked() {
     let place = Place::new();
     place.file("tree/file", "");
-    let mut opened = open(&Searches::default(), &place);
+    let mut opened = open(&FileSearches::default(), &place);
     assert_eq!(opened.next().await, SessionNews::Updated { query: String::new(), files: Vec::new() });
     assert_eq!(opened.next().await, SessionNews::Completed);
 }
@@ -83,12 +83,12 @@ async fn sessions_and_searches_find_the_same_in_the_same_order() {
         }
         fs::write(folder.join(format!("{}_{number}.rs", ["one", "Two", "été"][number / 3 % 3])), "").unwrap();
     }
-    let searches = Searches::default();
+    let searches = FileSearches::default();
     let mut opened = open(&searches, &place);
     // Typed letter by letter, so that later ones build on earlier ones, and then something else.
     for query in ["a", "al", "alo", "alo1", "alO", "two", "two8", "ete", "été", "rs$ !alpha", "core 7", "b"]
     {
-        let roots = Roots::new(&["tree".to_owned()], place.root());
+        let roots = SearchRoots::new(&["tree".to_owned()], place.root());
         let found = searches.find(roots, query.to_owned(), Default::default()).await;
         let found: Vec<_> = found.into_iter().map(|file| file.path).collect();
         assert!(found.len() <= MAX_RESULTS);
@@ -102,7 +102,7 @@ async fn of_many_queries_at_once_only_the_last_has_to_be_answered() {
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
     }
-    let mut opened = open(&Searches::default(), &place);
+    let mut opened = open(&FileSearches::default(), &place);
     for number in 0..400 {
         opened.session.update(format!("file_{number}"));
     }
@@ -116,7 +116,7 @@ async fn nothing_is_said_once_the_session_is_closed() {
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
     }
-    let Opened { session, mut news } = open(&Searches::default(), &place);
+    let Opened { session, mut news } = open(&FileSearches::default(), &place);
     session.update("file".to_owned());
     drop(session);
     let said: BTreeSet<_> =

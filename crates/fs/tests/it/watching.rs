@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_fs::{Watch, Watcher};
+use codicil_fs::{FileWatch, FileWatcher};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::Place;
@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A watch and what it was told.
 struct Watched {
-    watch: Option<Watch>,
+    watch: Option<FileWatch>,
     told: mpsc::UnboundedReceiver<Vec<PathBuf>>,
 }
 
-async fn watch(watcher: &Watcher, path: &Path) -> Watched {
+async fn watch(watcher: &FileWatcher, path: &Path) -> Watched {
     let (tell, told) = mpsc::unbounded_channel();
     let watch = watcher.watch(path, move |changed| drop(tell.send(changed))).await.unwrap();
     watch.listen();
@@ -50,7 +50,7 @@ impl Watched {
 async fn a_file_is_heard_of_when_it_is_written_replaced_removed_and_made_again() {
     let place = Place::new();
     let file = place.file("file", "one");
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &file).await;
     place.file("another", "not watched");
 
@@ -69,7 +69,7 @@ async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
     let place = Place::new();
     let folder = place.directory("folder/inner");
     let folder = folder.parent().unwrap();
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, folder).await;
 
     place.file("folder/inner/deep", "x");
@@ -84,7 +84,7 @@ async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
 async fn a_directory_that_is_removed_and_made_again_is_watched_on() {
     let place = Place::new();
     let folder = place.directory("folder");
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &folder).await;
 
     for round in 0..5 {
@@ -104,7 +104,7 @@ async fn a_directory_that_is_swapped_for_another_is_watched_on() {
     let place = Place::new();
     let folder = place.directory("folder");
     place.file("other/inner", "x");
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &folder).await;
 
     fs::rename(&folder, place.path("away")).unwrap();
@@ -118,7 +118,7 @@ async fn a_directory_that_is_swapped_for_another_is_watched_on() {
 #[tokio::test]
 async fn what_is_missing_is_heard_of_when_it_appears_however_deep() {
     let place = Place::new();
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let (near, far) = (place.path("near"), place.path("no/such/folder/file"));
     let mut near_watched = watch(&watcher, &near).await;
     let mut far_watched = watch(&watcher, &far).await;
@@ -142,7 +142,7 @@ async fn a_link_is_heard_of_by_its_own_name_at_both_ends() {
     place.file("elsewhere/other", "x");
     let link = place.link("link", "elsewhere/file");
     let folder = place.link("folder", "elsewhere");
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut to_file = watch(&watcher, &link).await;
     let mut to_folder = watch(&watcher, &folder).await;
 
@@ -159,7 +159,7 @@ async fn a_link_is_heard_of_by_its_own_name_at_both_ends() {
 #[tokio::test]
 async fn changes_before_anybody_listens_are_told_then_and_none_after_the_end() {
     let place = Place::new();
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let file = place.file("file", "one");
     let (tell, mut told) = mpsc::unbounded_channel();
     let quiet = watcher.watch(&file, move |changed| drop(tell.send(changed))).await.unwrap();
@@ -183,7 +183,7 @@ async fn changes_before_anybody_listens_are_told_then_and_none_after_the_end() {
 async fn many_watches_of_one_folder_take_one_watch_of_the_system() {
     let place = Place::new();
     let (folder, file) = (place.directory("folder"), place.file("folder/file", "x"));
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut all = Vec::new();
     for _ in 0..200 {
         all.push((watch(&watcher, &folder).await, watch(&watcher, &file).await));
@@ -222,7 +222,7 @@ fn system_watches() -> Option<Vec<usize>> {
 async fn a_flood_of_changes_is_told_in_few_messages_and_watched_on() {
     let place = Place::new();
     let folder = place.directory("folder");
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &folder).await;
     for number in 0..3_000 {
         fs::write(folder.join(format!("file_{number}")), "").unwrap();
@@ -246,7 +246,7 @@ async fn a_flood_of_changes_is_told_in_few_messages_and_watched_on() {
 #[tokio::test]
 async fn watches_end_with_the_watcher() {
     let place = Place::new();
-    let watcher = Watcher::default();
+    let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, place.root()).await;
     drop(watcher);
     watched.end();

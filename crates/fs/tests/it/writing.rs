@@ -6,11 +6,11 @@ use std::{
     path::Path,
 };
 
-use codicil_fs::{FileError, Parents, Removal, create_directory, decode, remove, write};
+use codicil_fs::{FileError, ParentDirectories, RemoveOptions, create_directory, decode, remove, write};
 
 use crate::support::Place;
 
-const ALL: Removal = Removal { recursive: true, force: true };
+const ALL: RemoveOptions = RemoveOptions { recursive: true, force: true };
 
 #[test]
 fn a_file_keeps_its_mode_and_its_links_when_it_is_overwritten() {
@@ -66,12 +66,18 @@ fn a_directory_is_made_with_its_parents_or_must_be_new() {
     let place = Place::new();
     let path = place.path("a/b/c");
     let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
-    assert_eq!(text(create_directory(&path, Parents::Required)), "No such file or directory (os error 2)");
-    create_directory(&path, Parents::Made).unwrap();
-    create_directory(&path, Parents::Made).unwrap();
-    assert_eq!(text(create_directory(&path, Parents::Required)), "File exists (os error 17)");
+    assert_eq!(
+        text(create_directory(&path, ParentDirectories::Required)),
+        "No such file or directory (os error 2)"
+    );
+    create_directory(&path, ParentDirectories::Made).unwrap();
+    create_directory(&path, ParentDirectories::Made).unwrap();
+    assert_eq!(text(create_directory(&path, ParentDirectories::Required)), "File exists (os error 17)");
     place.file("file", "");
-    assert_eq!(text(create_directory(&place.path("file"), Parents::Made)), "File exists (os error 17)");
+    assert_eq!(
+        text(create_directory(&place.path("file"), ParentDirectories::Made)),
+        "File exists (os error 17)"
+    );
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn only_an_empty_directory_goes_without_its_contents() {
     let place = Place::new();
     place.file("full/file", "");
     let empty = place.directory("empty");
-    let alone = Removal { recursive: false, force: true };
+    let alone = RemoveOptions { recursive: false, force: true };
     remove(&empty, alone).unwrap();
     let error = remove(&place.path("full"), alone).unwrap_err().to_string();
     assert!(error.starts_with("Directory not empty (os error"), "{error}");
@@ -101,7 +107,7 @@ fn only_an_empty_directory_goes_without_its_contents() {
 fn what_is_missing_is_an_error_unless_forced() {
     let place = Place::new();
     remove(&place.path("missing"), ALL).unwrap();
-    let error = remove(&place.path("missing"), Removal { recursive: true, force: false }).unwrap_err();
+    let error = remove(&place.path("missing"), RemoveOptions { recursive: true, force: false }).unwrap_err();
     assert_eq!(error.to_string(), "No such file or directory (os error 2)");
     assert!(matches!(remove(Path::new("/"), ALL), Err(FileError::Root)));
 }

@@ -11,12 +11,13 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use url::Url;
 
-use super::{ApprovalMode, HttpConfig, ServerConfig, ServerConfigError, StdioConfig, Transport};
+use super::{ApprovalMode, HttpConfig, ServerConfig, ServerConfigError, ServerTransport, StdioConfig};
 use crate::limits::{STARTUP_TIMEOUT, TOOL_TIMEOUT};
 
 /// A server out of its table.
 pub(super) fn read(table: &Table) -> Result<ServerConfig, ServerConfigError> {
-    let written: Written = Value::Table(table.clone()).try_into().map_err(|error| unreadable(&error))?;
+    let written: WrittenServer =
+        Value::Table(table.clone()).try_into().map_err(|error| unreadable(&error))?;
     let startup_timeout = match (written.startup_timeout_sec, written.startup_timeout_ms) {
         (Some(seconds), _) => duration("startup_timeout_sec", seconds)?,
         (None, Some(milliseconds)) => Duration::from_millis(milliseconds),
@@ -41,14 +42,14 @@ pub(super) fn read(table: &Table) -> Result<ServerConfig, ServerConfigError> {
 
 /// The table as it is written.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenServer {
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(default)]
-    env_vars: Vec<Variable>,
+    env_vars: Vec<WrittenVariable>,
     cwd: Option<PathBuf>,
     url: Option<String>,
     bearer_token_env_var: Option<String>,
@@ -79,15 +80,15 @@ struct WrittenTool {
 /// A name, or a table with a name.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Variable {
+enum WrittenVariable {
     Name(String),
     Table { name: String },
 }
 
-impl Written {
-    fn transport(self) -> Result<Transport, ServerConfigError> {
+impl WrittenServer {
+    fn transport(self) -> Result<ServerTransport, ServerConfigError> {
         match (self.command, self.url) {
-            (Some(command), None) => Ok(Transport::Stdio(StdioConfig {
+            (Some(command), None) => Ok(ServerTransport::Stdio(StdioConfig {
                 command,
                 args: self.args,
                 env: self.env,
@@ -95,7 +96,7 @@ impl Written {
                     .env_vars
                     .into_iter()
                     .map(|variable| match variable {
-                        Variable::Name(name) | Variable::Table { name } => name,
+                        WrittenVariable::Name(name) | WrittenVariable::Table { name } => name,
                     })
                     .collect(),
                 cwd: self.cwd,
@@ -104,7 +105,7 @@ impl Written {
                 check_url(&url)?;
                 check_headers(&self.http_headers, "http_headers")?;
                 check_header_names(self.env_http_headers.keys(), "env_http_headers")?;
-                Ok(Transport::Http(HttpConfig {
+                Ok(ServerTransport::Http(HttpConfig {
                     url,
                     bearer_token_env_var: self.bearer_token_env_var,
                     headers: self.http_headers,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_model::{Redirects, http_client_with};
+use codicil_model::{RedirectPolicy, http_client_with};
 use reqwest::{Client, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -12,6 +12,6 @@ pub(crate) const USER_AGENT: &str = concat!("codicil/", env!("CARGO_PKG_VERSION"
 
 /// The client for requests to an address, or why there is none.
 pub(crate) async fn client_for(url: &Url) -> Result<Client, String> {
-    let client = http_client_with(url, CONNECT_TIMEOUT, Redirects::WithinServer).await;
+    let client = http_client_with(url, CONNECT_TIMEOUT, RedirectPolicy::WithinServer).await;
     client.map_err(|error| error.to_string())
 }

@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, ffi::OsStr};
 
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::HttpConfig;
 
 /// Headers as written, then those from variables. A variable that is not set gives no header.
-pub(super) fn of(config: &HttpConfig, environment: &Environment) -> HeaderMap {
+pub(super) fn of(config: &HttpConfig, environment: &ProcessEnvironment) -> HeaderMap {
     let from_variables = config.env_headers.iter().filter_map(|(header, variable)| {
         let value = environment.get(OsStr::new(variable))?.to_str()?;
         (!value.trim().is_empty()).then(|| (header.clone(), value.to_owned()))
@@ -53,7 +53,7 @@ mod tests {
             env_headers: pairs(&[("X-Two", "TWO"), ("X-Three", "THREE"), ("X-Four", "FOUR")]),
             oauth_resource: None,
         };
-        let environment = Environment::from([("TWO".into(), "2".into()), ("FOUR".into(), " ".into())]);
+        let environment = ProcessEnvironment::from([("TWO".into(), "2".into()), ("FOUR".into(), " ".into())]);
         let headers = of(&config, &environment);
         let shown: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(shown, ["x-one", "x-two"]);

@@ -18,9 +18,9 @@ use rmcp::{
 use sse_stream::{Error as SseError, Sse};
 
 use super::{body::read_within, events::events, headers::joined, transport::HttpError};
-use crate::{limits::MESSAGE_BYTES, oauth::Bearer, wire};
+use crate::{limits::MESSAGE_BYTES, oauth::BearerSource, wire};
 
-type Failure = StreamableHttpError<HttpError>;
+type RequestFailure = StreamableHttpError<HttpError>;
 
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -32,33 +32,38 @@ const ERROR_BYTES: usize = 256 * 1024;
 
 /// An HTTP client with one server's headers and credentials. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Requests(Arc<Inner>);
+pub(crate) struct HttpRequests(Arc<RequestsInner>);
 
-struct Inner {
+struct RequestsInner {
     client: Client,
     headers: HeaderMap,
-    bearer: Bearer,
+    bearer: BearerSource,
 }
 
 /// A request but for its credentials.
-struct Draft {
+struct RequestDraft {
     method: Method,
     url: Arc<str>,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
 }
 
-impl Requests {
-    pub(super) fn new(client: Client, headers: HeaderMap, bearer: Bearer) -> Requests {
-        Requests(Arc::new(Inner { client, headers, bearer }))
+impl HttpRequests {
+    pub(super) fn new(client: Client, headers: HeaderMap, bearer: BearerSource) -> HttpRequests {
+        HttpRequests(Arc::new(RequestsInner { client, headers, bearer }))
     }
 
-    fn draft(&self, method: Method, url: Arc<str>, protocol: HashMap<HeaderName, HeaderValue>) -> Draft {
-        Draft { method, url, headers: joined(&self.0.headers, protocol), body: None }
+    fn draft(
+        &self,
+        method: Method,
+        url: Arc<str>,
+        protocol: HashMap<HeaderName, HeaderValue>,
+    ) -> RequestDraft {
+        RequestDraft { method, url, headers: joined(&self.0.headers, protocol), body: None }
     }
 
     /// Sends a request; with a new token once more, when the server refuses the old one.
-    async fn send(&self, draft: Draft) -> Result<Response, Failure> {
+    async fn send(&self, draft: RequestDraft) -> Result<Response, RequestFailure> {
         let bearer = &self.0.bearer;
         let token = bearer.token().await.map_err(sign_in)?;
         let response = self.send_with(&draft, token.as_ref()).await?;
@@ -75,7 +80,11 @@ impl Requests {
         }
     }
 
-    async fn send_with(&self, draft: &Draft, token: Option<&Secret>) -> Result<Response, Failure> {
+    async fn send_with(
+        &self,
+        draft: &RequestDraft,
+        token: Option<&Secret>,
+    ) -> Result<Response, RequestFailure> {
         let mut request =
             self.0.client.request(draft.method.clone(), &*draft.url).headers(draft.headers.clone());
         if let Some(token) = token {
@@ -87,7 +96,7 @@ impl Requests {
         if let Some(body) = &draft.body {
             request = request.header(CONTENT_TYPE, JSON).body(body.clone());
         }
-        request.send().await.map_err(|error| Failure::Client(error.into()))
+        request.send().await.map_err(|error| RequestFailure::Client(error.into()))
     }
 
     async fn post(
@@ -96,14 +105,14 @@ impl Requests {
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
         protocol: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let mut draft = self.draft(Method::POST, url, protocol);
         draft.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         insert(&mut draft.headers, SESSION, session.as_deref());
         draft.body = Some(serde_json::to_vec(&message)?);
         let response = self.send(draft).await?;
         if response.status() == StatusCode::NOT_FOUND && session.is_some() {
-            return Err(Failure::SessionExpired);
+            return Err(RequestFailure::SessionExpired);
         }
         answer(response, &message).await
     }
@@ -114,16 +123,16 @@ impl Requests {
         session: Option<Arc<str>>,
         last_event: Option<String>,
         protocol: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RequestFailure> {
         let mut draft = self.draft(Method::GET, url, protocol);
         draft.headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
         insert(&mut draft.headers, SESSION, session.as_deref());
         insert(&mut draft.headers, LAST_EVENT, last_event.as_deref());
         let response = checked(self.send(draft).await?)?;
         match response.status() {
-            StatusCode::METHOD_NOT_ALLOWED => Err(Failure::ServerDoesNotSupportSse),
-            status if !status.is_success() => Err(Failure::Client(HttpError::Status(status.as_u16()))),
-            _ if !is_of(&response, EVENTS) => Err(Failure::UnexpectedContentType(None)),
+            StatusCode::METHOD_NOT_ALLOWED => Err(RequestFailure::ServerDoesNotSupportSse),
+            status if !status.is_success() => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
+            _ if !is_of(&response, EVENTS) => Err(RequestFailure::UnexpectedContentType(None)),
             _ => Ok(events(response, None)),
         }
     }
@@ -133,7 +142,7 @@ impl Requests {
         url: Arc<str>,
         session: Arc<str>,
         protocol: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RequestFailure> {
         let mut draft = self.draft(Method::DELETE, url, protocol);
         insert(&mut draft.headers, SESSION, Some(&session));
         // A server that keeps its sessions to itself may say so in any way.
@@ -145,7 +154,7 @@ impl Requests {
 async fn answer(
     response: Response,
     message: &ClientJsonRpcMessage,
-) -> Result<StreamableHttpPostResponse, Failure> {
+) -> Result<StreamableHttpPostResponse, RequestFailure> {
     let response = checked(response)?;
     let status = response.status();
     let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -156,7 +165,7 @@ async fn answer(
         let body = read_within(response, ERROR_BYTES).await.ok().flatten().unwrap_or_default();
         return match decode(&body, message).filter(|message| matches!(message, JsonRpcMessage::Error(_))) {
             Some(error) => Ok(StreamableHttpPostResponse::Json(error, session)),
-            None => Err(Failure::Client(HttpError::Status(status.as_u16()))),
+            None => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
         };
     }
     // Only requests have answers; what else a server says to the rest does not matter.
@@ -165,26 +174,27 @@ async fn answer(
     if is_of(&response, EVENTS) {
         return Ok(StreamableHttpPostResponse::Sse(events(response, Some(too_large())), session));
     }
-    let body = read_within(response, MESSAGE_BYTES).await.map_err(|error| Failure::Client(error.into()))?;
+    let body =
+        read_within(response, MESSAGE_BYTES).await.map_err(|error| RequestFailure::Client(error.into()))?;
     let Some(body) = body else { return Ok(StreamableHttpPostResponse::Json(too_large(), session)) };
     match decode(&body, message) {
         Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
-        None => Err(Failure::Client(HttpError::Unreadable)),
+        None => Err(RequestFailure::Client(HttpError::Unreadable)),
     }
 }
 
 /// Every refusal for lack of credentials is told alike, with or without a challenge.
-fn checked(response: Response) -> Result<Response, Failure> {
+fn checked(response: Response) -> Result<Response, RequestFailure> {
     if response.status() != StatusCode::UNAUTHORIZED {
         return Ok(response);
     }
     let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
-    Err(Failure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or("Bearer").to_owned())))
+    Err(RequestFailure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or("Bearer").to_owned())))
 }
 
 /// The answer in a body: the only one, or the first of several.
 fn decode(body: &[u8], message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
-    let mut decoder = wire::Decoder::default();
+    let mut decoder = wire::MessageDecoder::default();
     decoder.note_sent(message);
     let messages = decoder.decode(body).ok()?;
     messages
@@ -203,11 +213,11 @@ fn is_of(response: &Response, kind: &str) -> bool {
     given.is_some_and(|given| given.trim_start().to_ascii_lowercase().starts_with(kind))
 }
 
-fn sign_in(reason: String) -> Failure {
-    Failure::Client(HttpError::SignIn(reason))
+fn sign_in(reason: String) -> RequestFailure {
+    RequestFailure::Client(HttpError::SignIn(reason))
 }
 
-impl StreamableHttpClient for Requests {
+impl StreamableHttpClient for HttpRequests {
     type Error = HttpError;
 
     async fn post_message(
@@ -217,7 +227,7 @@ impl StreamableHttpClient for Requests {
         session_id: Option<Arc<str>>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         self.post(uri, message, session_id, custom_headers).await
     }
 
@@ -227,7 +237,7 @@ impl StreamableHttpClient for Requests {
         session_id: Arc<str>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RequestFailure> {
         self.delete(uri, session_id, custom_headers).await
     }
 
@@ -238,7 +248,7 @@ impl StreamableHttpClient for Requests {
         last_event_id: Option<String>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RequestFailure> {
         self.stream(uri, session_id, last_event_id, custom_headers).await
     }
 }

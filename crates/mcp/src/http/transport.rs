@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 use http::{HeaderValue, header};
 use reqwest::Url;
 use rmcp::transport::{
@@ -14,11 +14,11 @@ use thiserror::Error;
 use super::{
     clients::{USER_AGENT, client_for},
     headers,
-    requests::Requests,
+    requests::HttpRequests,
 };
 use crate::{
     config::HttpConfig,
-    oauth::Bearer,
+    oauth::BearerSource,
     start_error::{StartError, root},
 };
 
@@ -47,9 +47,9 @@ impl From<reqwest::Error> for HttpError {
 
 /// A stream that breaks is taken up again a few times, then left.
 #[derive(Debug)]
-struct Patience;
+struct ResumeBudget;
 
-impl SseRetryPolicy for Patience {
+impl SseRetryPolicy for ResumeBudget {
     fn retry(&self, times: usize) -> Option<Duration> {
         (times < 8).then(|| Duration::from_secs(1 << times.min(5)))
     }
@@ -58,15 +58,15 @@ impl SseRetryPolicy for Patience {
 /// A transport to a server. Nothing is sent yet.
 pub(crate) async fn transport(
     config: &HttpConfig,
-    environment: &Environment,
-    bearer: Bearer,
-) -> Result<StreamableHttpClientTransport<Requests>, StartError> {
+    environment: &ProcessEnvironment,
+    bearer: BearerSource,
+) -> Result<StreamableHttpClientTransport<HttpRequests>, StartError> {
     let url = Url::parse(&config.url).map_err(|error| StartError::Failed(error.to_string()))?;
     let client = client_for(&url).await.map_err(StartError::Failed)?;
     let mut headers = headers::of(config, environment);
     headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-    let requests = Requests::new(client, headers, bearer);
+    let requests = HttpRequests::new(client, headers, bearer);
     let mut options = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
-    options.retry_config = Arc::new(Patience);
+    options.retry_config = Arc::new(ResumeBudget);
     Ok(StreamableHttpClientTransport::with_client(requests, options))
 }

@@ -6,15 +6,15 @@ use codicil_protocol::Secret;
 use url::Url;
 
 use super::{
-    credentials::{Credentials, CredentialsFile},
+    credentials::{CredentialsFile, ServerCredentials},
     discovery::discover,
     error::OauthError,
-    exchange::{Renewal, renew},
-    file::Lock,
+    exchange::{TokenRenewal, renew},
+    file::FileLock,
 };
 
 /// Where a server's token comes from.
-pub(crate) enum Bearer {
+pub(crate) enum BearerSource {
     /// The configuration has its own way, in a header.
     None,
     /// From the environment.
@@ -33,21 +33,21 @@ pub(crate) struct OauthTokens {
     pub(crate) resource: Option<String>,
 }
 
-impl Bearer {
+impl BearerSource {
     /// The token to send; `None` when nobody has signed in.
     pub(crate) async fn token(&self) -> Result<Option<Secret>, String> {
         match self {
-            Bearer::None => Ok(None),
-            Bearer::Fixed(token) => Ok(Some(token.clone())),
-            Bearer::Oauth(tokens) => tokens.token().await.map_err(|error| error.to_string()),
+            BearerSource::None => Ok(None),
+            BearerSource::Fixed(token) => Ok(Some(token.clone())),
+            BearerSource::Oauth(tokens) => tokens.token().await.map_err(|error| error.to_string()),
         }
     }
 
     /// Another token for one that was refused; `None` when there is none to be had.
     pub(crate) async fn renew(&self, refused: &Secret) -> Result<Option<Secret>, String> {
         match self {
-            Bearer::None | Bearer::Fixed(_) => Ok(None),
-            Bearer::Oauth(tokens) => tokens.renew(refused).await.map_err(|error| error.to_string()),
+            BearerSource::None | BearerSource::Fixed(_) => Ok(None),
+            BearerSource::Oauth(tokens) => tokens.renew(refused).await.map_err(|error| error.to_string()),
         }
     }
 }
@@ -76,19 +76,23 @@ impl OauthTokens {
         self.renew_locked(credentials, &lock).await
     }
 
-    async fn renew_locked(&self, old: Credentials, lock: &Lock) -> Result<Option<Secret>, OauthError> {
+    async fn renew_locked(
+        &self,
+        old: ServerCredentials,
+        lock: &FileLock,
+    ) -> Result<Option<Secret>, OauthError> {
         if old.refresh_token.is_none() {
             return Ok(None);
         }
         let (endpoint, resource) = self.token_endpoint(&old).await?;
         match renew(&old, &endpoint, &resource).await? {
-            Renewal::Renewed(mut credentials) => {
+            TokenRenewal::Renewed(mut credentials) => {
                 credentials.token_endpoint = Some(endpoint);
                 let token = credentials.access_token.clone();
                 self.file.put(credentials, lock).await?;
                 Ok(Some(token))
             }
-            Renewal::Rejected => {
+            TokenRenewal::Rejected => {
                 tracing::info!(
                     server = self.server,
                     "the sign-in is over: its refresh token is not accepted any more"
@@ -100,7 +104,7 @@ impl OauthTokens {
     }
 
     /// Where to renew and what for: as it was noted when signing in, else as the server publishes it.
-    async fn token_endpoint(&self, old: &Credentials) -> Result<(String, String), OauthError> {
+    async fn token_endpoint(&self, old: &ServerCredentials) -> Result<(String, String), OauthError> {
         let resource = self.resource.clone();
         let noted = old.rest.get("resource").and_then(|resource| resource.as_str()).map(str::to_owned);
         if let Some(endpoint) = &old.token_endpoint {
@@ -112,7 +116,7 @@ impl OauthTokens {
         Ok((metadata.token_endpoint.into(), resource))
     }
 
-    async fn stored(&self) -> Result<Option<Credentials>, OauthError> {
+    async fn stored(&self) -> Result<Option<ServerCredentials>, OauthError> {
         self.file.get(&self.server, &self.url).await
     }
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use url::form_urlencoded;
 
-use super::pages::Page;
+use super::pages::CallbackPage;
 use crate::text::cut;
 
 /// How many browsers may be connected; they keep spare connections.
@@ -28,40 +28,40 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(super) struct CallbackServer {
     listener: TcpListener,
-    expected: Arc<Expected>,
+    expected: Arc<ExpectedVisit>,
     connections: JoinSet<()>,
-    visits: mpsc::Receiver<Visit>,
-    visitors: mpsc::Sender<Visit>,
+    visits: mpsc::Receiver<BrowserVisit>,
+    visitors: mpsc::Sender<BrowserVisit>,
 }
 
 /// What tells the visit that is waited for from any other.
-struct Expected {
+struct ExpectedVisit {
     path: String,
     state: String,
 }
 
 /// A browser that came back. It is shown the page that it is answered with.
-pub(super) struct Visit {
-    pub(super) callback: Callback,
-    pub(super) page: oneshot::Sender<Page>,
+pub(super) struct BrowserVisit {
+    pub(super) callback: CallbackParams,
+    pub(super) page: oneshot::Sender<CallbackPage>,
 }
 
 /// What it brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Callback {
+pub(super) enum CallbackParams {
     Code { code: String, issuer: Option<String> },
     Error { error: Option<String>, description: Option<String> },
 }
 
 /// A bound address that nothing is waited for at yet.
-pub(super) struct Bound {
+pub(super) struct BoundAddress {
     listener: TcpListener,
 }
 
-impl Bound {
+impl BoundAddress {
     /// Binds a loopback port; 0 is any that is free.
-    pub(super) async fn new(port: u16) -> io::Result<Bound> {
-        Ok(Bound { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await? })
+    pub(super) async fn new(port: u16) -> io::Result<BoundAddress> {
+        Ok(BoundAddress { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await? })
     }
 
     pub(super) fn port(&self) -> io::Result<u16> {
@@ -70,14 +70,14 @@ impl Bound {
 
     pub(super) fn expect(self, path: String, state: String) -> CallbackServer {
         let (visitors, visits) = mpsc::channel(1);
-        let expected = Arc::new(Expected { path, state });
+        let expected = Arc::new(ExpectedVisit { path, state });
         CallbackServer { listener: self.listener, expected, connections: JoinSet::new(), visits, visitors }
     }
 }
 
 impl CallbackServer {
     /// Waits for the browser. Others are turned away meanwhile.
-    pub(super) async fn visit(&mut self) -> Visit {
+    pub(super) async fn visit(&mut self) -> BrowserVisit {
         loop {
             tokio::select! {
                 Some(visit) = self.visits.recv() => return visit,
@@ -101,7 +101,7 @@ impl CallbackServer {
     }
 }
 
-async fn serve(stream: TcpStream, expected: Arc<Expected>, visitors: mpsc::Sender<Visit>) {
+async fn serve(stream: TcpStream, expected: Arc<ExpectedVisit>, visitors: mpsc::Sender<BrowserVisit>) {
     let service = service_fn(move |request| {
         let (expected, visitors) = (expected.clone(), visitors.clone());
         async move { Ok::<_, Infallible>(response(answer(&request, &expected, &visitors).await)) }
@@ -112,23 +112,27 @@ async fn serve(stream: TcpStream, expected: Arc<Expected>, visitors: mpsc::Sende
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: &Request<Incoming>, expected: &Expected, visitors: &mpsc::Sender<Visit>) -> Page {
+async fn answer(
+    request: &Request<Incoming>,
+    expected: &ExpectedVisit,
+    visitors: &mpsc::Sender<BrowserVisit>,
+) -> CallbackPage {
     if request.uri().path() != expected.path {
-        return Page::not_found();
+        return CallbackPage::not_found();
     }
     let Some(callback) = read(request.uri().query().unwrap_or_default(), &expected.state) else {
-        return Page::unexpected();
+        return CallbackPage::unexpected();
     };
     let (page, shown) = oneshot::channel();
-    match visitors.try_send(Visit { callback, page }) {
-        Ok(()) => shown.await.unwrap_or_else(|_| Page::unexpected()),
-        Err(_) => Page::unexpected(),
+    match visitors.try_send(BrowserVisit { callback, page }) {
+        Ok(()) => shown.await.unwrap_or_else(|_| CallbackPage::unexpected()),
+        Err(_) => CallbackPage::unexpected(),
     }
 }
 
 /// What a query says, if it belongs to the sign-in with this state. Errors may come without a state; nothing
 /// but the sign-in itself is lost when they are believed.
-fn read(query: &str, state: &str) -> Option<Callback> {
+fn read(query: &str, state: &str) -> Option<CallbackParams> {
     let parameter = |name: &str| {
         form_urlencoded::parse(query.as_bytes())
             .find(|(key, _)| key == name)
@@ -141,13 +145,13 @@ fn read(query: &str, state: &str) -> Option<Callback> {
     let (error, description) = (parameter("error"), parameter("error_description"));
     if error.is_some() || description.is_some() {
         let short = |text: Option<String>| text.map(|text| cut(&text, 300));
-        return Some(Callback::Error { error: short(error), description: short(description) });
+        return Some(CallbackParams::Error { error: short(error), description: short(description) });
     }
     given?;
-    Some(Callback::Code { code: parameter("code")?, issuer: parameter("iss") })
+    Some(CallbackParams::Code { code: parameter("code")?, issuer: parameter("iss") })
 }
 
-fn response(page: Page) -> Response<Full<Bytes>> {
+fn response(page: CallbackPage) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(page.html()));
     *response.status_mut() = http::StatusCode::from_u16(page.status).unwrap_or(http::StatusCode::OK);
     let headers = response.headers_mut();
@@ -163,13 +167,14 @@ mod tests {
 
     #[test]
     fn only_what_belongs_to_the_sign_in_is_believed() {
-        let check =
-            |query: &str, expected: Option<Callback>| assert_eq!(read(query, "st"), expected, "{query}");
-        let code = |issuer: Option<&str>| Callback::Code {
+        let check = |query: &str, expected: Option<CallbackParams>| {
+            assert_eq!(read(query, "st"), expected, "{query}")
+        };
+        let code = |issuer: Option<&str>| CallbackParams::Code {
             code: "c d".to_owned(),
             issuer: issuer.map(str::to_owned),
         };
-        let error = |error: &str| Callback::Error { error: Some(error.to_owned()), description: None };
+        let error = |error: &str| CallbackParams::Error { error: Some(error.to_owned()), description: None };
         check("code=c+d&state=st", Some(code(None)));
         check("code=c%20d&state=st&iss=https%3A%2F%2Fx", Some(code(Some("https://x"))));
         check("code=c+d&state=other", None);

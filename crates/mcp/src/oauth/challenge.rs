@@ -5,26 +5,26 @@ use reqwest::Response;
 use url::Url;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(super) struct AuthChallenge {
     /// Where its metadata is.
     pub(super) resource_metadata: Option<Url>,
     /// What to ask for.
     pub(super) scopes: Vec<String>,
 }
 
-impl Challenge {
-    pub(super) fn of(response: &Response, server: &Url) -> Challenge {
+impl AuthChallenge {
+    pub(super) fn of(response: &Response, server: &Url) -> AuthChallenge {
         if response.status() != reqwest::StatusCode::UNAUTHORIZED {
-            return Challenge::default();
+            return AuthChallenge::default();
         }
         let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
         let text: Vec<&str> = headers.filter_map(|header| header.to_str().ok()).collect();
-        Challenge::parse(&text.join(", "), server)
+        AuthChallenge::parse(&text.join(", "), server)
     }
 
-    fn parse(text: &str, server: &Url) -> Challenge {
+    fn parse(text: &str, server: &Url) -> AuthChallenge {
         let scopes = parameter(text, "scope").unwrap_or_default();
-        Challenge {
+        AuthChallenge {
             resource_metadata: parameter(text, "resource_metadata").and_then(|url| server.join(&url).ok()),
             scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(),
         }
@@ -69,7 +69,7 @@ mod tests {
     fn parameters_are_found() {
         let server: Url = "https://x/mcp".parse().unwrap();
         let parse = |text: &str| {
-            let challenge = Challenge::parse(text, &server);
+            let challenge = AuthChallenge::parse(text, &server);
             (challenge.resource_metadata.map(String::from), challenge.scopes.join("+"))
         };
         assert_eq!(

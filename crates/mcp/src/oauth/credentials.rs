@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     error::OauthError,
-    file::{self, Lock},
+    file::{self, FileLock},
 };
 
 /// A token that is valid for less than this is renewed before it is used.
@@ -24,7 +24,7 @@ const MARGIN: Duration = Duration::from_secs(30);
 
 /// What one server has given us.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Credentials {
+pub(crate) struct ServerCredentials {
     pub(super) server_name: String,
     pub(super) server_url: String,
     pub(super) client_id: String,
@@ -45,7 +45,7 @@ pub(crate) struct Credentials {
     pub(super) rest: Map<String, Value>,
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for ServerCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("server_name", &self.server_name)
@@ -55,7 +55,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl Credentials {
+impl ServerCredentials {
     pub(super) fn is_fresh(&self) -> bool {
         let soon = now() + MARGIN;
         self.expires_at.is_none_or(|at| u128::from(at) > soon.as_millis())
@@ -86,7 +86,7 @@ pub(crate) struct CredentialsFile {
     path: PathBuf,
 }
 
-type Entries = BTreeMap<String, Value>;
+type CredentialEntries = BTreeMap<String, Value>;
 
 impl CredentialsFile {
     pub(crate) fn in_home(home: &Path) -> CredentialsFile {
@@ -94,18 +94,18 @@ impl CredentialsFile {
     }
 
     /// What there is for a server. A file that cannot be read is an error, not an empty one.
-    pub(crate) async fn get(&self, name: &str, url: &str) -> Result<Option<Credentials>, OauthError> {
+    pub(crate) async fn get(&self, name: &str, url: &str) -> Result<Option<ServerCredentials>, OauthError> {
         let entries = self.entries().await?;
         Ok(find(&entries, name, url).map(|(_, credentials)| credentials))
     }
 
     /// The right to change the file.
-    pub(super) async fn lock(&self) -> Result<Lock, OauthError> {
-        Lock::acquire(&self.path).await.map_err(|error| unusable(&error))
+    pub(super) async fn lock(&self) -> Result<FileLock, OauthError> {
+        FileLock::acquire(&self.path).await.map_err(|error| unusable(&error))
     }
 
     /// Adds or replaces, and leaves other entries alone.
-    pub(super) async fn put(&self, credentials: Credentials, _: &Lock) -> Result<(), OauthError> {
+    pub(super) async fn put(&self, credentials: ServerCredentials, _: &FileLock) -> Result<(), OauthError> {
         let mut entries = self.entries().await?;
         let found = find(&entries, &credentials.server_name, &credentials.server_url);
         let key =
@@ -115,25 +115,25 @@ impl CredentialsFile {
         self.write(entries).await
     }
 
-    pub(super) async fn remove(&self, name: &str, url: &str, _: &Lock) -> Result<(), OauthError> {
+    pub(super) async fn remove(&self, name: &str, url: &str, _: &FileLock) -> Result<(), OauthError> {
         let mut entries = self.entries().await?;
         let Some((key, _)) = find(&entries, name, url) else { return Ok(()) };
         entries.remove(&key);
         self.write(entries).await
     }
 
-    async fn entries(&self) -> Result<Entries, OauthError> {
+    async fn entries(&self) -> Result<CredentialEntries, OauthError> {
         let path = self.path.clone();
         let text = blocking(move || file::read(&path)).await?;
         if text.trim().is_empty() {
-            return Ok(Entries::new());
+            return Ok(CredentialEntries::new());
         }
         // The reader's own words could quote a token.
         serde_json::from_str(&text)
             .map_err(|_| OauthError::Credentials(format!("{} is not valid JSON", self.path.display())))
     }
 
-    async fn write(&self, entries: Entries) -> Result<(), OauthError> {
+    async fn write(&self, entries: CredentialEntries) -> Result<(), OauthError> {
         let path = self.path.clone();
         let text = serde_json::to_string_pretty(&entries).map_err(|error| unusable(&error.into()))?;
         blocking(move || replace_private(&path, text.as_bytes())).await
@@ -154,9 +154,9 @@ fn unusable(error: &io::Error) -> OauthError {
 }
 
 /// By what is in the entry and not by its key, whose making is the writer's business.
-fn find(entries: &Entries, name: &str, url: &str) -> Option<(String, Credentials)> {
+fn find(entries: &CredentialEntries, name: &str, url: &str) -> Option<(String, ServerCredentials)> {
     entries.iter().find_map(|(key, entry)| {
-        let credentials = Credentials::deserialize(entry).ok()?;
+        let credentials = ServerCredentials::deserialize(entry).ok()?;
         credentials.belong_to(name, url).then(|| (key.clone(), credentials))
     })
 }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn credentials(name: &str, token: &str) -> Credentials {
+    fn credentials(name: &str, token: &str) -> ServerCredentials {
         let value = json!({ "server_name": name, "server_url": "http://x/mcp", "client_id": "c", "access_token": token });
         serde_json::from_value(value).unwrap()
     }

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{challenge::Challenge, error::OauthError, web};
+use super::{challenge::AuthChallenge, error::OauthError, web};
 
 /// How many authorization servers are tried of those that a server names.
 const SERVERS: usize = 4;
 
 /// What is needed to sign in.
 #[derive(Clone, Debug)]
-pub(crate) struct Metadata {
+pub(crate) struct OauthMetadata {
     pub(super) issuer: Option<String>,
     pub(super) authorization_endpoint: Url,
     pub(super) token_endpoint: Url,
@@ -56,7 +56,7 @@ struct ProtectedResource {
 }
 
 /// Which issuer a document must name.
-enum Issuer<'a> {
+enum ExpectedIssuer<'a> {
     /// The one that led to it.
     Exactly(&'a Url),
     /// Any of that server, or none.
@@ -64,8 +64,8 @@ enum Issuer<'a> {
 }
 
 /// What a server publishes about signing in; `None` when it publishes nothing.
-pub(crate) async fn discover(server: &Url) -> Result<Option<Metadata>, OauthError> {
-    let challenge = Challenge::of(&web::probe(server).await?, server);
+pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, OauthError> {
+    let challenge = AuthChallenge::of(&web::probe(server).await?, server);
     let Some(resource) = protected_resource(server, &challenge).await? else {
         return own_authorization_server(server, challenge.scopes).await;
     };
@@ -77,7 +77,7 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<Metadata>, OauthErro
         resource.authorization_servers.iter().filter(|issuer| may_follow(server, issuer)).take(SERVERS)
     {
         for url in metadata_urls(issuer) {
-            if let Some(mut metadata) = fetch(&url, Issuer::Exactly(issuer), server).await? {
+            if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Exactly(issuer), server).await? {
                 metadata.resource = Some(resource.resource);
                 if !scopes.is_empty() {
                     metadata.scopes = scopes;
@@ -92,7 +92,7 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<Metadata>, OauthErro
 
 async fn protected_resource(
     server: &Url,
-    challenge: &Challenge,
+    challenge: &AuthChallenge,
 ) -> Result<Option<ProtectedResource>, OauthError> {
     let advertised = challenge.resource_metadata.clone().filter(|url| may_follow(server, url));
     let guessed = well_known(server, "oauth-protected-resource");
@@ -107,12 +107,15 @@ async fn protected_resource(
     Ok(None)
 }
 
-async fn own_authorization_server(server: &Url, scopes: Vec<String>) -> Result<Option<Metadata>, OauthError> {
+async fn own_authorization_server(
+    server: &Url,
+    scopes: Vec<String>,
+) -> Result<Option<OauthMetadata>, OauthError> {
     let mut urls = metadata_urls(server);
     urls.extend(well_known(server, "oauth-authorization-server"));
     urls.dedup();
     for url in urls {
-        if let Some(mut metadata) = fetch(&url, Issuer::Near(server), server).await? {
+        if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Near(server), server).await? {
             if !scopes.is_empty() {
                 metadata.scopes = scopes;
             }
@@ -128,7 +131,11 @@ async fn document(url: &Url) -> Result<Option<Value>, OauthError> {
 }
 
 /// The metadata at an address, if it is usable.
-async fn fetch(url: &Url, issuer: Issuer<'_>, server: &Url) -> Result<Option<Metadata>, OauthError> {
+async fn fetch(
+    url: &Url,
+    issuer: ExpectedIssuer<'_>,
+    server: &Url,
+) -> Result<Option<OauthMetadata>, OauthError> {
     let Some(document) = document(url).await? else { return Ok(None) };
     let Ok(found) = AuthorizationServer::deserialize(document) else { return Ok(None) };
     let endpoints = [
@@ -150,7 +157,7 @@ async fn fetch(url: &Url, issuer: Issuer<'_>, server: &Url) -> Result<Option<Met
     }
     let methods = &found.token_endpoint_auth_methods_supported;
     let takes = |name: &str| methods.iter().any(|method| method == name);
-    Ok(Some(Metadata {
+    Ok(Some(OauthMetadata {
         secret_in_body: takes("client_secret_post") && !takes("client_secret_basic"),
         issuer: found.issuer,
         authorization_endpoint: found.authorization_endpoint,
@@ -162,13 +169,13 @@ async fn fetch(url: &Url, issuer: Issuer<'_>, server: &Url) -> Result<Option<Met
     }))
 }
 
-impl Issuer<'_> {
+impl ExpectedIssuer<'_> {
     fn fits(&self, named: Option<&str>) -> bool {
         let named = named.map(Url::parse);
         match (self, named) {
-            (Issuer::Exactly(expected), Some(Ok(named))) => same_address(expected, &named),
-            (Issuer::Near(server), Some(Ok(named))) => server.origin() == named.origin(),
-            (Issuer::Near(_), None) => true,
+            (ExpectedIssuer::Exactly(expected), Some(Ok(named))) => same_address(expected, &named),
+            (ExpectedIssuer::Near(server), Some(Ok(named))) => server.origin() == named.origin(),
+            (ExpectedIssuer::Near(_), None) => true,
             _ => false,
         }
     }
@@ -270,12 +277,12 @@ mod tests {
     #[test]
     fn issuers_must_fit() {
         let (issuer, server) = (url("https://as/t"), url("https://x/mcp"));
-        assert!(Issuer::Exactly(&issuer).fits(Some("https://as/t/")));
-        assert!(!Issuer::Exactly(&issuer).fits(Some("https://as")));
-        assert!(!Issuer::Exactly(&issuer).fits(None));
-        assert!(Issuer::Near(&server).fits(Some("https://x")));
-        assert!(Issuer::Near(&server).fits(None));
-        assert!(!Issuer::Near(&server).fits(Some("https://evil")));
+        assert!(ExpectedIssuer::Exactly(&issuer).fits(Some("https://as/t/")));
+        assert!(!ExpectedIssuer::Exactly(&issuer).fits(Some("https://as")));
+        assert!(!ExpectedIssuer::Exactly(&issuer).fits(None));
+        assert!(ExpectedIssuer::Near(&server).fits(Some("https://x")));
+        assert!(ExpectedIssuer::Near(&server).fits(None));
+        assert!(!ExpectedIssuer::Near(&server).fits(Some("https://evil")));
     }
 
     #[test]

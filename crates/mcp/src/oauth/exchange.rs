@@ -8,9 +8,9 @@ use oauth2::{
 };
 
 use super::{
-    credentials::{Credentials, ends_at},
+    credentials::{ServerCredentials, ends_at},
     error::OauthError,
-    registration::Client,
+    registration::OauthClient,
     web,
 };
 use crate::text::cut;
@@ -19,8 +19,8 @@ use crate::text::cut;
 type TokenClient = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 
 /// Everything that a code is exchanged with.
-pub(super) struct Exchange<'a> {
-    pub(super) client: &'a Client,
+pub(super) struct CodeExchange<'a> {
+    pub(super) client: &'a OauthClient,
     pub(super) token_endpoint: &'a str,
     pub(super) secret_in_body: bool,
     pub(super) redirect: &'a str,
@@ -28,20 +28,20 @@ pub(super) struct Exchange<'a> {
 }
 
 /// What came of asking for a new token.
-pub(super) enum Renewal {
-    Renewed(Credentials),
+pub(super) enum TokenRenewal {
+    Renewed(ServerCredentials),
     /// The refresh token is not accepted any more.
     Rejected,
 }
 
 /// What a token endpoint gave, without what it belongs to.
-pub(super) struct Tokens(BasicTokenResponse);
+pub(super) struct IssuedTokens(BasicTokenResponse);
 
 pub(super) async fn exchange(
-    exchange: Exchange<'_>,
+    exchange: CodeExchange<'_>,
     code: String,
     verifier: PkceCodeVerifier,
-) -> Result<Tokens, OauthError> {
+) -> Result<IssuedTokens, OauthError> {
     let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| unreadable(&error))?;
     let client = token_client(exchange.client, exchange.token_endpoint, exchange.secret_in_body)?;
     let client = client.set_redirect_uri(redirect);
@@ -49,38 +49,38 @@ pub(super) async fn exchange(
         .exchange_code(AuthorizationCode::new(code))
         .set_pkce_verifier(verifier)
         .add_extra_param("resource", exchange.resource.to_owned());
-    request.request_async(&web::execute).await.map(Tokens).map_err(failed)
+    request.request_async(&web::execute).await.map(IssuedTokens).map_err(failed)
 }
 
 /// A new token for an old one. The refresh token stays when no new one comes.
 pub(super) async fn renew(
-    old: &Credentials,
+    old: &ServerCredentials,
     token_endpoint: &str,
     resource: &str,
-) -> Result<Renewal, OauthError> {
-    let Some(refresh) = &old.refresh_token else { return Ok(Renewal::Rejected) };
-    let client = Client { id: old.client_id.clone(), secret: old.client_secret.clone() };
+) -> Result<TokenRenewal, OauthError> {
+    let Some(refresh) = &old.refresh_token else { return Ok(TokenRenewal::Rejected) };
+    let client = OauthClient { id: old.client_id.clone(), secret: old.client_secret.clone() };
     let client = token_client(&client, token_endpoint, false)?;
     let refresh = RefreshToken::new(refresh.reveal().to_owned());
     let request = client.exchange_refresh_token(&refresh).add_extra_param("resource", resource.to_owned());
     match request.request_async(&web::execute).await {
-        Ok(tokens) => Ok(Renewal::Renewed(Tokens(tokens).into_credentials(old.clone()))),
+        Ok(tokens) => Ok(TokenRenewal::Renewed(IssuedTokens(tokens).into_credentials(old.clone()))),
         Err(RequestTokenError::ServerResponse(response))
             if response.error() == &BasicErrorResponseType::InvalidGrant =>
         {
-            Ok(Renewal::Rejected)
+            Ok(TokenRenewal::Rejected)
         }
         Err(error) => Err(failed(error)),
     }
 }
 
-impl Tokens {
+impl IssuedTokens {
     /// The tokens in place of those that are there.
-    pub(super) fn into_credentials(self, old: Credentials) -> Credentials {
+    pub(super) fn into_credentials(self, old: ServerCredentials) -> ServerCredentials {
         let tokens = self.0;
         let refresh = tokens.refresh_token().map(|token| Secret::from(token.secret().clone()));
         let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
-        Credentials {
+        ServerCredentials {
             access_token: Secret::from(tokens.access_token().secret().clone()),
             expires_at: tokens.expires_in().map(ends_at),
             refresh_token: refresh.or(old.refresh_token),
@@ -90,7 +90,11 @@ impl Tokens {
     }
 }
 
-fn token_client(client: &Client, endpoint: &str, secret_in_body: bool) -> Result<TokenClient, OauthError> {
+fn token_client(
+    client: &OauthClient,
+    endpoint: &str,
+    secret_in_body: bool,
+) -> Result<TokenClient, OauthError> {
     let endpoint = TokenUrl::new(endpoint.to_owned()).map_err(|error| unreadable(&error))?;
     let mut built = BasicClient::new(ClientId::new(client.id.clone())).set_token_uri(endpoint);
     if let Some(secret) = &client.secret {

@@ -17,13 +17,13 @@ const PAUSE: Duration = Duration::from_millis(25);
 
 /// Held by whoever changes the file, in this process or another; released on drop. Readers need no lock.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct FileLock {
     _file: File,
 }
 
-impl Lock {
+impl FileLock {
     /// Waits for the lock of a file. It is a file beside it: the file itself is replaced with each change.
-    pub(super) async fn acquire(path: &Path) -> io::Result<Lock> {
+    pub(super) async fn acquire(path: &Path) -> io::Result<FileLock> {
         let path = path.with_extension("lock");
         let until = Instant::now() + PATIENCE;
         loop {
@@ -40,13 +40,13 @@ impl Lock {
     }
 }
 
-fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+fn try_lock(path: &Path) -> io::Result<Option<FileLock>> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Lock { _file: file })),
+        Ok(()) => Ok(Some(FileLock { _file: file })),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }

@@ -12,13 +12,13 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    callback::{Bound, Callback, CallbackServer},
-    credentials::{Credentials, CredentialsFile},
-    discovery::{Metadata, discover},
+    callback::{BoundAddress, CallbackParams, CallbackServer},
+    credentials::{CredentialsFile, ServerCredentials},
+    discovery::{OauthMetadata, discover},
     error::OauthError,
-    exchange::{Exchange, exchange},
-    pages::Page,
-    registration::{Client, register},
+    exchange::{CodeExchange, exchange},
+    pages::CallbackPage,
+    registration::{OauthClient, register},
 };
 use crate::config::{HttpConfig, OauthSettings};
 
@@ -45,7 +45,7 @@ impl From<&McpServerOauthLoginParams> for LoginOptions {
 }
 
 /// A sign-in under way.
-pub struct Login {
+pub struct OauthLogin {
     /// To be opened in a browser.
     pub authorization_url: String,
     /// Waits for the browser, gets the token and keeps it. Has to be driven; dropping it ends the sign-in.
@@ -75,10 +75,10 @@ pub(crate) struct SignIn {
 }
 
 /// What is remembered until the browser comes back.
-struct Waiting {
+struct PendingLogin {
     server: CallbackServer,
-    metadata: Metadata,
-    client: Client,
+    metadata: OauthMetadata,
+    client: OauthClient,
     verifier: PkceCodeVerifier,
     redirect: String,
     resource: String,
@@ -87,13 +87,13 @@ struct Waiting {
 
 impl SignIn {
     /// Finds out how to sign in, and prepares for the browser.
-    pub(crate) async fn begin(self, options: LoginOptions) -> Result<Login, OauthError> {
+    pub(crate) async fn begin(self, options: LoginOptions) -> Result<OauthLogin, OauthError> {
         self.check_store()?;
         let prepared = timeout(PREPARATION, self.prepare(&options)).await;
         let (authorization_url, waiting) = prepared
             .map_err(|_| OauthError::Network("timed out while finding out how to sign in".to_owned()))??;
         let patience = options.timeout.unwrap_or(PATIENCE);
-        Ok(Login { authorization_url, completion: Box::pin(self.complete(waiting, patience)) })
+        Ok(OauthLogin { authorization_url, completion: Box::pin(self.complete(waiting, patience)) })
     }
 
     /// Somebody who wants a keyring must not get a file instead.
@@ -109,12 +109,12 @@ impl SignIn {
         }
     }
 
-    async fn prepare(&self, options: &LoginOptions) -> Result<(String, Waiting), OauthError> {
+    async fn prepare(&self, options: &LoginOptions) -> Result<(String, PendingLogin), OauthError> {
         let url = Url::parse(&self.config.url).map_err(|error| OauthError::Unreadable(error.to_string()))?;
         let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
         let wished = options.scopes.clone().or_else(|| self.scopes.clone());
         let scopes = wished.unwrap_or_else(|| metadata.scopes.clone());
-        let bound = Bound::new(self.settings.callback_port.unwrap_or(0)).await;
+        let bound = BoundAddress::new(self.settings.callback_port.unwrap_or(0)).await;
         let bound = bound
             .map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
         let (redirect, path) = self.redirect(&bound)?;
@@ -134,12 +134,12 @@ impl SignIn {
             .add_extra_param("resource", resource.clone())
             .url();
         let server = bound.expect(path, state.secret().clone());
-        let waiting = Waiting { server, metadata, client, verifier, redirect, resource, scopes };
+        let waiting = PendingLogin { server, metadata, client, verifier, redirect, resource, scopes };
         Ok((authorization_url.into(), waiting))
     }
 
     /// What the browser is told to come back to, and the path that it will ask for.
-    fn redirect(&self, bound: &Bound) -> Result<(String, String), OauthError> {
+    fn redirect(&self, bound: &BoundAddress) -> Result<(String, String), OauthError> {
         if let Some(url) = &self.settings.callback_url {
             let parsed = Url::parse(url).map_err(|error| {
                 OauthError::Unreadable(format!("mcp_oauth_callback_url cannot be used: {error}"))
@@ -150,31 +150,35 @@ impl SignIn {
         Ok((format!("http://127.0.0.1:{port}/callback"), "/callback".to_owned()))
     }
 
-    fn resource(&self, metadata: &Metadata, url: &Url) -> String {
+    fn resource(&self, metadata: &OauthMetadata, url: &Url) -> String {
         let mut own = url.clone();
         own.set_query(None);
         own.set_fragment(None);
         self.config.oauth_resource.clone().or_else(|| metadata.resource.clone()).unwrap_or_else(|| own.into())
     }
 
-    async fn complete(self, mut waiting: Waiting, patience: Duration) -> Result<(), OauthError> {
+    async fn complete(self, mut waiting: PendingLogin, patience: Duration) -> Result<(), OauthError> {
         let visit = timeout(patience, waiting.server.visit()).await.map_err(|_| OauthError::TimedOut)?;
         let (result, server) = self.redeem(visit.callback, waiting).await;
         let page = match &result {
-            Ok(()) => Page::signed_in(&self.server),
-            Err(error) => Page::failed(&self.server, &error.to_string()),
+            Ok(()) => CallbackPage::signed_in(&self.server),
+            Err(error) => CallbackPage::failed(&self.server, &error.to_string()),
         };
         let _ = visit.page.send(page);
         server.finish().await;
         result
     }
 
-    async fn redeem(&self, callback: Callback, waiting: Waiting) -> (Result<(), OauthError>, CallbackServer) {
-        let Waiting { server, metadata, client, verifier, redirect, resource, scopes } = waiting;
+    async fn redeem(
+        &self,
+        callback: CallbackParams,
+        waiting: PendingLogin,
+    ) -> (Result<(), OauthError>, CallbackServer) {
+        let PendingLogin { server, metadata, client, verifier, redirect, resource, scopes } = waiting;
         let result = async {
             let code = code_of(callback, &metadata)?;
             let token_endpoint = metadata.token_endpoint.to_string();
-            let asked = Exchange {
+            let asked = CodeExchange {
                 client: &client,
                 token_endpoint: &token_endpoint,
                 secret_in_body: metadata.secret_in_body,
@@ -192,12 +196,12 @@ impl SignIn {
     /// Credentials without their tokens.
     fn blank(
         &self,
-        client: &Client,
+        client: &OauthClient,
         scopes: Vec<String>,
         token_endpoint: String,
         resource: &str,
-    ) -> Credentials {
-        Credentials {
+    ) -> ServerCredentials {
+        ServerCredentials {
             server_name: self.server.clone(),
             server_url: self.config.url.clone(),
             client_id: client.id.clone(),
@@ -213,10 +217,12 @@ impl SignIn {
 }
 
 /// The code, if it comes from whom we asked (RFC 9207).
-fn code_of(callback: Callback, metadata: &Metadata) -> Result<String, OauthError> {
+fn code_of(callback: CallbackParams, metadata: &OauthMetadata) -> Result<String, OauthError> {
     let (code, issuer) = match callback {
-        Callback::Code { code, issuer } => (code, issuer),
-        Callback::Error { error, description } => return Err(OauthError::Provider { error, description }),
+        CallbackParams::Code { code, issuer } => (code, issuer),
+        CallbackParams::Error { error, description } => {
+            return Err(OauthError::Provider { error, description });
+        }
     };
     match (issuer, &metadata.issuer) {
         (Some(named), Some(expected)) if named != *expected => Err(OauthError::WrongIssuer(named)),

@@ -20,12 +20,12 @@ mod registration;
 mod web;
 
 pub(crate) use {
-    bearer::{Bearer, OauthTokens},
+    bearer::{BearerSource, OauthTokens},
     credentials::CredentialsFile,
     discovery::discover,
     login::SignIn,
 };
 pub use {
     error::OauthError,
-    login::{Login, LoginError, LoginOptions},
+    login::{LoginError, LoginOptions, OauthLogin},
 };

@@ -1,36 +1,40 @@
 //! What the browser shows at the end.
 
 /// A page: its HTTP status and its words.
-pub(super) struct Page {
+pub(super) struct CallbackPage {
     pub(super) status: u16,
     title: &'static str,
     text: String,
 }
 
-impl Page {
-    pub(super) fn signed_in(server: &str) -> Page {
-        Page {
+impl CallbackPage {
+    pub(super) fn signed_in(server: &str) -> CallbackPage {
+        CallbackPage {
             status: 200,
             title: "Signed in",
             text: format!("You are signed in to {server}. You can close this page."),
         }
     }
 
-    pub(super) fn failed(server: &str, reason: &str) -> Page {
+    pub(super) fn failed(server: &str, reason: &str) -> CallbackPage {
         let text =
             format!("Signing in to {server} did not work: {reason}. You can close this page and try again.");
-        Page { status: 400, title: "Not signed in", text }
+        CallbackPage { status: 400, title: "Not signed in", text }
     }
 
     /// Not the answer that is waited for; the wait goes on.
-    pub(super) fn unexpected() -> Page {
+    pub(super) fn unexpected() -> CallbackPage {
         let text =
             "This address belongs to a sign-in that is not, or no longer, the one under way.".to_owned();
-        Page { status: 400, title: "Unexpected answer", text }
+        CallbackPage { status: 400, title: "Unexpected answer", text }
     }
 
-    pub(super) fn not_found() -> Page {
-        Page { status: 404, title: "Nothing here", text: "There is nothing at this address.".to_owned() }
+    pub(super) fn not_found() -> CallbackPage {
+        CallbackPage {
+            status: 404,
+            title: "Nothing here",
+            text: "There is nothing at this address.".to_owned(),
+        }
     }
 
     pub(super) fn html(&self) -> String {
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_strangers_say_is_text() {
-        let html = Page::failed("s", "<script>alert('x')</script>").html();
+        let html = CallbackPage::failed("s", "<script>alert('x')</script>").html();
         assert!(!html.contains("<script>"), "{html}");
         assert!(html.contains("&lt;script&gt;alert(&#39;x&#39;)"), "{html}");
     }

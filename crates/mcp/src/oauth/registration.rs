@@ -5,29 +5,29 @@ use codicil_protocol::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{discovery::Metadata, error::OauthError, web};
+use super::{discovery::OauthMetadata, error::OauthError, web};
 use crate::text::cut;
 
 /// Who we are to an authorization server.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct OauthClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
 }
 
 #[derive(Deserialize)]
-struct Registered {
+struct RegisteredClient {
     client_id: String,
     #[serde(default)]
     client_secret: Option<String>,
 }
 
 pub(super) async fn register(
-    metadata: &Metadata,
+    metadata: &OauthMetadata,
     name: &str,
     redirect: &str,
     scopes: &[String],
-) -> Result<Client, OauthError> {
+) -> Result<OauthClient, OauthError> {
     let endpoint = metadata.registration_endpoint.as_ref().ok_or(OauthError::NoRegistration)?;
     let mut wish = json!({
         "client_name": name,
@@ -48,9 +48,9 @@ pub(super) async fn register(
             .unwrap_or_else(|| format!("HTTP status {status}"));
         return Err(OauthError::Unreadable(format!("registering as a client failed: {reason}")));
     }
-    let registered: Registered = serde_json::from_value(answer.unwrap_or_default())
+    let registered: RegisteredClient = serde_json::from_value(answer.unwrap_or_default())
         .map_err(|_| OauthError::Unreadable("registering as a client brought no client id".to_owned()))?;
     // Some answer with an empty secret, meaning none.
     let secret = registered.client_secret.filter(|secret| !secret.is_empty()).map(Secret::from);
-    Ok(Client { id: registered.client_id, secret })
+    Ok(OauthClient { id: registered.client_id, secret })
 }

@@ -1,6 +1,6 @@
 //! Which variables a server gets: a few that programs need to work at all, and what its configuration names.
 
-use codicil_exec::Environment;
+use codicil_exec::ProcessEnvironment;
 
 use crate::config::StdioConfig;
 
@@ -23,9 +23,9 @@ const USUAL: [&str; 14] = [
 ];
 
 /// The environment of a server, out of our own.
-pub(super) fn of(config: &StdioConfig, own: &Environment) -> Environment {
+pub(super) fn of(config: &StdioConfig, own: &ProcessEnvironment) -> ProcessEnvironment {
     let names = USUAL.iter().copied().chain(config.env_vars.iter().map(String::as_str));
-    let mut env: Environment =
+    let mut env: ProcessEnvironment =
         names.filter_map(|name| own.get_key_value(name.as_ref() as &std::ffi::OsStr)).map(cloned).collect();
     env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
     env
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_server_gets_the_usual_and_what_is_named() {
         let own = ["PATH", "OPENAI_API_KEY", "WANTED", "LANG"];
-        let own: Environment = own.iter().map(|name| (name.into(), "own".into())).collect();
+        let own: ProcessEnvironment = own.iter().map(|name| (name.into(), "own".into())).collect();
         let config = StdioConfig {
             command: "x".into(),
             args: vec![],

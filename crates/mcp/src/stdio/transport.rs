@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, future::Future, path::PathBuf, sync::Arc};
 
-use codicil_exec::{Environment, Exit, Input, Process, Source, SpawnError, Spec, Stdin};
+use codicil_exec::{
+    InputSource, OutputSource, Process, ProcessEnvironment, ProcessExit, ProcessInput, ProcessSpec,
+    SpawnError,
+};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -17,13 +20,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     environment,
-    lines::{Line, Lines},
+    lines::{StdioLine, StdioLines},
     stderr::StderrLog,
 };
 use crate::{
     config::StdioConfig,
     limits::{FAREWELL, MESSAGE_BYTES, QUEUED_MESSAGES},
-    switchboard::Switchboard,
+    switchboard::CallRegistry,
     wire,
 };
 
@@ -45,11 +48,11 @@ pub(crate) struct StdioTransport {
     /// Taken away to close the input.
     input: Option<mpsc::Sender<Vec<u8>>>,
     writer: AbortOnDropHandle<()>,
-    lines: Lines,
+    lines: StdioLines,
     received: VecDeque<ServerJsonRpcMessage>,
-    decoder: wire::Decoder,
+    decoder: wire::MessageDecoder,
     stderr: StderrLog,
-    board: Arc<Switchboard>,
+    board: Arc<CallRegistry>,
 }
 
 impl StdioTransport {
@@ -57,13 +60,13 @@ impl StdioTransport {
     pub(crate) async fn spawn(
         server: &str,
         config: &StdioConfig,
-        own_environment: &Environment,
-        board: Arc<Switchboard>,
+        own_environment: &ProcessEnvironment,
+        board: Arc<CallRegistry>,
     ) -> Result<StdioTransport, SpawnError> {
         let argv = std::iter::once(&config.command).chain(&config.args);
         let cwd = config.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
-        let mut spec = Spec::new(argv, cwd, environment::of(config, own_environment));
-        spec.stdin = Input::Piped;
+        let mut spec = ProcessSpec::new(argv, cwd, environment::of(config, own_environment));
+        spec.stdin = InputSource::Piped;
         let mut process = Process::spawn(spec).await?;
         let (input, messages) = mpsc::channel(QUEUED_MESSAGES);
         let stdin = process.stdin.take();
@@ -72,9 +75,9 @@ impl StdioTransport {
             process,
             input: Some(input),
             writer: AbortOnDropHandle::new(tokio::spawn(write(stdin, messages))),
-            lines: Lines::new(MESSAGE_BYTES),
+            lines: StdioLines::new(MESSAGE_BYTES),
             received: VecDeque::new(),
-            decoder: wire::Decoder::default(),
+            decoder: wire::MessageDecoder::default(),
             stderr: StderrLog::new(server),
             board,
         })
@@ -95,13 +98,13 @@ impl StdioTransport {
     fn on_stdout(&mut self, bytes: &[u8]) {
         for line in self.lines.push(bytes) {
             match line {
-                Line::Whole(line) => match self.decoder.decode(&line) {
+                StdioLine::Whole(line) => match self.decoder.decode(&line) {
                     Ok(messages) => self.received.extend(messages),
                     Err(error) => {
                         tracing::debug!(server = self.server, %error, "a line that is no message was skipped");
                     }
                 },
-                Line::TooLong { head } => {
+                StdioLine::TooLong { head } => {
                     tracing::warn!(
                         server = self.server,
                         "a message of more than {MESSAGE_BYTES} bytes was skipped"
@@ -113,9 +116,9 @@ impl StdioTransport {
     }
 
     /// Reads until the process has ended, throwing away what it says.
-    async fn ended(&mut self) -> Exit {
+    async fn ended(&mut self) -> ProcessExit {
         while let Some(chunk) = self.process.output.next().await {
-            if chunk.source == Source::Stderr {
+            if chunk.source == OutputSource::Stderr {
                 self.stderr.push(&chunk.bytes);
             }
         }
@@ -140,7 +143,7 @@ impl Transport<RoleClient> for StdioTransport {
                 return Some(message);
             }
             match self.process.output.next().await {
-                Some(chunk) if chunk.source == Source::Stderr => self.stderr.push(&chunk.bytes),
+                Some(chunk) if chunk.source == OutputSource::Stderr => self.stderr.push(&chunk.bytes),
                 Some(chunk) => self.on_stdout(&chunk.bytes),
                 None => {
                     self.board.ended(describe(self.process.exit().await));
@@ -163,7 +166,7 @@ impl Transport<RoleClient> for StdioTransport {
 }
 
 /// Writes messages until there are none to come or nobody reads them; then the input is closed.
-async fn write(stdin: Option<Stdin>, mut messages: mpsc::Receiver<Vec<u8>>) {
+async fn write(stdin: Option<ProcessInput>, mut messages: mpsc::Receiver<Vec<u8>>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(message) = messages.recv().await {
         if stdin.write(&message).await.is_err() {
@@ -172,10 +175,10 @@ async fn write(stdin: Option<Stdin>, mut messages: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-fn describe(exit: Exit) -> String {
+fn describe(exit: ProcessExit) -> String {
     match exit {
-        Exit::Code(code) => format!("the server exited with code {code}"),
-        Exit::Signal(signal) => format!("the server was ended by signal {signal}"),
-        Exit::TimedOut | Exit::Unknown => "the server has ended".to_owned(),
+        ProcessExit::Code(code) => format!("the server exited with code {code}"),
+        ProcessExit::Signal(signal) => format!("the server was ended by signal {signal}"),
+        ProcessExit::TimedOut | ProcessExit::Unknown => "the server has ended".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_mcp::{CallError, MESSAGE_BYTES, Progress, ToolCall};
+use codicil_mcp::{CallError, MESSAGE_BYTES, McpCall, ToolProgress};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn a_call_brings_its_result() {
 async fn metadata_goes_along() {
     let world = World::new();
     let servers = world.plain().await;
-    let call = ToolCall { meta: Some(json!({ "turn": 7 })), ..call("meta", json!({})) };
+    let call = McpCall { meta: Some(json!({ "turn": 7 })), ..call("meta", json!({})) };
     let meta: Value = serde_json::from_str(&text(&soon(servers.call(call)).await.unwrap())).unwrap();
     assert_eq!(meta["turn"], 7);
     assert!(!meta["progressToken"].is_null());
@@ -44,7 +44,7 @@ async fn errors_say_what_happened() {
     let error = soon(servers.call(call("echo", json!("no object")))).await.unwrap_err();
     assert_eq!(error, CallError::Arguments);
 
-    let other = ToolCall { server: "other".to_owned(), ..call("echo", json!({})) };
+    let other = McpCall { server: "other".to_owned(), ..call("echo", json!({})) };
     assert_eq!(soon(servers.call(other)).await.unwrap_err(), CallError::UnknownServer("other".to_owned()));
 }
 
@@ -52,15 +52,15 @@ async fn errors_say_what_happened() {
 async fn progress_comes_in_order_and_before_the_result() {
     let world = World::new();
     let servers = world.plain().await;
-    let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<ToolProgress>>> = Arc::default();
     let sink = seen.clone();
-    let counted = ToolCall {
+    let counted = McpCall {
         progress: Some(Arc::new(move |progress| sink.lock().push(progress))),
         ..call("count", json!({ "to": 500 }))
     };
     soon(servers.call(counted)).await.unwrap();
     let seen = seen.lock();
-    let texts: Vec<String> = seen.iter().map(Progress::text).collect();
+    let texts: Vec<String> = seen.iter().map(ToolProgress::text).collect();
     let expected: Vec<String> = (1..=500).map(|step| format!("step {step}")).collect();
     assert_eq!(texts, expected);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_mcp::{CallError, ModelOutput, Progress, ThreadServers, ToolCall};
+use codicil_mcp::{CallError, McpCall, ModelOutput, ThreadServers, ToolProgress};
 use codicil_protocol::McpServerStartupState::{Failed, Ready};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -92,16 +92,16 @@ async fn progress_comes_by_events() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, _reports) = world.join(&site.table(""));
-    let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<ToolProgress>>> = Arc::default();
     let sink = seen.clone();
-    let counted = ToolCall {
+    let counted = McpCall {
         progress: Some(Arc::new(move |progress| sink.lock().push(progress))),
         ..call("count", json!({}))
     };
     let outcome = soon(servers.call(counted)).await.unwrap();
     assert_eq!(text(&outcome), "counted");
     assert!(matches!(outcome.for_model(), ModelOutput::Text(_)));
-    let texts: Vec<String> = seen.lock().iter().map(Progress::text).collect();
+    let texts: Vec<String> = seen.lock().iter().map(ToolProgress::text).collect();
     assert_eq!(texts, ["1", "2", "3"]);
 }
 
@@ -113,10 +113,10 @@ async fn questions_come_by_events_and_belong_to_their_call() {
     let (two, _reports) = world.join(&site.table(""));
     let (ada, ben) = (Person::silent(), Person::accepting());
     let (hang, begun) = hanging();
-    let hang = ToolCall { elicitor: Some(ada.clone()), ..hang };
+    let hang = McpCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();
     let question = json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
-    let ask = ToolCall { elicitor: Some(ben.clone()), ..call("ask", json!({ "params": question })) };
+    let ask = McpCall { elicitor: Some(ben.clone()), ..call("ask", json!({ "params": question })) };
     let (hung, answered) = soon(async {
         tokio::join!(one.call(hang), async {
             begun.notified().await;

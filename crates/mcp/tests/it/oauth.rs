@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
-use codicil_mcp::{LoginError, LoginOptions, OauthError, Pool};
+use codicil_mcp::{LoginError, LoginOptions, OauthError, ServerPool};
 use codicil_protocol::{
     McpAuthStatus,
     McpServerStartupState::{Failed, Ready, Starting},
@@ -19,7 +19,7 @@ const OLD: Habits =
     Habits { guarded: true, modern: false, confidential: false, unpublished: false, redirects: false };
 const MODERN: Habits = Habits { modern: true, ..OLD };
 
-async fn auth_status(pool: &Pool, site: &Site, more: &str) -> McpAuthStatus {
+async fn auth_status(pool: &ServerPool, site: &Site, more: &str) -> McpAuthStatus {
     let table = table(&site.table(more));
     soon(pool.auth_status("test", table.get("test").unwrap())).await
 }

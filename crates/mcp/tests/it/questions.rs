@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use codicil_mcp::{Elicitor, ToolCall};
+use codicil_mcp::{Elicitor, McpCall};
 use codicil_protocol::{
     McpServerElicitationAction as Action, McpServerElicitationRequest,
     McpServerElicitationRequestResponse as Response,
@@ -57,9 +57,9 @@ impl Elicitor for Person {
     }
 }
 
-fn asking(person: Option<&Arc<Person>>, params: Value) -> ToolCall {
+fn asking(person: Option<&Arc<Person>>, params: Value) -> McpCall {
     let elicitor = person.map(|person| person.clone() as Arc<dyn Elicitor>);
-    ToolCall { elicitor, ..call("ask", json!({ "params": params })) }
+    McpCall { elicitor, ..call("ask", json!({ "params": params })) }
 }
 
 fn form() -> Value {
@@ -118,7 +118,7 @@ async fn the_clock_stands_still_while_a_person_thinks() {
     let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 1.5"));
     let person = Arc::new(Slow);
     let elicitor = Some(person.clone() as Arc<dyn Elicitor>);
-    let ask = ToolCall { elicitor, ..call("ask", json!({ "params": form() })) };
+    let ask = McpCall { elicitor, ..call("ask", json!({ "params": form() })) };
     let outcome = soon(servers.call(ask)).await.unwrap();
     assert_eq!(text(&outcome), r#"{"action":"decline"}"#);
 }
@@ -172,7 +172,7 @@ async fn nobody_is_shown_the_question_of_somebody_else() {
     let (one, two) = (world.plain().await, world.plain().await);
     let (ada, ben) = (Person::new(None), Person::new(Some((Action::Accept, None))));
     let (hang, begun) = hanging();
-    let hang = ToolCall { elicitor: Some(ada.clone()), ..hang };
+    let hang = McpCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();
     let (_, answer) = soon(async {
         tokio::join!(one.call(hang), async {

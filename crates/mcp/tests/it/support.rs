@@ -3,7 +3,8 @@
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use codicil_mcp::{
-    ClientIdentity, Pool, PoolOptions, ServerTable, StartupObserver, ThreadServers, ToolCall, ToolOutcome,
+    ClientIdentity, McpCall, PoolOptions, ServerPool, ServerTable, StartupObserver, ThreadServers,
+    ToolOutcome,
 };
 use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub struct World {
-    pub pool: Pool,
+    pub pool: ServerPool,
     pub home: Arc<tempfile::TempDir>,
 }
 
@@ -34,14 +35,14 @@ impl World {
     /// Another program with the same home.
     pub fn in_home_of(other: &World) -> World {
         let home = other.home.clone();
-        World { pool: Pool::new(PoolOptions::new(home.path(), identity())), home }
+        World { pool: ServerPool::new(PoolOptions::new(home.path(), identity())), home }
     }
 
     pub fn with_environment(variables: &[(&str, &str)]) -> World {
         let home = Arc::new(tempfile::tempdir().unwrap());
         let mut options = PoolOptions::new(home.path(), identity());
         options.environment.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
-        World { pool: Pool::new(options), home }
+        World { pool: ServerPool::new(options), home }
     }
 
     pub fn join(&self, config: &str) -> (ThreadServers, Reports) {
@@ -103,15 +104,15 @@ pub fn server(name: &str, mode: &str, more: &str) -> String {
     )
 }
 
-pub fn call(tool: &str, arguments: Value) -> ToolCall {
-    ToolCall { server: "test".to_owned(), tool: tool.to_owned(), arguments, ..ToolCall::default() }
+pub fn call(tool: &str, arguments: Value) -> McpCall {
+    McpCall { server: "test".to_owned(), tool: tool.to_owned(), arguments, ..McpCall::default() }
 }
 
 /// A call of the tool that never answers, and a signal that the server works on it.
-pub fn hanging() -> (ToolCall, Arc<Notify>) {
+pub fn hanging() -> (McpCall, Arc<Notify>) {
     let begun = Arc::new(Notify::new());
     let signal = begun.clone();
-    let hang = ToolCall { progress: Some(Arc::new(move |_| signal.notify_one())), ..call("hang", json!({})) };
+    let hang = McpCall { progress: Some(Arc::new(move |_| signal.notify_one())), ..call("hang", json!({})) };
     (hang, begun)
 }
 

@@ -9,31 +9,31 @@ use serde_json::Value;
 
 use super::messages::{REDACTED, SIGNED};
 use crate::{
-    Event, ModelError,
-    ceilings::Gathered,
+    ModelError, ModelEvent,
+    ceilings::GatheredText,
     event::new_item_id,
-    said::{Called, message, reasoning},
+    said::{CalledTool, message, reasoning},
     sse::event_name,
-    stream::Decoder,
+    stream::EventDecoder,
 };
 
 pub(super) struct AnthropicDecoder {
     custom_tools: Vec<String>,
     response_id: String,
-    usage: Usage,
-    block: Block,
+    usage: AnthropicUsage,
+    block: OpenBlock,
     calls: Vec<(ItemId, ResponseItem)>,
-    gathered: Gathered,
+    gathered: GatheredText,
     is_complete: bool,
 }
 
 /// The block that is being received.
-enum Block {
+enum OpenBlock {
     None,
     Text { id: ItemId, text: String },
     Thinking { id: ItemId, text: String, signature: String },
     Redacted { id: ItemId, data: String },
-    Tool(Called),
+    Tool(CalledTool),
 }
 
 impl AnthropicDecoder {
@@ -41,17 +41,17 @@ impl AnthropicDecoder {
         Self {
             custom_tools,
             response_id: String::new(),
-            usage: Usage::default(),
-            block: Block::None,
+            usage: AnthropicUsage::default(),
+            block: OpenBlock::None,
             calls: Vec::new(),
-            gathered: Gathered::default(),
+            gathered: GatheredText::default(),
             is_complete: false,
         }
     }
 }
 
-impl Decoder for AnthropicDecoder {
-    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+impl EventDecoder for AnthropicDecoder {
+    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match &*event_name(name, data) {
             b"content_block_delta" => {
                 if let Some(event) = read::<BlockDelta<'_>>(data) {
@@ -79,16 +79,16 @@ impl Decoder for AnthropicDecoder {
             b"message_stop" => {
                 self.tell_calls(out);
                 let response_id = std::mem::take(&mut self.response_id);
-                out.push(Event::Completed { response_id, usage: Some(self.usage.breakdown()) });
+                out.push(ModelEvent::Completed { response_id, usage: Some(self.usage.breakdown()) });
                 self.is_complete = true;
             }
-            b"error" => return Err(failure(read::<Failed>(data).unwrap_or_default().error)),
+            b"error" => return Err(failure(read::<FailedEvent>(data).unwrap_or_default().error)),
             _ => {}
         }
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(&mut self, _: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         Err(ModelError::Disconnected("stream closed before message_stop".to_owned()))
     }
 
@@ -98,97 +98,97 @@ impl Decoder for AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    fn start(&mut self, block: Started, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn start(&mut self, block: StartedBlock, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.block = match block.kind.as_str() {
             "text" => {
                 let id = new_item_id("msg");
-                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
-                Block::Text { id, text: String::new() }
+                out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+                OpenBlock::Text { id, text: String::new() }
             }
             "thinking" => {
                 let id = new_item_id("rs");
-                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-                Block::Thinking { id, text: String::new(), signature: String::new() }
+                out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+                OpenBlock::Thinking { id, text: String::new(), signature: String::new() }
             }
             "redacted_thinking" => {
                 let id = new_item_id("rs");
-                out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-                Block::Redacted { id, data: block.data.unwrap_or_default() }
+                out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+                OpenBlock::Redacted { id, data: block.data.unwrap_or_default() }
             }
             "tool_use" => {
                 // The input usually follows as fragments; a gateway may give it at once.
                 let input = block.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
-                Block::Tool(Called {
+                OpenBlock::Tool(CalledTool {
                     call_id: block.id.unwrap_or_else(|| new_item_id("toolu").to_string()),
                     name: block.name.unwrap_or_default(),
                     arguments: input.map(|input| input.to_string()).unwrap_or_default(),
                 })
             }
-            _ => Block::None,
+            _ => OpenBlock::None,
         };
         if let Some(text) = block.text.filter(|text| !text.is_empty()) {
-            self.delta(Delta { text: Some(text.into()), ..Delta::default() }, out)?;
+            self.delta(ContentDelta { text: Some(text.into()), ..ContentDelta::default() }, out)?;
         }
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn delta(&mut self, delta: ContentDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match &mut self.block {
-            Block::Text { id, text } => {
+            OpenBlock::Text { id, text } => {
                 if let Some(delta) = delta.text {
                     text.push_str(&delta);
-                    out.push(Event::TextDelta { item_id: id.clone(), delta: delta.into_owned() });
+                    out.push(ModelEvent::TextDelta { item_id: id.clone(), delta: delta.into_owned() });
                 }
             }
-            Block::Thinking { id, text, signature } => {
+            OpenBlock::Thinking { id, text, signature } => {
                 if let Some(delta) = delta.thinking.filter(|delta| !delta.is_empty()) {
                     if text.is_empty() {
-                        out.push(Event::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
+                        out.push(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
                     }
                     text.push_str(&delta);
                     let (item_id, delta) = (id.clone(), delta.into_owned());
-                    out.push(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
+                    out.push(ModelEvent::ReasoningSummaryDelta { item_id, index: 0, delta });
                 }
                 self.gathered.append(signature, &delta.signature.unwrap_or_default())?;
             }
-            Block::Tool(call) => {
+            OpenBlock::Tool(call) => {
                 self.gathered.append(&mut call.arguments, &delta.partial_json.unwrap_or_default())?;
             }
-            Block::Redacted { .. } | Block::None => {}
+            OpenBlock::Redacted { .. } | OpenBlock::None => {}
         }
         Ok(())
     }
 
-    fn stop(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
-        match std::mem::replace(&mut self.block, Block::None) {
-            Block::Text { id, text } => {
+    fn stop(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        match std::mem::replace(&mut self.block, OpenBlock::None) {
+            OpenBlock::Text { id, text } => {
                 let item = Box::new(message(&id, Some(text)));
-                out.push(Event::ItemDone { id, item });
+                out.push(ModelEvent::ItemDone { id, item });
             }
-            Block::Thinking { id, text, signature } => {
+            OpenBlock::Thinking { id, text, signature } => {
                 let encrypted = (!signature.is_empty()).then(|| format!("{SIGNED}{signature}"));
                 let item = Box::new(reasoning(Some(text).filter(|text| !text.is_empty()), encrypted));
-                out.push(Event::ItemDone { id, item });
+                out.push(ModelEvent::ItemDone { id, item });
             }
-            Block::Redacted { id, data } => {
+            OpenBlock::Redacted { id, data } => {
                 let item = Box::new(reasoning(None, Some(format!("{REDACTED}{data}"))));
-                out.push(Event::ItemDone { id, item });
+                out.push(ModelEvent::ItemDone { id, item });
             }
-            Block::Tool(call) => {
+            OpenBlock::Tool(call) => {
                 self.gathered.check_items(self.calls.len())?;
                 self.calls.push(call.into_item(&self.custom_tools));
             }
-            Block::None => {}
+            OpenBlock::None => {}
         }
         Ok(())
     }
 
-    fn tell_calls(&mut self, out: &mut Vec<Event>) {
+    fn tell_calls(&mut self, out: &mut Vec<ModelEvent>) {
         let calls = self.calls.drain(..);
-        out.extend(calls.map(|(id, item)| Event::ItemDone { id, item: Box::new(item) }));
+        out.extend(calls.map(|(id, item)| ModelEvent::ItemDone { id, item: Box::new(item) }));
     }
 
-    fn stopped(&mut self, reason: Option<&str>, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn stopped(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match reason {
             Some("max_tokens") => Err(ModelError::Incomplete("max_output_tokens".to_owned())),
             Some("refusal") => Err(ModelError::Incomplete("refusal".to_owned())),
@@ -221,12 +221,12 @@ fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
 #[derive(Deserialize)]
 struct BlockDelta<'a> {
     #[serde(borrow)]
-    delta: Delta<'a>,
+    delta: ContentDelta<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Delta<'a> {
+struct ContentDelta<'a> {
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -239,11 +239,11 @@ struct Delta<'a> {
 
 #[derive(Deserialize)]
 struct BlockStart {
-    content_block: Started,
+    content_block: StartedBlock,
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct StartedBlock {
     #[serde(rename = "type")]
     kind: String,
     id: Option<String>,
@@ -263,23 +263,23 @@ struct MessageHead {
     #[serde(default)]
     id: String,
     #[serde(default)]
-    usage: Usage,
+    usage: AnthropicUsage,
 }
 
 #[derive(Deserialize)]
 struct MessageDelta {
-    delta: Stop,
+    delta: StopDetails,
     #[serde(default)]
-    usage: Usage,
+    usage: AnthropicUsage,
 }
 
 #[derive(Deserialize)]
-struct Stop {
+struct StopDetails {
     stop_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Failed {
+struct FailedEvent {
     error: ErrorBody,
 }
 
@@ -294,14 +294,14 @@ struct ErrorBody {
 /// Counts so far. Later events repeat some of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct AnthropicUsage {
     input_tokens: Option<i64>,
     cache_read_input_tokens: Option<i64>,
     cache_creation_input_tokens: Option<i64>,
     output_tokens: Option<i64>,
 }
 
-impl Usage {
+impl AnthropicUsage {
     fn merge(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);

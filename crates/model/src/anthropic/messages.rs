@@ -12,12 +12,12 @@ use codicil_protocol::{
 use serde_json::{Value, json};
 
 use crate::{
-    History, HistoryItem, Request,
+    History, HistoryItem, ModelRequest,
     body::BodyBuilder,
-    history::Dialect,
-    http::Extent,
+    history::RenderDialect,
+    http::BodyExtent,
     joined_name,
-    pairs::{ABORTED, Exchange, Group, exchange, says_something},
+    pairs::{ABORTED, ExchangeGroup, HistoryExchange, exchange, says_something},
 };
 
 pub(super) const SIGNED: &str = "anthropic:";
@@ -32,10 +32,10 @@ pub(crate) fn is_signed_reasoning(encrypted_content: &Option<String>) -> bool {
 }
 
 /// The history in two sides; with [`Extent::Reduced`] without thinking.
-pub(super) fn conversation(history: &History, extent: Extent) -> Exchange<'_> {
+pub(super) fn conversation(history: &History, extent: BodyExtent) -> HistoryExchange<'_> {
     exchange(history, move |item| match item {
         ResponseItem::Reasoning { encrypted_content, .. } => {
-            extent == Extent::Full && is_signed_reasoning(encrypted_content)
+            extent == BodyExtent::Full && is_signed_reasoning(encrypted_content)
         }
         item => says_something(item),
     })
@@ -43,8 +43,8 @@ pub(super) fn conversation(history: &History, extent: Extent) -> Exchange<'_> {
 
 /// The `system` member: the instructions, the developer's first messages and `more`.
 pub(super) fn write_system(
-    request: &Request,
-    conversation: &Exchange<'_>,
+    request: &ModelRequest,
+    conversation: &HistoryExchange<'_>,
     more: Option<String>,
     body: &mut BodyBuilder,
 ) {
@@ -63,23 +63,25 @@ pub(super) fn write_system(
         return;
     }
     body.raw(",\"system\":[");
-    write_blocks(&blocks, Breakpoint::AtEnd, body);
+    write_blocks(&blocks, CacheBreakpoint::AtEnd, body);
     body.raw("]");
 }
 
 /// The elements of `messages`.
-pub(super) fn write_messages(conversation: Exchange<'_>, body: &mut BodyBuilder) {
-    let mut messages = Messages::default();
+pub(super) fn write_messages(conversation: HistoryExchange<'_>, body: &mut BodyBuilder) {
+    let mut messages = AnthropicMessages::default();
     for group in conversation.groups {
         match group {
-            Group::User(items) => messages.add(Role::User, items.iter().map(|item| fragment(item))),
-            Group::Assistant { items, results } => {
-                messages.add(Role::Assistant, items.iter().map(|item| fragment(item)));
+            ExchangeGroup::User(items) => {
+                messages.add(MessageRole::User, items.iter().map(|item| fragment(item)))
+            }
+            ExchangeGroup::Assistant { items, results } => {
+                messages.add(MessageRole::Assistant, items.iter().map(|item| fragment(item)));
                 let results = results.iter().map(|result| match result.output {
                     Some(output) => fragment(output),
                     None => tool_result(result.call_id, &ABORTED.into()).to_string().into(),
                 });
-                messages.add(Role::User, results);
+                messages.add(MessageRole::User, results);
             }
         }
     }
@@ -87,24 +89,24 @@ pub(super) fn write_messages(conversation: Exchange<'_>, body: &mut BodyBuilder)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum MessageRole {
     User,
     Assistant,
 }
 
 /// Whether the provider should remember everything up to here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Breakpoint {
+enum CacheBreakpoint {
     None,
     AtEnd,
 }
 
 #[derive(Default)]
-struct Messages(Vec<(Role, Vec<Bytes>)>);
+struct AnthropicMessages(Vec<(MessageRole, Vec<Bytes>)>);
 
-impl Messages {
+impl AnthropicMessages {
     /// Adds blocks to the last message if it is of the same side.
-    fn add(&mut self, role: Role, blocks: impl Iterator<Item = Bytes>) {
+    fn add(&mut self, role: MessageRole, blocks: impl Iterator<Item = Bytes>) {
         let blocks = blocks.filter(|block| !block.is_empty());
         match self.0.last_mut() {
             Some((last, before)) if *last == role => before.extend(blocks),
@@ -118,31 +120,35 @@ impl Messages {
     }
 
     fn write(mut self, body: &mut BodyBuilder) {
-        let filler = || (Role::User, vec![Bytes::from(text_block(FILLER).to_string())]);
-        if self.0.first().is_none_or(|(role, _)| *role == Role::Assistant) {
+        let filler = || (MessageRole::User, vec![Bytes::from(text_block(FILLER).to_string())]);
+        if self.0.first().is_none_or(|(role, _)| *role == MessageRole::Assistant) {
             self.0.insert(0, filler());
         }
-        if self.0.last().is_some_and(|(role, _)| *role == Role::Assistant) {
+        if self.0.last().is_some_and(|(role, _)| *role == MessageRole::Assistant) {
             self.0.push(filler());
         }
         // The last two messages of the user: one to find what the request before left, one for the next.
         let first_marked = self.0.len().saturating_sub(3);
         for (at, (role, blocks)) in self.0.iter().enumerate() {
-            let is_marked = *role == Role::User && at >= first_marked;
-            let role = if *role == Role::User { "user" } else { "assistant" };
+            let is_marked = *role == MessageRole::User && at >= first_marked;
+            let role = if *role == MessageRole::User { "user" } else { "assistant" };
             body.raw(if at > 0 { "," } else { "" }).raw("{\"role\":\"").raw(role).raw("\",\"content\":[");
-            write_blocks(blocks, if is_marked { Breakpoint::AtEnd } else { Breakpoint::None }, body);
+            write_blocks(
+                blocks,
+                if is_marked { CacheBreakpoint::AtEnd } else { CacheBreakpoint::None },
+                body,
+            );
             body.raw("]}");
         }
     }
 }
 
-fn write_blocks(blocks: &[Bytes], breakpoint: Breakpoint, body: &mut BodyBuilder) {
+fn write_blocks(blocks: &[Bytes], breakpoint: CacheBreakpoint, body: &mut BodyBuilder) {
     for (at, block) in blocks.iter().enumerate() {
         if at > 0 {
             body.raw(",");
         }
-        if breakpoint == Breakpoint::AtEnd && at + 1 == blocks.len() {
+        if breakpoint == CacheBreakpoint::AtEnd && at + 1 == blocks.len() {
             // Every block is an object: the mark becomes its first member.
             body.raw("{\"cache_control\":{\"type\":\"ephemeral\"},").shared(block.slice(1..));
         } else {
@@ -152,7 +158,7 @@ fn write_blocks(blocks: &[Bytes], breakpoint: Breakpoint, body: &mut BodyBuilder
 }
 
 fn fragment(item: &HistoryItem) -> Bytes {
-    item.fragment(Dialect::Anthropic, render)
+    item.fragment(RenderDialect::Anthropic, render)
 }
 
 /// An item's content blocks, separated by commas.

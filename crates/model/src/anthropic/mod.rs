@@ -9,47 +9,47 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
-    Catalogue, Credentials, ModelError, Request, WireApi,
-    body::Body,
-    http::{Dialect, Extent, user_agent},
+    ModelCatalogue, ModelError, ModelRequest, ProviderCredentials, WireApi,
+    body::RequestBody,
+    http::{BodyExtent, HttpDialect, user_agent},
     keys::sensitive,
-    stream::Decoder,
+    stream::EventDecoder,
 };
 
 pub(crate) use {messages::is_signed_reasoning, wire::tool};
 
 /// The dialect knows the models: what they may write at most and how they think is part of a request.
-pub(crate) struct Anthropic {
-    catalogue: Arc<Catalogue>,
+pub(crate) struct AnthropicDialect {
+    catalogue: Arc<ModelCatalogue>,
 }
 
-impl Anthropic {
-    pub fn new(catalogue: Arc<Catalogue>) -> Self {
+impl AnthropicDialect {
+    pub fn new(catalogue: Arc<ModelCatalogue>) -> Self {
         Self { catalogue }
     }
 }
 
-impl Dialect for Anthropic {
+impl HttpDialect for AnthropicDialect {
     const WIRE_API: WireApi = WireApi::Anthropic;
     const PATH: &'static str = "/messages";
 
-    fn body(&self, request: &Request, extent: Extent) -> Body {
+    fn body(&self, request: &ModelRequest, extent: BodyExtent) -> RequestBody {
         wire::body(request, self.catalogue.look_up(&request.model), extent)
     }
 
-    fn headers(&self, request: &Request) -> HeaderMap {
+    fn headers(&self, request: &ModelRequest) -> HeaderMap {
         let mut headers = user_agent(request);
         headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
         headers
     }
 
-    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap) {
+    fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
         if let Some(key) = sensitive(credentials.token.expose()) {
             headers.insert(HeaderName::from_static("x-api-key"), key);
         }
     }
 
-    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &ModelRequest) -> Box<dyn EventDecoder> {
         Box::new(decoder::AnthropicDecoder::new(request.tools.custom_names()))
     }
 
@@ -81,8 +81,8 @@ mod tests {
         fn every_call_is_followed_by_its_result(
             words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
         ) {
-            let request = Request { input: history(&words.join(" ")), ..Request::default() };
-            let body = Anthropic::new(Arc::default()).body(&request, Extent::Full).to_json();
+            let request = ModelRequest { input: history(&words.join(" ")), ..ModelRequest::default() };
+            let body = AnthropicDialect::new(Arc::default()).body(&request, BodyExtent::Full).to_json();
             let messages = body["messages"].as_array().unwrap();
             prop_assert_eq!(&messages[0]["role"], "user");
             prop_assert_eq!(&messages[messages.len() - 1]["role"], "user");

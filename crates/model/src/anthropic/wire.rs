@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{conversation, write_messages, write_system};
 use crate::{
-    ModelInfo, Reasoning, Request, Thinking, ToolSpec, body::Body, chat::custom_description, http::Extent,
-    request::wire_name, tools::free_text_parameters,
+    ModelInfo, ModelRequest, ReasoningOptions, ThinkingStyle, ToolSpec, body::RequestBody,
+    chat::custom_description, http::BodyExtent, request::wire_name, tools::free_text_parameters,
 };
 
-pub(super) fn body(request: &Request, model: &ModelInfo, extent: Extent) -> Body {
+pub(super) fn body(request: &ModelRequest, model: &ModelInfo, extent: BodyExtent) -> RequestBody {
     let conversation = conversation(&request.input, extent);
-    let mut body = Body::builder();
+    let mut body = RequestBody::builder();
     body.raw("{\"model\":").json(&request.model);
     body.member("max_tokens", &model.max_output_tokens);
     body.raw(",\"stream\":true");
@@ -37,18 +37,18 @@ pub(super) fn body(request: &Request, model: &ModelInfo, extent: Extent) -> Body
     body.finish()
 }
 
-fn thinking(reasoning: &Reasoning, model: &ModelInfo) -> Option<Value> {
+fn thinking(reasoning: &ReasoningOptions, model: &ModelInfo) -> Option<Value> {
     if reasoning.effort == Some(ReasoningEffort::None) {
         return None;
     }
     match model.thinking {
-        Thinking::None => None,
-        Thinking::Adaptive => {
+        ThinkingStyle::None => None,
+        ThinkingStyle::Adaptive => {
             let is_hidden = reasoning.summary == Some(ReasoningSummary::None);
             let display = if is_hidden { "omitted" } else { "summarized" };
             Some(json!({ "type": "adaptive", "display": display }))
         }
-        Thinking::Budget => {
+        ThinkingStyle::Budget => {
             let wanted = match reasoning.effort {
                 Some(ReasoningEffort::Minimal | ReasoningEffort::Low) => 4096,
                 Some(ReasoningEffort::High) => 24_576,
@@ -62,10 +62,10 @@ fn thinking(reasoning: &Reasoning, model: &ModelInfo) -> Option<Value> {
 }
 
 /// Effort and output format, which share a member.
-fn output_config(request: &Request, model: &ModelInfo) -> Option<Value> {
+fn output_config(request: &ModelRequest, model: &ModelInfo) -> Option<Value> {
     let mut members = Map::new();
     let effort = request.reasoning.as_ref().and_then(|reasoning| reasoning.effort.as_ref());
-    if let (Thinking::Adaptive, Some(effort)) = (model.thinking, effort) {
+    if let (ThinkingStyle::Adaptive, Some(effort)) = (model.thinking, effort) {
         members.extend(effort_name(effort, model).map(|name| ("effort".to_owned(), name.into())));
     }
     if let (true, Some(schema)) = (model.structured_output, &request.output_schema) {
@@ -119,7 +119,7 @@ fn reduce_schema(schema: &mut Value) {
 }
 
 /// The output schema as an instruction, for models that take it in no other way.
-fn schema_in_words(request: &Request, model: &ModelInfo) -> Option<String> {
+fn schema_in_words(request: &ModelRequest, model: &ModelInfo) -> Option<String> {
     let schema = request.output_schema.as_ref().filter(|_| !model.structured_output)?;
     Some(format!(
         "Your final answer must be one JSON value that follows this JSON Schema, with no other text and \

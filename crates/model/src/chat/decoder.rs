@@ -11,34 +11,34 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Event, ModelError,
-    ceilings::Gathered,
+    ModelError, ModelEvent,
+    ceilings::GatheredText,
     event::new_item_id,
-    said::{Called, message},
+    said::{CalledTool, message},
     status::wait_in_words,
-    stream::Decoder,
+    stream::EventDecoder,
 };
 
 pub(super) struct ChatDecoder {
     custom_tools: Vec<String>,
     response_id: Option<String>,
-    message: Option<Open>,
-    reasoning: Option<Open>,
-    calls: Vec<Call>,
-    gathered: Gathered,
+    message: Option<OpenText>,
+    reasoning: Option<OpenText>,
+    calls: Vec<PartialCall>,
+    gathered: GatheredText,
     usage: Option<TokenUsageBreakdown>,
     finish_reason: Option<String>,
     is_complete: bool,
 }
 
 /// An item whose text is still growing.
-struct Open {
+struct OpenText {
     id: ItemId,
     text: String,
 }
 
 /// A tool call put together from its fragments.
-struct Call {
+struct PartialCall {
     index: Option<i64>,
     id: String,
     name: String,
@@ -53,7 +53,7 @@ impl ChatDecoder {
             message: None,
             reasoning: None,
             calls: Vec::new(),
-            gathered: Gathered::default(),
+            gathered: GatheredText::default(),
             usage: None,
             finish_reason: None,
             is_complete: false,
@@ -61,12 +61,12 @@ impl ChatDecoder {
     }
 }
 
-impl Decoder for ChatDecoder {
-    fn event(&mut self, _: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+impl EventDecoder for ChatDecoder {
+    fn event(&mut self, _: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if data == b"[DONE]" {
             return self.finish(out);
         }
-        let chunk: Chunk<'_> = match serde_json::from_slice(data) {
+        let chunk: ChatChunk<'_> = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(error) => {
                 tracing::debug!(%error, "skipped a chunk that cannot be read");
@@ -93,7 +93,7 @@ impl Decoder for ChatDecoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if self.finish_reason.is_some() {
             return self.finish(out);
         }
@@ -110,7 +110,7 @@ impl Decoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let thought = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
         if let Some(text) = thought {
             self.think(text.into_owned(), out);
@@ -124,27 +124,27 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn think(&mut self, delta: String, out: &mut Vec<Event>) {
+    fn think(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
         let open = self.reasoning.get_or_insert_with(|| {
             let id = new_item_id("rs");
-            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning_item(String::new())) });
-            Open { id, text: String::new() }
+            out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning_item(String::new())) });
+            OpenText { id, text: String::new() }
         });
         open.text.push_str(&delta);
-        out.push(Event::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
+        out.push(ModelEvent::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
     }
 
-    fn say(&mut self, delta: String, out: &mut Vec<Event>) {
+    fn say(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
         if self.message.is_none() {
             self.close_reasoning(out);
         }
         let open = self.message.get_or_insert_with(|| {
             let id = new_item_id("msg");
-            out.push(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
-            Open { id, text: String::new() }
+            out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+            OpenText { id, text: String::new() }
         });
         open.text.push_str(&delta);
-        out.push(Event::TextDelta { item_id: open.id.clone(), delta });
+        out.push(ModelEvent::TextDelta { item_id: open.id.clone(), delta });
     }
 
     /// Adds a fragment to the call it belongs to. The index says which, or the id where servers give
@@ -162,7 +162,7 @@ impl ChatDecoder {
             None => {
                 self.gathered.check_items(self.calls.len())?;
                 let (id, name) = (String::new(), String::new());
-                self.calls.push(Call { index: fragment.index, id, name, arguments: String::new() });
+                self.calls.push(PartialCall { index: fragment.index, id, name, arguments: String::new() });
                 let Some(call) = self.calls.last_mut() else { return Ok(()) };
                 call
             }
@@ -183,11 +183,11 @@ impl ChatDecoder {
     }
 
     /// Tells what was still open and how the answer ended.
-    fn finish(&mut self, out: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.close_reasoning(out);
         if let Some(open) = self.message.take() {
             let item = message(&open.id, Some(open.text));
-            out.push(Event::ItemDone { id: open.id, item: Box::new(item) });
+            out.push(ModelEvent::ItemDone { id: open.id, item: Box::new(item) });
         }
         match self.finish_reason.as_deref() {
             Some("length") => return Err(ModelError::Incomplete("max_output_tokens".to_owned())),
@@ -196,25 +196,25 @@ impl ChatDecoder {
         }
         for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.name.is_empty()) {
             let (id, item) = call.called().into_item(&self.custom_tools);
-            out.push(Event::ItemDone { id, item: Box::new(item) });
+            out.push(ModelEvent::ItemDone { id, item: Box::new(item) });
         }
         let response_id = self.response_id.take().unwrap_or_else(|| new_item_id("resp").to_string());
-        out.push(Event::Completed { response_id, usage: self.usage.take() });
+        out.push(ModelEvent::Completed { response_id, usage: self.usage.take() });
         self.is_complete = true;
         Ok(())
     }
 
-    fn close_reasoning(&mut self, out: &mut Vec<Event>) {
+    fn close_reasoning(&mut self, out: &mut Vec<ModelEvent>) {
         if let Some(open) = self.reasoning.take() {
-            out.push(Event::ItemDone { id: open.id, item: Box::new(reasoning_item(open.text)) });
+            out.push(ModelEvent::ItemDone { id: open.id, item: Box::new(reasoning_item(open.text)) });
         }
     }
 }
 
-impl Call {
-    fn called(self) -> Called {
+impl PartialCall {
+    fn called(self) -> CalledTool {
         let call_id = if self.id.is_empty() { new_item_id("call").to_string() } else { self.id };
-        Called { call_id, name: self.name, arguments: self.arguments }
+        CalledTool { call_id, name: self.name, arguments: self.arguments }
     }
 }
 
@@ -247,25 +247,25 @@ fn failure(error: &Value) -> ModelError {
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct ChatChunk<'a> {
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-    usage: Option<Usage>,
+    choices: Option<Vec<ChatChoice<'a>>>,
+    usage: Option<ChatUsage>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChatChoice<'a> {
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<ChatDelta<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChatDelta<'a> {
     #[serde(borrow)]
     content: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -282,11 +282,11 @@ struct CallFragment<'a> {
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Option<FunctionFragment<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-struct Function<'a> {
+struct FunctionFragment<'a> {
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -295,7 +295,7 @@ struct Function<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct ChatUsage {
     prompt_tokens: i64,
     completion_tokens: i64,
     total_tokens: i64,
@@ -315,8 +315,8 @@ struct CompletionDetails {
     reasoning_tokens: Option<i64>,
 }
 
-impl From<Usage> for TokenUsageBreakdown {
-    fn from(usage: Usage) -> Self {
+impl From<ChatUsage> for TokenUsageBreakdown {
+    fn from(usage: ChatUsage) -> Self {
         let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
         let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
         Self {

@@ -9,37 +9,37 @@ use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputCo
 use serde_json::{Value, json};
 
 use crate::{
-    HistoryItem, Request,
+    HistoryItem, ModelRequest,
     body::BodyBuilder,
-    history::Dialect,
+    history::RenderDialect,
     joined_name,
-    pairs::{ABORTED, Group, ToolResult, exchange, says_something},
+    pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, says_something},
 };
 
 /// Between texts that were separate messages.
 const GAP: &str = "\\n\\n";
 
-pub(super) fn write_messages(request: &Request, body: &mut BodyBuilder) {
+pub(super) fn write_messages(request: &ModelRequest, body: &mut BodyBuilder) {
     let exchange = exchange(&request.input, says_something);
-    let mut to = Messages { body, is_first: true, images: Vec::new() };
+    let mut to = ChatMessages { body, is_first: true, images: Vec::new() };
     to.system(request.instructions.json(), &exchange.preamble);
     for group in &exchange.groups {
         match group {
-            Group::User(items) => to.user(items),
-            Group::Assistant { items, results } => to.assistant(items, results),
+            ExchangeGroup::User(items) => to.user(items),
+            ExchangeGroup::Assistant { items, results } => to.assistant(items, results),
         }
     }
     to.pending_images();
 }
 
-struct Messages<'b> {
+struct ChatMessages<'b> {
     body: &'b mut BodyBuilder,
     is_first: bool,
     /// Images among tool results. A tool's message is text only, so they follow in a message of the user.
     images: Vec<String>,
 }
 
-impl Messages<'_> {
+impl ChatMessages<'_> {
     fn begin(&mut self) -> &mut BodyBuilder {
         if !std::mem::take(&mut self.is_first) {
             self.body.raw(",");
@@ -130,7 +130,7 @@ impl Messages<'_> {
 }
 
 fn fragment(item: &HistoryItem) -> Bytes {
-    item.fragment(Dialect::Chat, render)
+    item.fragment(RenderDialect::Chat, render)
 }
 
 /// An item's part of a message: escaped text without its quotes, content parts if it has images, a tool

@@ -7,35 +7,35 @@ mod wire;
 use http::HeaderMap;
 
 use crate::{
-    Credentials, Request, WireApi,
-    body::Body,
-    http::{Dialect, Extent, user_agent},
+    ModelRequest, ProviderCredentials, WireApi,
+    body::RequestBody,
+    http::{BodyExtent, HttpDialect, user_agent},
     keys::bearer,
-    stream::Decoder,
+    stream::EventDecoder,
 };
 
 pub(crate) use wire::{custom_description, tool};
 
 /// The dialect itself has no settings.
-pub(crate) struct Chat;
+pub(crate) struct ChatDialect;
 
-impl Dialect for Chat {
+impl HttpDialect for ChatDialect {
     const WIRE_API: WireApi = WireApi::Chat;
     const PATH: &'static str = "/chat/completions";
 
-    fn body(&self, request: &Request, _: Extent) -> Body {
+    fn body(&self, request: &ModelRequest, _: BodyExtent) -> RequestBody {
         wire::body(request)
     }
 
-    fn headers(&self, request: &Request) -> HeaderMap {
+    fn headers(&self, request: &ModelRequest) -> HeaderMap {
         user_agent(request)
     }
 
-    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap) {
+    fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
         bearer(credentials, headers);
     }
 
-    fn decoder(&self, request: &Request) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &ModelRequest) -> Box<dyn EventDecoder> {
         Box::new(decoder::ChatDecoder::new(request.tools.custom_names()))
     }
 }
@@ -53,8 +53,8 @@ mod tests {
         fn every_call_is_followed_by_its_result(
             words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..30),
         ) {
-            let request = Request { input: history(&words.join(" ")), ..Request::default() };
-            let body = Chat.body(&request, Extent::Full).to_json();
+            let request = ModelRequest { input: history(&words.join(" ")), ..ModelRequest::default() };
+            let body = ChatDialect.body(&request, BodyExtent::Full).to_json();
             let mut expected: Vec<String> = Vec::new();
             let mut last_role = String::new();
             for message in body["messages"].as_array().unwrap() {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::messages::write_messages;
-use crate::{Request, ToolSpec, body::Body, request::wire_name, tools::free_text_parameters};
+use crate::{ModelRequest, ToolSpec, body::RequestBody, request::wire_name, tools::free_text_parameters};
 
-pub(super) fn body(request: &Request) -> Body {
-    let mut body = Body::builder();
+pub(super) fn body(request: &ModelRequest) -> RequestBody {
+    let mut body = RequestBody::builder();
     body.raw("{\"model\":").json(&request.model);
     body.raw(",\"messages\":[");
     write_messages(request, &mut body);

@@ -7,7 +7,9 @@ use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Event, ModelError, event::new_item_id, sse::event_name, status::failed, stream::Decoder};
+use crate::{
+    ModelError, ModelEvent, event::new_item_id, sse::event_name, status::failed, stream::EventDecoder,
+};
 
 #[derive(Default)]
 pub(super) struct ResponsesDecoder {
@@ -16,35 +18,35 @@ pub(super) struct ResponsesDecoder {
     is_complete: bool,
 }
 
-impl Decoder for ResponsesDecoder {
-    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) -> Result<(), ModelError> {
+impl EventDecoder for ResponsesDecoder {
+    fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match &*event_name(name, data) {
             b"response.output_text.delta" => {
-                self.delta(data, out, |item_id, _, delta| Event::TextDelta { item_id, delta });
+                self.delta(data, out, |item_id, _, delta| ModelEvent::TextDelta { item_id, delta });
             }
             b"response.reasoning_summary_text.delta" => self.delta(data, out, |item_id, index, delta| {
-                Event::ReasoningSummaryDelta { item_id, index, delta }
+                ModelEvent::ReasoningSummaryDelta { item_id, index, delta }
             }),
             b"response.reasoning_text.delta" => self.delta(data, out, |item_id, index, delta| {
-                Event::ReasoningTextDelta { item_id, index, delta }
+                ModelEvent::ReasoningTextDelta { item_id, index, delta }
             }),
-            b"response.reasoning_summary_part.added" => {
-                self.delta(data, out, |item_id, index, _| Event::ReasoningSummaryPartAdded { item_id, index })
-            }
-            b"response.output_item.added" => item(data, out, |id, item| Event::ItemAdded { id, item }),
-            b"response.output_item.done" => item(data, out, |id, item| Event::ItemDone { id, item }),
+            b"response.reasoning_summary_part.added" => self.delta(data, out, |item_id, index, _| {
+                ModelEvent::ReasoningSummaryPartAdded { item_id, index }
+            }),
+            b"response.output_item.added" => item(data, out, |id, item| ModelEvent::ItemAdded { id, item }),
+            b"response.output_item.done" => item(data, out, |id, item| ModelEvent::ItemDone { id, item }),
             b"response.completed" => {
-                let response = read::<Ended>(data).response;
+                let response = read::<EndedEvent>(data).response;
                 let usage = response.usage.map(TokenUsageBreakdown::from);
-                out.push(Event::Completed { response_id: response.id, usage });
+                out.push(ModelEvent::Completed { response_id: response.id, usage });
                 self.is_complete = true;
             }
             b"response.failed" => {
-                let error = read::<Ended>(data).response.error;
+                let error = read::<EndedEvent>(data).response.error;
                 return Err(failed(error.code.unwrap_or_default(), error.message));
             }
             b"response.incomplete" => {
-                let reason = read::<Ended>(data).response.incomplete_details.reason;
+                let reason = read::<EndedEvent>(data).response.incomplete_details.reason;
                 return Err(ModelError::Incomplete(reason.unwrap_or_else(|| "unknown".to_owned())));
             }
             _ => {}
@@ -52,7 +54,7 @@ impl Decoder for ResponsesDecoder {
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn end(&mut self, _: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         Err(ModelError::Disconnected("stream closed before response.completed".to_owned()))
     }
 
@@ -63,8 +65,13 @@ impl Decoder for ResponsesDecoder {
 
 impl ResponsesDecoder {
     /// The hot path: one small parse that borrows, one allocation for the text.
-    fn delta(&mut self, data: &[u8], out: &mut Vec<Event>, event: fn(ItemId, i64, String) -> Event) {
-        let Ok(delta) = serde_json::from_slice::<Delta<'_>>(data) else {
+    fn delta(
+        &mut self,
+        data: &[u8],
+        out: &mut Vec<ModelEvent>,
+        event: fn(ItemId, i64, String) -> ModelEvent,
+    ) {
+        let Ok(delta) = serde_json::from_slice::<ResponsesDelta<'_>>(data) else {
             tracing::debug!("skipped a delta that cannot be read");
             return;
         };
@@ -77,7 +84,7 @@ impl ResponsesDecoder {
     }
 }
 
-fn item(data: &[u8], out: &mut Vec<Event>, event: fn(ItemId, Box<ResponseItem>) -> Event) {
+fn item(data: &[u8], out: &mut Vec<ModelEvent>, event: fn(ItemId, Box<ResponseItem>) -> ModelEvent) {
     let read = serde_json::from_slice::<WithItem>(data).and_then(|event| {
         let id = event.item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
         let id = id.map_or_else(|| new_item_id("item"), ItemId::from);
@@ -95,7 +102,7 @@ fn read<T: for<'de> Deserialize<'de> + Default>(data: &[u8]) -> T {
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ResponsesDelta<'a> {
     #[serde(borrow, default)]
     item_id: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -111,15 +118,15 @@ struct WithItem {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ended {
-    response: Response,
+struct EndedEvent {
+    response: ResponseBody,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Response {
+struct ResponseBody {
     id: String,
-    usage: Option<Usage>,
+    usage: Option<ResponsesUsage>,
     #[serde(deserialize_with = "null_as_default")]
     error: FailedWith,
     #[serde(deserialize_with = "null_as_default")]
@@ -149,7 +156,7 @@ where
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct ResponsesUsage {
     input_tokens: i64,
     input_tokens_details: Option<InputDetails>,
     output_tokens: i64,
@@ -169,8 +176,8 @@ struct OutputDetails {
     reasoning_tokens: i64,
 }
 
-impl From<Usage> for TokenUsageBreakdown {
-    fn from(usage: Usage) -> Self {
+impl From<ResponsesUsage> for TokenUsageBreakdown {
+    fn from(usage: ResponsesUsage) -> Self {
         Self {
             total_tokens: usage.total_tokens,
             input_tokens: usage.input_tokens,

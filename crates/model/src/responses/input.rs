@@ -23,7 +23,7 @@ pub(crate) fn write_item(item: &ResponseItem, json: &mut Vec<u8>) -> bool {
 /// The items as they are sent, borrowed from those that are kept.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Sent<'a> {
+enum SentItem<'a> {
     Message {
         role: &'a str,
         content: &'a [ContentItem],
@@ -95,47 +95,49 @@ enum Sent<'a> {
     },
 }
 
-fn sent(item: &ResponseItem) -> Option<Sent<'_>> {
+fn sent(item: &ResponseItem) -> Option<SentItem<'_>> {
     Some(match item {
         ResponseItem::Message { role, content, end_turn, phase, .. } => {
-            Sent::Message { role, content, end_turn: *end_turn, phase: phase.as_ref() }
+            SentItem::Message { role, content, end_turn: *end_turn, phase: phase.as_ref() }
         }
         // Another provider's signature means nothing here and would be refused.
         ResponseItem::Reasoning { encrypted_content, .. } if is_signed_reasoning(encrypted_content) => {
             return None;
         }
-        ResponseItem::Reasoning { summary, content, encrypted_content } => Sent::Reasoning {
+        ResponseItem::Reasoning { summary, content, encrypted_content } => SentItem::Reasoning {
             summary,
             content: content.as_deref(),
             encrypted_content: encrypted_content.as_deref(),
         },
         ResponseItem::LocalShellCall { status, action, call_id, .. } => {
-            Sent::LocalShellCall { call_id: call_id.as_deref(), status, action }
+            SentItem::LocalShellCall { call_id: call_id.as_deref(), status, action }
         }
         ResponseItem::FunctionCall { name, namespace, arguments, call_id, .. } => {
-            Sent::FunctionCall { name, namespace: namespace.as_deref(), arguments, call_id }
+            SentItem::FunctionCall { name, namespace: namespace.as_deref(), arguments, call_id }
         }
-        ResponseItem::FunctionCallOutput { call_id, output } => Sent::FunctionCallOutput { call_id, output },
+        ResponseItem::FunctionCallOutput { call_id, output } => {
+            SentItem::FunctionCallOutput { call_id, output }
+        }
         ResponseItem::CustomToolCall { call_id, name, input, status, .. } => {
-            Sent::CustomToolCall { status: status.as_deref(), call_id, name, input }
+            SentItem::CustomToolCall { status: status.as_deref(), call_id, name, input }
         }
         ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
-            Sent::CustomToolCallOutput { call_id, output }
+            SentItem::CustomToolCallOutput { call_id, output }
         }
         ResponseItem::ToolSearchCall { call_id, execution, arguments, status, .. } => {
             let (call_id, status) = (call_id.as_deref(), status.as_deref());
-            Sent::ToolSearchCall { call_id, status, execution, arguments }
+            SentItem::ToolSearchCall { call_id, status, execution, arguments }
         }
         ResponseItem::ToolSearchOutput { call_id, status, execution, tools } => {
-            Sent::ToolSearchOutput { call_id: call_id.as_deref(), status, execution, tools }
+            SentItem::ToolSearchOutput { call_id: call_id.as_deref(), status, execution, tools }
         }
         ResponseItem::WebSearchCall { action, status, .. } => {
-            Sent::WebSearchCall { status: status.as_deref(), action: action.as_ref() }
+            SentItem::WebSearchCall { status: status.as_deref(), action: action.as_ref() }
         }
         ResponseItem::ImageGenerationCall { id, status, revised_prompt, result } => {
-            Sent::ImageGenerationCall { id, status, revised_prompt: revised_prompt.as_deref(), result }
+            SentItem::ImageGenerationCall { id, status, revised_prompt: revised_prompt.as_deref(), result }
         }
-        ResponseItem::Compaction { encrypted_content } => Sent::Compaction { encrypted_content },
+        ResponseItem::Compaction { encrypted_content } => SentItem::Compaction { encrypted_content },
         ResponseItem::GhostSnapshot { .. } | ResponseItem::Other | ResponseItem::Unrecognized(_) => {
             return None;
         }

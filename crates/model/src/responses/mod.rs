@@ -7,35 +7,35 @@ mod wire;
 use http::HeaderMap;
 
 use crate::{
-    Credentials, Request, WireApi,
-    body::Body,
-    http::{Dialect, Extent},
+    ModelRequest, ProviderCredentials, WireApi,
+    body::RequestBody,
+    http::{BodyExtent, HttpDialect},
     keys::bearer,
-    stream::Decoder,
+    stream::EventDecoder,
 };
 
 pub(crate) use {input::write_item, wire::tool};
 
 /// The dialect itself has no settings.
-pub(crate) struct Responses;
+pub(crate) struct ResponsesDialect;
 
-impl Dialect for Responses {
+impl HttpDialect for ResponsesDialect {
     const WIRE_API: WireApi = WireApi::Responses;
     const PATH: &'static str = "/responses";
 
-    fn body(&self, request: &Request, _: Extent) -> Body {
+    fn body(&self, request: &ModelRequest, _: BodyExtent) -> RequestBody {
         wire::body(request)
     }
 
-    fn headers(&self, request: &Request) -> HeaderMap {
+    fn headers(&self, request: &ModelRequest) -> HeaderMap {
         request.headers.clone()
     }
 
-    fn authorize(&self, credentials: &Credentials, headers: &mut HeaderMap) {
+    fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
         bearer(credentials, headers);
     }
 
-    fn decoder(&self, _: &Request) -> Box<dyn Decoder> {
+    fn decoder(&self, _: &ModelRequest) -> Box<dyn EventDecoder> {
         Box::new(decoder::ResponsesDecoder::default())
     }
 }

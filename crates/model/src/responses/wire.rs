@@ -3,10 +3,10 @@
 use codicil_protocol::{ReasoningSummary, ServiceTier};
 use serde_json::{Map, Value, json};
 
-use crate::{Reasoning, Request, ToolSpec, body::Body, request::wire_name};
+use crate::{ModelRequest, ReasoningOptions, ToolSpec, body::RequestBody, request::wire_name};
 
-pub(crate) fn body(request: &Request) -> Body {
-    let mut body = Body::builder();
+pub(crate) fn body(request: &ModelRequest) -> RequestBody {
+    let mut body = RequestBody::builder();
     body.raw("{\"model\":").json(&request.model);
     body.raw(",\"instructions\":").shared(request.instructions.json());
     body.raw(",\"input\":[");
@@ -36,7 +36,7 @@ pub(crate) fn body(request: &Request) -> Body {
     body.finish()
 }
 
-fn reasoning(reasoning: &Reasoning) -> Value {
+fn reasoning(reasoning: &ReasoningOptions) -> Value {
     let mut members = Map::new();
     if let Some(effort) = reasoning.effort.as_ref().and_then(wire_name) {
         members.insert("effort".to_owned(), effort.into());
@@ -58,7 +58,7 @@ fn service_tier(tier: &ServiceTier) -> Option<String> {
 }
 
 /// The `text` member, when there is anything to say in it.
-fn text(request: &Request) -> Option<Value> {
+fn text(request: &ModelRequest) -> Option<Value> {
     let mut members = Map::new();
     if let Some(verbosity) = request.verbosity.as_ref().and_then(wire_name) {
         members.insert("verbosity".to_owned(), verbosity.into());

@@ -25,18 +25,19 @@ use tokio::{
 
 use self::play::perform;
 use crate::{
-    Event, EventStream, Flow, Limits, ModelError, Provider, ProviderConfig, Request, WireApi, stream::Source,
+    EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderLimits,
+    StreamFlow, WireApi, stream::EventSource,
 };
 
 pub use {
-    play::Act,
+    play::ScriptAct,
     script::{Script, ScriptError},
 };
 
 /// A provider with a script. The file is read when the first request needs it.
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedProvider {
     id: String,
-    limits: Limits,
+    limits: ProviderLimits,
     script: Arc<ScriptFile>,
 }
 
@@ -45,7 +46,7 @@ struct ScriptFile {
     script: OnceCell<Arc<Script>>,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     pub fn new(id: &str, config: &ProviderConfig) -> Self {
         let script = ScriptFile { path: config.script.clone(), script: OnceCell::new() };
         Self { id: id.to_owned(), limits: config.limits(), script: Arc::new(script) }
@@ -60,17 +61,17 @@ impl Scripted {
 impl Script {
     /// What happens in answer to a request, for those who play it themselves. It ends with `Completed` or a
     /// failure.
-    pub fn acts(&self, request: &Request, limits: &Limits) -> Vec<Act> {
+    pub fn acts(&self, request: &ModelRequest, limits: &ProviderLimits) -> Vec<ScriptAct> {
         perform(self, request, limits)
     }
 
     /// A provider that follows this script, without a config.
-    pub fn into_provider(self, id: &str) -> Arc<dyn Provider> {
-        Arc::new(Scripted::with_script(id, self))
+    pub fn into_provider(self, id: &str) -> Arc<dyn ModelProvider> {
+        Arc::new(ScriptedProvider::with_script(id, self))
     }
 }
 
-impl Provider for Scripted {
+impl ModelProvider for ScriptedProvider {
     fn id(&self) -> &str {
         &self.id
     }
@@ -79,11 +80,11 @@ impl Provider for Scripted {
         WireApi::Scripted
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &ProviderLimits {
         &self.limits
     }
 
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream(&self, request: ModelRequest) -> EventStream {
         let (file, limits) = (self.script.clone(), self.limits);
         let opening = async move {
             let script = file.get().await?;
@@ -107,30 +108,34 @@ impl ScriptFile {
 
 /// First the script is found, then its acts are performed one after the other.
 enum ScriptSource {
-    Opening(Pin<Box<dyn Future<Output = Result<Vec<Act>, ModelError>> + Send>>),
-    Performing { acts: std::vec::IntoIter<Act>, pause: Option<Pin<Box<Sleep>>> },
+    Opening(Pin<Box<dyn Future<Output = Result<Vec<ScriptAct>, ModelError>> + Send>>),
+    Performing { acts: std::vec::IntoIter<ScriptAct>, pause: Option<Pin<Box<Sleep>>> },
 }
 
-impl Source for ScriptSource {
-    fn poll_batch(&mut self, cx: &mut Context<'_>, out: &mut Vec<Event>) -> Poll<Result<Flow, ModelError>> {
+impl EventSource for ScriptSource {
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Poll<Result<StreamFlow, ModelError>> {
         if let Self::Opening(opening) = self {
             let acts = ready!(opening.as_mut().poll(cx))?;
             *self = Self::Performing { acts: acts.into_iter(), pause: None };
         }
-        let Self::Performing { acts, pause } = self else { return Poll::Ready(Ok(Flow::Done)) };
+        let Self::Performing { acts, pause } = self else { return Poll::Ready(Ok(StreamFlow::Done)) };
         loop {
             if let Some(sleep) = pause {
                 ready!(sleep.as_mut().poll(cx));
                 *pause = None;
             }
             match acts.next() {
-                Some(Act::Tell(events)) => {
+                Some(ScriptAct::Tell(events)) => {
                     out.extend(events);
-                    let is_done = matches!(out.last(), Some(Event::Completed { .. }));
-                    return Poll::Ready(Ok(if is_done { Flow::Done } else { Flow::More }));
+                    let is_done = matches!(out.last(), Some(ModelEvent::Completed { .. }));
+                    return Poll::Ready(Ok(if is_done { StreamFlow::Done } else { StreamFlow::More }));
                 }
-                Some(Act::Wait(time)) => *pause = Some(Box::pin(sleep_until(Instant::now() + time))),
-                Some(Act::Fail(error)) => return Poll::Ready(Err(error)),
+                Some(ScriptAct::Wait(time)) => *pause = Some(Box::pin(sleep_until(Instant::now() + time))),
+                Some(ScriptAct::Fail(error)) => return Poll::Ready(Err(error)),
                 None => {
                     return Poll::Ready(Err(ModelError::Disconnected("the script ended early".to_owned())));
                 }

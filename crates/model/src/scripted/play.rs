@@ -5,25 +5,25 @@ use std::time::Duration;
 use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde_json::{Value, json};
 
-use super::{sample::sample, script::Script, situation::Situation, step::Step};
+use super::{sample::sample, script::Script, situation::ScriptSituation, step::ScriptStep};
 use crate::{
-    Event, Limits, ModelError, Request, ToolSpec,
+    ModelError, ModelEvent, ModelRequest, ProviderLimits, ToolSpec,
     event::new_item_id,
     said::{message, reasoning},
 };
 
 /// What happens next in a scripted answer.
 #[derive(Debug)]
-pub enum Act {
-    Tell(Vec<Event>),
+pub enum ScriptAct {
+    Tell(Vec<ModelEvent>),
     Wait(Duration),
     Fail(ModelError),
 }
 
 /// The whole answer to `request`. It ends with `Completed` or a failure.
-pub(super) fn perform(script: &Script, request: &Request, limits: &Limits) -> Vec<Act> {
-    let situation = Situation::of(request);
-    let mut player = Player {
+pub(super) fn perform(script: &Script, request: &ModelRequest, limits: &ProviderLimits) -> Vec<ScriptAct> {
+    let situation = ScriptSituation::of(request);
+    let mut player = ScriptPlayer {
         request,
         situation: &situation,
         pace: Duration::from_millis(script.pace_ms),
@@ -32,13 +32,13 @@ pub(super) fn perform(script: &Script, request: &Request, limits: &Limits) -> Ve
         usage: None,
     };
     let steps = script.choose(&situation).map(|reply| reply.steps.as_slice());
-    let lost = [Step::Say("The script has nothing to say to this.".to_owned())];
+    let lost = [ScriptStep::Say("The script has nothing to say to this.".to_owned())];
     let steps = steps.unwrap_or(&lost);
-    let is_answer = !steps.iter().any(Step::calls);
-    let last_say = steps.iter().rposition(|step| matches!(step, Step::Say(_)));
+    let is_answer = !steps.iter().any(ScriptStep::calls);
+    let last_say = steps.iter().rposition(|step| matches!(step, ScriptStep::Say(_)));
     for (at, step) in steps.iter().enumerate() {
         let schema = request.output_schema.as_deref().filter(|_| is_answer && Some(at) == last_say);
-        if player.step(step, schema, limits) == Ending::Failed {
+        if player.step(step, schema, limits) == ReplyEnding::Failed {
             return player.acts;
         }
     }
@@ -46,26 +46,26 @@ pub(super) fn perform(script: &Script, request: &Request, limits: &Limits) -> Ve
 }
 
 #[derive(PartialEq, Eq)]
-enum Ending {
+enum ReplyEnding {
     None,
     Failed,
 }
 
-struct Player<'a> {
-    request: &'a Request,
-    situation: &'a Situation,
+struct ScriptPlayer<'a> {
+    request: &'a ModelRequest,
+    situation: &'a ScriptSituation,
     pace: Duration,
-    acts: Vec<Act>,
+    acts: Vec<ScriptAct>,
     /// Characters written so far, for the estimate of tokens.
     written: usize,
     usage: Option<TokenUsageBreakdown>,
 }
 
-impl Player<'_> {
-    fn step(&mut self, step: &Step, schema: Option<&Value>, limits: &Limits) -> Ending {
+impl ScriptPlayer<'_> {
+    fn step(&mut self, step: &ScriptStep, schema: Option<&Value>, limits: &ProviderLimits) -> ReplyEnding {
         match step {
-            Step::Think(text) => self.think(&self.filled(text)),
-            Step::Say(text) => {
+            ScriptStep::Think(text) => self.think(&self.filled(text)),
+            ScriptStep::Say(text) => {
                 let text = self.filled(text);
                 match schema {
                     Some(schema) if serde_json::from_str::<Value>(&text).is_err() => {
@@ -74,60 +74,60 @@ impl Player<'_> {
                     _ => self.say(&text),
                 }
             }
-            Step::Run(command) => self.run(&self.filled(command)),
-            Step::Patch(patch) => self.patch(&self.filled(patch)),
-            Step::Call { tool, args, input } => match input {
+            ScriptStep::Run(command) => self.run(&self.filled(command)),
+            ScriptStep::Patch(patch) => self.patch(&self.filled(patch)),
+            ScriptStep::Call { tool, args, input } => match input {
                 Some(input) => self.call_custom(tool, self.filled(input)),
                 None => self.call(tool, &self.filled_json(args)),
             },
-            Step::Delay(time) => self.acts.push(Act::Wait(*time)),
-            Step::Usage(usage) => self.usage = Some(usage.clone()),
-            Step::Fail(error) => {
-                self.acts.push(Act::Fail(error.clone()));
-                return Ending::Failed;
+            ScriptStep::Delay(time) => self.acts.push(ScriptAct::Wait(*time)),
+            ScriptStep::Usage(usage) => self.usage = Some(usage.clone()),
+            ScriptStep::Fail(error) => {
+                self.acts.push(ScriptAct::Fail(error.clone()));
+                return ReplyEnding::Failed;
             }
-            Step::Stall => {
-                self.acts.push(Act::Wait(limits.idle));
-                self.acts.push(Act::Fail(ModelError::Stalled(limits.idle)));
-                return Ending::Failed;
+            ScriptStep::Stall => {
+                self.acts.push(ScriptAct::Wait(limits.idle));
+                self.acts.push(ScriptAct::Fail(ModelError::Stalled(limits.idle)));
+                return ReplyEnding::Failed;
             }
         }
-        Ending::None
+        ReplyEnding::None
     }
 
-    fn complete(mut self) -> Vec<Act> {
+    fn complete(mut self) -> Vec<ScriptAct> {
         let usage = self.usage.take().unwrap_or_else(|| self.estimate());
         let response_id = new_item_id("resp").to_string();
-        self.tell(Event::Completed { response_id, usage: Some(usage) });
+        self.tell(ModelEvent::Completed { response_id, usage: Some(usage) });
         self.acts
     }
 
     /// Adds an event to the batch that is being put together.
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: ModelEvent) {
         match self.acts.last_mut() {
-            Some(Act::Tell(events)) => events.push(event),
-            _ => self.acts.push(Act::Tell(vec![event])),
+            Some(ScriptAct::Tell(events)) => events.push(event),
+            _ => self.acts.push(ScriptAct::Tell(vec![event])),
         }
     }
 
     fn say(&mut self, text: &str) {
         let id = new_item_id("msg");
-        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+        self.tell(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
         for delta in words(text) {
             self.pause();
-            self.tell(Event::TextDelta { item_id: id.clone(), delta: delta.to_owned() });
+            self.tell(ModelEvent::TextDelta { item_id: id.clone(), delta: delta.to_owned() });
         }
         self.done(&id, message(&id, Some(text.to_owned())), text.len());
     }
 
     fn think(&mut self, text: &str) {
         let id = new_item_id("rs");
-        self.tell(Event::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-        self.tell(Event::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
+        self.tell(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+        self.tell(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
         for delta in words(text) {
             self.pause();
             let (item_id, delta) = (id.clone(), delta.to_owned());
-            self.tell(Event::ReasoningSummaryDelta { item_id, index: 0, delta });
+            self.tell(ModelEvent::ReasoningSummaryDelta { item_id, index: 0, delta });
         }
         self.done(&id, reasoning(Some(text.to_owned()), None), text.len());
     }
@@ -190,12 +190,12 @@ impl Player<'_> {
 
     fn done(&mut self, id: &ItemId, item: ResponseItem, len: usize) {
         self.written += len;
-        self.tell(Event::ItemDone { id: id.clone(), item: Box::new(item) });
+        self.tell(ModelEvent::ItemDone { id: id.clone(), item: Box::new(item) });
     }
 
     fn pause(&mut self) {
         if !self.pace.is_zero() {
-            self.acts.push(Act::Wait(self.pace));
+            self.acts.push(ScriptAct::Wait(self.pace));
         }
     }
 

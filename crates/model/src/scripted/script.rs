@@ -6,7 +6,7 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{situation::Situation, step::Step};
+use super::{situation::ScriptSituation, step::ScriptStep};
 
 const BUILTIN: &str = include_str!("builtin.toml");
 
@@ -44,20 +44,20 @@ const BUILTIN: &str = include_str!("builtin.toml");
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) pace_ms: u64,
-    pub(super) replies: Vec<Reply>,
+    pub(super) replies: Vec<ScriptedReply>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct ScriptedReply {
     /// `None` for a reply of the sequence.
-    when: Option<When>,
-    pub steps: Vec<Step>,
+    when: Option<ReplyCondition>,
+    pub steps: Vec<ScriptStep>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct When {
-    user: Option<Pattern>,
-    output: Option<Pattern>,
+struct ReplyCondition {
+    user: Option<TextPattern>,
+    output: Option<TextPattern>,
     step: Option<usize>,
     tools: Option<bool>,
 }
@@ -90,7 +90,7 @@ impl Script {
 
     /// Reads a script from TOML, or from JSON if it begins with a brace.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let file: File = if text.trim_start().starts_with('{') {
+        let file: RawScript = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| ScriptError::Syntax(error.to_string()))?
         } else {
             toml::from_str(text).map_err(|error| ScriptError::Syntax(error.to_string()))?
@@ -102,7 +102,7 @@ impl Script {
     }
 
     /// The reply to a request in this situation.
-    pub(super) fn choose(&self, situation: &Situation) -> Option<&Reply> {
+    pub(super) fn choose(&self, situation: &ScriptSituation) -> Option<&ScriptedReply> {
         let rule = self.replies.iter().find(|reply| reply.fits(situation));
         rule.or_else(|| {
             self.replies.iter().filter(|reply| reply.when.is_none()).nth(situation.replies_in_thread)
@@ -110,10 +110,11 @@ impl Script {
     }
 }
 
-impl Reply {
-    fn fits(&self, situation: &Situation) -> bool {
+impl ScriptedReply {
+    fn fits(&self, situation: &ScriptSituation) -> bool {
         let Some(when) = &self.when else { return false };
-        let first_only = when.step.is_none() && when.output.is_none() && self.steps.iter().any(Step::calls);
+        let first_only =
+            when.step.is_none() && when.output.is_none() && self.steps.iter().any(ScriptStep::calls);
         let step = when.step.or(first_only.then_some(0));
         when.user.as_ref().is_none_or(|pattern| pattern.matches(&situation.user))
             && when
@@ -127,12 +128,12 @@ impl Reply {
 
 /// A text to look for, or a regular expression.
 #[derive(Clone, Debug)]
-enum Pattern {
+enum TextPattern {
     Text(String),
     Expression(Regex),
 }
 
-impl Pattern {
+impl TextPattern {
     fn new(text: &str) -> Result<Self, String> {
         let expression = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
         match expression {
@@ -153,7 +154,7 @@ impl Pattern {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RawScript {
     #[serde(default)]
     pace_ms: u64,
     #[serde(default)]
@@ -178,17 +179,17 @@ struct WhenEntry {
 }
 
 impl ReplyEntry {
-    fn build(self) -> Result<Reply, String> {
+    fn build(self) -> Result<ScriptedReply, String> {
         let when = self.when.map(WhenEntry::build).transpose()?;
-        let steps = self.steps.into_iter().map(Step::from_table).collect::<Result<_, _>>()?;
-        Ok(Reply { when, steps })
+        let steps = self.steps.into_iter().map(ScriptStep::from_table).collect::<Result<_, _>>()?;
+        Ok(ScriptedReply { when, steps })
     }
 }
 
 impl WhenEntry {
-    fn build(self) -> Result<When, String> {
-        let pattern = |text: Option<String>| text.map(|text| Pattern::new(&text)).transpose();
-        Ok(When {
+    fn build(self) -> Result<ReplyCondition, String> {
+        let pattern = |text: Option<String>| text.map(|text| TextPattern::new(&text)).transpose();
+        Ok(ReplyCondition {
             user: pattern(self.user)?,
             output: pattern(self.output)?,
             step: self.step,
@@ -234,8 +235,9 @@ mod tests {
             "[[reply]]\nwhen = { user = 'go' }\nsteps = [{ run = 'ls' }]\n[[reply]]\nwhen = {}\nsteps = []",
         )
         .unwrap();
-        let mut situation = Situation { user: "Go on".into(), has_tools: true, ..Situation::default() };
-        assert!(script.choose(&situation).unwrap().steps.iter().any(Step::calls));
+        let mut situation =
+            ScriptSituation { user: "Go on".into(), has_tools: true, ..ScriptSituation::default() };
+        assert!(script.choose(&situation).unwrap().steps.iter().any(ScriptStep::calls));
         situation.replies_in_turn = 1;
         assert!(script.choose(&situation).unwrap().steps.is_empty());
     }
@@ -245,7 +247,7 @@ mod tests {
         let script =
             Script::parse("[[reply]]\nsteps = [{ say = '1' }]\n[[reply]]\nsteps = [{ say = '2' }]").unwrap();
         let said = |replies_in_thread| {
-            let situation = Situation { replies_in_thread, ..Situation::default() };
+            let situation = ScriptSituation { replies_in_thread, ..ScriptSituation::default() };
             script.choose(&situation).map(|reply| format!("{:?}", reply.steps))
         };
         assert_eq!(said(0).as_deref(), Some(r#"[Say("1")]"#));

@@ -2,13 +2,13 @@
 
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
 
-use crate::Request;
+use crate::ModelRequest;
 
 /// No more than this of a tool's output is looked at.
 const OUTPUT_LIMIT: usize = 4000;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Situation {
+pub(super) struct ScriptSituation {
     /// The user's last words.
     pub user: String,
     /// The last tool output since then.
@@ -19,8 +19,8 @@ pub(super) struct Situation {
     pub has_tools: bool,
 }
 
-impl Situation {
-    pub fn of(request: &Request) -> Self {
+impl ScriptSituation {
+    pub fn of(request: &ModelRequest) -> Self {
         let mut situation = Self { has_tools: !request.tools.specs().is_empty(), ..Self::default() };
         let mut was_model = false;
         for item in request.input.iter().map(|item| item.item()) {

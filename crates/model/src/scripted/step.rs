@@ -10,7 +10,7 @@ use toml::{Value, map::Map};
 use crate::{ModelError, status};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     Think(String),
     Say(String),
     Run(String),
@@ -28,7 +28,7 @@ pub(super) enum Step {
     Stall,
 }
 
-impl Step {
+impl ScriptStep {
     pub fn calls(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Patch(_) | Self::Call { .. })
     }
@@ -92,24 +92,24 @@ fn usage(value: &Value) -> Result<TokenUsageBreakdown, String> {
     })
 }
 
-fn fail(value: &Value) -> Result<Step, String> {
+fn fail(value: &Value) -> Result<ScriptStep, String> {
     let message = value.get("message").and_then(Value::as_str).unwrap_or("the script says so").to_owned();
     match value {
-        Value::String(kind) if kind == "stall" => Ok(Step::Stall),
-        Value::String(kind) if kind == "cut" => {
-            Ok(Step::Fail(ModelError::Disconnected("stream closed before response.completed".to_owned())))
-        }
+        Value::String(kind) if kind == "stall" => Ok(ScriptStep::Stall),
+        Value::String(kind) if kind == "cut" => Ok(ScriptStep::Fail(ModelError::Disconnected(
+            "stream closed before response.completed".to_owned(),
+        ))),
         Value::String(kind) => Err(format!("unknown failure: {kind}")),
         Value::Table(table) if table.contains_key("status") => {
             let code = whole("status", value.get("status").unwrap_or(value))?;
             let status = u16::try_from(code).ok().and_then(|code| StatusCode::from_u16(code).ok());
             let status = status.ok_or_else(|| format!("no such status: {code}"))?;
             let body = json!({ "error": { "message": message } }).to_string();
-            Ok(Step::Fail(status::failure(status, &wait_header(value)?, "scripted", &body)))
+            Ok(ScriptStep::Fail(status::failure(status, &wait_header(value)?, "scripted", &body)))
         }
         Value::Table(table) => {
             let code = table.get("code").and_then(Value::as_str).unwrap_or_default();
-            Ok(Step::Fail(status::failed(code.to_owned(), Some(message))))
+            Ok(ScriptStep::Fail(status::failed(code.to_owned(), Some(message))))
         }
         _ => Err("fail wants \"cut\", \"stall\" or a table with a status or a code".to_owned()),
     }

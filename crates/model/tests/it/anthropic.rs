@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_model::{Event, Reasoning, Request, WireApi};
+use codicil_model::{ModelEvent, ModelRequest, ReasoningOptions, WireApi};
 use codicil_protocol::{ReasoningEffort, ReasoningSummary, ResponseItem};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -76,12 +76,12 @@ fn whole_answer() -> Vec<Value> {
     events
 }
 
-fn thinking(effort: ReasoningEffort) -> Option<Reasoning> {
-    Some(Reasoning { effort: Some(effort), summary: Some(ReasoningSummary::Auto) })
+fn thinking(effort: ReasoningEffort) -> Option<ReasoningOptions> {
+    Some(ReasoningOptions { effort: Some(effort), summary: Some(ReasoningSummary::Auto) })
 }
 
 /// The body of a request, as the provider got it.
-async fn sent(request: Request) -> Value {
+async fn sent(request: ModelRequest) -> Value {
     let server = Server::start([Answer::sse(stop("end_turn"))]).await;
     events(&provider(&server.base_url, WireApi::Anthropic), request).await;
     server.requests()[0].json()
@@ -120,7 +120,7 @@ async fn what_the_model_said_goes_back_as_it_was() {
     first.tools = [shell_tool(), patch_tool()].into_iter().collect();
     let mut history: Vec<ResponseItem> = vec![user("hello")];
     for event in events(&provider, first.clone()).await {
-        if let Event::ItemDone { item, .. } = event {
+        if let ModelEvent::ItemDone { item, .. } = event {
             history.push(*item);
         }
     }

@@ -1,6 +1,6 @@
 //! Providers that do not stop: over a ceiling the request fails, and what came before is kept.
 
-use codicil_model::{Event, MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_RESPONSE_BYTES, ModelError, WireApi};
+use codicil_model::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_RESPONSE_BYTES, ModelError, ModelEvent, WireApi};
 use serde_json::{Value, json};
 
 use crate::{
@@ -22,9 +22,9 @@ async fn heard_answer(wire_api: WireApi, answer: Answer) -> (usize, ModelError) 
     request.tools = [shell_tool()].into_iter().collect();
     let (events, end) = drain(provider(&server.base_url, wire_api).stream(request)).await;
     let text = events.iter().map(|event| match event {
-        Event::TextDelta { delta, .. }
-        | Event::ReasoningSummaryDelta { delta, .. }
-        | Event::ReasoningTextDelta { delta, .. } => delta.len(),
+        ModelEvent::TextDelta { delta, .. }
+        | ModelEvent::ReasoningSummaryDelta { delta, .. }
+        | ModelEvent::ReasoningTextDelta { delta, .. } => delta.len(),
         _ => 0,
     });
     (text.sum(), end.unwrap_err())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_model::{Reasoning, WireApi};
+use codicil_model::{ReasoningOptions, WireApi};
 use codicil_protocol::ReasoningEffort;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ async fn a_history_becomes_messages() {
         call("c4", "exec_command", "{}"),
     ]);
     request.tools = [shell_tool(), patch_tool()].into_iter().collect();
-    request.reasoning = Some(Reasoning { effort: Some(ReasoningEffort::Low), summary: None });
+    request.reasoning = Some(ReasoningOptions { effort: Some(ReasoningEffort::Low), summary: None });
     request.output_schema = Some(Arc::new(json!({"type": "object"})));
     request.set_header("user-agent", "codicil/1");
     request.set_header("session_id", "secret-thread");

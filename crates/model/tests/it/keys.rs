@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use codicil_model::{
-    Auth, AuthFuture, Credentials, ModelError, Provider, ProviderConfig, ProviderContext, Secret, WireApi,
-    connect,
+    AccountAuth, AuthFuture, ModelError, ModelProvider, ProviderConfig, ProviderContext, ProviderCredentials,
+    SecretText, WireApi, connect,
 };
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn done() -> Answer {
     Answer::sse([json!({"type": "response.completed", "response": {"id": "r"}})])
 }
 
-fn with(id: &str, config: &ProviderConfig, context: &ProviderContext) -> Arc<dyn Provider> {
+fn with(id: &str, config: &ProviderConfig, context: &ProviderContext) -> Arc<dyn ModelProvider> {
     connect(id, config, context).unwrap()
 }
 
@@ -91,20 +91,20 @@ struct SignedIn {
     refreshes: AtomicUsize,
 }
 
-impl Auth for SignedIn {
+impl AccountAuth for SignedIn {
     fn credentials(&self) -> AuthFuture<'_> {
         Box::pin(async { Ok(Some(token("old"))) })
     }
 
-    fn refresh<'a>(&'a self, refused: &'a Credentials) -> AuthFuture<'a> {
+    fn refresh<'a>(&'a self, refused: &'a ProviderCredentials) -> AuthFuture<'a> {
         assert_eq!(refused, &token("old"));
         self.refreshes.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(Some(token("new"))) })
     }
 }
 
-fn token(text: &str) -> Credentials {
-    Credentials { token: Secret::new(text), account_id: Some("acc-1".into()) }
+fn token(text: &str) -> ProviderCredentials {
+    ProviderCredentials { token: SecretText::new(text), account_id: Some("acc-1".into()) }
 }
 
 fn signed_in() -> (Arc<SignedIn>, ProviderContext) {

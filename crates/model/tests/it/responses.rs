@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_model::{Grammar, History, Reasoning, ToolSpec, WireApi};
+use codicil_model::{History, ReasoningOptions, ToolGrammar, ToolSpec, WireApi};
 use codicil_protocol::{ReasoningEffort, ReasoningSummary, ServiceTier, Verbosity};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -108,14 +108,16 @@ async fn the_request_has_the_keys_of_the_reference() {
         ToolSpec::Custom {
             name: "apply_patch".into(),
             description: "Edits files.".into(),
-            grammar: Some(Grammar { syntax: "lark".into(), definition: "start: x".into() }),
+            grammar: Some(ToolGrammar { syntax: "lark".into(), definition: "start: x".into() }),
         },
         ToolSpec::WebSearch { external_web_access: false },
     ]
     .into_iter()
     .collect();
-    request.reasoning =
-        Some(Reasoning { effort: Some(ReasoningEffort::Medium), summary: Some(ReasoningSummary::Auto) });
+    request.reasoning = Some(ReasoningOptions {
+        effort: Some(ReasoningEffort::Medium),
+        summary: Some(ReasoningSummary::Auto),
+    });
     request.prompt_cache_key = Some("thread-1".into());
     request.set_header("originator", "my\nclient");
     request.set_header("session_id", "thread-1");
@@ -160,7 +162,7 @@ async fn settings_of_a_turn_go_where_the_reference_puts_them() {
     let mut request = hello();
     request.parallel_tool_calls = true;
     request.reasoning =
-        Some(Reasoning { effort: Some(ReasoningEffort::High), summary: Some(ReasoningSummary::None) });
+        Some(ReasoningOptions { effort: Some(ReasoningEffort::High), summary: Some(ReasoningSummary::None) });
     request.service_tier = Some(ServiceTier::Fast);
     request.verbosity = Some(Verbosity::Low);
     request.output_schema = Some(Arc::new(json!({"type": "object"})));
@@ -249,9 +251,9 @@ async fn a_stream_that_ended_stays_ended() {
     let server = Server::start([Answer::sse([completed()])]).await;
     let mut stream = provider(&server.base_url, WireApi::Responses).stream(hello());
     let mut events = Vec::new();
-    while stream.next(&mut events).await.unwrap() == codicil_model::Flow::More {}
+    while stream.next(&mut events).await.unwrap() == codicil_model::StreamFlow::More {}
     let count = events.len();
-    assert_eq!(stream.next(&mut events).await, Ok(codicil_model::Flow::Done));
+    assert_eq!(stream.next(&mut events).await, Ok(codicil_model::StreamFlow::Done));
     assert_eq!(events.len(), count);
 }
 
@@ -272,7 +274,7 @@ async fn configured_headers_and_query_are_sent() {
     let provider = configured(codicil_model::ProviderConfig {
         query_params: Some([("api-version".to_owned(), "2026 1".to_owned())].into()),
         http_headers: Some([("x-team".to_owned(), "blue".to_owned())].into()),
-        experimental_bearer_token: Some(codicil_model::Secret::new("sk-1")),
+        experimental_bearer_token: Some(codicil_model::SecretText::new("sk-1")),
         ..config(&server.base_url)
     });
     let mut request = hello();

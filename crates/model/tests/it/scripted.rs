@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_model::{Event, ModelError, Provider, ProviderConfig, Request, Script, WireApi};
+use codicil_model::{ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, Script, WireApi};
 use codicil_protocol::ResponseItem;
 use insta::assert_snapshot;
 use serde_json::json;
@@ -11,11 +11,11 @@ use crate::support::{
     configured, drain, error, events, hello, item, output, patch_tool, request, shell_tool, transcript, user,
 };
 
-fn following(script: &str) -> Arc<dyn Provider> {
+fn following(script: &str) -> Arc<dyn ModelProvider> {
     Script::parse(script).unwrap().into_provider("scripted")
 }
 
-fn with_tools(mut request: Request) -> Request {
+fn with_tools(mut request: ModelRequest) -> ModelRequest {
     request.tools = [shell_tool(), patch_tool()].into_iter().collect();
     request
 }
@@ -58,7 +58,7 @@ async fn steps_become_the_events_of_any_provider() {
 }
 
 /// Answers calls as a server would, until the model is done.
-async fn play(provider: &Arc<dyn Provider>, prompt: &str, outputs: &[&str]) -> String {
+async fn play(provider: &Arc<dyn ModelProvider>, prompt: &str, outputs: &[&str]) -> String {
     let mut items = vec![user("<environment_context>"), user(prompt)];
     let mut outputs = outputs.iter();
     let mut shown = String::new();
@@ -66,7 +66,7 @@ async fn play(provider: &Arc<dyn Provider>, prompt: &str, outputs: &[&str]) -> S
         let events = events(provider, with_tools(request(items.clone()))).await;
         let mut has_called = false;
         for event in events {
-            let Event::ItemDone { item, .. } = event else { continue };
+            let ModelEvent::ItemDone { item, .. } = event else { continue };
             let answer = match &*item {
                 ResponseItem::Message { .. } => {
                     shown.push_str(&format!("say {}\n", json!(*item)["content"][0]["text"]));

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use codicil_model::{
-    Catalogue, Environment, Event, EventStream, Flow, ModelError, Provider, ProviderConfig, ProviderContext,
-    Request, ToolSpec, WireApi, connect,
+    EnvironmentSource, EventStream, ModelCatalogue, ModelError, ModelEvent, ModelProvider, ModelRequest,
+    ProviderConfig, ProviderContext, StreamFlow, ToolSpec, WireApi, connect,
 };
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, ReasoningItemReasoningSummary, ResponseItem};
 use serde_json::{Value, json};
 
 /// A provider without retries at `base_url`.
-pub fn provider(base_url: &str, wire_api: WireApi) -> Arc<dyn Provider> {
+pub fn provider(base_url: &str, wire_api: WireApi) -> Arc<dyn ModelProvider> {
     configured(ProviderConfig { wire_api, ..config(base_url) })
 }
 
@@ -23,7 +23,7 @@ pub fn config(base_url: &str) -> ProviderConfig {
     }
 }
 
-pub fn configured(config: ProviderConfig) -> Arc<dyn Provider> {
+pub fn configured(config: ProviderConfig) -> Arc<dyn ModelProvider> {
     connect("mock", &config, &context(&[])).unwrap()
 }
 
@@ -31,22 +31,22 @@ pub fn configured(config: ProviderConfig) -> Arc<dyn Provider> {
 pub fn context(variables: &[(&str, &str)]) -> ProviderContext {
     let owned: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let environment = Environment::new(move |wanted| {
+    let environment = EnvironmentSource::new(move |wanted| {
         owned.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
     });
-    ProviderContext { auth: None, environment, catalogue: Arc::new(Catalogue::default()) }
+    ProviderContext { auth: None, environment, catalogue: Arc::new(ModelCatalogue::default()) }
 }
 
-pub fn request(items: impl IntoIterator<Item = ResponseItem>) -> Request {
-    Request {
+pub fn request(items: impl IntoIterator<Item = ResponseItem>) -> ModelRequest {
+    ModelRequest {
         model: "some-model".into(),
         instructions: "Be helpful.".into(),
         input: items.into_iter().collect(),
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 
-pub fn hello() -> Request {
+pub fn hello() -> ModelRequest {
     request([user("hello")])
 }
 
@@ -98,52 +98,54 @@ pub fn patch_tool() -> ToolSpec {
 }
 
 /// Everything a stream gives, and how it ended.
-pub async fn drain(mut stream: EventStream) -> (Vec<Event>, Result<(), ModelError>) {
+pub async fn drain(mut stream: EventStream) -> (Vec<ModelEvent>, Result<(), ModelError>) {
     let mut events = Vec::new();
     loop {
         match stream.next(&mut events).await {
-            Ok(Flow::More) => {}
-            Ok(Flow::Done) => return (events, Ok(())),
+            Ok(StreamFlow::More) => {}
+            Ok(StreamFlow::Done) => return (events, Ok(())),
             Err(error) => return (events, Err(error)),
         }
     }
 }
 
-pub async fn events(provider: &Arc<dyn Provider>, request: Request) -> Vec<Event> {
+pub async fn events(provider: &Arc<dyn ModelProvider>, request: ModelRequest) -> Vec<ModelEvent> {
     let (events, end) = drain(provider.stream(request)).await;
     assert_eq!(end, Ok(()), "after {}", transcript(&events));
     events
 }
 
-pub async fn error(provider: &Arc<dyn Provider>, request: Request) -> ModelError {
+pub async fn error(provider: &Arc<dyn ModelProvider>, request: ModelRequest) -> ModelError {
     drain(provider.stream(request)).await.1.unwrap_err()
 }
 
 /// One line per event. Ids that were made up end in `_#`.
-pub fn transcript(events: &[Event]) -> String {
+pub fn transcript(events: &[ModelEvent]) -> String {
     events.iter().map(|event| line(event) + "\n").collect()
 }
 
-fn line(event: &Event) -> String {
+fn line(event: &ModelEvent) -> String {
     match event {
-        Event::RateLimits(limits) => {
+        ModelEvent::RateLimits(limits) => {
             let used = |window: &Option<codicil_protocol::RateLimitWindow>| {
                 window.as_ref().map_or("-".to_owned(), |window| format!("{}%", window.used_percent))
             };
             format!("limits {} {}", used(&limits.primary), used(&limits.secondary))
         }
-        Event::Rerouted(model) => format!("rerouted {model}"),
-        Event::ItemAdded { id, item } => format!("added {} {}", masked(id), shown(item)),
-        Event::TextDelta { item_id, delta } => format!("text {} {delta:?}", masked(item_id)),
-        Event::ReasoningSummaryPartAdded { item_id, index } => format!("part {} {index}", masked(item_id)),
-        Event::ReasoningSummaryDelta { item_id, index, delta } => {
+        ModelEvent::Rerouted(model) => format!("rerouted {model}"),
+        ModelEvent::ItemAdded { id, item } => format!("added {} {}", masked(id), shown(item)),
+        ModelEvent::TextDelta { item_id, delta } => format!("text {} {delta:?}", masked(item_id)),
+        ModelEvent::ReasoningSummaryPartAdded { item_id, index } => {
+            format!("part {} {index}", masked(item_id))
+        }
+        ModelEvent::ReasoningSummaryDelta { item_id, index, delta } => {
             format!("summary {} {index} {delta:?}", masked(item_id))
         }
-        Event::ReasoningTextDelta { item_id, index, delta } => {
+        ModelEvent::ReasoningTextDelta { item_id, index, delta } => {
             format!("reasoning {} {index} {delta:?}", masked(item_id))
         }
-        Event::ItemDone { id, item } => format!("done {} {}", masked(id), shown(item)),
-        Event::Completed { response_id, usage } => {
+        ModelEvent::ItemDone { id, item } => format!("done {} {}", masked(id), shown(item)),
+        ModelEvent::Completed { response_id, usage } => {
             let usage = usage.as_ref().map_or("no usage".to_owned(), |usage| {
                 format!(
                     "{} in ({} cached) {} out ({} reasoning) {} total",

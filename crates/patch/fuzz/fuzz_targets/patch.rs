@@ -6,22 +6,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use codicil_patch::{Entry, Files, Follow, Patch, Plan, find_in_command};
+use codicil_patch::{FileEntry, ReadFiles, FollowLinks, Patch, PatchPlan, find_in_command};
 use libfuzzer_sys::fuzz_target;
 
 /// One file, called `f`.
 struct OneFile<'a>(&'a [u8]);
 
-impl Files for OneFile<'_> {
-    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
-        Ok((path == Path::new("/f")).then(|| Entry::regular(self.0)))
+impl ReadFiles for OneFile<'_> {
+    fn look(&self, path: &Path) -> io::Result<Option<FileEntry>> {
+        Ok((path == Path::new("/f")).then(|| FileEntry::regular(self.0)))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(path == Path::new("/f"))
     }
 
-    fn resolve(&self, path: &Path, _: Follow) -> io::Result<PathBuf> {
+    fn resolve(&self, path: &Path, _: FollowLinks) -> io::Result<PathBuf> {
         Ok(path.to_owned())
     }
 }
@@ -33,7 +33,7 @@ fuzz_target!(|input: (&str, &[u8])| {
     let framed = format!("*** Begin Patch\n*** Update File: f\n{text}\n*** End Patch");
     for text in [text, &framed] {
         if let Ok(patch) = Patch::parse(text)
-            && let Ok(plan) = Plan::new(&patch, Path::new("/"), &OneFile(file))
+            && let Ok(plan) = PatchPlan::new(&patch, Path::new("/"), &OneFile(file))
         {
             let _ = (plan.summary(), plan.file_changes());
         }

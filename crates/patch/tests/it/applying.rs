@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use codicil_patch::{Disk, Durability, apply};
+use codicil_patch::{DiskFiles, Durability, apply};
 
 use crate::support::Workspace;
 
@@ -56,7 +56,7 @@ fn a_link_stays_a_link_and_its_file_changes() {
     let plan = workspace.plan("*** Update File: link\n-a\n+b").unwrap();
     let root = workspace.path().canonicalize().unwrap();
     assert_eq!(plan.places().collect::<Vec<_>>(), [root.join("real/f"), root.join("real/f")]);
-    apply(&plan, &Disk, Durability::Synced).unwrap();
+    apply(&plan, &DiskFiles, Durability::Synced).unwrap();
     assert_eq!(workspace.read("real/f"), "b\n");
     assert_eq!(fs::read_link(workspace.path().join("link")).unwrap().to_str(), Some("real/f"));
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use codicil_patch::{
-    ApplyError, Disk, Durability, Entry, FileIdentity, FilePlace, Files, Follow, OpenDirectory, WriteFiles,
-    apply,
+    ApplyError, DiskFiles, Durability, FileEntry, FileIdentity, FilePlace, FollowLinks, OpenDirectory,
+    ReadFiles, WriteFiles, apply,
 };
 
 use crate::support::Workspace;
@@ -33,17 +33,17 @@ impl Faulty {
     }
 }
 
-impl Files for Faulty {
-    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
-        Disk.look(path)
+impl ReadFiles for Faulty {
+    fn look(&self, path: &Path) -> io::Result<Option<FileEntry>> {
+        DiskFiles.look(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Disk.exists(path)
+        DiskFiles.exists(path)
     }
 
-    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
-        Disk.resolve(path, follow)
+    fn resolve(&self, path: &Path, follow: FollowLinks) -> io::Result<PathBuf> {
+        DiskFiles.resolve(path, follow)
     }
 }
 
@@ -53,52 +53,52 @@ impl WriteFiles for Faulty {
     type Directory = OpenDirectory;
 
     fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
-        Disk.open_directory(path)
+        DiskFiles.open_directory(path)
     }
 
     fn create_directory(&self, place: &Place) -> io::Result<OpenDirectory> {
-        self.step(|| Disk.create_directory(place))
+        self.step(|| DiskFiles.create_directory(place))
     }
 
-    fn look_at(&self, place: &Place) -> io::Result<Option<Entry>> {
-        Disk.look_at(place)
+    fn look_at(&self, place: &Place) -> io::Result<Option<FileEntry>> {
+        DiskFiles.look_at(place)
     }
 
     fn identity(&self, place: &Place) -> io::Result<Option<FileIdentity>> {
-        Disk.identity(place)
+        DiskFiles.identity(place)
     }
 
     /// Like a full disk: half of the file is written.
     fn create(&self, place: &Place, content: &[u8], like: Option<&Place>) -> io::Result<FileIdentity> {
-        self.step(|| Disk.create(place, content, like)).inspect_err(|_| {
-            Disk.create(place, &content[..content.len() / 2], like).unwrap();
+        self.step(|| DiskFiles.create(place, content, like)).inspect_err(|_| {
+            DiskFiles.create(place, &content[..content.len() / 2], like).unwrap();
         })
     }
 
     fn duplicate(&self, place: &Place, copy: &Place) -> io::Result<()> {
-        self.step(|| Disk.duplicate(place, copy))
+        self.step(|| DiskFiles.duplicate(place, copy))
     }
 
     fn rename(&self, from: &Place, to: &Place) -> io::Result<()> {
-        self.step(|| Disk.rename(from, to))
+        self.step(|| DiskFiles.rename(from, to))
     }
 
     fn remove(&self, place: &Place) -> io::Result<()> {
         // Temporary files are cleaned away in any case; only the patch's own removals are steps.
         let is_temporary = place.name.to_string_lossy().ends_with(".tmp");
-        if is_temporary { Disk.remove(place) } else { self.step(|| Disk.remove(place)) }
+        if is_temporary { DiskFiles.remove(place) } else { self.step(|| DiskFiles.remove(place)) }
     }
 
     fn remove_directory(&self, place: &Place) -> io::Result<()> {
-        Disk.remove_directory(place)
+        DiskFiles.remove_directory(place)
     }
 
     fn sync(&self, place: &Place) -> io::Result<()> {
-        Disk.sync(place)
+        DiskFiles.sync(place)
     }
 
     fn sync_directory(&self, directory: &OpenDirectory) -> io::Result<()> {
-        Disk.sync_directory(directory)
+        DiskFiles.sync_directory(directory)
     }
 }
 
@@ -129,7 +129,7 @@ fn a_file_that_changed_since_planning_is_not_overwritten() {
     let workspace = Workspace::new(&[("a", "a\n"), ("b", "b\n")]);
     let plan = workspace.plan("*** Update File: b\n-b\n+B\n*** Update File: a\n-a\n+A").unwrap();
     workspace.write("a", "mine\n");
-    let error = apply(&plan, &Disk, Durability::Cached).unwrap_err();
+    let error = apply(&plan, &DiskFiles, Durability::Cached).unwrap_err();
     assert!(matches!(error, ApplyError::Changed(path) if path == "a"));
     assert_eq!([workspace.read("a"), workspace.read("b")], ["mine\n", "b\n"]);
 }
@@ -139,7 +139,7 @@ fn a_file_that_appeared_since_planning_is_not_overwritten() {
     let workspace = Workspace::new(&[]);
     let plan = workspace.plan("*** Add File: a\n+a").unwrap();
     workspace.write("a", "mine\n");
-    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::Changed(_))));
+    assert!(matches!(apply(&plan, &DiskFiles, Durability::Cached), Err(ApplyError::Changed(_))));
     assert_eq!(workspace.read("a"), "mine\n");
 }
 
@@ -150,6 +150,6 @@ fn a_directory_swapped_for_a_link_is_noticed() {
     let path = |name| workspace.path().join(name);
     fs::rename(path("in"), path("kept")).unwrap();
     std::os::unix::fs::symlink("out", path("in")).unwrap();
-    assert!(matches!(apply(&plan, &Disk, Durability::Cached), Err(ApplyError::LinkOnPath(_))));
+    assert!(matches!(apply(&plan, &DiskFiles, Durability::Cached), Err(ApplyError::LinkOnPath(_))));
     assert_eq!([workspace.read("out/a"), workspace.read("kept/a")], ["a\n", "a\n"]);
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use codicil_patch::{Disk, Durability, LARGEST_PATCH, MOST_LINES, MOST_OPERATIONS, Patch, TurnDiff, apply};
+use codicil_patch::{
+    DiskFiles, Durability, LARGEST_PATCH, MOST_LINES, MOST_OPERATIONS, Patch, TurnDiff, apply,
+};
 
 use crate::support::{Workspace, patch};
 
@@ -23,10 +25,10 @@ fn run(what: &str, file: &str, body: &str) -> Result<(), String> {
     let plan = plan?;
     let _ = plan.file_changes();
     check_time(what, began);
-    apply(&plan, &Disk, Durability::Cached).unwrap();
+    apply(&plan, &DiskFiles, Durability::Cached).unwrap();
     let mut diff = TurnDiff::new(workspace.path());
     diff.record(&plan);
-    diff.diff(&Disk).unwrap();
+    diff.diff(&DiskFiles).unwrap();
     check_time(what, began);
     Ok(())
 }

@@ -1,27 +1,27 @@
 //! Reading the format: what is forgiven, and what is said about the rest.
 
-use codicil_patch::{Line, Operation, ParseProblem, Patch, Section};
+use codicil_patch::{ParseProblem, Patch, PatchLine, PatchOperation, PatchSection};
 
 use crate::support::patch;
 
-fn operations(text: &str) -> Vec<Operation> {
+fn operations(text: &str) -> Vec<PatchOperation> {
     Patch::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}")).operations
 }
 
-fn add(path: &str, content: &str) -> Operation {
-    Operation::Add { path: path.to_owned(), content: content.to_owned() }
+fn add(path: &str, content: &str) -> PatchOperation {
+    PatchOperation::Add { path: path.to_owned(), content: content.to_owned() }
 }
 
-fn keep(text: &str) -> Line {
-    Line::Keep(text.to_owned())
+fn keep(text: &str) -> PatchLine {
+    PatchLine::Keep(text.to_owned())
 }
 
-fn remove(text: &str) -> Line {
-    Line::Remove(text.to_owned())
+fn remove(text: &str) -> PatchLine {
+    PatchLine::Remove(text.to_owned())
 }
 
-fn plus(text: &str) -> Line {
-    Line::Add(text.to_owned())
+fn plus(text: &str) -> PatchLine {
+    PatchLine::Add(text.to_owned())
 }
 
 #[test]
@@ -31,18 +31,18 @@ fn every_kind_of_operation() {
          *** Move to: c/d.txt\n@@ fn main\n keep\n-old\n+new\n@@\n+last\n*** End of File",
     );
     let sections = vec![
-        Section {
+        PatchSection {
             line: 9,
             anchors: vec!["fn main".to_owned()],
             lines: vec![keep("keep"), remove("old"), plus("new")],
             at_end: false,
         },
-        Section { line: 13, anchors: Vec::new(), lines: vec![plus("last")], at_end: true },
+        PatchSection { line: 13, anchors: Vec::new(), lines: vec![plus("last")], at_end: true },
     ];
     let update =
-        Operation::Update { path: "a b.txt".to_owned(), move_to: Some("c/d.txt".to_owned()), sections };
+        PatchOperation::Update { path: "a b.txt".to_owned(), move_to: Some("c/d.txt".to_owned()), sections };
     let expected =
-        vec![add("new.txt", "one\n\ntwo\n"), Operation::Delete { path: "gone.txt".to_owned() }, update];
+        vec![add("new.txt", "one\n\ntwo\n"), PatchOperation::Delete { path: "gone.txt".to_owned() }, update];
     assert_eq!(operations(&text), expected);
 }
 
@@ -65,7 +65,7 @@ fn what_does_not_change_the_meaning_is_forgiven() {
 #[test]
 fn lines_that_look_like_markers_are_lines_when_they_carry_a_mark() {
     let text = patch("*** Update File: a\n *** End Patch\n-*** Delete File: b\n+@@ x");
-    let Operation::Update { sections, .. } = operations(&text).remove(0) else { panic!("an update") };
+    let PatchOperation::Update { sections, .. } = operations(&text).remove(0) else { panic!("an update") };
     assert_eq!(sections[0].lines, [keep("*** End Patch"), remove("*** Delete File: b"), plus("@@ x")]);
 }
 
@@ -73,7 +73,7 @@ fn lines_that_look_like_markers_are_lines_when_they_carry_a_mark() {
 fn a_section_may_come_without_its_marker_and_have_bare_blank_lines() {
     let text = patch("*** Update File: a\n one\n\n-two\n+three\n\n*** Delete File: b");
     let operations = operations(&text);
-    let Operation::Update { sections, .. } = &operations[0] else { panic!("an update") };
+    let PatchOperation::Update { sections, .. } = &operations[0] else { panic!("an update") };
     assert_eq!(sections[0].lines, [keep("one"), keep(""), remove("two"), plus("three"), keep("")]);
     assert_eq!(operations.len(), 2);
 }
@@ -82,10 +82,10 @@ fn a_section_may_come_without_its_marker_and_have_bare_blank_lines() {
 fn anchors_add_up_and_a_file_may_only_move() {
     let text = patch("*** Update File: a\n@@ class A\n@@ def f\n-x\n*** Update File: b\n*** Move to: c\n");
     let operations = operations(&text);
-    let Operation::Update { sections, .. } = &operations[0] else { panic!("an update") };
+    let PatchOperation::Update { sections, .. } = &operations[0] else { panic!("an update") };
     assert_eq!(sections[0].anchors, ["class A", "def f"]);
     let only_moved =
-        Operation::Update { path: "b".to_owned(), move_to: Some("c".to_owned()), sections: Vec::new() };
+        PatchOperation::Update { path: "b".to_owned(), move_to: Some("c".to_owned()), sections: Vec::new() };
     assert_eq!(operations[1], only_moved);
 }
 

@@ -11,8 +11,8 @@ use std::{
 };
 
 use codicil_patch::{
-    ApplyError, Disk, Durability, Entry, FileIdentity, FilePlace, Files, Follow, OpenDirectory, Plan,
-    WriteFiles, apply,
+    ApplyError, DiskFiles, Durability, FileEntry, FileIdentity, FilePlace, FollowLinks, OpenDirectory,
+    PatchPlan, ReadFiles, WriteFiles, apply,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -61,7 +61,7 @@ fn a_link_that_appears_after_planning_is_refused() {
         let plan = workspace.plan(body).unwrap();
         swap(&workspace);
         let before = workspace.tree();
-        let error = apply(&plan, &Disk, Durability::Cached).unwrap_err();
+        let error = apply(&plan, &DiskFiles, Durability::Cached).unwrap_err();
         assert!(matches!(error, ApplyError::LinkOnPath(_)), "{body}: {error}");
         assert!(error.to_string().contains("a symbolic link has appeared on its path"), "{error}");
         assert_eq!(workspace.tree(), before, "{body}");
@@ -87,7 +87,7 @@ fn a_link_that_appears_in_place_of_the_file_is_not_written_through() {
         let plan = workspace.plan(body).unwrap();
         replace(&workspace, replaced);
         let before = workspace.tree();
-        let error = apply(&plan, &Disk, Durability::Cached).unwrap_err();
+        let error = apply(&plan, &DiskFiles, Durability::Cached).unwrap_err();
         assert!(matches!(error, ApplyError::Changed(_)), "{body}: {error}");
         assert_eq!(workspace.tree(), before, "{body}");
     }
@@ -97,11 +97,11 @@ fn a_link_that_appears_in_place_of_the_file_is_not_written_through() {
 fn a_resolved_place_is_not_read_through_a_link() {
     let workspace = one_of_each();
     let path = |name: &str| workspace.path().canonicalize().unwrap().join(name);
-    let place = Disk.resolve(&path("in/d/a"), Follow::Links).unwrap();
+    let place = DiskFiles.resolve(&path("in/d/a"), FollowLinks::Links).unwrap();
     swap(&workspace);
     let is_loop = |error: io::Error| error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    assert!(Disk.look(&place).is_err_and(is_loop));
-    assert!(Disk.exists(&place).is_err_and(is_loop));
+    assert!(DiskFiles.look(&place).is_err_and(is_loop));
+    assert!(DiskFiles.exists(&place).is_err_and(is_loop));
 }
 
 /// The real disk, with a swap of `in/d` and `in/l` right before the chosen call.
@@ -120,17 +120,17 @@ impl Swapping<'_> {
     }
 }
 
-impl Files for Swapping<'_> {
-    fn look(&self, path: &Path) -> io::Result<Option<Entry>> {
-        self.call(|| Disk.look(path))
+impl ReadFiles for Swapping<'_> {
+    fn look(&self, path: &Path) -> io::Result<Option<FileEntry>> {
+        self.call(|| DiskFiles.look(path))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.call(|| Disk.exists(path))
+        self.call(|| DiskFiles.exists(path))
     }
 
-    fn resolve(&self, path: &Path, follow: Follow) -> io::Result<PathBuf> {
-        self.call(|| Disk.resolve(path, follow))
+    fn resolve(&self, path: &Path, follow: FollowLinks) -> io::Result<PathBuf> {
+        self.call(|| DiskFiles.resolve(path, follow))
     }
 }
 
@@ -140,47 +140,47 @@ impl WriteFiles for Swapping<'_> {
     type Directory = OpenDirectory;
 
     fn open_directory(&self, path: &Path) -> io::Result<Option<OpenDirectory>> {
-        self.call(|| Disk.open_directory(path))
+        self.call(|| DiskFiles.open_directory(path))
     }
 
     fn create_directory(&self, place: &Place) -> io::Result<OpenDirectory> {
-        self.call(|| Disk.create_directory(place))
+        self.call(|| DiskFiles.create_directory(place))
     }
 
-    fn look_at(&self, place: &Place) -> io::Result<Option<Entry>> {
-        self.call(|| Disk.look_at(place))
+    fn look_at(&self, place: &Place) -> io::Result<Option<FileEntry>> {
+        self.call(|| DiskFiles.look_at(place))
     }
 
     fn identity(&self, place: &Place) -> io::Result<Option<FileIdentity>> {
-        self.call(|| Disk.identity(place))
+        self.call(|| DiskFiles.identity(place))
     }
 
     fn create(&self, place: &Place, content: &[u8], like: Option<&Place>) -> io::Result<FileIdentity> {
-        self.call(|| Disk.create(place, content, like))
+        self.call(|| DiskFiles.create(place, content, like))
     }
 
     fn duplicate(&self, place: &Place, copy: &Place) -> io::Result<()> {
-        self.call(|| Disk.duplicate(place, copy))
+        self.call(|| DiskFiles.duplicate(place, copy))
     }
 
     fn rename(&self, from: &Place, to: &Place) -> io::Result<()> {
-        self.call(|| Disk.rename(from, to))
+        self.call(|| DiskFiles.rename(from, to))
     }
 
     fn remove(&self, place: &Place) -> io::Result<()> {
-        self.call(|| Disk.remove(place))
+        self.call(|| DiskFiles.remove(place))
     }
 
     fn remove_directory(&self, place: &Place) -> io::Result<()> {
-        self.call(|| Disk.remove_directory(place))
+        self.call(|| DiskFiles.remove_directory(place))
     }
 
     fn sync(&self, place: &Place) -> io::Result<()> {
-        self.call(|| Disk.sync(place))
+        self.call(|| DiskFiles.sync(place))
     }
 
     fn sync_directory(&self, directory: &OpenDirectory) -> io::Result<()> {
-        self.call(|| Disk.sync_directory(directory))
+        self.call(|| DiskFiles.sync_directory(directory))
     }
 }
 
@@ -220,7 +220,7 @@ fn exchange(workspace: &Workspace) {
 }
 
 /// Whether a policy that allows writing below `in` would agree.
-fn is_inside(plan: &Plan, workspace: &Workspace) -> bool {
+fn is_inside(plan: &PatchPlan, workspace: &Workspace) -> bool {
     let root = workspace.path().canonicalize().unwrap().join("in");
     plan.places().all(|place| place.starts_with(&root))
 }
@@ -266,7 +266,7 @@ fn swapping_directories_all_the_time_redirects_no_patch() {
                 for _ in 0..10 {
                     let plan = workspace.plan(body).ok().filter(|plan| is_inside(plan, &workspace));
                     let Some(plan) = plan else { continue };
-                    if apply(&plan, &Disk, Durability::Cached).is_ok() {
+                    if apply(&plan, &DiskFiles, Durability::Cached).is_ok() {
                         applied[kind] += 1;
                         break;
                     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use codicil_patch::{Disk, Durability, Patch, Plan, apply};
+use codicil_patch::{DiskFiles, Durability, Patch, PatchPlan, apply};
 use tempfile::TempDir;
 
 pub struct Workspace {
@@ -32,15 +32,15 @@ impl Workspace {
         String::from_utf8(fs::read(self.path().join(path)).unwrap()).unwrap()
     }
 
-    pub fn plan(&self, body: &str) -> Result<Plan, String> {
+    pub fn plan(&self, body: &str) -> Result<PatchPlan, String> {
         let patch = Patch::parse(&patch(body)).map_err(|error| error.to_string())?;
-        Plan::new(&patch, self.path(), &Disk).map_err(|error| error.to_string())
+        PatchPlan::new(&patch, self.path(), &DiskFiles).map_err(|error| error.to_string())
     }
 
     /// Plans and applies; the text is what the model would get.
     pub fn apply(&self, body: &str) -> Result<String, String> {
         let plan = self.plan(body)?;
-        apply(&plan, &Disk, Durability::Cached).map_err(|error| error.to_string())?;
+        apply(&plan, &DiskFiles, Durability::Cached).map_err(|error| error.to_string())?;
         Ok(plan.summary())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-use codicil_patch::{Disk, Durability, TurnDiff, apply, git_root};
+use codicil_patch::{DiskFiles, Durability, TurnDiff, apply, git_root};
 
 use crate::support::Workspace;
 
@@ -20,12 +20,12 @@ impl Turn {
 
     fn patch(&mut self, body: &str) {
         let plan = self.workspace.plan(body).unwrap();
-        apply(&plan, &Disk, Durability::Cached).unwrap();
+        apply(&plan, &DiskFiles, Durability::Cached).unwrap();
         self.diff.record(&plan);
     }
 
     fn diff(&self) -> Option<String> {
-        self.diff.diff(&Disk).unwrap()
+        self.diff.diff(&DiskFiles).unwrap()
     }
 }
 
@@ -118,9 +118,9 @@ fn paths_outside_lead_upwards() {
     let root = workspace.path().join("ws");
     let mut diff = TurnDiff::new(&root);
     let plan = workspace.plan("*** Add File: outside/o.txt\n+x").unwrap();
-    apply(&plan, &Disk, Durability::Cached).unwrap();
+    apply(&plan, &DiskFiles, Durability::Cached).unwrap();
     diff.record(&plan);
-    let text = diff.diff(&Disk).unwrap().unwrap();
+    let text = diff.diff(&DiskFiles).unwrap().unwrap();
     assert!(text.starts_with("diff --git a/../outside/o.txt b/../outside/o.txt\n"), "{text}");
 }
 

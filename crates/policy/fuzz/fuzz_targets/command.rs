@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use codicil_policy::{
-    CommandLine, CommandRequest, Decision, Grants, Policies, Rules, SandboxPermissions, command_actions,
+    CommandLine, CommandRequest, CommandDecision, ThreadGrants, DecisionPolicies, CommandRules, SandboxPermissions, command_actions,
     decide_command, decide_retry,
 };
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
@@ -15,7 +15,7 @@ const READ_ONLY: SandboxPolicy =
 
 fuzz_target!(|input: (&str, Vec<String>, &str)| {
     let (script, argv, rules) = input;
-    let rules = Rules::parse(Path::new("fuzz.rules"), rules).unwrap_or_default();
+    let rules = CommandRules::parse(Path::new("fuzz.rules"), rules).unwrap_or_default();
     let shell = ["bash", "-lc", script].map(str::to_owned).to_vec();
     for line in [CommandLine::new(shell), CommandLine::new(argv)] {
         assert!(!command_actions(&line).is_empty());
@@ -27,16 +27,16 @@ fuzz_target!(|input: (&str, Vec<String>, &str)| {
 });
 
 /// Without a rule that allows it, nothing leaves the sandbox unasked, and `never` asks nobody.
-fn decide(line: &CommandLine, permissions: &SandboxPermissions, rules: &Rules) {
+fn decide(line: &CommandLine, permissions: &SandboxPermissions, rules: &CommandRules) {
     let request =
         CommandRequest { line, cwd: Path::new("/"), permissions, justification: None, prefix_rule: None };
     for approval in [AskForApproval::Untrusted, AskForApproval::OnRequest, AskForApproval::Never] {
-        let grants = Grants::default();
-        let policies = Policies { approval: &approval, sandbox: &READ_ONLY, rules, grants: &grants };
+        let grants = ThreadGrants::default();
+        let policies = DecisionPolicies { approval: &approval, sandbox: &READ_ONLY, rules, grants: &grants };
         let decision = decide_command(&request, &policies);
-        let leaves = decision == Decision::Run { sandboxed: false };
+        let leaves = decision == CommandDecision::Run { sandboxed: false };
         assert!(!leaves || !rules.commands.is_empty(), "{}", line.display());
-        let asks = matches!(decision, Decision::Ask(_));
+        let asks = matches!(decision, CommandDecision::Ask(_));
         assert!(!(asks && approval == AskForApproval::Never));
         let _ = decide_retry(&request, &policies);
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use codicil_protocol::CommandAction;
 
-use crate::line::{CommandLine, Connector, PlainCommand};
+use crate::line::{CommandConnector, CommandLine, PlainCommand};
 
-use programs::Meaning;
+use programs::CommandMeaning;
 
 pub(crate) use programs::is_line_range;
 
@@ -21,57 +21,60 @@ pub fn command_actions(line: &CommandLine) -> Vec<CommandAction> {
 }
 
 fn known_actions(line: &CommandLine) -> Option<Vec<CommandAction>> {
-    let mut summary = Summary { line, directory: None, actions: Vec::new() };
-    for pipeline in line.plain()?.chunk_by(|_, next| next.connector == Connector::Pipe) {
+    let mut summary = ActionSummary { line, directory: None, actions: Vec::new() };
+    for pipeline in line.plain()?.chunk_by(|_, next| next.connector == CommandConnector::Pipe) {
         summary.pipeline(pipeline)?;
     }
     Some(summary.actions)
 }
 
-struct Summary<'a> {
+struct ActionSummary<'a> {
     line: &'a CommandLine,
     /// Where `cd` has led, relative to where the line starts.
     directory: Option<String>,
     actions: Vec<CommandAction>,
 }
 
-impl Summary<'_> {
+impl ActionSummary<'_> {
     /// `None` when a stage is not understood.
     fn pipeline(&mut self, stages: &[PlainCommand]) -> Option<()> {
         let start = self.actions.len();
         for (index, stage) in stages.iter().enumerate() {
             let is_first = index == 0;
             match programs::meaning(stage) {
-                Meaning::Unknown => return None,
+                CommandMeaning::Unknown => return None,
                 // What only shapes the output says nothing about where it comes from.
-                Meaning::Shaping { .. } if is_first => return None,
-                Meaning::Shaping { picks_lines: true } => self.show_whole(start, stages),
-                Meaning::Shaping { picks_lines: false } | Meaning::Nothing => {}
-                Meaning::Directory(path) => self.directory = Some(self.within(path)),
+                CommandMeaning::Shaping { .. } if is_first => return None,
+                CommandMeaning::Shaping { picks_lines: true } => self.show_whole(start, stages),
+                CommandMeaning::Shaping { picks_lines: false } | CommandMeaning::Nothing => {}
+                CommandMeaning::Directory(path) => self.directory = Some(self.within(path)),
                 meaning => self.add(meaning, stage),
             }
         }
         Some(())
     }
 
-    fn add(&mut self, meaning: Meaning<'_>, stage: &PlainCommand) {
+    fn add(&mut self, meaning: CommandMeaning<'_>, stage: &PlainCommand) {
         let command = self.text(stage, stage);
         match meaning {
-            Meaning::Read(paths) => {
+            CommandMeaning::Read(paths) => {
                 for path in paths {
                     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned();
                     let path = self.within(path);
                     self.actions.push(CommandAction::Read { command: command.clone(), name, path });
                 }
             }
-            Meaning::List(path) => {
+            CommandMeaning::List(path) => {
                 self.actions.push(CommandAction::ListFiles { command, path: path.map(str::to_owned) });
             }
-            Meaning::Search { query, path } => {
+            CommandMeaning::Search { query, path } => {
                 let (query, path) = (query.map(str::to_owned), path.map(str::to_owned));
                 self.actions.push(CommandAction::Search { command, query, path });
             }
-            Meaning::Directory(_) | Meaning::Shaping { .. } | Meaning::Nothing | Meaning::Unknown => {}
+            CommandMeaning::Directory(_)
+            | CommandMeaning::Shaping { .. }
+            | CommandMeaning::Nothing
+            | CommandMeaning::Unknown => {}
         }
     }
 

@@ -2,12 +2,12 @@
 
 use crate::{
     line::PlainCommand,
-    options::{Options, Syntax},
+    options::{OptionSyntax, ParsedOptions},
 };
 
 /// What one command of a line does.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Meaning<'a> {
+pub(crate) enum CommandMeaning<'a> {
     Read(Vec<&'a str>),
     List(Option<&'a str>),
     Search {
@@ -25,16 +25,17 @@ pub(crate) enum Meaning<'a> {
     Unknown,
 }
 
-const NO_VALUES: Syntax = Syntax { short: "", long: &[] };
-const HEAD: Syntax = Syntax { short: "nc", long: &["lines", "bytes"] };
-const NL: Syntax = Syntax { short: "bdfhilnsvw", long: &["body-numbering", "number-format"] };
-const LS: Syntax = Syntax { short: "ITw", long: &["ignore", "hide", "width", "tabsize", "block-size"] };
-const TREE: Syntax = Syntax { short: "LIPo", long: &["filelimit", "sort", "charset", "timefmt"] };
-const FD: Syntax = Syntax {
+const NO_VALUES: OptionSyntax = OptionSyntax { short: "", long: &[] };
+const HEAD: OptionSyntax = OptionSyntax { short: "nc", long: &["lines", "bytes"] };
+const NL: OptionSyntax = OptionSyntax { short: "bdfhilnsvw", long: &["body-numbering", "number-format"] };
+const LS: OptionSyntax =
+    OptionSyntax { short: "ITw", long: &["ignore", "hide", "width", "tabsize", "block-size"] };
+const TREE: OptionSyntax = OptionSyntax { short: "LIPo", long: &["filelimit", "sort", "charset", "timefmt"] };
+const FD: OptionSyntax = OptionSyntax {
     short: "deEtxXSoc",
     long: &["max-depth", "min-depth", "extension", "exclude", "type", "size", "exec", "exec-batch", "color"],
 };
-const GREP: Syntax = Syntax {
+const GREP: OptionSyntax = OptionSyntax {
     short: "efmABCdD",
     long: &[
         "regexp",
@@ -51,7 +52,7 @@ const GREP: Syntax = Syntax {
         "label",
     ],
 };
-const RG: Syntax = Syntax {
+const RG: OptionSyntax = OptionSyntax {
     short: "efmABCdgtTrjME",
     long: &[
         "regexp",
@@ -82,9 +83,9 @@ const RG: Syntax = Syntax {
 };
 
 /// The meaning of a plain command.
-pub(crate) fn meaning(command: &PlainCommand) -> Meaning<'_> {
+pub(crate) fn meaning(command: &PlainCommand) -> CommandMeaning<'_> {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
-    let parse = |syntax| Options::parse(&words, syntax);
+    let parse = |syntax| ParsedOptions::parse(&words, syntax);
     match command.program() {
         "cat" | "bat" | "batcat" | "less" | "more" => read(parse(NO_VALUES)),
         "head" | "tail" => part(parse(HEAD)),
@@ -97,48 +98,50 @@ pub(crate) fn meaning(command: &PlainCommand) -> Meaning<'_> {
         "fd" | "fdfind" => fd(parse(FD)),
         "find" => find(&words),
         "git" => git(&words),
-        "cd" => words.first().map_or(Meaning::Unknown, |path| Meaning::Directory(path)),
+        "cd" => words.first().map_or(CommandMeaning::Unknown, |path| CommandMeaning::Directory(path)),
         "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => {
             shaping(parse(NO_VALUES))
         }
-        "true" | ":" | "echo" | "printf" => Meaning::Nothing,
-        _ => Meaning::Unknown,
+        "true" | ":" | "echo" | "printf" => CommandMeaning::Nothing,
+        _ => CommandMeaning::Unknown,
     }
 }
 
-fn is_help(options: &Options<'_>) -> bool {
+fn is_help(options: &ParsedOptions<'_>) -> bool {
     options.has(&["help", "version"])
 }
 
-fn read<'a>(options: Options<'a>) -> Meaning<'a> {
+fn read<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     match options.operands.as_slice() {
-        [] => Meaning::Unknown,
-        _ if is_help(&options) => Meaning::Unknown,
-        paths => Meaning::Read(paths.to_vec()),
+        [] => CommandMeaning::Unknown,
+        _ if is_help(&options) => CommandMeaning::Unknown,
+        paths => CommandMeaning::Read(paths.to_vec()),
     }
 }
 
 /// `head`, `tail` and `nl` read a file, or shape what they are piped.
-fn part<'a>(mut options: Options<'a>) -> Meaning<'a> {
+fn part<'a>(mut options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     // The old way of `tail +2 file`.
     options.operands.retain(|operand| !operand.starts_with('+'));
-    if options.operands.is_empty() { Meaning::Shaping { picks_lines: false } } else { read(options) }
+    if options.operands.is_empty() { CommandMeaning::Shaping { picks_lines: false } } else { read(options) }
 }
 
-fn shaping<'a>(options: Options<'a>) -> Meaning<'a> {
+fn shaping<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     // With few exceptions an operand is a file to read, and to be counted or sorted is not to be shown.
     if options.operands.iter().any(|operand| operand.contains('/') || operand.contains('.')) {
-        return Meaning::Unknown;
+        return CommandMeaning::Unknown;
     }
-    Meaning::Shaping { picks_lines: false }
+    CommandMeaning::Shaping { picks_lines: false }
 }
 
 /// Only printing ranges of lines: `sed -n '1,20p' file`.
-fn sed<'a>(words: &[&'a str]) -> Meaning<'a> {
+fn sed<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     match words {
-        ["-n", range] if is_line_range(range) => Meaning::Shaping { picks_lines: true },
-        ["-n", range, path] if is_line_range(range) && !path.starts_with('-') => Meaning::Read(vec![path]),
-        _ => Meaning::Unknown,
+        ["-n", range] if is_line_range(range) => CommandMeaning::Shaping { picks_lines: true },
+        ["-n", range, path] if is_line_range(range) && !path.starts_with('-') => {
+            CommandMeaning::Read(vec![path])
+        }
+        _ => CommandMeaning::Unknown,
     }
 }
 
@@ -155,60 +158,60 @@ pub(crate) fn is_line_range(script: &str) -> bool {
     script.split(';').all(is_range)
 }
 
-fn list<'a>(options: Options<'a>) -> Meaning<'a> {
+fn list<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if is_help(&options) {
-        return Meaning::Unknown;
+        return CommandMeaning::Unknown;
     }
-    Meaning::List(options.operands.first().copied())
+    CommandMeaning::List(options.operands.first().copied())
 }
 
-fn rg<'a>(options: Options<'a>) -> Meaning<'a> {
+fn rg<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if options.has(&["files"]) { list(options) } else { search(options) }
 }
 
 /// A pattern and where to look for it.
-fn search<'a>(options: Options<'a>) -> Meaning<'a> {
+fn search<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if is_help(&options) {
-        return Meaning::Unknown;
+        return CommandMeaning::Unknown;
     }
     let mut operands = options.operands.iter().copied();
     // With `-e` all operands are places.
     let query = options.value(&["e", "regexp"]).or_else(|| operands.next());
     match query {
-        Some(_) => Meaning::Search { query, path: operands.next() },
-        None => Meaning::Unknown,
+        Some(_) => CommandMeaning::Search { query, path: operands.next() },
+        None => CommandMeaning::Unknown,
     }
 }
 
-fn fd<'a>(options: Options<'a>) -> Meaning<'a> {
+fn fd<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if is_help(&options) || options.has(&["x", "X", "exec", "exec-batch"]) {
-        return Meaning::Unknown;
+        return CommandMeaning::Unknown;
     }
     match options.operands.as_slice() {
-        [] | ["."] => Meaning::List(None),
-        [".", path, ..] => Meaning::List(Some(path)),
-        [query, rest @ ..] => Meaning::Search { query: Some(query), path: rest.first().copied() },
+        [] | ["."] => CommandMeaning::List(None),
+        [".", path, ..] => CommandMeaning::List(Some(path)),
+        [query, rest @ ..] => CommandMeaning::Search { query: Some(query), path: rest.first().copied() },
     }
 }
 
 /// `find PLACE -name PATTERN`; without a pattern it lists. What it does with what it finds is not told.
-fn find<'a>(words: &[&'a str]) -> Meaning<'a> {
+fn find<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     const PATTERNS: [&str; 8] =
         ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"];
     let is_expression = |word: &&str| word.starts_with(['-', '(', '!']);
     let path = words.iter().copied().take_while(|word| !is_expression(word)).next();
     let pattern = words.iter().position(|word| PATTERNS.contains(word)).and_then(|at| words.get(at + 1));
     match pattern {
-        Some(pattern) => Meaning::Search { query: Some(pattern), path },
-        None => Meaning::List(path),
+        Some(pattern) => CommandMeaning::Search { query: Some(pattern), path },
+        None => CommandMeaning::List(path),
     }
 }
 
-fn git<'a>(words: &[&'a str]) -> Meaning<'a> {
+fn git<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     match words {
-        ["grep", rest @ ..] => search(Options::parse(rest, GREP)),
-        ["ls-files", rest @ ..] => list(Options::parse(rest, NO_VALUES)),
-        _ => Meaning::Unknown,
+        ["grep", rest @ ..] => search(ParsedOptions::parse(rest, GREP)),
+        ["ls-files", rest @ ..] => list(ParsedOptions::parse(rest, NO_VALUES)),
+        _ => CommandMeaning::Unknown,
     }
 }
 
@@ -216,42 +219,42 @@ fn git<'a>(words: &[&'a str]) -> Meaning<'a> {
 mod tests {
     use super::*;
 
-    fn check(line: &str, expected: Meaning<'_>) {
+    fn check(line: &str, expected: CommandMeaning<'_>) {
         let command = PlainCommand::from_words(shlex::split(line).unwrap()).unwrap();
         assert_eq!(meaning(&command), expected, "{line}");
     }
 
-    fn search<'a>(query: &'a str, path: Option<&'a str>) -> Meaning<'a> {
-        Meaning::Search { query: Some(query), path }
+    fn search<'a>(query: &'a str, path: Option<&'a str>) -> CommandMeaning<'a> {
+        CommandMeaning::Search { query: Some(query), path }
     }
 
     #[test]
     fn reading() {
-        check("cat -n a.txt", Meaning::Read(vec!["a.txt"]));
-        check("cat a b", Meaning::Read(vec!["a", "b"]));
-        check("cat", Meaning::Unknown);
-        check("head -50 a", Meaning::Read(vec!["a"]));
-        check("tail -n +2 a", Meaning::Read(vec!["a"]));
-        check("tail +2 a", Meaning::Read(vec!["a"]));
-        check("nl -ba a", Meaning::Read(vec!["a"]));
-        check("sed -n 1,3p a", Meaning::Read(vec!["a"]));
-        check("sed -n '1,3p;7p;$p' a", Meaning::Read(vec!["a"]));
-        check("sed -i s/a/b/ a", Meaning::Unknown);
-        check("sed -n '1,3w out' a", Meaning::Unknown);
-        check("sed s/a/b/ a", Meaning::Unknown);
+        check("cat -n a.txt", CommandMeaning::Read(vec!["a.txt"]));
+        check("cat a b", CommandMeaning::Read(vec!["a", "b"]));
+        check("cat", CommandMeaning::Unknown);
+        check("head -50 a", CommandMeaning::Read(vec!["a"]));
+        check("tail -n +2 a", CommandMeaning::Read(vec!["a"]));
+        check("tail +2 a", CommandMeaning::Read(vec!["a"]));
+        check("nl -ba a", CommandMeaning::Read(vec!["a"]));
+        check("sed -n 1,3p a", CommandMeaning::Read(vec!["a"]));
+        check("sed -n '1,3p;7p;$p' a", CommandMeaning::Read(vec!["a"]));
+        check("sed -i s/a/b/ a", CommandMeaning::Unknown);
+        check("sed -n '1,3w out' a", CommandMeaning::Unknown);
+        check("sed s/a/b/ a", CommandMeaning::Unknown);
     }
 
     #[test]
     fn listing() {
-        check("ls", Meaning::List(None));
-        check("ls -la sub other", Meaning::List(Some("sub")));
-        check("ls -I node_modules .", Meaning::List(Some(".")));
-        check("rg --files -g '*.rs' src", Meaning::List(Some("src")));
-        check("tree -L 2 src", Meaning::List(Some("src")));
-        check("fd . src", Meaning::List(Some("src")));
-        check("find . -type f", Meaning::List(Some(".")));
-        check("git ls-files src", Meaning::List(Some("src")));
-        check("ls --help", Meaning::Unknown);
+        check("ls", CommandMeaning::List(None));
+        check("ls -la sub other", CommandMeaning::List(Some("sub")));
+        check("ls -I node_modules .", CommandMeaning::List(Some(".")));
+        check("rg --files -g '*.rs' src", CommandMeaning::List(Some("src")));
+        check("tree -L 2 src", CommandMeaning::List(Some("src")));
+        check("fd . src", CommandMeaning::List(Some("src")));
+        check("find . -type f", CommandMeaning::List(Some(".")));
+        check("git ls-files src", CommandMeaning::List(Some("src")));
+        check("ls --help", CommandMeaning::Unknown);
     }
 
     #[test]
@@ -266,21 +269,21 @@ mod tests {
         check("find . -name x -delete", search("x", Some(".")));
         check("git grep -n needle src", search("needle", Some("src")));
         check("fd -e rs needle src", search("needle", Some("src")));
-        check("fd x -x rm", Meaning::Unknown);
-        check("rg --version", Meaning::Unknown);
-        check("rg", Meaning::Unknown);
+        check("fd x -x rm", CommandMeaning::Unknown);
+        check("rg --version", CommandMeaning::Unknown);
+        check("rg", CommandMeaning::Unknown);
     }
 
     #[test]
     fn the_rest() {
-        check("wc -l", Meaning::Shaping { picks_lines: false });
-        check("wc -l a.txt", Meaning::Unknown);
-        check("sort -k 2", Meaning::Shaping { picks_lines: false });
-        check("head -5", Meaning::Shaping { picks_lines: false });
-        check("sed -n 1,3p", Meaning::Shaping { picks_lines: true });
-        check("cd sub", Meaning::Directory("sub"));
-        check("cd", Meaning::Unknown);
-        check("true", Meaning::Nothing);
-        check("python3 -c 1", Meaning::Unknown);
+        check("wc -l", CommandMeaning::Shaping { picks_lines: false });
+        check("wc -l a.txt", CommandMeaning::Unknown);
+        check("sort -k 2", CommandMeaning::Shaping { picks_lines: false });
+        check("head -5", CommandMeaning::Shaping { picks_lines: false });
+        check("sed -n 1,3p", CommandMeaning::Shaping { picks_lines: true });
+        check("cd sub", CommandMeaning::Directory("sub"));
+        check("cd", CommandMeaning::Unknown);
+        check("true", CommandMeaning::Nothing);
+        check("python3 -c 1", CommandMeaning::Unknown);
     }
 }

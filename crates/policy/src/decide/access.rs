@@ -11,14 +11,14 @@ use codicil_protocol::{
 ///
 /// Paths are compared by their text, so all of them should be absolute and free of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessGrant {
     pub network: bool,
     pub read: Vec<PathBuf>,
     /// What may be written may be read.
     pub write: Vec<PathBuf>,
 }
 
-impl Access {
+impl AccessGrant {
     /// Whether this includes all of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         (self.network || !other.network)
@@ -75,19 +75,19 @@ fn is_within(roots: &[PathBuf], path: &Path) -> bool {
     !leads_upwards && roots.iter().any(|root| path.starts_with(root))
 }
 
-impl From<&AdditionalPermissionProfile> for Access {
+impl From<&AdditionalPermissionProfile> for AccessGrant {
     fn from(profile: &AdditionalPermissionProfile) -> Self {
         Self::new(profile.network.as_ref(), profile.file_system.as_ref())
     }
 }
 
-impl From<&RequestPermissionProfile> for Access {
+impl From<&RequestPermissionProfile> for AccessGrant {
     fn from(profile: &RequestPermissionProfile) -> Self {
         Self::new(profile.network.as_ref(), profile.file_system.as_ref())
     }
 }
 
-impl From<&GrantedPermissionProfile> for Access {
+impl From<&GrantedPermissionProfile> for AccessGrant {
     fn from(profile: &GrantedPermissionProfile) -> Self {
         Self::new(profile.network.as_ref(), profile.file_system.as_ref())
     }

@@ -7,13 +7,13 @@ use codicil_protocol::{
     NetworkPolicyRuleAction,
 };
 
-use crate::decide::{CommandRequest, Grants, Question};
+use crate::decide::{CommandQuestion, CommandRequest, ThreadGrants};
 
 /// Whether the work goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApprovalOutcome {
     /// It is done, a command in the way that the question says. With words, commands that begin with them
-    /// are from now on allowed: [`append_rule`](crate::append_rule) and [`Rules::allow`](crate::Rules::allow).
+    /// are from now on allowed: [`append_rule`](crate::append_rule) and [`CommandRules::allow`](crate::CommandRules::allow).
     Accepted { amendment: Option<Vec<String>> },
     /// It is not done. The model is told, and the turn goes on.
     Declined,
@@ -21,16 +21,16 @@ pub enum Outcome {
     Cancelled,
 }
 
-const ACCEPTED: Outcome = Outcome::Accepted { amendment: None };
+const ACCEPTED: ApprovalOutcome = ApprovalOutcome::Accepted { amendment: None };
 
 /// Takes an answer about a command. An answer counts whether or not it was among those offered; one that
 /// this version does not know is a no.
 pub fn settle_command(
     answer: &CommandAnswer,
     request: &CommandRequest<'_>,
-    question: &Question,
-    grants: &mut Grants,
-) -> Outcome {
+    question: &CommandQuestion,
+    grants: &mut ThreadGrants,
+) -> ApprovalOutcome {
     match answer {
         CommandAnswer::Accept => ACCEPTED,
         CommandAnswer::AcceptForSession => {
@@ -39,16 +39,18 @@ pub fn settle_command(
         }
         // A rule without words would allow everything.
         CommandAnswer::AcceptWithExecpolicyAmendment { execpolicy_amendment: words } => {
-            Outcome::Accepted { amendment: Some(words.clone()).filter(|words| !words.is_empty()) }
+            ApprovalOutcome::Accepted { amendment: Some(words.clone()).filter(|words| !words.is_empty()) }
         }
         CommandAnswer::ApplyNetworkPolicyAmendment { network_policy_amendment: amendment } => {
             match amendment.action {
                 NetworkPolicyRuleAction::Allow => ACCEPTED,
-                NetworkPolicyRuleAction::Deny | NetworkPolicyRuleAction::Unrecognized(_) => Outcome::Declined,
+                NetworkPolicyRuleAction::Deny | NetworkPolicyRuleAction::Unrecognized(_) => {
+                    ApprovalOutcome::Declined
+                }
             }
         }
-        CommandAnswer::Decline | CommandAnswer::Unrecognized(_) => Outcome::Declined,
-        CommandAnswer::Cancel => Outcome::Cancelled,
+        CommandAnswer::Decline | CommandAnswer::Unrecognized(_) => ApprovalOutcome::Declined,
+        CommandAnswer::Cancel => ApprovalOutcome::Cancelled,
     }
 }
 
@@ -56,15 +58,15 @@ pub fn settle_command(
 pub fn settle_patch<'a>(
     answer: &PatchAnswer,
     places: impl IntoIterator<Item = &'a Path>,
-    grants: &mut Grants,
-) -> Outcome {
+    grants: &mut ThreadGrants,
+) -> ApprovalOutcome {
     match answer {
         PatchAnswer::Accept => ACCEPTED,
         PatchAnswer::AcceptForSession => {
             grants.accept_files(places);
             ACCEPTED
         }
-        PatchAnswer::Decline | PatchAnswer::Unrecognized(_) => Outcome::Declined,
-        PatchAnswer::Cancel => Outcome::Cancelled,
+        PatchAnswer::Decline | PatchAnswer::Unrecognized(_) => ApprovalOutcome::Declined,
+        PatchAnswer::Cancel => ApprovalOutcome::Cancelled,
     }
 }

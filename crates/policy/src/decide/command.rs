@@ -5,9 +5,9 @@ use std::path::Path;
 use codicil_protocol::CommandExecutionApprovalDecision as Answer;
 
 use crate::{
-    decide::{Access, Grants, Policies, policy::Topic},
+    decide::{AccessGrant, DecisionPolicies, ThreadGrants, policy::QuestionTopic},
     line::CommandLine,
-    rules::{Verdict, proposed_amendment},
+    rules::{RuleVerdict, proposed_amendment},
 };
 
 /// The question after a sandbox failure; clients show it as it is.
@@ -28,7 +28,7 @@ pub struct CommandRequest<'a> {
 impl CommandRequest<'_> {
     /// What the command has beyond the sandbox policy, once it may run in a sandbox: everything that was
     /// granted earlier, and what it asks for itself.
-    pub fn access(&self, grants: &Grants) -> Access {
+    pub fn access(&self, grants: &ThreadGrants) -> AccessGrant {
         let mut access = grants.access();
         if let SandboxPermissions::WithAdditional(additional) = self.permissions {
             access.extend(additional);
@@ -46,17 +46,17 @@ pub enum SandboxPermissions {
     /// No sandbox.
     RequireEscalated,
     /// The sandbox with more in it.
-    WithAdditional(Access),
+    WithAdditional(AccessGrant),
 }
 
 /// What is to happen to a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum CommandDecision {
     /// `sandboxed` is false also when the policy has no sandbox of ours.
     Run {
         sandboxed: bool,
     },
-    Ask(Question),
+    Ask(CommandQuestion),
     /// The model is told `why`; nothing runs.
     Refuse {
         why: String,
@@ -65,7 +65,7 @@ pub enum Decision {
 
 /// What somebody is asked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct CommandQuestion {
     pub reason: Option<String>,
     /// A rule that would make the question unnecessary next time.
     pub amendment: Option<Vec<String>>,
@@ -76,39 +76,39 @@ pub struct Question {
 }
 
 /// May this command run?
-pub fn decide_command(request: &CommandRequest<'_>, policies: &Policies<'_>) -> Decision {
+pub fn decide_command(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_>) -> CommandDecision {
     let verdict = policies.rules.judge(request.line);
     let sandboxed = policies.confines() && *request.permissions != SandboxPermissions::RequireEscalated;
     match (need(request, policies, &verdict), verdict) {
-        (_, Verdict::Forbidden { justification }) => forbid(request, justification),
-        (_, Verdict::Allowed) => Decision::Run { sandboxed: false },
+        (_, RuleVerdict::Forbidden { justification }) => forbid(request, justification),
+        (_, RuleVerdict::Allowed) => CommandDecision::Run { sandboxed: false },
         // Safe commands stay inside even when they ask to leave: there they can read all they need.
-        (None, _) => Decision::Run { sandboxed: policies.confines() },
-        (Some(_), _) if policies.grants.covers(request, sandboxed) => Decision::Run { sandboxed },
+        (None, _) => CommandDecision::Run { sandboxed: policies.confines() },
+        (Some(_), _) if policies.grants.covers(request, sandboxed) => CommandDecision::Run { sandboxed },
         (Some(need), verdict) => ask(request, policies, need, &verdict, sandboxed),
     }
 }
 
 /// The sandbox has stopped a command: may it run again, without? A refusal leaves the failure as it is.
-pub fn decide_retry(request: &CommandRequest<'_>, policies: &Policies<'_>) -> Decision {
+pub fn decide_retry(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_>) -> CommandDecision {
     if policies.grants.covers(request, false) {
-        return Decision::Run { sandboxed: false };
+        return CommandDecision::Run { sandboxed: false };
     }
     if !policies.confines() || !policies.asks_after_failure() {
         let why = "the sandbox stopped the command, and the approval policy does not allow to ask for more";
-        return Decision::Refuse { why: why.to_owned() };
+        return CommandDecision::Refuse { why: why.to_owned() };
     }
     // Whoever agreed to the command for the session agreed to what it takes.
     if policies.grants.covers(request, true) {
-        return Decision::Run { sandboxed: false };
+        return CommandDecision::Run { sandboxed: false };
     }
     let amendment = proposed_amendment(request.line, request.prefix_rule, policies.rules);
-    Decision::Ask(Question::new(Some(RETRY.to_owned()), amendment, false))
+    CommandDecision::Ask(CommandQuestion::new(Some(RETRY.to_owned()), amendment, false))
 }
 
 /// Why a command cannot just run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum ApprovalNeed {
     Rule,
     Escape,
     Access,
@@ -116,67 +116,75 @@ enum Need {
     Trust,
 }
 
-fn need(request: &CommandRequest<'_>, policies: &Policies<'_>, verdict: &Verdict) -> Option<Need> {
-    if matches!(verdict, Verdict::Prompt { .. }) {
-        return Some(Need::Rule);
+fn need(
+    request: &CommandRequest<'_>,
+    policies: &DecisionPolicies<'_>,
+    verdict: &RuleVerdict,
+) -> Option<ApprovalNeed> {
+    if matches!(verdict, RuleVerdict::Prompt { .. }) {
+        return Some(ApprovalNeed::Rule);
     }
     let is_safe = request.line.is_known_safe();
     let confines = policies.confines();
     match request.permissions {
         // What only reads gains nothing by leaving a sandbox that lets it read everything.
         SandboxPermissions::RequireEscalated if confines && !(is_safe && policies.reads_everything()) => {
-            return Some(Need::Escape);
+            return Some(ApprovalNeed::Escape);
         }
         SandboxPermissions::WithAdditional(access)
             if confines && !policies.grants.access().covers(access) =>
         {
-            return Some(Need::Access);
+            return Some(ApprovalNeed::Access);
         }
         _ => {}
     }
     if needs_caution(request.line, policies) {
-        return Some(Need::Caution);
+        return Some(ApprovalNeed::Caution);
     }
-    (policies.trusts_nothing() && !is_safe).then_some(Need::Trust)
+    (policies.trusts_nothing() && !is_safe).then_some(ApprovalNeed::Trust)
 }
 
 /// In a sandbox the usual accidents are few, and questions about daily work are a nuisance. Without one all
 /// that could do harm is asked about, unless there are no questions either: then everything goes.
-fn needs_caution(line: &CommandLine, policies: &Policies<'_>) -> bool {
+fn needs_caution(line: &CommandLine, policies: &DecisionPolicies<'_>) -> bool {
     if policies.confines() { line.removes_by_force() } else { line.is_dangerous() && !policies.never_asks() }
 }
 
 fn ask(
     request: &CommandRequest<'_>,
-    policies: &Policies<'_>,
-    need: Need,
-    verdict: &Verdict,
+    policies: &DecisionPolicies<'_>,
+    need: ApprovalNeed,
+    verdict: &RuleVerdict,
     sandboxed: bool,
-) -> Decision {
+) -> CommandDecision {
     if let Some(cause) = policies.why_not_ask(need.topic()) {
-        return Decision::Refuse { why: format!("{cause}, and {}", need.obstacle()) };
+        return CommandDecision::Refuse { why: format!("{cause}, and {}", need.obstacle()) };
     }
     let reason = match verdict {
-        Verdict::Prompt { justification } => Some(rule_reason(request.line, justification.as_deref())),
+        RuleVerdict::Prompt { justification } => Some(rule_reason(request.line, justification.as_deref())),
         _ => request.justification.map(str::to_owned),
     };
     let propose = || proposed_amendment(request.line, request.prefix_rule, policies.rules);
-    Decision::Ask(match need {
+    CommandDecision::Ask(match need {
         // The user's own rule is not overruled in passing.
-        Need::Rule => Question::new(reason, None, sandboxed),
+        ApprovalNeed::Rule => CommandQuestion::new(reason, None, sandboxed),
         // Permissions are not a matter of rules: one is named, and not to be chosen.
-        Need::Access => Question { amendment: propose(), ..Question::new(reason, None, sandboxed) },
-        Need::Escape | Need::Caution | Need::Trust => Question::new(reason, propose(), sandboxed),
+        ApprovalNeed::Access => {
+            CommandQuestion { amendment: propose(), ..CommandQuestion::new(reason, None, sandboxed) }
+        }
+        ApprovalNeed::Escape | ApprovalNeed::Caution | ApprovalNeed::Trust => {
+            CommandQuestion::new(reason, propose(), sandboxed)
+        }
     })
 }
 
-impl Need {
-    fn topic(self) -> Topic {
+impl ApprovalNeed {
+    fn topic(self) -> QuestionTopic {
         match self {
-            Self::Rule => Topic::Rules,
+            Self::Rule => QuestionTopic::Rules,
             // Permissions for one command are a matter of its sandbox; the other switch is about those that
             // are asked for ahead.
-            Self::Escape | Self::Access | Self::Caution | Self::Trust => Topic::Sandbox,
+            Self::Escape | Self::Access | Self::Caution | Self::Trust => QuestionTopic::Sandbox,
         }
     }
 
@@ -196,7 +204,7 @@ impl Need {
     }
 }
 
-impl Question {
+impl CommandQuestion {
     fn new(reason: Option<String>, amendment: Option<Vec<String>>, sandboxed: bool) -> Self {
         let mut decisions = vec![Answer::Accept];
         decisions.extend(
@@ -216,9 +224,9 @@ fn rule_reason(line: &CommandLine, justification: Option<&str>) -> String {
     }
 }
 
-fn forbid(request: &CommandRequest<'_>, justification: Option<String>) -> Decision {
+fn forbid(request: &CommandRequest<'_>, justification: Option<String>) -> CommandDecision {
     let justification = justification.map(|text| format!(": {text}")).unwrap_or_default();
-    Decision::Refuse {
+    CommandDecision::Refuse {
         why: format!("`{}` is forbidden by a rule of the user{justification}", request.line.display()),
     }
 }

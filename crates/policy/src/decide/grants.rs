@@ -8,28 +8,28 @@ use std::{
 use codicil_protocol::PermissionGrantScope;
 
 use crate::{
-    decide::{Access, CommandRequest, Destination, Question, SandboxPermissions},
-    network::Host,
+    decide::{AccessGrant, CommandQuestion, CommandRequest, NetworkDestination, SandboxPermissions},
+    network::HostName,
     rules::protocol_name,
 };
 
 /// Commands, files and permissions that need not be asked about again. Lives as long as its thread.
 #[derive(Clone, Debug, Default)]
-pub struct Grants {
-    commands: BTreeSet<Command>,
+pub struct ThreadGrants {
+    commands: BTreeSet<GrantedCommand>,
     files: BTreeSet<PathBuf>,
     /// Hosts that may be reached, and hosts that may not.
-    allowed_hosts: BTreeSet<Port>,
-    denied_hosts: BTreeSet<Port>,
+    allowed_hosts: BTreeSet<GrantedPort>,
+    denied_hosts: BTreeSet<GrantedPort>,
     /// Permissions for the rest of the thread.
-    session: Access,
+    session: AccessGrant,
     /// Permissions for the rest of the turn.
-    turn: Access,
+    turn: AccessGrant,
 }
 
 /// The same words elsewhere are another command, and so are the same words without a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Command {
+struct GrantedCommand {
     argv: Vec<String>,
     cwd: PathBuf,
     sandboxed: bool,
@@ -37,23 +37,23 @@ struct Command {
 
 /// Another port of a host is another matter, and so is another protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Port {
-    host: Host,
+struct GrantedPort {
+    host: HostName,
     port: u16,
     protocol: &'static str,
 }
 
-impl Grants {
+impl ThreadGrants {
     /// Takes note that a command was accepted for the session.
-    pub fn accept_command(&mut self, request: &CommandRequest<'_>, question: &Question) {
+    pub fn accept_command(&mut self, request: &CommandRequest<'_>, question: &CommandQuestion) {
         if let SandboxPermissions::WithAdditional(access) = request.permissions {
             self.session.extend(access);
         }
-        self.commands.insert(Command::new(request, question.sandboxed));
+        self.commands.insert(GrantedCommand::new(request, question.sandboxed));
     }
 
     /// Takes note of permissions that were granted, cut to what was asked for.
-    pub fn accept_access(&mut self, granted: &Access, scope: PermissionGrantScope) {
+    pub fn accept_access(&mut self, granted: &AccessGrant, scope: PermissionGrantScope) {
         match scope {
             PermissionGrantScope::Turn => self.turn.extend(granted),
             PermissionGrantScope::Session => self.session.extend(granted),
@@ -61,7 +61,7 @@ impl Grants {
     }
 
     /// The permissions that every sandboxed command and every patch has for now, without asking for them.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> AccessGrant {
         let mut access = self.session.clone();
         access.extend(&self.turn);
         access
@@ -69,7 +69,7 @@ impl Grants {
 
     /// Forgets what was granted for the turn.
     pub fn end_turn(&mut self) {
-        self.turn = Access::default();
+        self.turn = AccessGrant::default();
     }
 
     /// Takes note that changes to files were accepted for the session.
@@ -78,28 +78,28 @@ impl Grants {
     }
 
     /// Takes note that a host may be reached.
-    pub(super) fn allow_host(&mut self, to: &Destination) {
-        self.denied_hosts.remove(&Port::new(to));
-        self.allowed_hosts.insert(Port::new(to));
+    pub(super) fn allow_host(&mut self, to: &NetworkDestination) {
+        self.denied_hosts.remove(&GrantedPort::new(to));
+        self.allowed_hosts.insert(GrantedPort::new(to));
     }
 
     /// Takes note that it may not.
-    pub(super) fn deny_host(&mut self, to: &Destination) {
-        self.allowed_hosts.remove(&Port::new(to));
-        self.denied_hosts.insert(Port::new(to));
+    pub(super) fn deny_host(&mut self, to: &NetworkDestination) {
+        self.allowed_hosts.remove(&GrantedPort::new(to));
+        self.denied_hosts.insert(GrantedPort::new(to));
     }
 
-    pub(super) fn allows_host(&self, to: &Destination) -> bool {
-        self.allowed_hosts.contains(&Port::new(to))
+    pub(super) fn allows_host(&self, to: &NetworkDestination) -> bool {
+        self.allowed_hosts.contains(&GrantedPort::new(to))
     }
 
-    pub(super) fn denies_host(&self, to: &Destination) -> bool {
-        self.denied_hosts.contains(&Port::new(to))
+    pub(super) fn denies_host(&self, to: &NetworkDestination) -> bool {
+        self.denied_hosts.contains(&GrantedPort::new(to))
     }
 
     /// Whether the command may run like this. Who may do without the sandbox may also run in it.
     pub(super) fn covers(&self, request: &CommandRequest<'_>, sandboxed: bool) -> bool {
-        let has = |sandboxed| self.commands.contains(&Command::new(request, sandboxed));
+        let has = |sandboxed| self.commands.contains(&GrantedCommand::new(request, sandboxed));
         let is_granted = has(false) || (sandboxed && has(true));
         // Permissions are remembered apart from the command: another time it may ask for more.
         let access = match request.permissions {
@@ -114,13 +114,13 @@ impl Grants {
     }
 }
 
-impl Port {
-    fn new(to: &Destination) -> Self {
+impl GrantedPort {
+    fn new(to: &NetworkDestination) -> Self {
         Self { host: to.host.clone(), port: to.port, protocol: protocol_name(&to.protocol) }
     }
 }
 
-impl Command {
+impl GrantedCommand {
     fn new(request: &CommandRequest<'_>, sandboxed: bool) -> Self {
         Self { argv: request.line.argv().to_vec(), cwd: request.cwd.to_owned(), sandboxed }
     }

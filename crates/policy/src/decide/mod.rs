@@ -11,15 +11,17 @@ mod permissions;
 mod policy;
 
 pub use {
-    access::Access,
-    answer::{Outcome, settle_command, settle_patch},
-    command::{CommandRequest, Decision, Question, SandboxPermissions, decide_command, decide_retry},
-    grants::Grants,
+    access::AccessGrant,
+    answer::{ApprovalOutcome, settle_command, settle_patch},
+    command::{
+        CommandDecision, CommandQuestion, CommandRequest, SandboxPermissions, decide_command, decide_retry,
+    },
+    grants::ThreadGrants,
     network::{
-        Destination, NetworkDecision, NetworkOutcome, NetworkPolicies, NetworkQuestion, Reach,
+        AddressReach, NetworkDecision, NetworkDestination, NetworkOutcome, NetworkPolicies, NetworkQuestion,
         decide_network, settle_network,
     },
     patch::{PatchDecision, decide_patch},
     permissions::{PermissionsDecision, decide_permissions},
-    policy::{Policies, Topic, why_not_ask},
+    policy::{DecisionPolicies, QuestionTopic, why_not_ask},
 };

@@ -6,15 +6,15 @@ use codicil_protocol::{
 };
 
 use crate::{
-    decide::{Grants, policy::Topic, why_not_ask},
-    network::{Domains, Host},
-    rules::{NetworkRule, RuleDecision, Rules},
+    decide::{ThreadGrants, policy::QuestionTopic, why_not_ask},
+    network::{DomainRules, HostName},
+    rules::{CommandRules, NetworkRule, RuleDecision},
 };
 
 /// Where a command wants to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destination {
-    pub host: Host,
+pub struct NetworkDestination {
+    pub host: HostName,
     pub port: u16,
     pub protocol: Protocol,
 }
@@ -23,9 +23,9 @@ pub struct Destination {
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkPolicies<'a> {
     pub approval: &'a AskForApproval,
-    pub rules: &'a Rules,
-    pub domains: &'a Domains,
-    pub grants: &'a Grants,
+    pub rules: &'a CommandRules,
+    pub domains: &'a DomainRules,
+    pub grants: &'a ThreadGrants,
     /// What the command itself may have beyond its policy includes all of the network.
     pub is_open: bool,
 }
@@ -33,7 +33,7 @@ pub struct NetworkPolicies<'a> {
 /// What is to happen to a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetworkDecision {
-    Connect(Reach),
+    Connect(AddressReach),
     Ask(NetworkQuestion),
     /// The command is told `why`, and so is the model.
     Refuse {
@@ -43,7 +43,7 @@ pub enum NetworkDecision {
 
 /// Which addresses of a host count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressReach {
     /// Only those that are out in the open: a name may lead anywhere.
     Public,
     /// Also those of this machine and its networks, which was said in so many words.
@@ -59,7 +59,7 @@ pub struct NetworkQuestion {
     /// The answers to offer.
     pub decisions: Vec<Answer>,
     /// Which addresses count once it is accepted.
-    pub reach: Reach,
+    pub reach: AddressReach,
 }
 
 /// What follows from an answer about a host.
@@ -74,7 +74,7 @@ pub enum NetworkOutcome {
 }
 
 /// May a command reach this host?
-pub fn decide_network(to: &Destination, policies: &NetworkPolicies<'_>) -> NetworkDecision {
+pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -> NetworkDecision {
     let NetworkPolicies { rules, domains, grants, .. } = *policies;
     let refuse = |why: String| NetworkDecision::Refuse { why };
     let host = &to.host;
@@ -95,8 +95,8 @@ pub fn decide_network(to: &Destination, policies: &NetworkPolicies<'_>) -> Netwo
         return refuse(format!("{host} is not a public host, and the configuration does not name it"));
     }
     let reach = match domains.local || (host.is_local() && is_named) {
-        true => Reach::Anywhere,
-        false => Reach::Public,
+        true => AddressReach::Anywhere,
+        false => AddressReach::Public,
     };
     if rule != Some(RuleDecision::Prompt) && (is_allowed || domains.allow(host) || policies.is_open) {
         return NetworkDecision::Connect(reach);
@@ -107,7 +107,7 @@ pub fn decide_network(to: &Destination, policies: &NetworkPolicies<'_>) -> Netwo
     if domains.is_complete {
         return refuse(format!("{host} is not among the hosts that the administrator allows"));
     }
-    match why_not_ask(policies.approval, Topic::Sandbox) {
+    match why_not_ask(policies.approval, QuestionTopic::Sandbox) {
         Some(cause) => refuse(format!("{cause}, and {host} is not among the allowed hosts")),
         None => NetworkDecision::Ask(NetworkQuestion::new(host, reach)),
     }
@@ -115,7 +115,7 @@ pub fn decide_network(to: &Destination, policies: &NetworkPolicies<'_>) -> Netwo
 
 /// Takes an answer about a host. An answer counts whether or not it was among those offered; one that this
 /// version does not know is a no, and a rule about another host is no rule.
-pub fn settle_network(answer: &Answer, to: &Destination, grants: &mut Grants) -> NetworkOutcome {
+pub fn settle_network(answer: &Answer, to: &NetworkDestination, grants: &mut ThreadGrants) -> NetworkOutcome {
     match answer {
         Answer::Accept | Answer::AcceptWithExecpolicyAmendment { .. } => {
             NetworkOutcome::Accepted { rule: None }
@@ -125,7 +125,7 @@ pub fn settle_network(answer: &Answer, to: &Destination, grants: &mut Grants) ->
             NetworkOutcome::Accepted { rule: None }
         }
         Answer::ApplyNetworkPolicyAmendment { network_policy_amendment: amendment } => {
-            let is_same = Host::parse(&amendment.host).as_ref() == Some(&to.host);
+            let is_same = HostName::parse(&amendment.host).as_ref() == Some(&to.host);
             let rule = |decision| is_same.then(|| NetworkRule::amendment(to, decision));
             match amendment.action {
                 Action::Allow => {
@@ -144,7 +144,7 @@ pub fn settle_network(answer: &Answer, to: &Destination, grants: &mut Grants) ->
 }
 
 impl NetworkQuestion {
-    fn new(host: &Host, reach: Reach) -> Self {
+    fn new(host: &HostName, reach: AddressReach) -> Self {
         let amendment = |action| NetworkPolicyAmendment { host: host.to_string(), action };
         let allow = amendment(Action::Allow);
         let decisions = vec![

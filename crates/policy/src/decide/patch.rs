@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::decide::{Policies, policy::Topic};
+use crate::decide::{DecisionPolicies, policy::QuestionTopic};
 
 /// What is to happen to a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub enum PatchDecision {
 pub fn decide_patch<'a>(
     places: impl IntoIterator<Item = &'a Path>,
     can_write: impl Fn(&Path) -> bool,
-    policies: &Policies<'_>,
+    policies: &DecisionPolicies<'_>,
 ) -> PatchDecision {
     let is_free = |place: &Path| can_write(place) && !policies.trusts_nothing();
     let is_open = |place: &&Path| !is_free(place) && !policies.grants.covers_file(place);
     let Some(place) = places.into_iter().find(is_open) else { return PatchDecision::Run };
-    match policies.why_not_ask(Topic::Sandbox) {
+    match policies.why_not_ask(QuestionTopic::Sandbox) {
         Some(cause) => {
             let why = format!("{cause}, and the sandbox does not let `{}` be written", place.display());
             PatchDecision::Refuse { why }

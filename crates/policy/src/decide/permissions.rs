@@ -1,6 +1,6 @@
 //! Decisions about permissions that the model asks for ahead of its commands.
 
-use crate::decide::{Access, Policies, policy::Topic};
+use crate::decide::{AccessGrant, DecisionPolicies, policy::QuestionTopic};
 
 /// What is to happen to a request for permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub enum PermissionsDecision {
 }
 
 /// May the commands to come have this?
-pub fn decide_permissions(asked: &Access, policies: &Policies<'_>) -> PermissionsDecision {
+pub fn decide_permissions(asked: &AccessGrant, policies: &DecisionPolicies<'_>) -> PermissionsDecision {
     if !policies.confines() || policies.grants.access().covers(asked) {
         return PermissionsDecision::Granted;
     }
-    match policies.why_not_ask(Topic::Permissions) {
+    match policies.why_not_ask(QuestionTopic::Permissions) {
         Some(cause) => {
             let why = format!("{cause}, and the sandbox does not give these permissions; do without them");
             PermissionsDecision::Refuse { why }

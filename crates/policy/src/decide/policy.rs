@@ -2,21 +2,21 @@
 
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{decide::Grants, rules::Rules};
+use crate::{decide::ThreadGrants, rules::CommandRules};
 
 /// What a decision is made under.
 #[derive(Clone, Copy, Debug)]
-pub struct Policies<'a> {
+pub struct DecisionPolicies<'a> {
     pub approval: &'a AskForApproval,
     pub sandbox: &'a SandboxPolicy,
-    pub rules: &'a Rules,
+    pub rules: &'a CommandRules,
     /// What people have agreed to earlier in the thread.
-    pub grants: &'a Grants,
+    pub grants: &'a ThreadGrants,
 }
 
 /// What a question is about; `granular` has a switch for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub enum QuestionTopic {
     /// Leaving the sandbox, more permissions in it for one command, doing harm in it, writing outside it.
     Sandbox,
     /// A rule says to ask.
@@ -30,7 +30,7 @@ pub enum Topic {
 }
 
 /// Why nobody may be asked about a topic, if so: for the model, as the beginning of a sentence.
-pub fn why_not_ask(approval: &AskForApproval, topic: Topic) -> Option<&'static str> {
+pub fn why_not_ask(approval: &AskForApproval, topic: QuestionTopic) -> Option<&'static str> {
     let may_ask = match approval {
         AskForApproval::Never => return Some("the approval policy is `never`"),
         AskForApproval::Granular {
@@ -40,11 +40,11 @@ pub fn why_not_ask(approval: &AskForApproval, topic: Topic) -> Option<&'static s
             request_permissions,
             mcp_elicitations,
         } => match topic {
-            Topic::Sandbox => *sandbox_approval,
-            Topic::Rules => *rules,
-            Topic::Skills => *skill_approval,
-            Topic::Permissions => *request_permissions,
-            Topic::McpElicitations => *mcp_elicitations,
+            QuestionTopic::Sandbox => *sandbox_approval,
+            QuestionTopic::Rules => *rules,
+            QuestionTopic::Skills => *skill_approval,
+            QuestionTopic::Permissions => *request_permissions,
+            QuestionTopic::McpElicitations => *mcp_elicitations,
         },
         AskForApproval::Untrusted
         | AskForApproval::OnFailure
@@ -54,8 +54,8 @@ pub fn why_not_ask(approval: &AskForApproval, topic: Topic) -> Option<&'static s
     (!may_ask).then_some("the approval policy does not allow to ask about it")
 }
 
-impl Policies<'_> {
-    pub(super) fn why_not_ask(&self, topic: Topic) -> Option<&'static str> {
+impl DecisionPolicies<'_> {
+    pub(super) fn why_not_ask(&self, topic: QuestionTopic) -> Option<&'static str> {
         why_not_ask(self.approval, topic)
     }
 

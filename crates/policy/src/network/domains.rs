@@ -1,15 +1,15 @@
 //! Lists of hosts, as a configuration has them.
 
-use super::Host;
+use super::HostName;
 
 /// One host, or all below a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainPattern {
-    Exact(Host),
+    Exact(HostName),
     /// `*.name`: what is below the name.
-    Below(Host),
+    Below(HostName),
     /// `**.name`: the name and what is below it.
-    Within(Host),
+    Within(HostName),
     /// `*`: every host.
     All,
 }
@@ -21,18 +21,18 @@ impl DomainPattern {
             "*" => Some(Self::All),
             name => {
                 if let Some(name) = name.strip_prefix("**.") {
-                    Host::parse(name).map(Self::Within)
+                    HostName::parse(name).map(Self::Within)
                 } else if let Some(name) = name.strip_prefix("*.") {
-                    Host::parse(name).map(Self::Below)
+                    HostName::parse(name).map(Self::Below)
                 } else {
-                    Host::parse(name).map(Self::Exact)
+                    HostName::parse(name).map(Self::Exact)
                 }
             }
         }
     }
 
-    fn matches(&self, host: &Host) -> bool {
-        let is_below = |name: &Host| {
+    fn matches(&self, host: &HostName) -> bool {
+        let is_below = |name: &HostName| {
             let rest = host.as_str().strip_suffix(name.as_str());
             rest.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
         };
@@ -47,7 +47,7 @@ impl DomainPattern {
 
 /// What the configuration says about hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Domains {
+pub struct DomainRules {
     pub allowed: Vec<DomainPattern>,
     /// Counts before everything else.
     pub denied: Vec<DomainPattern>,
@@ -57,17 +57,17 @@ pub struct Domains {
     pub local: bool,
 }
 
-impl Domains {
-    pub(crate) fn allow(&self, host: &Host) -> bool {
+impl DomainRules {
+    pub(crate) fn allow(&self, host: &HostName) -> bool {
         self.allowed.iter().any(|pattern| pattern.matches(host))
     }
 
     /// By its own name, and not by a pattern that happens to include it.
-    pub fn name(&self, host: &Host) -> bool {
+    pub fn name(&self, host: &HostName) -> bool {
         self.allowed.iter().any(|pattern| matches!(pattern, DomainPattern::Exact(name) if name == host))
     }
 
-    pub(crate) fn deny(&self, host: &Host) -> bool {
+    pub(crate) fn deny(&self, host: &HostName) -> bool {
         self.denied.iter().any(|pattern| pattern.matches(host))
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     fn patterns_match_what_they_say() {
         let check = |pattern: &str, host: &str, expected: bool| {
             let pattern = DomainPattern::parse(pattern).unwrap();
-            assert_eq!(pattern.matches(&Host::parse(host).unwrap()), expected, "{pattern:?} {host}");
+            assert_eq!(pattern.matches(&HostName::parse(host).unwrap()), expected, "{pattern:?} {host}");
         };
         check("example.com", "EXAMPLE.com.", true);
         check("example.com", "a.example.com", false);

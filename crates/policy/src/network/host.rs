@@ -9,9 +9,9 @@ const LONGEST: usize = 253;
 
 /// A host as rules and questions know it: in small letters, without a final dot, an address without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Host(String);
+pub struct HostName(String);
 
-impl Host {
+impl HostName {
     /// `None` for what is not a host: a name in other letters must come in its ASCII form.
     pub fn parse(written: &str) -> Option<Self> {
         let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for HostName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn hosts_are_written_in_one_way() {
         let check = |written: &str, expected: Option<&str>| {
-            assert_eq!(Host::parse(written).as_ref().map(Host::as_str), expected, "{written}");
+            assert_eq!(HostName::parse(written).as_ref().map(HostName::as_str), expected, "{written}");
         };
         check("Example.COM.", Some("example.com"));
         check("[::1]", Some("::1"));
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn local_hosts_are_known_by_name_and_address() {
         for local in ["localhost", "a.localhost", "127.0.0.1", "::1", "10.1.2.3", "169.254.169.254"] {
-            assert!(Host::parse(local).unwrap().is_local(), "{local}");
+            assert!(HostName::parse(local).unwrap().is_local(), "{local}");
         }
         for other in ["example.com", "localhost.example", "1.1.1.1", "2606:4700::1111"] {
-            assert!(!Host::parse(other).unwrap().is_local(), "{other}");
+            assert!(!HostName::parse(other).unwrap().is_local(), "{other}");
         }
     }
 }

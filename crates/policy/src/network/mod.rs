@@ -6,6 +6,6 @@ mod host;
 
 pub use {
     address::is_public,
-    domains::{DomainPattern, Domains},
-    host::Host,
+    domains::{DomainPattern, DomainRules},
+    host::HostName,
 };

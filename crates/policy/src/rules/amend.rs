@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     line::{CommandLine, PlainCommand},
-    rules::{NetworkRule, Rule, Rules, Verdict},
+    rules::{CommandRule, CommandRules, NetworkRule, RuleVerdict},
     safe::is_known_safe,
     wrappers,
 };
@@ -28,23 +28,23 @@ const LONGEST_PROPOSAL: usize = 2_000;
 
 /// Whether a rule was new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Appended {
+pub enum RuleAppended {
     Added,
     AlreadyThere,
 }
 
 /// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other
 /// processes may do the same at the same time, and readers never see half a file.
-pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<Appended> {
-    append(directory, &Rule::allow(prefix).to_line())
+pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<RuleAppended> {
+    append(directory, &CommandRule::allow(prefix).to_line())
 }
 
 /// Adds a rule about a host in the same way.
-pub fn append_network_rule(directory: &Path, rule: &NetworkRule) -> io::Result<Appended> {
+pub fn append_network_rule(directory: &Path, rule: &NetworkRule) -> io::Result<RuleAppended> {
     append(directory, &rule.to_line())
 }
 
-fn append(directory: &Path, line: &str) -> io::Result<Appended> {
+fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     fs::create_dir_all(directory)?;
     // Held until the end of the function. The directory is locked, since the file itself is replaced.
     let lock = lock(directory)?;
@@ -55,7 +55,7 @@ fn append(directory: &Path, line: &str) -> io::Result<Appended> {
         Err(error) => return Err(error),
     };
     if text.lines().any(|existing| existing.trim() == line) {
-        return Ok(Appended::AlreadyThere);
+        return Ok(RuleAppended::AlreadyThere);
     }
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -64,7 +64,7 @@ fn append(directory: &Path, line: &str) -> io::Result<Appended> {
     text.push('\n');
     replace(&path, &text)?;
     drop(lock);
-    Ok(Appended::Added)
+    Ok(RuleAppended::Added)
 }
 
 /// Waits for other processes, but not for ever: the kernel has no lock with a deadline, so this looks again and again.
@@ -110,12 +110,12 @@ fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
 pub fn proposed_amendment(
     line: &CommandLine,
     suggested: Option<&[String]>,
-    rules: &Rules,
+    rules: &CommandRules,
 ) -> Option<Vec<String>> {
     let suffices = |prefix: &&[String]| {
         let mut rules = rules.clone();
         rules.allow(prefix);
-        rules.judge(line) == Verdict::Allowed
+        rules.judge(line) == RuleVerdict::Allowed
     };
     let suggested = suggested.filter(|words| is_worth_a_rule(words)).filter(suffices).map(<[String]>::to_vec);
     suggested.or_else(|| own_words(line, rules)).filter(|words| is_worth_a_rule(words))
@@ -125,7 +125,7 @@ fn is_worth_a_rule(words: &[String]) -> bool {
     words.iter().map(String::len).sum::<usize>() <= LONGEST_PROPOSAL && is_specific(words)
 }
 
-fn own_words(line: &CommandLine, rules: &Rules) -> Option<Vec<String>> {
+fn own_words(line: &CommandLine, rules: &CommandRules) -> Option<Vec<String>> {
     let Some(commands) = line.plain() else { return Some(line.argv().to_vec()) };
     let needs_question = |command: &&PlainCommand| !is_known_safe(command) && !rules.allows(&command.words);
     let command = commands.iter().find(needs_question).or_else(|| commands.first())?;
@@ -178,7 +178,7 @@ mod tests {
     fn check(script: &str, suggested: Option<&str>, expected: Option<&str>) {
         let line = CommandLine::new(["/bin/bash", "-lc", script].map(str::to_owned).to_vec());
         let suggested = suggested.map(words);
-        let proposed = proposed_amendment(&line, suggested.as_deref(), &Rules::default());
+        let proposed = proposed_amendment(&line, suggested.as_deref(), &CommandRules::default());
         assert_eq!(proposed, expected.map(words), "{script}");
     }
 

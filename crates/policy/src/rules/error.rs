@@ -11,11 +11,11 @@ pub struct RulesError {
     pub file: PathBuf,
     /// Counted from 1; 0 when it is about the file as a whole.
     pub line: usize,
-    problem: Problem,
+    problem: RuleProblem,
 }
 
 impl RulesError {
-    pub(super) fn new(file: &Path, line: usize, problem: Problem) -> Self {
+    pub(super) fn new(file: &Path, line: usize, problem: RuleProblem) -> Self {
         Self { file: file.to_owned(), line, problem }
     }
 }
@@ -25,7 +25,7 @@ fn place(file: &Path, line: usize) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum Problem {
+pub(super) enum RuleProblem {
     #[error("cannot be read: {0}")]
     Io(String),
     #[error("unexpected `{0}`")]

@@ -3,14 +3,14 @@
 use codicil_protocol::NetworkApprovalProtocol;
 
 use crate::{
-    line::{CommandLine, Connector, PlainCommand, is_system_program},
-    network::Host,
-    rules::{Rule, RuleDecision, Rules},
+    line::{CommandConnector, CommandLine, PlainCommand, is_system_program},
+    network::HostName,
+    rules::{CommandRule, CommandRules, RuleDecision},
 };
 
 /// The strictest thing that any rule says about any part of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// Nothing that settles it.
     Unmatched,
     /// Every command of the line is allowed by a rule, or does nothing that a sandbox would matter for.
@@ -23,30 +23,34 @@ pub enum Verdict {
     },
 }
 
-impl Rules {
+impl CommandRules {
     /// Judges a line. To forbid it or to ask about it one command anywhere in it is enough; to allow it,
     /// all of its commands must be known.
-    pub fn judge(&self, line: &CommandLine) -> Verdict {
+    pub fn judge(&self, line: &CommandLine) -> RuleVerdict {
         match self.strictest(line) {
-            Some(Rule { decision: RuleDecision::Forbidden, justification, .. }) => {
-                Verdict::Forbidden { justification: justification.clone() }
+            Some(CommandRule { decision: RuleDecision::Forbidden, justification, .. }) => {
+                RuleVerdict::Forbidden { justification: justification.clone() }
             }
-            Some(Rule { decision: RuleDecision::Prompt, justification, .. }) => {
-                Verdict::Prompt { justification: justification.clone() }
+            Some(CommandRule { decision: RuleDecision::Prompt, justification, .. }) => {
+                RuleVerdict::Prompt { justification: justification.clone() }
             }
             // Before a rule may allow it: a stricter rule could be about what was not seen.
             _ if line.is_unread() && self.restricts() => {
                 let justification =
                     "it is too long or too deeply nested to be checked against the rules".to_owned();
-                Verdict::Prompt { justification: Some(justification) }
+                RuleVerdict::Prompt { justification: Some(justification) }
             }
-            _ if self.allows_all(line) => Verdict::Allowed,
-            _ => Verdict::Unmatched,
+            _ if self.allows_all(line) => RuleVerdict::Allowed,
+            _ => RuleVerdict::Unmatched,
         }
     }
 
     /// The strictest thing that any rule says about reaching a host.
-    pub(crate) fn judge_host(&self, host: &Host, protocol: &NetworkApprovalProtocol) -> Option<RuleDecision> {
+    pub(crate) fn judge_host(
+        &self,
+        host: &HostName,
+        protocol: &NetworkApprovalProtocol,
+    ) -> Option<RuleDecision> {
         let matching = self.networks.iter().filter(|rule| rule.matches(host, protocol));
         matching.map(|rule| rule.decision).max()
     }
@@ -56,8 +60,8 @@ impl Rules {
     }
 
     /// Among equally strict rules the one that says most about the command.
-    fn strictest(&self, line: &CommandLine) -> Option<&Rule> {
-        let is_mentioned = |rule: &&Rule| {
+    fn strictest(&self, line: &CommandLine) -> Option<&CommandRule> {
+        let is_mentioned = |rule: &&CommandRule| {
             rule.matches(line.argv()) || line.mentioned().iter().any(|command| rule.matches(&command.words))
         };
         let matching = self.commands.iter().filter(is_mentioned);
@@ -88,7 +92,7 @@ fn is_inert(command: &PlainCommand) -> bool {
     let is_number = |word: &str| word.trim_start_matches('+').chars().all(|c| c.is_ascii_digit());
     match (command.program(), words.as_slice()) {
         ("echo" | "true" | "false" | "cd" | "pwd", _) => true,
-        ("head" | "tail" | "wc", _) if command.connector != Connector::Pipe => false,
+        ("head" | "tail" | "wc", _) if command.connector != CommandConnector::Pipe => false,
         ("head" | "tail" | "wc", []) | ("wc", ["-l" | "-w" | "-c" | "-m"]) => true,
         ("head" | "tail", ["-n" | "-c", count]) => is_number(count),
         ("head" | "tail", [option]) => {

@@ -16,27 +16,27 @@ use std::{
 };
 
 pub use {
-    amend::{Appended, append_network_rule, append_rule, proposed_amendment},
+    amend::{RuleAppended, append_network_rule, append_rule, proposed_amendment},
     error::RulesError,
-    judge::Verdict,
-    rule::{NetworkRule, Rule, RuleDecision},
+    judge::RuleVerdict,
+    rule::{CommandRule, NetworkRule, RuleDecision},
 };
 
 pub(crate) use rule::protocol_name;
 
-use error::Problem;
+use error::RuleProblem;
 
 /// Larger files are refused; a rule is a line.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// All rules that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    pub commands: Vec<Rule>,
+pub struct CommandRules {
+    pub commands: Vec<CommandRule>,
     pub networks: Vec<NetworkRule>,
 }
 
-impl Rules {
+impl CommandRules {
     /// Reads every `*.rules` file in the directories. A file with an error counts for nothing and is
     /// reported; the others count all the same. A directory that does not exist has no rules.
     pub fn load(directories: &[PathBuf]) -> (Self, Vec<RulesError>) {
@@ -48,7 +48,9 @@ impl Rules {
                     Ok(found) => rules.extend(found),
                     Err(error) => errors.push(error),
                 }),
-                Err(source) => errors.push(RulesError::new(directory, 0, Problem::Io(source.to_string()))),
+                Err(source) => {
+                    errors.push(RulesError::new(directory, 0, RuleProblem::Io(source.to_string())))
+                }
             }
         }
         (rules, errors)
@@ -62,7 +64,7 @@ impl Rules {
     /// Lets commands that begin with these words run: what an accepted amendment means for threads that
     /// are already running.
     pub fn allow(&mut self, prefix: &[String]) {
-        let rule = Rule::allow(prefix);
+        let rule = CommandRule::allow(prefix);
         if !self.commands.contains(&rule) {
             self.commands.push(rule);
         }
@@ -87,12 +89,12 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(file: &Path) -> Result<Rules, RulesError> {
-    let refuse = |problem: String| RulesError::new(file, 0, Problem::Io(problem));
+fn read(file: &Path) -> Result<CommandRules, RulesError> {
+    let refuse = |problem: String| RulesError::new(file, 0, RuleProblem::Io(problem));
     let size = fs::metadata(file).map_err(|error| refuse(error.to_string()))?.len();
     if size > LARGEST_FILE {
         return Err(refuse("the file is too large".to_owned()));
     }
     let text = fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
-    Rules::parse(file, &text)
+    CommandRules::parse(file, &text)
 }

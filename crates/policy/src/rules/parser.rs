@@ -1,153 +1,153 @@
 //! From tokens to rules.
 
-use crate::network::Host;
+use crate::network::HostName;
 
 use super::{
-    Rules,
-    error::Problem,
-    rule::{NetworkRule, Rule, RuleDecision, protocol_named},
-    tokens::{Token, tokens},
+    CommandRules,
+    error::RuleProblem,
+    rule::{CommandRule, NetworkRule, RuleDecision, protocol_named},
+    tokens::{RuleToken, tokens},
 };
 
-type Located<T> = Result<T, (usize, Problem)>;
+type Located<T> = Result<T, (usize, RuleProblem)>;
 
-pub(super) fn parse(text: &str) -> Located<Rules> {
+pub(super) fn parse(text: &str) -> Located<CommandRules> {
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens: &tokens, line: 1 };
-    let mut rules = Rules::default();
+    let mut parser = RuleParser { tokens: &tokens, line: 1 };
+    let mut rules = CommandRules::default();
     while let Some(call) = parser.call()? {
         let line = call.line;
         let added = match call.function.as_str() {
             "prefix_rule" => prefix_rule(call).map(|rule| rules.commands.push(rule)),
             "network_rule" => network_rule(call).map(|rule| rules.networks.push(rule)),
-            // Says where programs live, which changes nothing here: see `Rule::matches`.
+            // Says where programs live, which changes nothing here: see `CommandRule::matches`.
             "host_executable" => Ok(()),
-            _ => Err(Problem::Function(call.function)),
+            _ => Err(RuleProblem::Function(call.function)),
         };
         added.map_err(|problem| (line, problem))?;
     }
     Ok(rules)
 }
 
-struct Call {
+struct RuleCall {
     function: String,
     line: usize,
-    arguments: Vec<(String, Value)>,
+    arguments: Vec<(String, RuleValue)>,
 }
 
-impl Call {
-    fn take(&mut self, name: &str) -> Option<Value> {
+impl RuleCall {
+    fn take(&mut self, name: &str) -> Option<RuleValue> {
         let at = self.arguments.iter().position(|(given, _)| given == name)?;
         Some(self.arguments.remove(at).1)
     }
 
-    fn take_text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+    fn take_text(&mut self, name: &'static str) -> Result<Option<String>, RuleProblem> {
         match self.take(name) {
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::List(_)) => Err(Problem::Text(name)),
-            Some(Value::None) | None => Ok(None),
+            Some(RuleValue::Text(text)) => Ok(Some(text)),
+            Some(RuleValue::List(_)) => Err(RuleProblem::Text(name)),
+            Some(RuleValue::None) | None => Ok(None),
         }
     }
 
     /// What is left after everything known has been taken.
-    fn finish(self) -> Result<(), Problem> {
+    fn finish(self) -> Result<(), RuleProblem> {
         match self.arguments.into_iter().next() {
-            Some((name, _)) => Err(Problem::Argument(name)),
+            Some((name, _)) => Err(RuleProblem::Argument(name)),
             None => Ok(()),
         }
     }
 }
 
 #[derive(Clone)]
-enum Value {
+enum RuleValue {
     Text(String),
     /// Of texts and of lists of texts, the deepest that any argument is.
-    List(Vec<Element>),
+    List(Vec<ListElement>),
     None,
 }
 
 #[derive(Clone)]
-enum Element {
+enum ListElement {
     Text(String),
     List(Vec<String>),
 }
 
-fn prefix_rule(mut call: Call) -> Result<Rule, Problem> {
-    let pattern = pattern(call.take("pattern").ok_or(Problem::Missing("pattern"))?)?;
+fn prefix_rule(mut call: RuleCall) -> Result<CommandRule, RuleProblem> {
+    let pattern = pattern(call.take("pattern").ok_or(RuleProblem::Missing("pattern"))?)?;
     let decision = match call.take_text("decision")? {
         Some(decision) => decision_named(&decision)?,
         None => RuleDecision::Allow,
     };
-    let rule = Rule { pattern, decision, justification: call.take_text("justification")? };
+    let rule = CommandRule { pattern, decision, justification: call.take_text("justification")? };
     for example in examples(call.take("match"), "match")? {
         if !rule.matches(&example) {
-            return Err(Problem::NoMatch(example.join(" ")));
+            return Err(RuleProblem::NoMatch(example.join(" ")));
         }
     }
     for example in examples(call.take("not_match"), "not_match")? {
         if rule.matches(&example) {
-            return Err(Problem::Match(example.join(" ")));
+            return Err(RuleProblem::Match(example.join(" ")));
         }
     }
     call.finish()?;
     Ok(rule)
 }
 
-fn network_rule(mut call: Call) -> Result<NetworkRule, Problem> {
-    let host = call.take_text("host")?.ok_or(Problem::Missing("host"))?;
-    let host = Host::parse(host.trim()).ok_or(Problem::Host(host))?;
+fn network_rule(mut call: RuleCall) -> Result<NetworkRule, RuleProblem> {
+    let host = call.take_text("host")?.ok_or(RuleProblem::Missing("host"))?;
+    let host = HostName::parse(host.trim()).ok_or(RuleProblem::Host(host))?;
     let protocol = call.take_text("protocol")?;
-    let named = |name: String| protocol_named(&name).ok_or(Problem::Protocol(name));
+    let named = |name: String| protocol_named(&name).ok_or(RuleProblem::Protocol(name));
     let protocol = protocol.map(named).transpose()?;
-    let decision = call.take_text("decision")?.ok_or(Problem::Missing("decision"))?;
+    let decision = call.take_text("decision")?.ok_or(RuleProblem::Missing("decision"))?;
     let decision = if decision == "deny" { RuleDecision::Forbidden } else { decision_named(&decision)? };
     let justification = call.take_text("justification")?;
     call.finish()?;
     Ok(NetworkRule { host, protocol, decision, justification })
 }
 
-fn decision_named(name: &str) -> Result<RuleDecision, Problem> {
+fn decision_named(name: &str) -> Result<RuleDecision, RuleProblem> {
     match name {
         "allow" => Ok(RuleDecision::Allow),
         "prompt" => Ok(RuleDecision::Prompt),
         "forbidden" => Ok(RuleDecision::Forbidden),
-        name => Err(Problem::Decision(name.to_owned())),
+        name => Err(RuleProblem::Decision(name.to_owned())),
     }
 }
 
-fn pattern(value: Value) -> Result<Vec<Vec<String>>, Problem> {
-    let Value::List(elements) = value else { return Err(Problem::Pattern) };
+fn pattern(value: RuleValue) -> Result<Vec<Vec<String>>, RuleProblem> {
+    let RuleValue::List(elements) = value else { return Err(RuleProblem::Pattern) };
     let alternatives = elements.into_iter().map(|element| match element {
-        Element::Text(word) => vec![word],
-        Element::List(words) => words,
+        ListElement::Text(word) => vec![word],
+        ListElement::List(words) => words,
     });
     let pattern: Vec<_> = alternatives.collect();
     if pattern.is_empty() || pattern.iter().any(Vec::is_empty) {
-        return Err(Problem::Pattern);
+        return Err(RuleProblem::Pattern);
     }
     Ok(pattern)
 }
 
-fn examples(value: Option<Value>, name: &'static str) -> Result<Vec<Vec<String>>, Problem> {
+fn examples(value: Option<RuleValue>, name: &'static str) -> Result<Vec<Vec<String>>, RuleProblem> {
     let elements = match value {
-        Some(Value::List(elements)) => elements,
-        Some(Value::Text(_)) => return Err(Problem::Examples(name)),
-        Some(Value::None) | None => return Ok(Vec::new()),
+        Some(RuleValue::List(elements)) => elements,
+        Some(RuleValue::Text(_)) => return Err(RuleProblem::Examples(name)),
+        Some(RuleValue::None) | None => return Ok(Vec::new()),
     };
     let words = elements.into_iter().map(|element| match element {
-        Element::Text(line) => shlex::split(&line).ok_or(Problem::Examples(name)),
-        Element::List(words) => Ok(words),
+        ListElement::Text(line) => shlex::split(&line).ok_or(RuleProblem::Examples(name)),
+        ListElement::List(words) => Ok(words),
     });
     words.collect()
 }
 
-struct Parser<'a> {
-    tokens: &'a [(usize, Token)],
+struct RuleParser<'a> {
+    tokens: &'a [(usize, RuleToken)],
     line: usize,
 }
 
-impl Parser<'_> {
-    fn next(&mut self) -> Option<&Token> {
+impl RuleParser<'_> {
+    fn next(&mut self) -> Option<&RuleToken> {
         let ((line, token), rest) = self.tokens.split_first()?;
         self.line = *line;
         self.tokens = rest;
@@ -155,7 +155,7 @@ impl Parser<'_> {
     }
 
     fn skip(&mut self, mark: char) -> bool {
-        let is_next = matches!(self.tokens.first(), Some((_, Token::Mark(found))) if *found == mark);
+        let is_next = matches!(self.tokens.first(), Some((_, RuleToken::Mark(found))) if *found == mark);
         if is_next {
             self.next();
         }
@@ -165,36 +165,36 @@ impl Parser<'_> {
     fn unexpected<T>(&mut self, expected: &'static str) -> Located<T> {
         let found = self.tokens.first();
         let line = found.map_or(self.line, |(line, _)| *line);
-        let found = Token::describe(found.map(|(_, token)| token));
-        Err((line, Problem::Unexpected { expected, found }))
+        let found = RuleToken::describe(found.map(|(_, token)| token));
+        Err((line, RuleProblem::Unexpected { expected, found }))
     }
 
-    fn call(&mut self) -> Located<Option<Call>> {
+    fn call(&mut self) -> Located<Option<RuleCall>> {
         let (line, function) = match self.tokens.first() {
             None => return Ok(None),
-            Some((line, Token::Name(name))) => (*line, name.clone()),
+            Some((line, RuleToken::Name(name))) => (*line, name.clone()),
             Some(_) => return self.unexpected("a rule such as `prefix_rule(...)`"),
         };
         self.next();
         if !self.skip('(') {
             return self.unexpected("`(`");
         }
-        let mut arguments: Vec<(String, Value)> = Vec::new();
+        let mut arguments: Vec<(String, RuleValue)> = Vec::new();
         while !self.skip(')') {
             let (name, value) = self.argument()?;
             if arguments.iter().any(|(given, _)| *given == name) {
-                return Err((self.line, Problem::Twice(name)));
+                return Err((self.line, RuleProblem::Twice(name)));
             }
             arguments.push((name, value));
-            if !self.skip(',') && !matches!(self.tokens.first(), Some((_, Token::Mark(')')))) {
+            if !self.skip(',') && !matches!(self.tokens.first(), Some((_, RuleToken::Mark(')')))) {
                 return self.unexpected("`,` or `)`");
             }
         }
-        Ok(Some(Call { function, line, arguments }))
+        Ok(Some(RuleCall { function, line, arguments }))
     }
 
-    fn argument(&mut self) -> Located<(String, Value)> {
-        let Some((_, Token::Name(name))) = self.tokens.first() else {
+    fn argument(&mut self) -> Located<(String, RuleValue)> {
+        let Some((_, RuleToken::Name(name))) = self.tokens.first() else {
             return self.unexpected("an argument such as `pattern=[...]`");
         };
         let name = name.clone();
@@ -205,32 +205,32 @@ impl Parser<'_> {
         Ok((name, self.value()?))
     }
 
-    fn value(&mut self) -> Located<Value> {
+    fn value(&mut self) -> Located<RuleValue> {
         if self.skip('[') {
-            return Ok(Value::List(self.list(Self::element)?));
+            return Ok(RuleValue::List(self.list(Self::element)?));
         }
         match self.tokens.first() {
-            Some((_, Token::Text(_))) => Ok(Value::Text(self.text()?)),
-            Some((_, Token::Name(name))) if name == "None" => {
+            Some((_, RuleToken::Text(_))) => Ok(RuleValue::Text(self.text()?)),
+            Some((_, RuleToken::Name(name))) if name == "None" => {
                 self.next();
-                Ok(Value::None)
+                Ok(RuleValue::None)
             }
             _ => self.unexpected("a string or a list"),
         }
     }
 
-    fn element(&mut self) -> Located<Element> {
+    fn element(&mut self) -> Located<ListElement> {
         if self.skip('[') {
-            return Ok(Element::List(self.list(Self::text)?));
+            return Ok(ListElement::List(self.list(Self::text)?));
         }
-        Ok(Element::Text(self.text()?))
+        Ok(ListElement::Text(self.text()?))
     }
 
     fn list<T>(&mut self, element: fn(&mut Self) -> Located<T>) -> Located<Vec<T>> {
         let mut elements = Vec::new();
         while !self.skip(']') {
             elements.push(element(self)?);
-            if !self.skip(',') && !matches!(self.tokens.first(), Some((_, Token::Mark(']')))) {
+            if !self.skip(',') && !matches!(self.tokens.first(), Some((_, RuleToken::Mark(']')))) {
                 return self.unexpected("`,` or `]`");
             }
         }
@@ -238,7 +238,9 @@ impl Parser<'_> {
     }
 
     fn text(&mut self) -> Located<String> {
-        let Some((_, Token::Text(text))) = self.tokens.first() else { return self.unexpected("a string") };
+        let Some((_, RuleToken::Text(text))) = self.tokens.first() else {
+            return self.unexpected("a string");
+        };
         let text = text.clone();
         self.next();
         Ok(text)

@@ -2,7 +2,7 @@
 
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 
-use crate::{decide::Destination, line::is_system_program, network::Host, rules::tokens::quote};
+use crate::{decide::NetworkDestination, line::is_system_program, network::HostName, rules::tokens::quote};
 
 /// What a rule says about the commands it matches; the stricter is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub enum RuleDecision {
 
 /// A rule about commands that begin with certain words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct CommandRule {
     /// For each place the words that fit. Never empty.
     pub pattern: Vec<Vec<String>>,
     pub decision: RuleDecision,
@@ -25,7 +25,7 @@ pub struct Rule {
     pub justification: Option<String>,
 }
 
-impl Rule {
+impl CommandRule {
     /// Lets commands that begin with these words run.
     pub fn allow(prefix: &[String]) -> Self {
         let pattern = prefix.iter().map(|word| vec![word.clone()]).collect();
@@ -71,7 +71,7 @@ impl Rule {
 /// A rule about a host that commands may want to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
-    pub host: Host,
+    pub host: HostName,
     /// All protocols when there is none.
     pub protocol: Option<Protocol>,
     pub decision: RuleDecision,
@@ -80,7 +80,7 @@ pub struct NetworkRule {
 
 impl NetworkRule {
     /// What somebody decided about a host on the way, with the words that the reference keeps it with.
-    pub(crate) fn amendment(to: &Destination, decision: RuleDecision) -> Self {
+    pub(crate) fn amendment(to: &NetworkDestination, decision: RuleDecision) -> Self {
         let verb = if decision == RuleDecision::Allow { "Allow" } else { "Deny" };
         let how = match protocol_name(&to.protocol) {
             "https" => "https_connect",
@@ -96,7 +96,7 @@ impl NetworkRule {
 
     /// Whether the rule is about this. A host that is denied in one way is denied in every way; to allow it, or
     /// to ask about it, the way must be the same.
-    pub(super) fn matches(&self, host: &Host, protocol: &Protocol) -> bool {
+    pub(super) fn matches(&self, host: &HostName, protocol: &Protocol) -> bool {
         let is_way = self.protocol.as_ref().is_none_or(|own| own == protocol);
         self.host == *host && (is_way || self.decision == RuleDecision::Forbidden)
     }

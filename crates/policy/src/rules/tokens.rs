@@ -1,17 +1,17 @@
 //! Rules files cut into tokens.
 
-use super::error::Problem;
+use super::error::RuleProblem;
 
 /// What the syntax is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum RuleToken {
     Name(String),
     Text(String),
     /// One of `( ) [ ] , =`.
     Mark(char),
 }
 
-impl Token {
+impl RuleToken {
     pub(super) fn describe(token: Option<&Self>) -> String {
         match token {
             Some(Self::Name(name)) => format!("`{name}`"),
@@ -23,8 +23,8 @@ impl Token {
 }
 
 /// Tokens with the lines they are on.
-pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, Problem)> {
-    let mut scanner = Scanner { rest: text, line: 1 };
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, RuleToken)>, (usize, RuleProblem)> {
+    let mut scanner = TokenScanner { rest: text, line: 1 };
     let mut tokens = Vec::new();
     while let Some(c) = scanner.next() {
         let line = scanner.line;
@@ -34,10 +34,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, Problem)
                 continue;
             }
             c if c.is_whitespace() => continue,
-            '"' | '\'' => Token::Text(scanner.string(c).map_err(|problem| (line, problem))?),
-            '(' | ')' | '[' | ']' | ',' | '=' => Token::Mark(c),
-            c if is_name(c) => Token::Name(scanner.name(c)),
-            c => return Err((line, Problem::Character(c))),
+            '"' | '\'' => RuleToken::Text(scanner.string(c).map_err(|problem| (line, problem))?),
+            '(' | ')' | '[' | ']' | ',' | '=' => RuleToken::Mark(c),
+            c if is_name(c) => RuleToken::Name(scanner.name(c)),
+            c => return Err((line, RuleProblem::Character(c))),
         };
         tokens.push((line, token));
     }
@@ -48,12 +48,12 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-struct Scanner<'a> {
+struct TokenScanner<'a> {
     rest: &'a str,
     line: usize,
 }
 
-impl Scanner<'_> {
+impl TokenScanner<'_> {
     fn next(&mut self) -> Option<char> {
         let mut chars = self.rest.chars();
         let c = chars.next()?;
@@ -69,34 +69,34 @@ impl Scanner<'_> {
         format!("{first}{name}")
     }
 
-    fn string(&mut self, quote: char) -> Result<String, Problem> {
+    fn string(&mut self, quote: char) -> Result<String, RuleProblem> {
         let mut text = String::new();
         loop {
             match self.next() {
                 Some(c) if c == quote => return Ok(text),
                 Some('\\') => text.push(self.escape()?),
-                Some('\n') | None => return Err(Problem::OpenString),
+                Some('\n') | None => return Err(RuleProblem::OpenString),
                 Some(c) => text.push(c),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<char, Problem> {
-        match self.next().ok_or(Problem::OpenString)? {
+    fn escape(&mut self) -> Result<char, RuleProblem> {
+        match self.next().ok_or(RuleProblem::OpenString)? {
             c @ ('\\' | '"' | '\'') => Ok(c),
             'n' => Ok('\n'),
             'r' => Ok('\r'),
             't' => Ok('\t'),
             'x' => self.code(2, 'x'),
             'u' => self.code(4, 'u'),
-            c => Err(Problem::Escape(c)),
+            c => Err(RuleProblem::Escape(c)),
         }
     }
 
-    fn code(&mut self, digits: usize, kind: char) -> Result<char, Problem> {
+    fn code(&mut self, digits: usize, kind: char) -> Result<char, RuleProblem> {
         let digits: Option<String> = (0..digits).map(|_| self.next()).collect();
         let code = digits.and_then(|digits| u32::from_str_radix(&digits, 16).ok());
-        code.and_then(char::from_u32).ok_or(Problem::Escape(kind))
+        code.and_then(char::from_u32).ok_or(RuleProblem::Escape(kind))
     }
 }
 

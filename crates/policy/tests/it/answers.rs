@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use codicil_policy::{
-    CommandLine, CommandRequest, Decision, Grants, Outcome, Policies, Question, Rules, SandboxPermissions,
-    append_rule, decide_command, settle_command, settle_patch,
+    ApprovalOutcome, CommandDecision, CommandLine, CommandQuestion, CommandRequest, CommandRules,
+    DecisionPolicies, SandboxPermissions, ThreadGrants, append_rule, decide_command, settle_command,
+    settle_patch,
 };
 use codicil_protocol::{
     AskForApproval, CommandExecutionApprovalDecision as Answer, FileChangeApprovalDecision as PatchAnswer,
@@ -27,30 +28,31 @@ fn escalated(line: &CommandLine) -> CommandRequest<'_> {
     }
 }
 
-fn decide(line: &CommandLine, rules: &Rules, grants: &Grants) -> Decision {
-    let policies = Policies { approval: &AskForApproval::OnRequest, sandbox: &READ_ONLY, rules, grants };
+fn decide(line: &CommandLine, rules: &CommandRules, grants: &ThreadGrants) -> CommandDecision {
+    let policies =
+        DecisionPolicies { approval: &AskForApproval::OnRequest, sandbox: &READ_ONLY, rules, grants };
     decide_command(&escalated(line), &policies)
 }
 
-fn question(line: &CommandLine) -> Question {
-    match decide(line, &Rules::default(), &Grants::default()) {
-        Decision::Ask(question) => question,
+fn question(line: &CommandLine) -> CommandQuestion {
+    match decide(line, &CommandRules::default(), &ThreadGrants::default()) {
+        CommandDecision::Ask(question) => question,
         other => panic!("{other:?}"),
     }
 }
 
 /// The outcome of an answer, and whether the same command is asked about again.
-fn settle(answer: &Answer) -> (Outcome, bool) {
+fn settle(answer: &Answer) -> (ApprovalOutcome, bool) {
     let line = bash("touch x");
-    let mut grants = Grants::default();
+    let mut grants = ThreadGrants::default();
     let outcome = settle_command(answer, &escalated(&line), &question(&line), &mut grants);
-    let next = decide(&line, &Rules::default(), &grants);
-    (outcome, matches!(next, Decision::Ask(_)))
+    let next = decide(&line, &CommandRules::default(), &grants);
+    (outcome, matches!(next, CommandDecision::Ask(_)))
 }
 
 #[test]
 fn every_answer_about_a_command() {
-    let accepted = || Outcome::Accepted { amendment: None };
+    let accepted = || ApprovalOutcome::Accepted { amendment: None };
     let network = |action| Answer::ApplyNetworkPolicyAmendment {
         network_policy_amendment: NetworkPolicyAmendment { host: "example.com".to_owned(), action },
     };
@@ -58,12 +60,12 @@ fn every_answer_about_a_command() {
     let unknown = serde_json::from_str(r#""perhaps""#).unwrap();
     assert_eq!(settle(&Answer::Accept), (accepted(), true));
     assert_eq!(settle(&Answer::AcceptForSession), (accepted(), false));
-    assert_eq!(settle(&Answer::Decline), (Outcome::Declined, true));
-    assert_eq!(settle(&Answer::Cancel), (Outcome::Cancelled, true));
-    assert_eq!(settle(&unknown), (Outcome::Declined, true));
+    assert_eq!(settle(&Answer::Decline), (ApprovalOutcome::Declined, true));
+    assert_eq!(settle(&Answer::Cancel), (ApprovalOutcome::Cancelled, true));
+    assert_eq!(settle(&unknown), (ApprovalOutcome::Declined, true));
     assert_eq!(settle(&network(NetworkPolicyRuleAction::Allow)), (accepted(), true));
-    assert_eq!(settle(&network(NetworkPolicyRuleAction::Deny)), (Outcome::Declined, true));
-    let touch = Outcome::Accepted { amendment: Some(words("touch")) };
+    assert_eq!(settle(&network(NetworkPolicyRuleAction::Deny)), (ApprovalOutcome::Declined, true));
+    let touch = ApprovalOutcome::Accepted { amendment: Some(words("touch")) };
     assert_eq!(settle(&amendment(words("touch"))), (touch, true));
     // Otherwise everything would be allowed from now on.
     assert_eq!(settle(&amendment(Vec::new())), (accepted(), true));
@@ -72,32 +74,32 @@ fn every_answer_about_a_command() {
 #[test]
 fn an_accepted_amendment_holds_here_at_once_and_elsewhere_from_its_file() {
     let home = TempDir::new().unwrap();
-    let (line, mut rules, mut grants) = (bash("touch x"), Rules::default(), Grants::default());
+    let (line, mut rules, mut grants) = (bash("touch x"), CommandRules::default(), ThreadGrants::default());
     let asked = question(&line);
     let answer = asked.decisions[1].clone();
-    let Outcome::Accepted { amendment: Some(words) } =
+    let ApprovalOutcome::Accepted { amendment: Some(words) } =
         settle_command(&answer, &escalated(&line), &asked, &mut grants)
     else {
         panic!("{answer:?} is no amendment")
     };
     append_rule(home.path(), &words).unwrap();
     rules.allow(&words);
-    let (stored, errors) = Rules::load(&[home.path().to_owned()]);
+    let (stored, errors) = CommandRules::load(&[home.path().to_owned()]);
     assert_eq!(errors, []);
     for rules in [rules, stored] {
-        assert_eq!(decide(&line, &rules, &grants), Decision::Run { sandboxed: false });
-        assert!(matches!(decide(&bash("touch y"), &rules, &grants), Decision::Ask(_)));
+        assert_eq!(decide(&line, &rules, &grants), CommandDecision::Run { sandboxed: false });
+        assert!(matches!(decide(&bash("touch y"), &rules, &grants), CommandDecision::Ask(_)));
     }
 }
 
 #[test]
 fn every_answer_about_a_patch() {
     let place = Path::new("/ws/a");
-    let settle = |answer: &PatchAnswer| settle_patch(answer, [place], &mut Grants::default());
-    let accepted = Outcome::Accepted { amendment: None };
+    let settle = |answer: &PatchAnswer| settle_patch(answer, [place], &mut ThreadGrants::default());
+    let accepted = ApprovalOutcome::Accepted { amendment: None };
     assert_eq!(settle(&PatchAnswer::Accept), accepted);
     assert_eq!(settle(&PatchAnswer::AcceptForSession), accepted);
-    assert_eq!(settle(&PatchAnswer::Decline), Outcome::Declined);
-    assert_eq!(settle(&PatchAnswer::Cancel), Outcome::Cancelled);
-    assert_eq!(settle(&serde_json::from_str(r#""perhaps""#).unwrap()), Outcome::Declined);
+    assert_eq!(settle(&PatchAnswer::Decline), ApprovalOutcome::Declined);
+    assert_eq!(settle(&PatchAnswer::Cancel), ApprovalOutcome::Cancelled);
+    assert_eq!(settle(&serde_json::from_str(r#""perhaps""#).unwrap()), ApprovalOutcome::Declined);
 }

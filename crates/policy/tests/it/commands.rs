@@ -4,8 +4,8 @@ use std::path::Path;
 
 use SandboxPermissions::{RequireEscalated, UseDefault};
 use codicil_policy::{
-    Access, CommandLine, CommandRequest, Decision, Grants, Policies, Question, Rules, SandboxPermissions,
-    decide_command, decide_retry,
+    AccessGrant, CommandDecision, CommandLine, CommandQuestion, CommandRequest, CommandRules,
+    DecisionPolicies, SandboxPermissions, ThreadGrants, decide_command, decide_retry,
 };
 use codicil_protocol::{
     AskForApproval, CommandExecutionApprovalDecision as Answer, NetworkAccess, PermissionGrantScope,
@@ -57,13 +57,13 @@ enum Short {
 }
 use Short::*;
 
-fn short(decision: &Decision) -> Short {
+fn short(decision: &CommandDecision) -> Short {
     match decision {
-        Decision::Run { sandboxed: true } => Inside,
-        Decision::Run { sandboxed: false } => Outside,
-        Decision::Ask(Question { sandboxed: true, .. }) => Ask,
-        Decision::Ask(Question { sandboxed: false, .. }) => AskThenOutside,
-        Decision::Refuse { .. } => Refuse,
+        CommandDecision::Run { sandboxed: true } => Inside,
+        CommandDecision::Run { sandboxed: false } => Outside,
+        CommandDecision::Ask(CommandQuestion { sandboxed: true, .. }) => Ask,
+        CommandDecision::Ask(CommandQuestion { sandboxed: false, .. }) => AskThenOutside,
+        CommandDecision::Refuse { .. } => Refuse,
     }
 }
 
@@ -71,7 +71,7 @@ struct Case<'a> {
     script: &'a str,
     permissions: SandboxPermissions,
     rules: &'a str,
-    grants: Grants,
+    grants: ThreadGrants,
     justification: Option<&'a str>,
     prefix_rule: Option<Vec<String>>,
 }
@@ -81,7 +81,7 @@ fn case(script: &str) -> Case<'_> {
         script,
         permissions: UseDefault,
         rules: "",
-        grants: Grants::default(),
+        grants: ThreadGrants::default(),
         justification: None,
         prefix_rule: None,
     }
@@ -97,10 +97,10 @@ impl Case<'_> {
         &self,
         approval: &AskForApproval,
         sandbox: &SandboxPolicy,
-        decide: impl Fn(&CommandRequest<'_>, &Policies<'_>) -> T,
+        decide: impl Fn(&CommandRequest<'_>, &DecisionPolicies<'_>) -> T,
     ) -> T {
         let line = bash(self.script);
-        let rules = Rules::parse(Path::new("test.rules"), self.rules).unwrap();
+        let rules = CommandRules::parse(Path::new("test.rules"), self.rules).unwrap();
         let request = CommandRequest {
             line: &line,
             cwd: Path::new("/ws"),
@@ -108,16 +108,16 @@ impl Case<'_> {
             justification: self.justification,
             prefix_rule: self.prefix_rule.as_deref(),
         };
-        decide(&request, &Policies { approval, sandbox, rules: &rules, grants: &self.grants })
+        decide(&request, &DecisionPolicies { approval, sandbox, rules: &rules, grants: &self.grants })
     }
 
-    fn decide(&self, approval: &AskForApproval, sandbox: &SandboxPolicy) -> Decision {
+    fn decide(&self, approval: &AskForApproval, sandbox: &SandboxPolicy) -> CommandDecision {
         self.with_request(approval, sandbox, decide_command)
     }
 
-    fn question(&self, approval: &AskForApproval, sandbox: &SandboxPolicy) -> Question {
+    fn question(&self, approval: &AskForApproval, sandbox: &SandboxPolicy) -> CommandQuestion {
         match self.decide(approval, sandbox) {
-            Decision::Ask(question) => question,
+            CommandDecision::Ask(question) => question,
             other => panic!("{}: {other:?}", self.script),
         }
     }
@@ -205,7 +205,7 @@ fn nothing_leaves_the_sandbox_because_it_only_reads() {
         "echo hi",
     ];
     let unknown = SandboxPolicy::Unrecognized("later".into());
-    let wider = Access { network: true, read: Vec::new(), write: vec!["/".into()] };
+    let wider = AccessGrant { network: true, read: Vec::new(), write: vec!["/".into()] };
     let permissions = [UseDefault, RequireEscalated, SandboxPermissions::WithAdditional(wider.clone())];
     // A rule for something else changes nothing.
     let rules = ["", "prefix_rule(pattern=[\"make\"], decision=\"allow\")"];
@@ -222,7 +222,7 @@ fn nothing_leaves_the_sandbox_because_it_only_reads() {
                     case.grants.accept_access(&wider, PermissionGrantScope::Session);
                     for decide in [decide_command, decide_retry] {
                         let decision = case.with_request(approval, &sandbox, decide);
-                        let stays = !matches!(decision, Decision::Run { sandboxed: false });
+                        let stays = !matches!(decision, CommandDecision::Run { sandboxed: false });
                         assert!(stays, "{script} under {approval:?}, {sandbox:?}, {permissions:?}");
                     }
                 }
@@ -235,23 +235,24 @@ fn nothing_leaves_the_sandbox_because_it_only_reads() {
 
 #[test]
 fn commands_that_ask_for_more_permissions() {
-    let wants = |write: &str| Access { network: true, read: Vec::new(), write: vec![write.into()] };
-    let with = |access: Access, granted: Access| {
+    let wants = |write: &str| AccessGrant { network: true, read: Vec::new(), write: vec![write.into()] };
+    let with = |access: AccessGrant, granted: AccessGrant| {
         let mut case = case("make");
         case.permissions = SandboxPermissions::WithAdditional(access);
         case.grants.accept_access(&granted, PermissionGrantScope::Turn);
         case
     };
-    with(wants("/out"), Access::default()).check(&read_only(), [Ask, Ask, Ask, Ask, Refuse, Refuse]);
+    with(wants("/out"), AccessGrant::default()).check(&read_only(), [Ask, Ask, Ask, Ask, Refuse, Refuse]);
     with(wants("/out"), wants("/")).check(&read_only(), [Ask, Inside, Inside, Inside, Inside, Inside]);
-    with(wants("/out"), Access::default())
+    with(wants("/out"), AccessGrant::default())
         .check(&FULL, [AskThenOutside, Outside, Outside, Outside, Outside, Outside]);
-    let question = with(wants("/out"), Access::default()).question(&AskForApproval::OnRequest, &read_only());
+    let question =
+        with(wants("/out"), AccessGrant::default()).question(&AskForApproval::OnRequest, &read_only());
     // A rule is named, and cannot be chosen: permissions are not a matter of rules.
     let decisions = vec![Answer::Accept, Answer::Cancel];
     assert_eq!((question.amendment, question.decisions), (Some(vec!["make".to_owned()]), decisions));
     // The switch for permissions is about those that are asked for ahead of commands.
-    let wanted = with(wants("/out"), Access::default());
+    let wanted = with(wants("/out"), AccessGrant::default());
     assert_eq!(short(&wanted.decide(&granular(false, true, true), &read_only())), Refuse);
     assert_eq!(short(&wanted.decide(&granular(true, false, false), &read_only())), Ask);
     let upwards = with(wants("/granted/../etc"), wants("/granted"));
@@ -279,7 +280,7 @@ fn rules_of_the_user() {
     ruled("touch x", forbid).check(&FULL, [Refuse; 6]);
     let prompted = [AskThenOutside, AskThenOutside, AskThenOutside, AskThenOutside, Refuse, Refuse];
     ruled("touch x", prompt).check(&FULL, prompted);
-    let why = Decision::Refuse {
+    let why = CommandDecision::Refuse {
         why: "`/bin/bash -lc 'touch x'` is forbidden by a rule of the user: use the editor".to_owned(),
     };
     assert_eq!(ruled("touch x", forbid).decide(&AskForApproval::OnRequest, &read_only()), why);
@@ -302,7 +303,7 @@ fn the_question_an_escalation_asks() {
     case.prefix_rule = Some(words("touch -c"));
     let question = case.question(&AskForApproval::OnRequest, &read_only());
     let amendment = Answer::AcceptWithExecpolicyAmendment { execpolicy_amendment: words("touch -c") };
-    let expected = Question {
+    let expected = CommandQuestion {
         reason: Some("May I?".to_owned()),
         amendment: Some(words("touch -c")),
         decisions: vec![Answer::Accept, amendment, Answer::Cancel],
@@ -331,10 +332,10 @@ fn the_question_about_an_untrusted_command() {
 }
 
 /// What a thread remembers after the case's question was answered with "for the session".
-fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> Grants {
+fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> ThreadGrants {
     case.with_request(approval, &read_only(), |request, policies| {
-        let Decision::Ask(question) = decide_command(request, policies) else { panic!("not asked") };
-        let mut grants = Grants::default();
+        let CommandDecision::Ask(question) = decide_command(request, policies) else { panic!("not asked") };
+        let mut grants = ThreadGrants::default();
         grants.accept_command(request, &question);
         grants
     })
@@ -343,12 +344,12 @@ fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> Grants {
 #[test]
 fn answers_for_the_session_hold_for_the_same_command() {
     let grants = accepted_for_session(&case("touch -c same").escalated(), &AskForApproval::OnRequest);
-    let (rules, same, other) = (Rules::default(), bash("touch -c same"), bash("touch -c other"));
+    let (rules, same, other) = (CommandRules::default(), bash("touch -c same"), bash("touch -c other"));
     let check = |line, permissions, cwd, approval: AskForApproval, expected| {
         let request =
             CommandRequest { line, cwd: Path::new(cwd), permissions, justification: None, prefix_rule: None };
         let policies =
-            Policies { approval: &approval, sandbox: &read_only(), rules: &rules, grants: &grants };
+            DecisionPolicies { approval: &approval, sandbox: &read_only(), rules: &rules, grants: &grants };
         assert_eq!(short(&decide_command(&request, &policies)), expected);
     };
     check(&same, &RequireEscalated, "/ws", AskForApproval::OnRequest, Outside);
@@ -368,9 +369,9 @@ fn an_answer_within_the_sandbox_does_not_open_it() {
 #[test]
 fn permissions_accepted_for_the_session_are_remembered() {
     let wants = |path: &str| Case {
-        permissions: SandboxPermissions::WithAdditional(Access {
+        permissions: SandboxPermissions::WithAdditional(AccessGrant {
             write: vec![path.into()],
-            ..Access::default()
+            ..AccessGrant::default()
         }),
         ..case("make")
     };
@@ -389,14 +390,14 @@ fn after_the_sandbox_has_stopped_a_command() {
     for (approval, expected) in policies().iter().zip(expected) {
         assert_eq!(short(&retry(&case("touch made"), approval)), expected, "{approval:?}");
     }
-    let Decision::Ask(question) = retry(&case("touch made"), &AskForApproval::OnFailure) else {
+    let CommandDecision::Ask(question) = retry(&case("touch made"), &AskForApproval::OnFailure) else {
         panic!("asked")
     };
     assert_eq!(question.reason.as_deref(), Some("command failed; retry without sandbox?"));
     assert_eq!(question.amendment, Some(words("touch made")));
 
     let grants = case("touch made").with_request(&AskForApproval::OnFailure, &read_only(), |request, _| {
-        let mut grants = Grants::default();
+        let mut grants = ThreadGrants::default();
         grants.accept_command(request, &question);
         grants
     });
@@ -411,7 +412,7 @@ fn after_the_sandbox_has_stopped_a_command() {
 #[test]
 fn the_model_is_told_why_and_what_to_do() {
     let why = |case: Case<'_>, approval| match case.decide(&approval, &read_only()) {
-        Decision::Refuse { why } => why,
+        CommandDecision::Refuse { why } => why,
         other => panic!("{other:?}"),
     };
     let never = why(case("touch x").escalated(), AskForApproval::Never);

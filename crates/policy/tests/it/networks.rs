@@ -8,8 +8,8 @@ use codicil_protocol::{
 
 use std::path::Path;
 
-fn to(host: &str) -> Destination {
-    Destination { host: Host::parse(host).unwrap(), port: 443, protocol: Protocol::Https }
+fn to(host: &str) -> NetworkDestination {
+    NetworkDestination { host: HostName::parse(host).unwrap(), port: 443, protocol: Protocol::Https }
 }
 
 fn patterns(written: &[&str]) -> Vec<DomainPattern> {
@@ -18,24 +18,24 @@ fn patterns(written: &[&str]) -> Vec<DomainPattern> {
 
 struct Case {
     approval: AskForApproval,
-    rules: Rules,
-    domains: Domains,
-    grants: Grants,
+    rules: CommandRules,
+    domains: DomainRules,
+    grants: ThreadGrants,
     is_open: bool,
 }
 
 fn case() -> Case {
     Case {
         approval: AskForApproval::OnRequest,
-        rules: Rules::default(),
-        domains: Domains::default(),
-        grants: Grants::default(),
+        rules: CommandRules::default(),
+        domains: DomainRules::default(),
+        grants: ThreadGrants::default(),
         is_open: false,
     }
 }
 
 impl Case {
-    fn decide(&self, to: &Destination) -> NetworkDecision {
+    fn decide(&self, to: &NetworkDestination) -> NetworkDecision {
         let Self { approval, rules, domains, grants, is_open } = self;
         decide_network(to, &NetworkPolicies { approval, rules, domains, grants, is_open: *is_open })
     }
@@ -43,8 +43,8 @@ impl Case {
     #[track_caller]
     fn check(&self, host: &str, expected: &str) {
         let decided = match self.decide(&to(host)) {
-            NetworkDecision::Connect(Reach::Public) => "connect".to_owned(),
-            NetworkDecision::Connect(Reach::Anywhere) => "connect anywhere".to_owned(),
+            NetworkDecision::Connect(AddressReach::Public) => "connect".to_owned(),
+            NetworkDecision::Connect(AddressReach::Anywhere) => "connect anywhere".to_owned(),
             NetworkDecision::Ask(_) => "ask".to_owned(),
             NetworkDecision::Refuse { why } => why,
         };
@@ -52,8 +52,8 @@ impl Case {
     }
 }
 
-fn rules(text: &str) -> Rules {
-    Rules::parse(Path::new("test.rules"), text).unwrap()
+fn rules(text: &str) -> CommandRules {
+    CommandRules::parse(Path::new("test.rules"), text).unwrap()
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn answers_hold_for_as_long_as_they_say() {
     assert_eq!(settle(&mut case, Answer::Cancel), NetworkOutcome::Cancelled);
     assert_eq!(settle(&mut case, Answer::AcceptForSession), NetworkOutcome::Accepted { rule: None });
     case.check("example.com", "connect");
-    assert!(matches!(case.decide(&Destination { port: 80, ..host.clone() }), NetworkDecision::Ask(_)));
+    assert!(matches!(case.decide(&NetworkDestination { port: 80, ..host.clone() }), NetworkDecision::Ask(_)));
 }
 
 #[test]
@@ -170,22 +170,22 @@ fn an_amendment_is_a_rule_about_the_host_that_was_asked_about() {
     let amend = |named: &str, action| {
         let amendment = NetworkPolicyAmendment { host: named.to_owned(), action };
         let answer = Answer::ApplyNetworkPolicyAmendment { network_policy_amendment: amendment };
-        settle_network(&answer, &host, &mut Grants::default())
+        settle_network(&answer, &host, &mut ThreadGrants::default())
     };
     assert_eq!(amend("other.example", Action::Allow), NetworkOutcome::Accepted { rule: None });
     let NetworkOutcome::Accepted { rule: Some(allow) } = amend("Example.com", Action::Allow) else {
         panic!()
     };
     let NetworkOutcome::Declined { rule: Some(deny) } = amend("example.com", Action::Deny) else { panic!() };
-    assert_eq!(append_network_rule(home.path(), &allow).unwrap(), Appended::Added);
-    assert_eq!(append_network_rule(home.path(), &allow).unwrap(), Appended::AlreadyThere);
+    assert_eq!(append_network_rule(home.path(), &allow).unwrap(), RuleAppended::Added);
+    assert_eq!(append_network_rule(home.path(), &allow).unwrap(), RuleAppended::AlreadyThere);
     let text = std::fs::read_to_string(home.path().join("default.rules")).unwrap();
     assert_eq!(
         text,
         "network_rule(host=\"example.com\", protocol=\"https\", decision=\"allow\", \
          justification=\"Allow https_connect access to example.com\")\n"
     );
-    let load = || Rules::load(&[home.path().to_owned()]).0;
+    let load = || CommandRules::load(&[home.path().to_owned()]).0;
     let mut case = case();
     case.rules = load();
     case.check("example.com", "connect");
@@ -196,7 +196,7 @@ fn an_amendment_is_a_rule_about_the_host_that_was_asked_about() {
 
 #[test]
 fn rules_about_what_is_no_host_are_mistakes() {
-    let refused = |text: &str| Rules::parse(Path::new("test.rules"), text).unwrap_err().to_string();
+    let refused = |text: &str| CommandRules::parse(Path::new("test.rules"), text).unwrap_err().to_string();
     let wild = refused("network_rule(host=\"*.example.com\", protocol=\"https\", decision=\"allow\")");
     assert_eq!(wild, "test.rules:1: `*.example.com` is not the name or the address of one host");
     let odd = refused("network_rule(host=\"a.example\", protocol=\"gopher\", decision=\"allow\")");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codicil_policy::{Grants, PatchDecision, Policies, Rules, decide_patch};
+use codicil_policy::{CommandRules, DecisionPolicies, PatchDecision, ThreadGrants, decide_patch};
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 
 const READ_ONLY: SandboxPolicy =
@@ -37,8 +37,8 @@ fn can_write(sandbox: &SandboxPolicy, place: &Path) -> bool {
 
 /// The first letter of each decision: run, ask, refuse; under untrusted, on-failure, on-request, granular
 /// with and without sandbox approval, never.
-fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &Grants) -> String {
-    let rules = Rules::default();
+fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &ThreadGrants) -> String {
+    let rules = CommandRules::default();
     let policies = [
         AskForApproval::Untrusted,
         AskForApproval::OnFailure,
@@ -48,7 +48,7 @@ fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &Grants) -> Strin
         AskForApproval::Never,
     ];
     let decide = |approval: &AskForApproval| {
-        let policies = Policies { approval, sandbox, rules: &rules, grants };
+        let policies = DecisionPolicies { approval, sandbox, rules: &rules, grants };
         let places = places.iter().map(Path::new);
         match decide_patch(places, |place| can_write(sandbox, place), &policies) {
             PatchDecision::Run => 'r',
@@ -61,7 +61,7 @@ fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &Grants) -> Strin
 
 #[test]
 fn every_policy() {
-    let none = Grants::default();
+    let none = ThreadGrants::default();
     assert_eq!(decisions(&READ_ONLY, &["/ws/a"], &none), "aaaaxx");
     assert_eq!(decisions(&WORKSPACE_WRITE, &["/ws/a"], &none), "arrrrr");
     assert_eq!(decisions(&WORKSPACE_WRITE, &["/ws/a", "/out/b"], &none), "aaaaxx");
@@ -70,7 +70,7 @@ fn every_policy() {
 
 #[test]
 fn files_that_were_accepted_for_the_session() {
-    let mut grants = Grants::default();
+    let mut grants = ThreadGrants::default();
     grants.accept_files([Path::new("/ws/n.txt")]);
     assert_eq!(decisions(&READ_ONLY, &["/ws/n.txt"], &grants), "rrrrrr");
     assert_eq!(decisions(&READ_ONLY, &["/ws/m.txt"], &grants), "aaaaxx");

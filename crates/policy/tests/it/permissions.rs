@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use codicil_policy::{
-    Access, CommandRequest, Grants, PermissionsDecision, Policies, Rules, SandboxPermissions, Topic,
-    decide_permissions, why_not_ask,
+    AccessGrant, CommandRequest, CommandRules, DecisionPolicies, PermissionsDecision, QuestionTopic,
+    SandboxPermissions, ThreadGrants, decide_permissions, why_not_ask,
 };
 use codicil_protocol::{
     AskForApproval, GrantedPermissionProfile, PermissionGrantScope, ReadOnlyAccess, RequestPermissionProfile,
@@ -16,8 +16,13 @@ use crate::support::bash;
 const READ_ONLY: SandboxPolicy =
     SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
 
-const TOPICS: [Topic; 5] =
-    [Topic::Sandbox, Topic::Rules, Topic::Skills, Topic::Permissions, Topic::McpElicitations];
+const TOPICS: [QuestionTopic; 5] = [
+    QuestionTopic::Sandbox,
+    QuestionTopic::Rules,
+    QuestionTopic::Skills,
+    QuestionTopic::Permissions,
+    QuestionTopic::McpElicitations,
+];
 
 fn granular(switches: [bool; 5]) -> AskForApproval {
     let [sandbox_approval, rules, skill_approval, request_permissions, mcp_elicitations] = switches;
@@ -30,13 +35,13 @@ fn granular(switches: [bool; 5]) -> AskForApproval {
     }
 }
 
-fn write(paths: &[&str]) -> Access {
-    Access { write: paths.iter().map(Into::into).collect(), ..Access::default() }
+fn write(paths: &[&str]) -> AccessGrant {
+    AccessGrant { write: paths.iter().map(Into::into).collect(), ..AccessGrant::default() }
 }
 
 /// The first letter: granted, ask, refuse.
-fn decide(approval: &AskForApproval, sandbox: &SandboxPolicy, grants: &Grants) -> char {
-    let policies = Policies { approval, sandbox, rules: &Rules::default(), grants };
+fn decide(approval: &AskForApproval, sandbox: &SandboxPolicy, grants: &ThreadGrants) -> char {
+    let policies = DecisionPolicies { approval, sandbox, rules: &CommandRules::default(), grants };
     match decide_permissions(&write(&["/out"]), &policies) {
         PermissionsDecision::Granted => 'g',
         PermissionsDecision::Ask => 'a',
@@ -62,7 +67,7 @@ fn each_switch_of_granular_is_about_its_own_topic() {
 
 #[test]
 fn requests_ahead_of_commands() {
-    let none = Grants::default();
+    let none = ThreadGrants::default();
     assert_eq!(decide(&AskForApproval::OnRequest, &READ_ONLY, &none), 'a');
     assert_eq!(decide(&AskForApproval::Never, &READ_ONLY, &none), 'r');
     assert_eq!(decide(&granular([true, true, true, false, true]), &READ_ONLY, &none), 'r');
@@ -73,7 +78,7 @@ fn requests_ahead_of_commands() {
 #[test]
 fn grants_hold_for_the_turn_or_the_thread() {
     let (turn, session) = (write(&["/turn"]), write(&["/out"]));
-    let mut grants = Grants::default();
+    let mut grants = ThreadGrants::default();
     grants.accept_access(&turn, PermissionGrantScope::Turn);
     grants.accept_access(&session, PermissionGrantScope::Session);
     assert_eq!(grants.access(), write(&["/out", "/turn"]));
@@ -91,14 +96,14 @@ fn an_answer_is_cut_to_what_was_asked() {
         r#"{"fileSystem": {"write": ["/ws/sub", "/etc", "/ws/../etc"], "read": ["/root"]}}"#,
     )
     .unwrap();
-    let granted = Access::from(&answer).cut_to(&Access::from(&asked));
+    let granted = AccessGrant::from(&answer).cut_to(&AccessGrant::from(&asked));
     assert_eq!(granted, write(&["/ws/sub"]));
-    assert!(Access::from(&asked).network);
+    assert!(AccessGrant::from(&asked).network);
 }
 
 #[test]
 fn a_command_has_what_was_granted_and_what_it_asks_for() {
-    let mut grants = Grants::default();
+    let mut grants = ThreadGrants::default();
     grants.accept_access(&write(&["/out"]), PermissionGrantScope::Turn);
     let request = |permissions| {
         let line = bash("make");

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use codicil_policy::{
-    CommandLine, CommandRequest, Decision, Grants, Policies, Rules, SandboxPermissions, command_actions,
-    decide_command, is_dangerous, is_known_safe,
+    CommandDecision, CommandLine, CommandRequest, CommandRules, DecisionPolicies, SandboxPermissions,
+    ThreadGrants, command_actions, decide_command, is_dangerous, is_known_safe,
 };
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 use proptest::{collection::vec, prelude::*};
@@ -117,16 +117,16 @@ proptest! {
         let request = CommandRequest {
             line: &line, cwd: Path::new("/ws"), permissions: &permissions, justification: None, prefix_rule: None,
         };
-        let (rules, grants) = (Rules::default(), Grants::default());
+        let (rules, grants) = (CommandRules::default(), ThreadGrants::default());
         let policies =
-            Policies { approval: &AskForApproval::Never, sandbox: &sandbox, rules: &rules, grants: &grants };
+            DecisionPolicies { approval: &AskForApproval::Never, sandbox: &sandbox, rules: &rules, grants: &grants };
         let decision = decide_command(&request, &policies);
-        prop_assert!(matches!(decision, Decision::Run { sandboxed: true } | Decision::Refuse { .. }), "{:?}", decision);
+        prop_assert!(matches!(decision, CommandDecision::Run { sandboxed: true } | CommandDecision::Refuse { .. }), "{:?}", decision);
     }
 
     #[test]
     fn reading_rules_never_panics(text in "(?s).{0,80}", inner in "[\"'a-c=,\\[\\]() \\\\\n#]{0,40}") {
-        let _ = Rules::parse(Path::new("x.rules"), &text);
-        let _ = Rules::parse(Path::new("x.rules"), &format!("prefix_rule(pattern=[{inner}"));
+        let _ = CommandRules::parse(Path::new("x.rules"), &text);
+        let _ = CommandRules::parse(Path::new("x.rules"), &format!("prefix_rule(pattern=[{inner}"));
     }
 }

@@ -2,13 +2,15 @@
 
 use std::{fs, path::Path, thread};
 
-use codicil_policy::{Appended, CommandLine, Host, NetworkRule, RuleDecision, Rules, Verdict, append_rule};
+use codicil_policy::{
+    CommandLine, CommandRules, HostName, NetworkRule, RuleAppended, RuleDecision, RuleVerdict, append_rule,
+};
 use tempfile::TempDir;
 
 use crate::support::{bash, words};
 
-fn parse(text: &str) -> Rules {
-    Rules::parse(Path::new("my.rules"), text).unwrap_or_else(|error| panic!("{error}"))
+fn parse(text: &str) -> CommandRules {
+    CommandRules::parse(Path::new("my.rules"), text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -39,7 +41,7 @@ fn everything_a_file_may_say() {
     assert_eq!(seen, expected);
     assert_eq!(rules.commands[1].justification.as_deref(), Some("it \"loses\" work"));
     let network = NetworkRule {
-        host: Host::parse("example.com").unwrap(),
+        host: HostName::parse("example.com").unwrap(),
         protocol: Some(codicil_protocol::NetworkApprovalProtocol::Https),
         decision: RuleDecision::Forbidden,
         justification: None,
@@ -50,7 +52,7 @@ fn everything_a_file_may_say() {
 #[test]
 fn mistakes_are_told_with_file_and_line() {
     let check = |text: &str, expected: &str| {
-        let error = Rules::parse(Path::new("/home/rules/my.rules"), text).unwrap_err().to_string();
+        let error = CommandRules::parse(Path::new("/home/rules/my.rules"), text).unwrap_err().to_string();
         assert_eq!(error, format!("/home/rules/my.rules:{expected}"), "{text}");
     };
     check(
@@ -97,24 +99,24 @@ fn the_strictest_rule_wins_over_every_part_of_a_line() {
          prefix_rule(pattern=[\"cargo\", [\"build\", \"test\"]])",
     );
     let check =
-        |script: &str, expected: Verdict| assert_eq!(rules.judge(&bash(script)), expected, "{script}");
-    let prompt = |text: &str| Verdict::Prompt { justification: Some(text.to_owned()) };
-    let forbidden = || Verdict::Forbidden { justification: None };
-    check("git commit", Verdict::Allowed);
+        |script: &str, expected: RuleVerdict| assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+    let prompt = |text: &str| RuleVerdict::Prompt { justification: Some(text.to_owned()) };
+    let forbidden = || RuleVerdict::Forbidden { justification: None };
+    check("git commit", RuleVerdict::Allowed);
     check("git push", prompt("short"));
     check("git push origin main", prompt("long"));
     check("git commit && git push", prompt("short"));
     check("git push; rm x", forbidden());
     check("/usr/bin/rm x", forbidden());
     check("/home/me/rm x", forbidden());
-    check("/usr/bin/git commit", Verdict::Allowed);
-    check("./git commit", Verdict::Unmatched);
-    check("cargo build && cargo test", Verdict::Allowed);
-    check("cargo build | head -5", Verdict::Allowed);
-    check("cargo build && make", Verdict::Unmatched);
-    check("cargo build > log", Verdict::Unmatched);
-    check("cargo", Verdict::Unmatched);
-    check("ls", Verdict::Unmatched);
+    check("/usr/bin/git commit", RuleVerdict::Allowed);
+    check("./git commit", RuleVerdict::Unmatched);
+    check("cargo build && cargo test", RuleVerdict::Allowed);
+    check("cargo build | head -5", RuleVerdict::Allowed);
+    check("cargo build && make", RuleVerdict::Unmatched);
+    check("cargo build > log", RuleVerdict::Unmatched);
+    check("cargo", RuleVerdict::Unmatched);
+    check("ls", RuleVerdict::Unmatched);
     check("X=$(rm y)", forbidden());
     check("env A=b rm x", forbidden());
 }
@@ -122,13 +124,13 @@ fn the_strictest_rule_wins_over_every_part_of_a_line() {
 #[test]
 fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
     let rules = parse("prefix_rule(pattern=[\"make\"], decision=\"allow\")");
-    let check = |expected: Verdict, scripts: &[&str]| {
+    let check = |expected: RuleVerdict, scripts: &[&str]| {
         for script in scripts {
             assert_eq!(rules.judge(&bash(script)), expected, "{script}");
         }
     };
     check(
-        Verdict::Allowed,
+        RuleVerdict::Allowed,
         &[
             "make",
             "make -j4 && make test",
@@ -144,7 +146,7 @@ fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
         ],
     );
     check(
-        Verdict::Unmatched,
+        RuleVerdict::Unmatched,
         &[
             "make -v && echo x | sort -T -- -o FILE",
             "make -v && echo x | sort",
@@ -304,11 +306,11 @@ fn restrictive_rules_see_through_wrappers() {
     let prompt = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"prompt\")");
     for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES) {
         let line = bash(script);
-        assert_eq!(forbid.judge(&line), Verdict::Forbidden { justification: None }, "{script}");
-        assert_eq!(prompt.judge(&line), Verdict::Prompt { justification: None }, "{script}");
+        assert_eq!(forbid.judge(&line), RuleVerdict::Forbidden { justification: None }, "{script}");
+        assert_eq!(prompt.judge(&line), RuleVerdict::Prompt { justification: None }, "{script}");
     }
     let argv = ["env", "-S", "git push"].map(str::to_owned).to_vec();
-    assert_eq!(forbid.judge(&CommandLine::new(argv)), Verdict::Forbidden { justification: None });
+    assert_eq!(forbid.judge(&CommandLine::new(argv)), RuleVerdict::Forbidden { justification: None });
 }
 
 #[test]
@@ -317,10 +319,10 @@ fn rules_that_allow_do_not_see_through_wrappers() {
     // These are the plain words, or quoted so that they are.
     let is_plain = |script: &str| script == "g''it pu\\sh";
     for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES).filter(|script| !is_plain(script)) {
-        assert_eq!(rules.judge(&bash(script)), Verdict::Unmatched, "{script}");
+        assert_eq!(rules.judge(&bash(script)), RuleVerdict::Unmatched, "{script}");
     }
-    assert_eq!(rules.judge(&bash("git push origin")), Verdict::Allowed);
-    assert_eq!(rules.judge(&bash("/usr/bin/git push")), Verdict::Allowed);
+    assert_eq!(rules.judge(&bash("git push origin")), RuleVerdict::Allowed);
+    assert_eq!(rules.judge(&bash("/usr/bin/git push")), RuleVerdict::Allowed);
 }
 
 #[test]
@@ -347,7 +349,7 @@ fn restrictive_rules_leave_other_commands_alone() {
         "env cat -S 'git push'",
         "xargs echo git push",
     ] {
-        assert_eq!(rules.judge(&bash(script)), Verdict::Unmatched, "{script}");
+        assert_eq!(rules.judge(&bash(script)), RuleVerdict::Unmatched, "{script}");
     }
 }
 
@@ -365,26 +367,26 @@ fn what_cannot_be_seen_through_is_asked_about_when_something_is_forbidden() {
         &format!("env {} git push", "--q x ".repeat(40)),
     ] {
         let verdict = rules.judge(&bash(script));
-        assert!(matches!(verdict, Verdict::Prompt { justification: Some(_) }), "{script}: {verdict:?}");
+        assert!(matches!(verdict, RuleVerdict::Prompt { justification: Some(_) }), "{script}: {verdict:?}");
     }
     let permitting = parse("prefix_rule(pattern=[\"git\"])");
-    assert_eq!(permitting.judge(&bash("git --config-env=alias.p=VARIABLE p")), Verdict::Allowed);
+    assert_eq!(permitting.judge(&bash("git --config-env=alias.p=VARIABLE p")), RuleVerdict::Allowed);
 }
 
 #[test]
 fn a_rule_for_a_whole_script_allows_that_script_only() {
-    let mut rules = Rules::default();
+    let mut rules = CommandRules::default();
     rules.allow(bash("echo a > b").argv());
-    assert_eq!(rules.judge(&bash("echo a > b")), Verdict::Allowed);
-    assert_eq!(rules.judge(&bash("echo a > c")), Verdict::Unmatched);
+    assert_eq!(rules.judge(&bash("echo a > b")), RuleVerdict::Allowed);
+    assert_eq!(rules.judge(&bash("echo a > c")), RuleVerdict::Unmatched);
 }
 
 #[test]
 fn a_line_too_long_to_be_read_is_asked_about_when_something_is_forbidden() {
     let long = bash(&format!("git push # {}", "x".repeat(10_000)));
-    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").judge(&long), Verdict::Unmatched);
+    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").judge(&long), RuleVerdict::Unmatched);
     let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
-    assert!(matches!(rules.judge(&long), Verdict::Prompt { justification: Some(_) }));
+    assert!(matches!(rules.judge(&long), RuleVerdict::Prompt { justification: Some(_) }));
 }
 
 #[test]
@@ -395,7 +397,7 @@ fn directories_are_read_in_order_and_broken_files_reported() {
     write("a.rules", "prefix_rule(pattern=[\"a\"])");
     write("broken.rules", "prefix_rule(pattern=[\"c\"])\nprefix_rule(");
     write("notes.txt", "not rules");
-    let (rules, errors) = Rules::load(&[home.path().join("missing"), home.path().to_owned()]);
+    let (rules, errors) = CommandRules::load(&[home.path().join("missing"), home.path().to_owned()]);
     let programs: Vec<_> = rules.commands.iter().map(|rule| rule.pattern[0][0].as_str()).collect();
     assert_eq!(programs, ["a", "b"]);
     assert_eq!(errors.len(), 1);
@@ -406,13 +408,13 @@ fn directories_are_read_in_order_and_broken_files_reported() {
 fn an_amendment_is_written_once_and_read_back() {
     let home = TempDir::new().unwrap();
     let rules = home.path().join("rules");
-    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), Appended::Added);
-    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), Appended::AlreadyThere);
+    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), RuleAppended::Added);
+    assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), RuleAppended::AlreadyThere);
     let odd = vec!["say".to_owned(), "a \"b\"\n\\c\u{7}é".to_owned()];
-    assert_eq!(append_rule(&rules, &odd).unwrap(), Appended::Added);
+    assert_eq!(append_rule(&rules, &odd).unwrap(), RuleAppended::Added);
     let text = fs::read_to_string(rules.join("default.rules")).unwrap();
     assert!(text.starts_with("prefix_rule(pattern=[\"touch\", \"-c\"], decision=\"allow\")\n"), "{text}");
-    let (read, errors) = Rules::load(std::slice::from_ref(&rules));
+    let (read, errors) = CommandRules::load(std::slice::from_ref(&rules));
     assert_eq!(errors, []);
     assert_eq!(read.commands[1].pattern.concat(), odd);
     assert_eq!(fs::read_dir(&rules).unwrap().count(), 1, "nothing else is left there");
@@ -439,6 +441,6 @@ fn amendments_at_the_same_time_are_all_kept() {
             scope.spawn(move || append_rule(directory, &[format!("command{}", number / 2)]).unwrap());
         }
     });
-    let (rules, errors) = Rules::load(&[home.path().to_owned()]);
+    let (rules, errors) = CommandRules::load(&[home.path().to_owned()]);
     assert_eq!((rules.commands.len(), errors.len()), (8, 0));
 }

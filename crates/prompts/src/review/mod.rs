@@ -4,6 +4,6 @@ mod output;
 mod target;
 
 pub use {
-    output::{CodeLocation, Finding, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewOutput},
+    output::{CodeLocation, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewFinding, ReviewOutput},
     target::{ReviewTargetError, check_review_target, review_label, review_prompt},
 };

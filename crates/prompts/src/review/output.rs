@@ -17,7 +17,7 @@ pub const REVIEW_CUT_SHORT: &str =
 #[serde(default)]
 pub struct ReviewOutput {
     #[serde(deserialize_with = "readable")]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReviewFinding>,
     #[serde(deserialize_with = "or_default")]
     pub overall_correctness: String,
     #[serde(deserialize_with = "or_default")]
@@ -29,7 +29,7 @@ pub struct ReviewOutput {
 /// One thing to repair.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Finding {
+pub struct ReviewFinding {
     #[serde(deserialize_with = "or_default")]
     pub title: String,
     #[serde(deserialize_with = "or_default")]
@@ -88,12 +88,12 @@ impl ReviewOutput {
             1 => "Review comment:",
             _ => "Full review comments:",
         };
-        let comments = self.findings.iter().map(Finding::text);
+        let comments = self.findings.iter().map(ReviewFinding::text);
         [heading.to_owned()].into_iter().chain(comments).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-impl Finding {
+impl ReviewFinding {
     fn text(&self) -> String {
         let location = self.code_location.as_ref().map(CodeLocation::text).unwrap_or_default();
         let title = format!("- {}{location}", self.title.trim());
@@ -126,10 +126,10 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + for<'t> Deserialize<'t>>(
 }
 
 /// Keeps the findings that say something.
-fn readable<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Finding>, D::Error> {
+fn readable<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ReviewFinding>, D::Error> {
     let values: Vec<Value> = or_default(from)?;
     let findings = values.into_iter().filter_map(|value| serde_json::from_value(value).ok());
-    Ok(findings.filter(Finding::says_something).collect())
+    Ok(findings.filter(ReviewFinding::says_something).collect())
 }
 
 #[cfg(test)]

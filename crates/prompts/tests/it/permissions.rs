@@ -1,6 +1,6 @@
 //! The words on what is allowed, for each kind of sandbox and policy.
 
-use codicil_prompts::{Extras, Told, message_text, messages};
+use codicil_prompts::{ContextSnapshot, ContextTexts, message_text, messages};
 use codicil_protocol::{AbsolutePathBuf, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 use insta::assert_snapshot;
 use serde_json::json;
@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::show::told;
 
 fn permissions(approval_policy: AskForApproval, sandbox_policy: SandboxPolicy) -> String {
-    let now = Told { approval_policy, sandbox_policy, ..told() };
-    message_text(&messages(None, &now, &Extras::default())[0])
+    let now = ContextSnapshot { approval_policy, sandbox_policy, ..told() };
+    message_text(&messages(None, &now, &ContextTexts::default())[0])
 }
 
 fn roots(paths: &[&str]) -> Vec<AbsolutePathBuf> {
@@ -99,17 +99,17 @@ fn each_policy_says_how_to_ask() {
 
 #[test]
 fn the_working_directory_is_not_part_of_it() {
-    let elsewhere = Told { cwd: "/elsewhere".to_owned(), ..told() };
-    let text = |told: &Told| message_text(&messages(None, told, &Extras::default())[0]);
+    let elsewhere = ContextSnapshot { cwd: "/elsewhere".to_owned(), ..told() };
+    let text = |told: &ContextSnapshot| message_text(&messages(None, told, &ContextTexts::default())[0]);
     assert_eq!(text(&elsewhere), text(&told()));
 }
 
 #[test]
 fn behind_a_proxy_the_model_is_told_to_just_try() {
-    let proxied = Told { hosts_by_proxy: true, ..told() };
-    let shown = |told: &Told| message_text(&messages(None, told, &Extras::default())[0]);
+    let proxied = ContextSnapshot { hosts_by_proxy: true, ..told() };
+    let shown = |told: &ContextSnapshot| message_text(&messages(None, told, &ContextTexts::default())[0]);
     let text = shown(&proxied);
     assert!(text.contains("reach hosts through a proxy") && !text.contains("cannot use it"), "{text}");
-    let open = Told { sandbox_policy: SandboxPolicy::DangerFullAccess, ..proxied };
+    let open = ContextSnapshot { sandbox_policy: SandboxPolicy::DangerFullAccess, ..proxied };
     assert!(shown(&open).contains("Network: commands can use it."));
 }

@@ -1,10 +1,10 @@
 //! Messages in a form for people, and the settings that most tests start from.
 
-use codicil_prompts::Told;
+use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{AskForApproval, ContentItem, ReadOnlyAccess, ResponseItem, SandboxPolicy};
 
-pub fn told() -> Told {
-    Told {
+pub fn told() -> ContextSnapshot {
+    ContextSnapshot {
         hosts_by_proxy: false,
         model: "gpt-5.1-codex".to_owned(),
         cwd: "/home/ada/app".to_owned(),

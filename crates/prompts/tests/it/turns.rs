@@ -1,7 +1,7 @@
 //! What is told at the start of a thread, and what later.
 
 use codicil_prompts::{
-    DocSearch, Extras, Told, compacted_history, fingerprint, is_context_message, messages,
+    ContextSnapshot, ContextTexts, DocSearch, compacted_history, fingerprint, is_context_message, messages,
 };
 use codicil_protocol::{
     AskForApproval, CollaborationMode, ContentItem, ModeKind, Personality, ResponseItem, SandboxPolicy,
@@ -20,7 +20,7 @@ fn mode(mode: ModeKind, instructions: Option<&str>) -> Option<CollaborationMode>
     Some(CollaborationMode { mode, settings })
 }
 
-const EVERYTHING: Extras<'_> = Extras {
+const EVERYTHING: ContextTexts<'_> = ContextTexts {
     developer_instructions: Some("DEV"),
     skills: Some("- mine: does it"),
     plugins: Some("- theirs: helps"),
@@ -29,12 +29,12 @@ const EVERYTHING: Extras<'_> = Extras {
 
 #[test]
 fn a_plain_thread_is_told_what_it_may_do_and_where_it_is() {
-    assert_snapshot!(full(&messages(None, &told(), &Extras::default())));
+    assert_snapshot!(full(&messages(None, &told(), &ContextTexts::default())));
 }
 
 #[test]
 fn everything_comes_in_its_order() {
-    let now = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
     assert_snapshot!(outline(&messages(None, &now, &EVERYTHING)), @r"
     [developer]
       <permissions instructions>
@@ -50,9 +50,13 @@ fn everything_comes_in_its_order() {
 
 #[test]
 fn blank_texts_are_left_out() {
-    let now = Told { collaboration_mode: mode(ModeKind::Default, Some(" ")), ..told() };
-    let blank =
-        Extras { developer_instructions: Some(""), skills: Some("\n"), plugins: Some(" "), agents_md: None };
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Default, Some(" ")), ..told() };
+    let blank = ContextTexts {
+        developer_instructions: Some(""),
+        skills: Some("\n"),
+        plugins: Some(" "),
+        agents_md: None,
+    };
     assert_snapshot!(outline(&messages(None, &now, &blank)), @r"
     [developer]
       <permissions instructions>
@@ -67,10 +71,10 @@ fn nothing_changed_nothing_told() {
 }
 
 /// What a second turn is told when `change` was made after the first.
-fn after(change: impl FnOnce(&mut Told)) -> String {
+fn after(change: impl FnOnce(&mut ContextSnapshot)) -> String {
     let mut now = told();
     change(&mut now);
-    outline(&messages(Some(&told()), &now, &Extras::default()))
+    outline(&messages(Some(&told()), &now, &ContextTexts::default()))
 }
 
 #[test]
@@ -103,9 +107,13 @@ fn a_mode_is_told_when_its_words_changed() {
     [developer]
       <collaboration_mode>
     ");
-    let planning = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let planning = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
     let tell = |collaboration_mode| {
-        full(&messages(Some(&planning), &Told { collaboration_mode, ..told() }, &Extras::default()))
+        full(&messages(
+            Some(&planning),
+            &ContextSnapshot { collaboration_mode, ..told() },
+            &ContextTexts::default(),
+        ))
     };
     assert_snapshot!(tell(mode(ModeKind::Plan, Some("MY OWN"))), @r"
     [developer]
@@ -125,16 +133,16 @@ fn a_tone_is_told_when_it_changed_later() {
       <personality_spec>
     ");
     assert_eq!(after(|now| now.personality = Some(Personality::None)), "");
-    let friendly = Told { personality: Some(Personality::Friendly), ..told() };
-    assert_eq!(messages(Some(&friendly), &told(), &Extras::default()), []);
+    let friendly = ContextSnapshot { personality: Some(Personality::Friendly), ..told() };
+    assert_eq!(messages(Some(&friendly), &told(), &ContextTexts::default()), []);
     // At the start it is part of the base instructions.
-    let start = outline(&messages(None, &friendly, &Extras::default()));
+    let start = outline(&messages(None, &friendly, &ContextTexts::default()));
     assert!(!start.contains("personality"), "{start}");
 }
 
 #[test]
 fn many_changes_are_two_messages() {
-    let now = Told {
+    let now = ContextSnapshot {
         model: "gpt-5.2-codex".to_owned(),
         cwd: "/elsewhere".to_owned(),
         approval_policy: AskForApproval::Never,
@@ -149,8 +157,8 @@ fn many_changes_are_two_messages() {
 #[test]
 fn rules_are_told_again_when_they_changed() {
     let text = "# AGENTS.md instructions\n\nother rules";
-    let extras = Extras { agents_md: Some(text), ..Extras::default() };
-    let ruled = Told { agents_md: Some(fingerprint(text)), ..told() };
+    let extras = ContextTexts { agents_md: Some(text), ..ContextTexts::default() };
+    let ruled = ContextSnapshot { agents_md: Some(fingerprint(text)), ..told() };
     assert_snapshot!(full(&messages(Some(&told()), &ruled, &extras)), @r"
     [user]
     # AGENTS.md instructions
@@ -158,7 +166,7 @@ fn rules_are_told_again_when_they_changed() {
     other rules
     ");
     assert_eq!(messages(Some(&ruled), &ruled, &extras), []);
-    assert_snapshot!(full(&messages(Some(&ruled), &told(), &Extras::default())), @r"
+    assert_snapshot!(full(&messages(Some(&ruled), &told(), &ContextTexts::default())), @r"
     [user]
     # AGENTS.md instructions
 
@@ -193,14 +201,14 @@ fn rules_are_shown_file_by_file() {
 
 #[test]
 fn odd_paths_cannot_break_out_of_their_tag() {
-    let now = Told { cwd: "/a&b/</cwd>\nx".to_owned(), ..told() };
-    let text = full(&messages(None, &now, &Extras::default()));
+    let now = ContextSnapshot { cwd: "/a&b/</cwd>\nx".to_owned(), ..told() };
+    let text = full(&messages(None, &now, &ContextTexts::default()));
     assert!(text.contains("  <cwd>/a&b/&lt;/cwd&gt; x</cwd>\n"), "{text}");
 }
 
 #[test]
 fn all_that_is_told_is_recognised_and_goes_when_condensing() {
-    let now = Told { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
     let context = messages(None, &now, &EVERYTHING);
     assert!(context.iter().all(is_context_message));
     let after = compacted_history([], "note", context.clone());
@@ -210,7 +218,7 @@ fn all_that_is_told_is_recognised_and_goes_when_condensing() {
 
 #[test]
 fn a_thread_remembers_what_it_told() {
-    let now = Told {
+    let now = ContextSnapshot {
         collaboration_mode: mode(ModeKind::Plan, None),
         personality: Some(Personality::Friendly),
         agents_md: Some(fingerprint("x")),
@@ -218,13 +226,13 @@ fn a_thread_remembers_what_it_told() {
     };
     for told in [now, told()] {
         let stored = serde_json::to_string(&told).unwrap();
-        assert_eq!(serde_json::from_str::<Told>(&stored).unwrap(), told);
+        assert_eq!(serde_json::from_str::<ContextSnapshot>(&stored).unwrap(), told);
     }
     // As it was stored before a member was added.
     assert_snapshot!(serde_json::to_string(&told()).unwrap());
     let old = r#"{"model":"m","cwd":"/","approvalPolicy":"never","sandboxPolicy":{"type":"dangerFullAccess"},
         "shell":"sh","currentDate":"2026-01-01","timezone":"UTC"}"#;
-    assert_eq!(serde_json::from_str::<Told>(old).unwrap().agents_md, None);
+    assert_eq!(serde_json::from_str::<ContextSnapshot>(old).unwrap().agents_md, None);
 }
 
 #[test]

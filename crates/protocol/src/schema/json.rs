@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::Contract;
 use serde_json::{Map, Value, json};
 
-use super::{Audience, File, Surface, reachable, union_schema};
+use super::{ExportAudience, ExportFile, PublishedSurface, reachable, union_schema};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
 /// All files of the export.
-pub fn json_schema(audience: Audience) -> Vec<File> {
-    let surface = Surface::new(audience, Contract::Deserialize);
+pub fn json_schema(audience: ExportAudience) -> Vec<ExportFile> {
+    let surface = PublishedSurface::new(audience, Contract::Deserialize);
     let mut types = surface.types.clone();
     types.extend(surface.unions.iter().map(|union| (union.name.to_owned(), union_schema(union))));
     types.insert("JSONRPCMessage".into(), any_message());
@@ -32,7 +32,7 @@ fn any_message() -> Value {
 }
 
 /// A type with all it is made of.
-fn single(name: &str, types: &BTreeMap<String, Value>, surface: &Surface) -> Option<File> {
+fn single(name: &str, types: &BTreeMap<String, Value>, surface: &PublishedSurface) -> Option<ExportFile> {
     let mut schema = types.get(name)?.as_object()?.clone();
     let mut used = reachable(types, &BTreeSet::from([name.to_owned()]));
     used.remove(name);
@@ -47,7 +47,7 @@ fn single(name: &str, types: &BTreeMap<String, Value>, surface: &Surface) -> Opt
         _ if surface.current.contains(name) => "v2/",
         _ => "",
     };
-    Some(File { path: format!("{folder}{name}.json"), content: pretty(&schema.into()) })
+    Some(ExportFile { path: format!("{folder}{name}.json"), content: pretty(&schema.into()) })
 }
 
 /// Every type, those of the current dialect in a namespace of their own.
@@ -62,16 +62,16 @@ fn nested(types: &BTreeMap<String, Value>, current: &BTreeSet<String>) -> Map<St
     definitions
 }
 
-fn current(types: &BTreeMap<String, Value>, surface: &Surface) -> Map<String, Value> {
+fn current(types: &BTreeMap<String, Value>, surface: &PublishedSurface) -> Map<String, Value> {
     let mut roots = surface.current.clone();
     roots.extend(["ClientRequest", "ServerNotification"].map(str::to_owned));
     select(types, &reachable(types, &roots))
 }
 
-fn bundle(path: &str, definitions: Map<String, Value>) -> File {
+fn bundle(path: &str, definitions: Map<String, Value>) -> ExportFile {
     let title = "CodexAppServerProtocol";
     let schema = json!({ "$schema": DRAFT, "title": title, "type": "object", "definitions": definitions });
-    File { path: path.to_owned(), content: pretty(&schema) }
+    ExportFile { path: path.to_owned(), content: pretty(&schema) }
 }
 
 fn select(types: &BTreeMap<String, Value>, names: &BTreeSet<String>) -> Map<String, Value> {

@@ -1,6 +1,6 @@
 //! The published form of the protocol: JSON Schema and TypeScript, made from the types themselves.
 //!
-//! Both exports start from [`Surface`]: the tables, with or without what is experimental, and the schema
+//! Both exports start from [`PublishedSurface`]: the tables, with or without what is experimental, and the schema
 //! of every type they reach. An export is a list of files; writing them is the caller's business.
 
 mod json;
@@ -21,28 +21,28 @@ use crate::{
 
 /// A file of an export, its path relative to the directory the caller chose.
 #[derive(Debug)]
-pub struct File {
+pub struct ExportFile {
     pub path: String,
     pub content: String,
 }
 
 /// Whether experimental methods and fields are part of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
+pub enum ExportAudience {
     Stable,
     Experimental,
 }
 
 /// One of the four unions of messages.
-struct Union {
+struct MessageUnion {
     name: &'static str,
     methods: Vec<MethodInfo>,
     has_id: bool,
 }
 
 /// Everything that is to be published.
-struct Surface {
-    unions: Vec<Union>,
+struct PublishedSurface {
+    unions: Vec<MessageUnion>,
     /// Every type by name.
     types: BTreeMap<String, Value>,
     /// Names of the types that are messages or answers and so have a file of their own.
@@ -51,8 +51,8 @@ struct Surface {
     current: BTreeSet<String>,
 }
 
-impl Surface {
-    fn new(audience: Audience, contract: Contract) -> Self {
+impl PublishedSurface {
+    fn new(audience: ExportAudience, contract: Contract) -> Self {
         let unions = unions(audience);
         let mut generator = SchemaSettings::draft07().with(|s| s.contract = contract).into_generator();
         let mut roots = BTreeSet::new();
@@ -87,18 +87,18 @@ impl Surface {
     }
 }
 
-fn unions(audience: Audience) -> Vec<Union> {
+fn unions(audience: ExportAudience) -> Vec<MessageUnion> {
     let published = |methods: &[MethodInfo]| {
         let keep = |method: &&MethodInfo| {
-            audience == Audience::Experimental || method.stability == Stability::Stable
+            audience == ExportAudience::Experimental || method.stability == Stability::Stable
         };
         methods.iter().filter(keep).copied().collect()
     };
     vec![
-        Union { name: "ClientRequest", methods: published(CLIENT_REQUESTS), has_id: true },
-        Union { name: "ClientNotification", methods: published(CLIENT_NOTIFICATIONS), has_id: false },
-        Union { name: "ServerRequest", methods: published(SERVER_REQUESTS), has_id: true },
-        Union { name: "ServerNotification", methods: published(NOTIFICATIONS), has_id: false },
+        MessageUnion { name: "ClientRequest", methods: published(CLIENT_REQUESTS), has_id: true },
+        MessageUnion { name: "ClientNotification", methods: published(CLIENT_NOTIFICATIONS), has_id: false },
+        MessageUnion { name: "ServerRequest", methods: published(SERVER_REQUESTS), has_id: true },
+        MessageUnion { name: "ServerNotification", methods: published(NOTIFICATIONS), has_id: false },
     ]
 }
 
@@ -119,12 +119,12 @@ fn envelope() -> [TypeInfo; 6] {
 }
 
 /// Drops the fields marked experimental from a stable export, and the marks from any.
-fn settle_experimental(schema: &mut Value, audience: Audience) {
+fn settle_experimental(schema: &mut Value, audience: ExportAudience) {
     let is_marked = |schema: &Value| schema.get("x-experimental").is_some();
     match schema {
         Value::Object(members) => {
             members.remove("x-experimental");
-            if audience == Audience::Stable
+            if audience == ExportAudience::Stable
                 && let Some(Value::Object(properties)) = members.get_mut("properties")
             {
                 let dropped: Vec<_> = properties
@@ -224,7 +224,7 @@ fn referenced(reference: &str) -> Option<&str> {
 }
 
 /// The schema of a union of messages.
-fn union_schema(union: &Union) -> Value {
+fn union_schema(union: &MessageUnion) -> Value {
     let variants: Vec<_> = union.methods.iter().map(|method| message_schema(method, union.has_id)).collect();
     json!({ "title": union.name, "oneOf": variants })
 }

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::Contract;
 use serde_json::{Map, Value};
 
-use super::{Audience, File, Surface, Union, each_reference, referenced};
+use super::{ExportAudience, ExportFile, MessageUnion, PublishedSurface, each_reference, referenced};
 
 const HEADER: &str = "// Generated from the protocol's types. Do not edit.\n";
 const JSON_VALUE: &str = "JsonValue";
 
 /// All files of the export.
-pub fn typescript(audience: Audience) -> Vec<File> {
-    let surface = Surface::new(audience, Contract::Serialize);
-    let mut files = vec![File {
+pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
+    let surface = PublishedSurface::new(audience, Contract::Serialize);
+    let mut files = vec![ExportFile {
         path: "serde_json/JsonValue.ts".into(),
         content: format!(
             "{HEADER}\nexport type JsonValue = number | string | boolean | Array<JsonValue> | \
@@ -112,13 +112,13 @@ fn folder(name: &str) -> &'static str {
     }
 }
 
-fn type_file(name: &str, schema: &Value, used: BTreeSet<String>) -> File {
+fn type_file(name: &str, schema: &Value, used: BTreeSet<String>) -> ExportFile {
     let body = format!("{}export type {name} = {};\n", comment(schema), expression(schema));
     source(name, used, &body)
 }
 
 /// A union of messages: the client tells them apart by their `method`.
-fn union_file(union: &Union) -> File {
+fn union_file(union: &MessageUnion) -> ExportFile {
     let mut used = BTreeSet::new();
     if union.has_id {
         used.insert("RequestId".to_owned());
@@ -141,7 +141,7 @@ fn union_file(union: &Union) -> File {
     source(union.name, used, &body)
 }
 
-fn source(name: &str, mut used: BTreeSet<String>, body: &str) -> File {
+fn source(name: &str, mut used: BTreeSet<String>, body: &str) -> ExportFile {
     used.remove(name);
     if body.contains(JSON_VALUE) {
         used.insert(JSON_VALUE.to_owned());
@@ -158,10 +158,10 @@ fn source(name: &str, mut used: BTreeSet<String>, body: &str) -> File {
             format!("import type {{ {other} }} from \"{path}\";\n")
         })
         .collect();
-    File { path: format!("{here}{name}.ts"), content: format!("{HEADER}{imports}\n{body}") }
+    ExportFile { path: format!("{here}{name}.ts"), content: format!("{HEADER}{imports}\n{body}") }
 }
 
-fn index(folder: &str, files: &[File]) -> File {
+fn index(folder: &str, files: &[ExportFile]) -> ExportFile {
     let mut content = HEADER.to_owned();
     for file in files {
         if let Some(name) = file.path.strip_prefix(folder).and_then(|path| path.strip_suffix(".ts"))
@@ -174,7 +174,7 @@ fn index(folder: &str, files: &[File]) -> File {
     if folder.is_empty() {
         content += "export * as v2 from \"./v2\";\n";
     }
-    File { path: format!("{folder}index.ts"), content }
+    ExportFile { path: format!("{folder}index.ts"), content }
 }
 
 /// The type expression of a schema.

@@ -9,7 +9,7 @@ const REQUESTS: &str = include_str!("../fixtures/requests.jsonl");
 /// Reads params as the method's own type and writes them again.
 fn read<M: Method>(params: Option<&RawValue>) -> Result<Value, String> {
     let params: M::Params = decode_params(params)?;
-    if let Some(reason) = Findings::of(&params).unknown_value() {
+    if let Some(reason) = InspectFindings::of(&params).unknown_value() {
         return Err(reason.to_owned());
     }
     Ok(serde_json::to_value(&params).unwrap())

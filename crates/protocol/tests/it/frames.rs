@@ -1,12 +1,13 @@
 //! Deltas that may be joined on their way out.
 
 use codicil_protocol::{
-    AgentMessageDelta, CommandExecutionOutputDelta, Frame, Notice, ThreadClosed, ThreadClosedNotification,
+    AgentMessageDelta, CommandExecutionOutputDelta, Frame, NotificationMethod, ThreadClosed,
+    ThreadClosedNotification,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn delta<N: Notice>(item: &str, delta: &str) -> Frame {
+fn delta<N: NotificationMethod>(item: &str, delta: &str) -> Frame {
     let params = json!({ "threadId": "t", "turnId": "u", "itemId": item, "delta": delta });
     Frame::notification::<N>(&serde_json::from_value(params).unwrap())
 }

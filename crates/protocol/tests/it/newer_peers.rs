@@ -15,7 +15,7 @@ where
     let what = std::any::type_name::<T>();
     let read: T = serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(&serde_json::to_value(&read).unwrap(), value, "{what}");
-    let findings = Findings::of(&read);
+    let findings = InspectFindings::of(&read);
     let reason = findings.unknown_value().unwrap_or_else(|| panic!("{what} takes {value}"));
     let begin = format!("unknown variant `{name}`, expected ");
     assert!(reason.starts_with(&begin), "{what}: {reason}");
@@ -139,11 +139,11 @@ fn kinds_that_are_not_known() {
 fn a_kind_of_history_item_that_is_not_known_is_taken_but_not_parts_that_are_not() {
     let item = json!({ "type": "brand_new", "id": "i", "list": [null, 1.5] });
     let read: ResponseItem = serde_json::from_value(item.clone()).unwrap();
-    assert_eq!(Findings::of(&read).unknown_value(), None);
+    assert_eq!(InspectFindings::of(&read).unknown_value(), None);
     assert_eq!(serde_json::to_value(&read).unwrap(), item);
     let part = json!({ "type": "message", "role": "user", "content": [{ "type": "brand_new" }] });
     let read: ResponseItem = serde_json::from_value(part).unwrap();
-    assert!(Findings::of(&read).unknown_value().is_some());
+    assert!(InspectFindings::of(&read).unknown_value().is_some());
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_known_kind_with_a_wrong_member_is_an_error_and_not_a_newer_peer() {
 fn the_refusal_lists_what_is_known() {
     let reason = |value: &str| {
         let status: TurnStatus = serde_json::from_value(json!(value)).unwrap();
-        Findings::of(&status).unknown_value().map(str::to_owned)
+        InspectFindings::of(&status).unknown_value().map(str::to_owned)
     };
     assert_eq!(reason("completed"), None);
     assert_eq!(
@@ -187,7 +187,7 @@ fn unknown_values_are_found_however_deep_they_are() {
     let params = json!({ "threadId": "t", "input": [{ "type": "text", "text": "x" }],
         "sandboxPolicy": { "type": "readOnly", "access": { "type": "someday" } } });
     let params: TurnStartParams = serde_json::from_value(params).unwrap();
-    let findings = Findings::of(&params);
+    let findings = InspectFindings::of(&params);
     assert_eq!(
         findings.unknown_value(),
         Some("unknown variant `someday`, expected `restricted` or `fullAccess`")

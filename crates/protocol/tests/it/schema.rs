@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use codicil_protocol::schema::{Audience, File, json_schema, typescript};
+use codicil_protocol::schema::{ExportAudience, ExportFile, json_schema, typescript};
 use serde_json::Value;
 
-fn listing(files: &[File]) -> String {
+fn listing(files: &[ExportFile]) -> String {
     let paths: BTreeSet<_> = files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths.len(), files.len(), "each file once");
     paths.into_iter().collect::<Vec<_>>().join("\n")
 }
 
 /// The names of all types in the bundle, those of the current dialect with `v2/` before them.
-fn type_names(audience: Audience) -> String {
+fn type_names(audience: ExportAudience) -> String {
     let files = json_schema(audience);
     let bundle = files.iter().find(|file| file.path == "codex_app_server_protocol.schemas.json").unwrap();
     let bundle: Value = serde_json::from_str(&bundle.content).unwrap();
@@ -25,23 +25,23 @@ fn type_names(audience: Audience) -> String {
 
 #[test]
 fn the_json_files_are_these() {
-    snapshot!("json_files_experimental", listing(&json_schema(Audience::Experimental)));
+    snapshot!("json_files_experimental", listing(&json_schema(ExportAudience::Experimental)));
 }
 
 #[test]
 fn the_typescript_files_are_these() {
-    snapshot!("typescript_files_experimental", listing(&typescript(Audience::Experimental)));
+    snapshot!("typescript_files_experimental", listing(&typescript(ExportAudience::Experimental)));
 }
 
 #[test]
 fn the_types_are_these() {
-    snapshot!("types_experimental", type_names(Audience::Experimental));
+    snapshot!("types_experimental", type_names(ExportAudience::Experimental));
 }
 
 #[test]
 fn a_stable_export_is_a_part_of_the_experimental_one() {
     let names = |audience| type_names(audience).lines().map(str::to_owned).collect::<BTreeSet<_>>();
-    let (stable, all) = (names(Audience::Stable), names(Audience::Experimental));
+    let (stable, all) = (names(ExportAudience::Stable), names(ExportAudience::Experimental));
     assert!(stable.is_subset(&all));
     snapshot!("types_only_experimental", all.difference(&stable).cloned().collect::<Vec<_>>().join("\n"));
 }
@@ -54,7 +54,7 @@ fn a_stable_export_knows_nothing_of_experimental_fields() {
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         schema["properties"].as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>()
     };
-    let (stable, all) = (params(Audience::Stable), params(Audience::Experimental));
+    let (stable, all) = (params(ExportAudience::Stable), params(ExportAudience::Experimental));
     let gated: Vec<_> = all.difference(&stable).map(String::as_str).collect();
     assert_eq!(
         gated,
@@ -70,7 +70,7 @@ fn a_stable_export_knows_nothing_of_experimental_fields() {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    for file in json_schema(Audience::Experimental) {
+    for file in json_schema(ExportAudience::Experimental) {
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         each_reference(&schema, &mut |reference| {
             let pointer = reference.strip_prefix('#').unwrap();

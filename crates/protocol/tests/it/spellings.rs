@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, CommandExecutionApprovalDecision, FileChangeApprovalDecision,
-    Findings, Inspect, SandboxMode, SandboxPolicy, ServiceTier, ThreadSortKey,
+    ApprovalsReviewer, AskForApproval, CommandExecutionApprovalDecision, FileChangeApprovalDecision, Inspect,
+    InspectFindings, SandboxMode, SandboxPolicy, ServiceTier, ThreadSortKey,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ where
 {
     for spelling in spellings {
         let value: T = serde_json::from_value(json!(spelling)).unwrap();
-        assert_eq!(Findings::of(&value).unknown_value(), None, "{spelling}");
+        assert_eq!(InspectFindings::of(&value).unknown_value(), None, "{spelling}");
         assert_eq!(serde_json::to_value(&value).unwrap(), json!(written), "{spelling}");
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that name their host.
 
-use codicil_policy::Reach;
-use codicil_proxy::{Methods, Pass};
+use codicil_policy::AddressReach;
+use codicil_proxy::{AllowedMethods, GateDecision};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Stage, host};
@@ -30,7 +30,7 @@ async fn a_second_request_does_not_ride_along() {
 
 #[tokio::test]
 async fn what_is_refused_is_told_why() {
-    let stage = Stage::new(Pass::Shut("not here".to_owned()), Methods::All);
+    let stage = Stage::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
     let answer = stage.ask("GET http://example.com/ HTTP/1.1\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
     assert!(
@@ -41,7 +41,7 @@ async fn what_is_refused_is_told_why() {
 
 #[tokio::test]
 async fn a_refusal_reaches_a_client_that_is_still_talking() {
-    let stage = Stage::new(Pass::Shut("not here".to_owned()), Methods::All);
+    let stage = Stage::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
     let body = "x".repeat(4 << 20);
     let head = format!("POST http://example.com/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
     let answer = stage.ask(&(head + &body)).await;
@@ -51,7 +51,7 @@ async fn a_refusal_reaches_a_client_that_is_still_talking() {
 #[tokio::test]
 async fn names_that_lead_to_this_machine_lead_nowhere() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-    let stage = Stage::new(Pass::Open(Reach::Public), Methods::All);
+    let stage = Stage::new(GateDecision::Open(AddressReach::Public), AllowedMethods::All);
     for name in ["localhost", "127.0.0.1", "127.1", "[::1]", "0.0.0.0"] {
         let answer = stage.ask(&format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n")).await;
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("not public"), "{name}: {answer}");
@@ -70,7 +70,7 @@ async fn a_host_that_is_not_there_is_said_to_be_so() {
 #[tokio::test]
 async fn a_limited_network_lets_only_reading_through() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n").await;
-    let stage = Stage::new(Pass::Open(Reach::Anywhere), Methods::ReadOnly);
+    let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for line in ["POST http://127.0.0.1:1/", "CONNECT 127.0.0.1:1"] {
         let answer = stage.ask(&format!("{line} HTTP/1.1\r\n\r\n")).await;
         assert!(answer.contains("x-proxy-error: blocked-by-method-policy"), "{answer}");
@@ -83,7 +83,7 @@ async fn a_limited_network_lets_only_reading_through() {
 
 #[tokio::test]
 async fn a_limited_network_lets_no_other_protocol_and_no_body_through() {
-    let stage = Stage::new(Pass::Open(Reach::Anywhere), Methods::ReadOnly);
+    let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for (headers, body) in [
         ("Upgrade: websocket\r\nConnection: upgrade\r\n", "POST /x HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("Upgrade: anything\r\n", "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -103,9 +103,9 @@ async fn a_limited_network_lets_no_other_protocol_and_no_body_through() {
 
 #[tokio::test]
 async fn a_second_request_is_not_passed_on_and_a_new_one_is_decided_about() {
-    for methods in [Methods::All, Methods::ReadOnly] {
+    for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
         let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-        let stage = Stage::new(Pass::Open(Reach::Anywhere), methods);
+        let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), methods);
         let pipelined = format!(
             "GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\nPOST http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n"
         );
@@ -181,8 +181,8 @@ async fn an_upgrade_that_the_host_agrees_to_carries_bytes_both_ways() {
 
 #[tokio::test]
 async fn requests_that_could_be_read_in_two_ways_reach_no_host() {
-    for methods in [Methods::All, Methods::ReadOnly] {
-        let stage = Stage::new(Pass::Open(Reach::Anywhere), methods);
+    for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
+        let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), methods);
         for headers in [
             "Content-Length: 3\r\nContent-Length: 4\r\n",
             "Content-Length: 3\r\nContent-Length: 3\r\n",

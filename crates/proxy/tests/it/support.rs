@@ -2,8 +2,8 @@
 
 use std::{net, sync::Arc, time::Duration};
 
-use codicil_policy::{Destination, Reach};
-use codicil_proxy::{Gate, Methods, Pass, Passing, Proxy};
+use codicil_policy::{AddressReach, NetworkDestination};
+use codicil_proxy::{AllowedMethods, CommandProxy, GateDecision, GateFuture, HostGate};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -16,34 +16,34 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Lets everything pass, or nothing, and remembers who asked.
 pub struct Doorman {
-    pass: Pass,
-    asked: Mutex<Vec<Destination>>,
+    pass: GateDecision,
+    asked: Mutex<Vec<NetworkDestination>>,
 }
 
-impl Gate for Doorman {
-    fn pass(&self, to: Destination) -> Passing<'_> {
+impl HostGate for Doorman {
+    fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
         self.asked.lock().push(to);
         Box::pin(std::future::ready(self.pass.clone()))
     }
 }
 
 pub struct Stage {
-    pub proxy: Option<Proxy>,
+    pub proxy: Option<CommandProxy>,
     pub port: u16,
     doorman: Arc<Doorman>,
 }
 
 impl Stage {
-    pub fn new(pass: Pass, methods: Methods) -> Self {
+    pub fn new(pass: GateDecision, methods: AllowedMethods) -> Self {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let doorman = Arc::new(Doorman { pass, asked: Mutex::default() });
-        let proxy = Proxy::start(listener, doorman.clone(), methods).unwrap();
+        let proxy = CommandProxy::start(listener, doorman.clone(), methods).unwrap();
         Self { proxy: Some(proxy), port, doorman }
     }
 
     pub fn open() -> Self {
-        Self::new(Pass::Open(Reach::Anywhere), Methods::All)
+        Self::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::All)
     }
 
     pub async fn connect(&self) -> TcpStream {

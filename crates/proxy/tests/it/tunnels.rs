@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use codicil_proxy::{Methods, Pass};
+use codicil_proxy::{AllowedMethods, GateDecision};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -48,7 +48,7 @@ async fn socks_carries_bytes_too() {
 
 #[tokio::test]
 async fn socks_says_what_it_does_not_do() {
-    let stage = Stage::new(Pass::Shut("no".to_owned()), Methods::All);
+    let stage = Stage::new(GateDecision::Shut("no".to_owned()), AllowedMethods::All);
     assert_eq!(socks(&stage, &[1, 127, 0, 0, 1], 1).await.1, 2);
     assert_eq!(socks(&stage, b"\x03\x03a b", 1).await.1, 8);
     // No way to authenticate that it knows, and no packets.

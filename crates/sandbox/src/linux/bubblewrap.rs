@@ -10,11 +10,11 @@ use std::{
 };
 
 use super::{
-    plan::{Mount, PLATFORM, Plan},
-    view::Privilege,
+    plan::{EnforcementPlan, PLATFORM, PlannedMount},
+    view::NamespacePrivilege,
 };
 use crate::{
-    access::Reads,
+    access::ReadAccess,
     server_places::{EntryKind, ReadableEntry},
 };
 
@@ -25,11 +25,11 @@ pub(crate) struct Bubblewrap {
     /// Whether it can use a user namespace, which as root it does only when told to.
     pub user_namespace: bool,
     /// By which privilege sockets are covered before it starts. Without one, none can be connected to.
-    pub covers: Option<Privilege>,
+    pub covers: Option<NamespacePrivilege>,
 }
 
 /// What is asked of `bwrap` besides mounts.
-pub(crate) struct Options {
+pub(crate) struct BubblewrapOptions {
     /// Whether the command stays in the network namespace that `bwrap` is started in.
     pub network: bool,
     /// The number of the open file that holds the seccomp filter.
@@ -38,8 +38,8 @@ pub(crate) struct Options {
 
 impl Bubblewrap {
     /// The arguments up to the command itself.
-    pub(crate) fn arguments(&self, plan: &Plan, options: &Options) -> Vec<OsString> {
-        let mut line = Line::default();
+    pub(crate) fn arguments(&self, plan: &EnforcementPlan, options: &BubblewrapOptions) -> Vec<OsString> {
+        let mut line = BubblewrapLine::default();
         line.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
         line.words(&["--cap-drop", "ALL"]);
         line.word_if(self.user_namespace, "--unshare-user");
@@ -52,17 +52,17 @@ impl Bubblewrap {
         let mounts = plan.mounts();
         for (path, mount) in &mounts {
             match mount {
-                Mount::Writable => line.bind("--bind-try", path, path),
-                Mount::ReadOnly | Mount::Readable => line.bind("--ro-bind-try", path, path),
-                Mount::Covered => {}
-                Mount::Hidden => line.hide(path, &plan.access.hidden.readable),
+                PlannedMount::Writable => line.bind("--bind-try", path, path),
+                PlannedMount::ReadOnly | PlannedMount::Readable => line.bind("--ro-bind-try", path, path),
+                PlannedMount::Covered => {}
+                PlannedMount::Hidden => line.hide(path, &plan.access.hidden.readable),
             }
         }
-        for (path, _) in mounts.iter().filter(|(_, mount)| **mount == Mount::Hidden) {
+        for (path, _) in mounts.iter().filter(|(_, mount)| **mount == PlannedMount::Hidden) {
             line.0.extend([OsStr::new("--remount-ro"), path.as_os_str()].map(OsStr::to_owned));
         }
         // Where only a part can be read, the rest is an empty file system in memory.
-        if plan.access.reads != Reads::Everywhere {
+        if plan.access.reads != ReadAccess::Everywhere {
             line.words(&["--remount-ro", "/"]);
         }
         line.words(&["--"]);
@@ -71,9 +71,9 @@ impl Bubblewrap {
 }
 
 #[derive(Default)]
-struct Line(Vec<OsString>);
+struct BubblewrapLine(Vec<OsString>);
 
-impl Line {
+impl BubblewrapLine {
     fn words(&mut self, words: &[&str]) {
         self.0.extend(words.iter().map(OsString::from));
     }
@@ -98,8 +98,8 @@ impl Line {
         }
     }
 
-    fn readable(&mut self, reads: &Reads) {
-        let Reads::Only { platform, roots } = reads else {
+    fn readable(&mut self, reads: &ReadAccess) {
+        let ReadAccess::Only { platform, roots } = reads else {
             return self.bind("--ro-bind", Path::new("/"), Path::new("/"));
         };
         for path in platform.then_some(PLATFORM).into_iter().flatten().map(Path::new) {
@@ -119,21 +119,21 @@ impl Line {
 mod tests {
     use super::*;
     use crate::{
-        access::{Access, Role, Root},
-        metadata::Metadata,
+        access::{CommandAccess, RootRole, WritableRoot},
+        metadata::ProjectMetadata,
         server_places::HiddenPlaces,
     };
 
-    fn line(reads: Reads, network: bool) -> String {
-        let root = Root { path: "/w".into(), role: Role::Workspace };
-        let plan = Plan {
-            access: Access { reads, roots: vec![root], network, hidden: HiddenPlaces::default() },
-            metadata: Metadata { paths: vec!["/w/.git".into()], ..Metadata::default() },
+    fn line(reads: ReadAccess, network: bool) -> String {
+        let root = WritableRoot { path: "/w".into(), role: RootRole::Workspace };
+        let plan = EnforcementPlan {
+            access: CommandAccess { reads, roots: vec![root], network, hidden: HiddenPlaces::default() },
+            metadata: ProjectMetadata { paths: vec!["/w/.git".into()], ..ProjectMetadata::default() },
             sockets: vec!["/usr".into()],
             proxied: false,
             gaps: vec![],
         };
-        let options = Options { network, filter: 9 };
+        let options = BubblewrapOptions { network, filter: 9 };
         let program = Bubblewrap { path: "/usr/bin/bwrap".into(), user_namespace: false, covers: None };
         let words = program.arguments(&plan, &options);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
@@ -142,17 +142,17 @@ mod tests {
     #[test]
     fn the_command_line_says_what_the_plan_says() {
         assert_eq!(
-            line(Reads::Everywhere, false),
+            line(ReadAccess::Everywhere, false),
             "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL --unshare-net \
              --die-with-parent --add-seccomp-fd 9 --ro-bind / / --dev /dev --proc /proc --remount-ro /proc \
              --bind-try /w /w --ro-bind-try /w/.git /w/.git --"
         );
-        assert!(!line(Reads::Everywhere, true).contains("--unshare-net"));
+        assert!(!line(ReadAccess::Everywhere, true).contains("--unshare-net"));
     }
 
     #[test]
     fn restricted_reading_starts_from_nothing() {
-        let line = line(Reads::Only { platform: true, roots: vec!["/srv".into()] }, false);
+        let line = line(ReadAccess::Only { platform: true, roots: vec!["/srv".into()] }, false);
         assert!(!line.contains("--ro-bind / /"), "{line}");
         assert!(
             line.contains("--ro-bind-try /usr /usr") && line.contains("--ro-bind-try /srv /srv"),

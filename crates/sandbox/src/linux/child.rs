@@ -22,19 +22,19 @@ use rustix::{
 use seccompiler::{BpfProgram, sock_filter};
 
 use super::{
-    doorstep::Doorstep,
+    doorstep::ListenerSender,
     landlock,
-    plan::{Files, Plan},
-    seccomp::{self, Processes, Sockets},
+    plan::{EnforcementPlan, FileMeans},
+    seccomp::{self, ProcessRules, SocketRules},
     sys,
-    view::{OwnNamespaces, PROCESSES, Privilege, View, at},
+    view::{MountView, NamespacePrivilege, OwnNamespaces, PROCESSES, at},
 };
-use crate::{Limits, SandboxError, Step, limits};
+use crate::{ResourceLimits, SandboxError, SetupStep, limits};
 
 /// A process that confines itself.
-pub(crate) struct Child {
-    view: Option<View>,
-    doorstep: Option<Doorstep>,
+pub(crate) struct ConfinedChild {
+    view: Option<MountView>,
+    doorstep: Option<ListenerSender>,
     /// Whether it is the first process of a process namespace.
     is_init: bool,
     network_rules: Option<Arc<OwnedFd>>,
@@ -42,40 +42,41 @@ pub(crate) struct Child {
     device_rights: u64,
     process_rights: u64,
     filter: BpfProgram,
-    common: Common,
+    common: CommonSetup,
 }
 
 /// What the machine lets a process do to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespaces {
-    pub privilege: Privilege,
+    pub privilege: NamespacePrivilege,
     /// Whether there can be a process namespace with a view of its processes.
     pub processes: bool,
 }
 
-impl Child {
+impl ConfinedChild {
     /// Makes everything ready. Without namespaces Landlock works alone.
     pub(crate) fn new(
-        plan: &Plan,
+        plan: &EnforcementPlan,
         landlock_version: i32,
         namespaces: Option<Namespaces>,
-        doorstep: Option<Doorstep>,
-        limits: &Limits,
+        doorstep: Option<ListenerSender>,
+        limits: &ResourceLimits,
     ) -> Result<Self, SandboxError> {
-        let files = if namespaces.is_some() { Files::Mounted } else { Files::LandlockOnly };
+        let files = if namespaces.is_some() { FileMeans::Mounted } else { FileMeans::LandlockOnly };
         let network = plan.access.network;
         let own = OwnNamespaces {
             network: plan.proxied || (!network && landlock_version < landlock::SCOPES),
             processes: namespaces.is_some_and(|namespaces| namespaces.processes),
         };
-        let view = namespaces.map(|namespaces| View::new(plan, namespaces.privilege, own)).transpose()?;
+        let view =
+            namespaces.map(|namespaces| MountView::new(plan, namespaces.privilege, own)).transpose()?;
         let sockets = match files {
-            _ if plan.proxied => Sockets::Proxied,
-            Files::Mounted if network && plan.names_socket() => Sockets::Network,
-            _ if network => Sockets::NetworkOnly,
-            Files::Mounted | Files::LandlockOnly => Sockets::Pairs,
+            _ if plan.proxied => SocketRules::Proxied,
+            FileMeans::Mounted if network && plan.names_socket() => SocketRules::Network,
+            _ if network => SocketRules::NetworkOnly,
+            FileMeans::Mounted | FileMeans::LandlockOnly => SocketRules::Pairs,
         };
-        let processes = if own.processes { Processes::Own } else { Processes::Shared };
+        let processes = if own.processes { ProcessRules::Own } else { ProcessRules::Shared };
         Ok(Self {
             view,
             doorstep,
@@ -85,13 +86,13 @@ impl Child {
             device_rights: landlock::device_rights(landlock_version),
             process_rights: landlock::process_rights(&plan.access.reads, landlock_version),
             filter: compile(sockets, processes)?,
-            common: Common::new(limits),
+            common: CommonSetup::new(limits),
         })
     }
 
     /// Namespaces that the process must be born in, as flags of `clone`.
     pub(crate) fn birth_namespaces(&self) -> libc::c_int {
-        self.view.as_ref().map_or(0, View::birth_namespaces)
+        self.view.as_ref().map_or(0, MountView::birth_namespaces)
     }
 
     /// From here on the process, and whatever it starts, is confined. Makes system calls on what was prepared, and
@@ -104,65 +105,66 @@ impl Child {
                 let rights = if device == PROCESSES { process_rights } else { device_rights };
                 match rights {
                     0 => Ok(()),
-                    rights => at(Step::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)),
+                    rights => at(SetupStep::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)),
                 }
             })?;
         }
         if let Some(doorstep) = &self.doorstep {
             doorstep.open()?;
         }
-        at(Step::Capabilities, drop_capabilities())?;
-        at(Step::Capabilities, set_no_new_privs(true))?;
+        at(SetupStep::Capabilities, drop_capabilities())?;
+        at(SetupStep::Capabilities, set_no_new_privs(true))?;
         if self.is_init {
             become_init()
-                .map_err(|error| Step::Namespaces.pack(error.raw_os_error().unwrap_or(libc::EINVAL)))?;
+                .map_err(|error| SetupStep::Namespaces.pack(error.raw_os_error().unwrap_or(libc::EINVAL)))?;
         }
         self.common.apply()?;
         if let Some(rules) = &self.network_rules {
-            at(Step::Landlock, sys::landlock_enter(rules.as_fd()))?;
+            at(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
         }
-        at(Step::Landlock, sys::landlock_enter(self.ruleset.as_fd()))?;
+        at(SetupStep::Landlock, sys::landlock_enter(self.ruleset.as_fd()))?;
         seccompiler::apply_filter(&self.filter).map_err(|error| match error {
             seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => {
-                Step::Seccomp.pack(error.raw_os_error().unwrap_or(libc::EINVAL))
+                SetupStep::Seccomp.pack(error.raw_os_error().unwrap_or(libc::EINVAL))
             }
-            _ => Step::Seccomp.pack(libc::EINVAL),
+            _ => SetupStep::Seccomp.pack(libc::EINVAL),
         })
     }
 }
 
 /// A process that becomes `bwrap`, which does the confining.
-pub(crate) struct Launcher {
-    covers: Option<View>,
-    doorstep: Option<Doorstep>,
+pub(crate) struct BubblewrapLauncher {
+    covers: Option<MountView>,
+    doorstep: Option<ListenerSender>,
     network_rules: Option<Arc<OwnedFd>>,
     filter: OwnedFd,
-    common: Common,
+    common: CommonSetup,
 }
 
-impl Launcher {
+impl BubblewrapLauncher {
     /// `bwrap` reads the filter from a file that it inherits. With a privilege for mounts, sockets are covered
     /// before it starts; without one the filter keeps the command away from them.
     pub(crate) fn new(
-        plan: &Plan,
-        privilege: Option<Privilege>,
+        plan: &EnforcementPlan,
+        privilege: Option<NamespacePrivilege>,
         landlock_version: Option<i32>,
-        doorstep: Option<Doorstep>,
-        limits: &Limits,
+        doorstep: Option<ListenerSender>,
+        limits: &ResourceLimits,
     ) -> Result<Self, SandboxError> {
-        let covers = privilege.map(|privilege| View::of_covers(plan, privilege, plan.proxied)).transpose()?;
+        let covers =
+            privilege.map(|privilege| MountView::of_covers(plan, privilege, plan.proxied)).transpose()?;
         let sockets = match covers {
-            _ if plan.proxied => Sockets::Proxied,
-            Some(_) if plan.access.network && plan.names_socket() => Sockets::Network,
-            _ if plan.access.network => Sockets::NetworkOnly,
-            Some(_) | None => Sockets::Pairs,
+            _ if plan.proxied => SocketRules::Proxied,
+            Some(_) if plan.access.network && plan.names_socket() => SocketRules::Network,
+            _ if plan.access.network => SocketRules::NetworkOnly,
+            Some(_) | None => SocketRules::Pairs,
         };
         let failed = |error: io::Error| SandboxError::prepare("the seccomp filter", error);
         let file = memfd_create(c"seccomp", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut file = std::fs::File::from(file);
-        file.write_all(&bytes(&compile(sockets, Processes::Own)?)).map_err(failed)?;
+        file.write_all(&bytes(&compile(sockets, ProcessRules::Own)?)).map_err(failed)?;
         let network_rules = network_rules(plan, landlock_version)?;
-        Ok(Self { covers, doorstep, network_rules, filter: file.into(), common: Common::new(limits) })
+        Ok(Self { covers, doorstep, network_rules, filter: file.into(), common: CommonSetup::new(limits) })
     }
 
     pub(crate) fn filter_number(&self) -> i32 {
@@ -179,22 +181,25 @@ impl Launcher {
             }
             // An ordinary user's bwrap is alarmed by capabilities, and makes a namespace of its own.
             if covers.lends_capabilities() {
-                at(Step::Capabilities, drop_capabilities())?;
+                at(SetupStep::Capabilities, drop_capabilities())?;
             }
         }
         self.common.apply()?;
         if let Some(rules) = &self.network_rules {
-            at(Step::Capabilities, set_no_new_privs(true))?;
-            at(Step::Landlock, sys::landlock_enter(rules.as_fd()))?;
+            at(SetupStep::Capabilities, set_no_new_privs(true))?;
+            at(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
         }
         // The position is shared with the last process that read the file.
-        at(Step::Seccomp, seek(&self.filter, SeekFrom::Start(0)))?;
-        at(Step::Seccomp, fcntl_setfd(&self.filter, FdFlags::empty()))
+        at(SetupStep::Seccomp, seek(&self.filter, SeekFrom::Start(0)))?;
+        at(SetupStep::Seccomp, fcntl_setfd(&self.filter, FdFlags::empty()))
     }
 }
 
 /// The rules that keep a command with a network away from the server's own ports, and from abstract sockets.
-fn network_rules(plan: &Plan, landlock_version: Option<i32>) -> Result<Option<Arc<OwnedFd>>, SandboxError> {
+fn network_rules(
+    plan: &EnforcementPlan,
+    landlock_version: Option<i32>,
+) -> Result<Option<Arc<OwnedFd>>, SandboxError> {
     let ports = &plan.access.hidden.ports;
     if !plan.access.network {
         return Ok(None);
@@ -214,23 +219,23 @@ fn network_rules(plan: &Plan, landlock_version: Option<i32>) -> Result<Option<Ar
 }
 
 /// What both have in common, and a command that is not confined.
-pub(crate) struct Common {
+pub(crate) struct CommonSetup {
     limits: Vec<(Resource, Rlimit)>,
 }
 
-impl Common {
-    pub(crate) fn new(limits: &Limits) -> Self {
+impl CommonSetup {
+    pub(crate) fn new(limits: &ResourceLimits) -> Self {
         Self { limits: limits.prepare() }
     }
 
     fn apply(&self) -> io::Result<()> {
-        at(Step::Files, sys::close_on_exec())?;
+        at(SetupStep::Files, sys::close_on_exec())?;
         self.limit()
     }
 
     /// For a command that is not confined.
     pub(crate) fn limit(&self) -> io::Result<()> {
-        at(Step::Limits, limits::set(&self.limits))
+        at(SetupStep::Limits, limits::set(&self.limits))
     }
 }
 
@@ -246,7 +251,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-fn compile(sockets: Sockets, processes: Processes) -> Result<BpfProgram, SandboxError> {
+fn compile(sockets: SocketRules, processes: ProcessRules) -> Result<BpfProgram, SandboxError> {
     seccomp::compile(sockets, processes)
         .map_err(|error| SandboxError::Unavailable(format!("no seccomp filter: {error}")))
 }

@@ -1,4 +1,4 @@
-//! The command's side of a [`Door`]: a loopback that works, and a listener on it for the server.
+//! The command's side of a [`ProxyListener`]: a loopback that works, and a listener on it for the server.
 
 use std::{
     io::{self, IoSlice},
@@ -13,28 +13,28 @@ use rustix::net::{
 
 use super::{sys, view::at};
 use crate::{
-    SandboxError, Step,
-    door::{Door, PROXY},
+    SandboxError, SetupStep,
+    door::{PROXY, ProxyListener},
 };
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
 
 /// The end that goes with the new process.
-pub(crate) struct Doorstep(OwnedFd);
+pub(crate) struct ListenerSender(OwnedFd);
 
 /// Both ends.
-pub(super) fn pair() -> Result<(Door, Doorstep), SandboxError> {
+pub(super) fn pair() -> Result<(ProxyListener, ListenerSender), SandboxError> {
     let (server, command) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|error| SandboxError::prepare("the way to the proxy", error))?;
-    Ok((Door(server), Doorstep(command)))
+    Ok((ProxyListener(server), ListenerSender(command)))
 }
 
-impl Doorstep {
+impl ListenerSender {
     /// Runs in the child, in its own network and while it may still change it: nothing but system calls.
     pub(super) fn open(&self) -> io::Result<()> {
-        at(Step::Network, self.hand_over())
+        at(SetupStep::Network, self.hand_over())
     }
 
     fn hand_over(&self) -> rustix::io::Result<()> {

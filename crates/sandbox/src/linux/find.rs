@@ -13,19 +13,19 @@ use std::{
 use rustix::process::geteuid;
 
 use super::{
-    bubblewrap::{Bubblewrap, Options},
-    child::Launcher,
+    bubblewrap::{Bubblewrap, BubblewrapOptions},
+    child::BubblewrapLauncher,
     probe::{smallest_plan, spawn_reason},
-    view::Privilege,
+    view::NamespacePrivilege,
 };
-use crate::Limits;
+use crate::ResourceLimits;
 
 /// How long `bwrap` may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tries what `bwrap` may be allowed to do, the best first. In a user namespace of its own even root keeps no
 /// capability at all; where an administrator forbids those, a privileged `bwrap` can do without.
-pub(super) fn find_bubblewrap(privilege: Option<Privilege>) -> Result<Bubblewrap, String> {
+pub(super) fn find_bubblewrap(privilege: Option<NamespacePrivilege>) -> Result<Bubblewrap, String> {
     let path = find_program("bwrap").ok_or("there is no bwrap program in PATH")?;
     let covers = privilege.map(Some).into_iter().chain([None]);
     let ways = covers.flat_map(|covers| [(covers, true), (covers, false)]);
@@ -41,9 +41,10 @@ pub(super) fn find_bubblewrap(privilege: Option<Privilege>) -> Result<Bubblewrap
 
 /// Runs it with the options that every command gets, on itself: that is a program which must be there.
 fn try_bubblewrap(program: Bubblewrap) -> Result<Bubblewrap, String> {
-    let launcher = Launcher::new(&smallest_plan(), program.covers, None, None, &Limits::default());
+    let launcher =
+        BubblewrapLauncher::new(&smallest_plan(), program.covers, None, None, &ResourceLimits::default());
     let mut launcher = launcher.map_err(|error| error.to_string())?;
-    let options = Options { network: false, filter: launcher.filter_number() };
+    let options = BubblewrapOptions { network: false, filter: launcher.filter_number() };
     let mut command = Command::new(&program.path);
     command.args(program.arguments(&smallest_plan(), &options)).arg(&program.path).arg("--version");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

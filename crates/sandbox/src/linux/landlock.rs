@@ -21,12 +21,12 @@ use rustix::{
 };
 
 use super::{
-    plan::{DEVICES, Files, PLATFORM, Plan},
+    plan::{DEVICES, EnforcementPlan, FileMeans, PLATFORM},
     sys,
 };
 use crate::{
-    Gap, SandboxError,
-    access::{Reads, Role},
+    ConfinementGap, SandboxError,
+    access::{ReadAccess, RootRole},
 };
 
 /// The newest interface whose rights are used.
@@ -39,7 +39,7 @@ pub(super) const SCOPES: i32 = 6;
 pub(super) const PORTS: i32 = 4;
 
 /// Something that can be read, written or both.
-type Rule = (PathBuf, BitFlags<AccessFs>);
+type LandlockRule = (PathBuf, BitFlags<AccessFs>);
 
 /// Which interface the kernel has.
 pub(super) fn version() -> Result<i32, String> {
@@ -51,21 +51,21 @@ pub(super) fn version() -> Result<i32, String> {
 }
 
 /// What a kernel with this interface lets through.
-pub(super) fn gaps(version: i32, files: Files, network: bool) -> Vec<Gap> {
+pub(super) fn gaps(version: i32, files: FileMeans, network: bool) -> Vec<ConfinementGap> {
     let mut gaps = Vec::new();
-    if files == Files::LandlockOnly {
-        gaps.extend([Gap::FileAttributes, Gap::Terminals, Gap::Ipc]);
+    if files == FileMeans::LandlockOnly {
+        gaps.extend([ConfinementGap::FileAttributes, ConfinementGap::Terminals, ConfinementGap::Ipc]);
     }
     if version < SCOPES {
-        gaps.push(Gap::Signals);
+        gaps.push(ConfinementGap::Signals);
         // Without a network, a namespace or the system call filter sees to these.
-        gaps.extend(network.then_some(Gap::AbstractSockets));
+        gaps.extend(network.then_some(ConfinementGap::AbstractSockets));
     }
     gaps
 }
 
 /// Makes the rules ready for a process that is about to start.
-pub(super) fn ruleset(plan: &Plan, files: Files) -> Result<OwnedFd, SandboxError> {
+pub(super) fn ruleset(plan: &EnforcementPlan, files: FileMeans) -> Result<OwnedFd, SandboxError> {
     let failed =
         |error: landlock::RulesetError| SandboxError::prepare("Landlock rules", io::Error::other(error));
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(failed)?;
@@ -111,25 +111,25 @@ pub(super) fn network_rules(closed_ports: &[u16]) -> Result<Arc<OwnedFd>, Sandbo
 
 /// What the private directories for devices allow, as far as a kernel knows these rights.
 pub(super) fn device_rights(version: i32) -> u64 {
-    (write_rights(Role::Workspace) & AccessFs::from_all(ABI::from(version))).bits()
+    (write_rights(RootRole::Workspace) & AccessFs::from_all(ABI::from(version))).bits()
 }
 
 /// What a private view of processes allows: reading, where the policy lets it.
-pub(super) fn process_rights(reads: &Reads, version: i32) -> u64 {
+pub(super) fn process_rights(reads: &ReadAccess, version: i32) -> u64 {
     match reads {
-        Reads::Only { platform: false, .. } => 0,
-        Reads::Everywhere | Reads::Only { .. } => AccessFs::from_read(ABI::from(version)).bits(),
+        ReadAccess::Only { platform: false, .. } => 0,
+        ReadAccess::Everywhere | ReadAccess::Only { .. } => AccessFs::from_read(ABI::from(version)).bits(),
     }
 }
 
-fn rules(plan: &Plan, files: Files) -> Vec<Rule> {
+fn rules(plan: &EnforcementPlan, files: FileMeans) -> Vec<LandlockRule> {
     let mut rules = readable(plan, files);
     match files {
-        Files::Mounted => {
+        FileMeans::Mounted => {
             let roots = plan.access.roots.iter();
             rules.extend(roots.map(|root| (root.path.clone(), write_rights(root.role))));
         }
-        Files::LandlockOnly => {
+        FileMeans::LandlockOnly => {
             let parts = plan.writable_parts().into_iter();
             rules.extend(parts.map(|(path, role)| (path, write_rights(role))));
         }
@@ -141,11 +141,11 @@ fn rules(plan: &Plan, files: Files) -> Vec<Rule> {
     rules
 }
 
-fn readable(plan: &Plan, files: Files) -> Vec<Rule> {
+fn readable(plan: &EnforcementPlan, files: FileMeans) -> Vec<LandlockRule> {
     let read = AccessFs::from_read(NEWEST);
     let whole = match &plan.access.reads {
-        Reads::Everywhere => vec![PathBuf::from("/")],
-        Reads::Only { platform, roots } => {
+        ReadAccess::Everywhere => vec![PathBuf::from("/")],
+        ReadAccess::Only { platform, roots } => {
             let platform = platform.then(|| PLATFORM.iter().chain(["/proc"].iter()));
             let mut whole: Vec<_> = platform.into_iter().flatten().map(|path| real(path)).collect();
             whole.extend(roots.iter().cloned());
@@ -153,7 +153,7 @@ fn readable(plan: &Plan, files: Files) -> Vec<Rule> {
             whole
         }
     };
-    if files == Files::Mounted || plan.access.hidden.home.is_none() {
+    if files == FileMeans::Mounted || plan.access.hidden.home.is_none() {
         return whole.into_iter().map(|path| (path, read)).collect();
     }
     // Names can be listed everywhere; what is in the home's files cannot be read.
@@ -170,9 +170,9 @@ fn real(path: &str) -> PathBuf {
 }
 
 /// Everything but devices. In a scratch directory a stranger may listen, so sockets there are only one's own.
-fn write_rights(role: Role) -> BitFlags<AccessFs> {
+fn write_rights(role: RootRole) -> BitFlags<AccessFs> {
     let rights = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
-    if role == Role::Scratch { rights & !AccessFs::ResolveUnix } else { rights }
+    if role == RootRole::Scratch { rights & !AccessFs::ResolveUnix } else { rights }
 }
 
 /// `None` if it is gone. Paths were resolved before, so a link on the way was put there since, and is an error.
@@ -191,24 +191,24 @@ mod tests {
 
     #[test]
     fn older_kernels_and_missing_mounts_leave_gaps() {
-        use Gap::*;
-        let check = |version, files, network, expected: &[Gap]| {
+        use ConfinementGap::*;
+        let check = |version, files, network, expected: &[ConfinementGap]| {
             assert_eq!(gaps(version, files, network), expected, "{version} {files:?} {network}");
         };
-        check(7, Files::Mounted, false, &[]);
-        check(7, Files::Mounted, true, &[]);
-        check(5, Files::Mounted, false, &[Signals]);
-        check(5, Files::Mounted, true, &[Signals, AbstractSockets]);
-        check(7, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc]);
-        check(7, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
-        check(3, Files::LandlockOnly, false, &[FileAttributes, Terminals, Ipc, Signals]);
-        check(9, Files::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
+        check(7, FileMeans::Mounted, false, &[]);
+        check(7, FileMeans::Mounted, true, &[]);
+        check(5, FileMeans::Mounted, false, &[Signals]);
+        check(5, FileMeans::Mounted, true, &[Signals, AbstractSockets]);
+        check(7, FileMeans::LandlockOnly, false, &[FileAttributes, Terminals, Ipc]);
+        check(7, FileMeans::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
+        check(3, FileMeans::LandlockOnly, false, &[FileAttributes, Terminals, Ipc, Signals]);
+        check(9, FileMeans::LandlockOnly, true, &[FileAttributes, Terminals, Ipc]);
     }
 
     #[test]
     fn devices_cannot_be_made_and_scratch_sockets_not_reached() {
-        assert!(!write_rights(Role::Named).intersects(AccessFs::MakeChar | AccessFs::MakeBlock));
-        assert!(write_rights(Role::Workspace).contains(AccessFs::ResolveUnix));
-        assert!(!write_rights(Role::Scratch).contains(AccessFs::ResolveUnix));
+        assert!(!write_rights(RootRole::Named).intersects(AccessFs::MakeChar | AccessFs::MakeBlock));
+        assert!(write_rights(RootRole::Workspace).contains(AccessFs::ResolveUnix));
+        assert!(!write_rights(RootRole::Scratch).contains(AccessFs::ResolveUnix));
     }
 }

@@ -29,7 +29,7 @@ mod sys;
 mod view;
 
 pub(crate) use {
-    enforce::{Enforcement, Steps},
+    enforce::{Enforcement, EnforcementSteps},
     plan::is_platform_path,
-    probe::Machine,
+    probe::MachineSupport,
 };

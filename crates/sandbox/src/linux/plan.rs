@@ -8,9 +8,9 @@ use std::{
 
 use super::sockets;
 use crate::{
-    Gap,
-    access::{Access, Role},
-    metadata::{self, Metadata},
+    ConfinementGap,
+    access::{CommandAccess, RootRole},
+    metadata::{self, ProjectMetadata},
     server_places::EntryKind,
 };
 
@@ -38,25 +38,25 @@ pub(super) const DEVICES: [&str; 7] =
 
 /// A policy, and what of the file system it touches.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub access: Access,
-    pub metadata: Metadata,
+pub(crate) struct EnforcementPlan {
+    pub access: CommandAccess,
+    pub metadata: ProjectMetadata,
     pub sockets: Vec<PathBuf>,
     /// Whether a proxy is all that there is of the network. Then `access` has none.
     pub proxied: bool,
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<ConfinementGap>,
 }
 
 /// Whether mounts do the part of the work that Landlock cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Files {
+pub(crate) enum FileMeans {
     Mounted,
     LandlockOnly,
 }
 
 /// One mount on top of a file system that is read-only. Where two kinds meet at one path, the greater one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mount {
+pub(super) enum PlannedMount {
     /// An entry of the server's home that commands may read.
     Readable,
     /// A writable root, or a folder in one that leads to something protected: what is mounted can be neither renamed
@@ -70,21 +70,21 @@ pub(super) enum Mount {
     Hidden,
 }
 
-impl Plan {
-    pub(crate) fn new(access: Access, files: Files) -> Self {
+impl EnforcementPlan {
+    pub(crate) fn new(access: CommandAccess, files: FileMeans) -> Self {
         let metadata = metadata::find(&access.roots);
         // Unless a root is a socket, none can be connected to.
         let (sockets, all_sockets) = match files {
-            Files::Mounted if access.network && names_socket(&access) => {
+            FileMeans::Mounted if access.network && names_socket(&access) => {
                 sockets::find(&access.roots, &access.hidden.sockets)
             }
-            Files::Mounted | Files::LandlockOnly => (Vec::new(), true),
+            FileMeans::Mounted | FileMeans::LandlockOnly => (Vec::new(), true),
         };
         let mut gaps = Vec::new();
-        gaps.extend((!all_sockets).then_some(Gap::Sockets));
-        gaps.extend((!access.roots.is_empty()).then_some(Gap::NewMetadata));
-        gaps.extend((!metadata.links.is_empty()).then_some(Gap::LinkedMetadata));
-        gaps.extend(metadata.truncated.then_some(Gap::DeepRepositories));
+        gaps.extend((!all_sockets).then_some(ConfinementGap::Sockets));
+        gaps.extend((!access.roots.is_empty()).then_some(ConfinementGap::NewMetadata));
+        gaps.extend((!metadata.links.is_empty()).then_some(ConfinementGap::LinkedMetadata));
+        gaps.extend(metadata.truncated.then_some(ConfinementGap::DeepRepositories));
         Self { access, metadata, sockets, proxied: false, gaps }
     }
 
@@ -94,22 +94,22 @@ impl Plan {
     }
 
     /// The mounts in an order in which none hides another: what is above comes first.
-    pub(super) fn mounts(&self) -> BTreeMap<PathBuf, Mount> {
+    pub(super) fn mounts(&self) -> BTreeMap<PathBuf, PlannedMount> {
         let mut mounts = BTreeMap::new();
-        let mut add = |path: PathBuf, mount: Mount| {
+        let mut add = |path: PathBuf, mount: PlannedMount| {
             let place = mounts.entry(path).or_insert(mount);
             *place = mount.max(*place);
         };
         let readable = self.access.hidden.readable.iter();
         let readable = readable.filter(|entry| !matches!(entry.kind, EntryKind::Link(_)));
-        readable.for_each(|entry| add(entry.path.clone(), Mount::Readable));
-        self.access.roots.iter().for_each(|root| add(root.path.clone(), Mount::Writable));
-        self.metadata.paths.iter().for_each(|path| add(path.clone(), Mount::ReadOnly));
-        self.sockets.iter().for_each(|path| add(path.clone(), Mount::Covered));
-        self.access.hidden.home.iter().for_each(|path| add(path.clone(), Mount::Hidden));
+        readable.for_each(|entry| add(entry.path.clone(), PlannedMount::Readable));
+        self.access.roots.iter().for_each(|root| add(root.path.clone(), PlannedMount::Writable));
+        self.metadata.paths.iter().for_each(|path| add(path.clone(), PlannedMount::ReadOnly));
+        self.sockets.iter().for_each(|path| add(path.clone(), PlannedMount::Covered));
+        self.access.hidden.home.iter().for_each(|path| add(path.clone(), PlannedMount::Hidden));
         let ways: Vec<_> = mounts.keys().flat_map(|path| self.way_to(path)).collect();
         for folder in ways {
-            mounts.entry(folder).or_insert(Mount::Writable);
+            mounts.entry(folder).or_insert(PlannedMount::Writable);
         }
         mounts
     }
@@ -131,7 +131,7 @@ impl Plan {
     }
 
     /// Entries to allow one by one where a whole root cannot be, because it holds something protected.
-    pub(super) fn writable_parts(&self) -> Vec<(PathBuf, Role)> {
+    pub(super) fn writable_parts(&self) -> Vec<(PathBuf, RootRole)> {
         let mut parts = Vec::new();
         for root in &self.access.roots {
             let is_around = |path: &&PathBuf| !root.path.starts_with(path);
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-fn names_socket(access: &Access) -> bool {
+fn names_socket(access: &CommandAccess) -> bool {
     let is_socket = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     access.roots.iter().any(|root| is_socket(&root.path))
 }
@@ -184,22 +184,23 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::{Reads, Root},
+        access::{ReadAccess, WritableRoot},
         server_places::HiddenPlaces,
     };
 
-    fn plan(roots: &[(&str, Role)], protected: &[&str]) -> Plan {
-        let roots = roots.iter().map(|(path, role)| Root { path: path.into(), role: *role }).collect();
-        Plan {
-            access: Access {
-                reads: Reads::Everywhere,
+    fn plan(roots: &[(&str, RootRole)], protected: &[&str]) -> EnforcementPlan {
+        let roots =
+            roots.iter().map(|(path, role)| WritableRoot { path: path.into(), role: *role }).collect();
+        EnforcementPlan {
+            access: CommandAccess {
+                reads: ReadAccess::Everywhere,
                 roots,
                 network: false,
                 hidden: HiddenPlaces::default(),
             },
-            metadata: Metadata {
+            metadata: ProjectMetadata {
                 paths: protected.iter().map(PathBuf::from).collect(),
-                ..Metadata::default()
+                ..ProjectMetadata::default()
             },
             sockets: vec!["/tmp/tmux/default".into()],
             proxied: false,
@@ -209,12 +210,12 @@ mod tests {
 
     #[test]
     fn mounts_come_from_the_outside_in() {
-        use Mount::*;
+        use PlannedMount::*;
         let roots = [
-            ("/h", Role::Workspace),
-            ("/h/.codex/memories", Role::Named),
-            ("/h/sub", Role::Named),
-            ("/tmp", Role::Scratch),
+            ("/h", RootRole::Workspace),
+            ("/h/.codex/memories", RootRole::Named),
+            ("/h/sub", RootRole::Named),
+            ("/tmp", RootRole::Scratch),
         ];
         let plan = plan(&roots, &["/h/.codex", "/h/.git"]);
         let expected = [
@@ -232,8 +233,8 @@ mod tests {
 
     #[test]
     fn folders_on_the_way_to_what_is_protected_are_held_in_place() {
-        use Mount::*;
-        let roots = [("/tmp", Role::Scratch), ("/tmp/a/w", Role::Workspace)];
+        use PlannedMount::*;
+        let roots = [("/tmp", RootRole::Scratch), ("/tmp/a/w", RootRole::Workspace)];
         let mut plan = plan(&roots, &["/tmp/a/w/x/y/.git"]);
         plan.sockets.clear();
         plan.access.hidden.home = Some("/tmp/b/home".into());
@@ -259,7 +260,7 @@ mod tests {
         }
         fs::write(base.join("file"), "").unwrap();
         let path = |name: &str| base.join(name).to_str().unwrap().to_owned();
-        let plan = plan(&[(&path(""), Role::Workspace)], &[&path(".git"), &path("nested/.git")]);
+        let plan = plan(&[(&path(""), RootRole::Workspace)], &[&path(".git"), &path("nested/.git")]);
         let mut parts: Vec<_> = plan.writable_parts().into_iter().map(|(path, _)| path).collect();
         parts.sort();
         assert_eq!(parts, ["file", "nested/lib", "src"].map(|name| base.join(name)));

@@ -8,17 +8,17 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::{
     bubblewrap::Bubblewrap,
-    child::{Child, Namespaces},
+    child::{ConfinedChild, Namespaces},
     find::find_bubblewrap,
     landlock,
-    plan::{Files, Plan},
+    plan::{EnforcementPlan, FileMeans},
     sys,
-    view::Privilege,
+    view::NamespacePrivilege,
 };
 use crate::{
-    Gap, Kind, Limits, SandboxError,
-    access::{Access, Reads, Root},
-    metadata::Metadata,
+    ConfinementGap, ConfinementKind, ResourceLimits, SandboxError,
+    access::{CommandAccess, ReadAccess, WritableRoot},
+    metadata::ProjectMetadata,
     probe::NOWHERE,
     server_places::HiddenPlaces,
 };
@@ -31,7 +31,7 @@ const LANDLOCK_WITH_MOUNTS: i32 = 2;
 
 /// Each part, or why it cannot be used.
 #[derive(Clone, Debug)]
-pub(crate) struct Machine {
+pub(crate) struct MachineSupport {
     pub bubblewrap: Result<Bubblewrap, String>,
     pub landlock: Result<i32, String>,
     pub namespaces: Result<Namespaces, String>,
@@ -42,12 +42,12 @@ pub(crate) struct Machine {
 
 /// The parts that make up the best confinement.
 #[derive(Clone, Debug)]
-pub(crate) enum Means {
+pub(crate) enum ProbedMeans {
     Bubblewrap { program: Bubblewrap, landlock: Option<i32> },
     Landlock { version: i32, namespaces: Option<Namespaces> },
 }
 
-impl Machine {
+impl MachineSupport {
     pub(crate) fn probe() -> Self {
         let seccomp =
             sys::seccomp_available().map_err(|error| format!("this kernel has no seccomp: {error}"));
@@ -67,18 +67,21 @@ impl Machine {
     }
 
     /// The best there is, or everything that is missing.
-    pub(crate) fn means(&self, roots: &[Root]) -> Result<Means, String> {
+    pub(crate) fn means(&self, roots: &[WritableRoot]) -> Result<ProbedMeans, String> {
         self.seccomp.clone()?;
         if let (Ok(version), Ok(namespaces)) = (&self.landlock, &self.namespaces)
             && (*version >= landlock::SCOPES && namespaces.processes && !self.prefers_bubblewrap)
         {
-            return Ok(Means::Landlock { version: *version, namespaces: Some(*namespaces) });
+            return Ok(ProbedMeans::Landlock { version: *version, namespaces: Some(*namespaces) });
         }
         let no_bubblewrap = match self.bubblewrap.clone().and_then(|found| trusted(found, roots)) {
             Ok(found) => {
                 let covers = found.covers.filter(|_| self.namespaces.is_ok());
                 let program = Bubblewrap { covers, ..found };
-                return Ok(Means::Bubblewrap { program, landlock: self.landlock.as_ref().ok().copied() });
+                return Ok(ProbedMeans::Bubblewrap {
+                    program,
+                    landlock: self.landlock.as_ref().ok().copied(),
+                });
             }
             Err(reason) => reason,
         };
@@ -89,10 +92,10 @@ impl Machine {
         if version < least {
             return Err(missing(&format!("Landlock is too old (version {version}, wanted {least})")));
         }
-        Ok(Means::Landlock { version, namespaces })
+        Ok(ProbedMeans::Landlock { version, namespaces })
     }
 
-    pub(crate) fn kind(&self) -> Result<Kind, String> {
+    pub(crate) fn kind(&self) -> Result<ConfinementKind, String> {
         self.means(&[]).map(|means| means.kind())
     }
 
@@ -105,8 +108,8 @@ impl Machine {
         let bubblewrap = self.bubblewrap.as_ref().map(|found| found.path.display().to_string());
         let namespaces = self.namespaces.as_ref().map(|namespaces| {
             let privilege = match namespaces.privilege {
-                Privilege::Own => "with the server's own privilege",
-                Privilege::UserNamespace => "through a user namespace",
+                NamespacePrivilege::Own => "with the server's own privilege",
+                NamespacePrivilege::UserNamespace => "through a user namespace",
             };
             let processes = if namespaces.processes { ", with processes" } else { ", without processes" };
             format!("{privilege}{processes}")
@@ -122,30 +125,31 @@ impl Machine {
     }
 }
 
-impl Means {
-    pub(crate) fn kind(&self) -> Kind {
+impl ProbedMeans {
+    pub(crate) fn kind(&self) -> ConfinementKind {
         match self {
-            Self::Bubblewrap { .. } => Kind::Bubblewrap,
-            Self::Landlock { namespaces: Some(_), .. } => Kind::LandlockView,
-            Self::Landlock { namespaces: None, .. } => Kind::Landlock,
+            Self::Bubblewrap { .. } => ConfinementKind::Bubblewrap,
+            Self::Landlock { namespaces: Some(_), .. } => ConfinementKind::LandlockView,
+            Self::Landlock { namespaces: None, .. } => ConfinementKind::Landlock,
         }
     }
 
-    pub(crate) fn files(&self) -> Files {
+    pub(crate) fn files(&self) -> FileMeans {
         match self {
-            Self::Landlock { namespaces: None, .. } => Files::LandlockOnly,
-            Self::Bubblewrap { .. } | Self::Landlock { .. } => Files::Mounted,
+            Self::Landlock { namespaces: None, .. } => FileMeans::LandlockOnly,
+            Self::Bubblewrap { .. } | Self::Landlock { .. } => FileMeans::Mounted,
         }
     }
 
     /// What it does not stop, whatever the plan.
-    pub(crate) fn gaps(&self, network: bool) -> Vec<Gap> {
+    pub(crate) fn gaps(&self, network: bool) -> Vec<ConfinementGap> {
         match self {
             Self::Bubblewrap { program, landlock } => {
-                let mut gaps = vec![Gap::Pipes];
+                let mut gaps = vec![ConfinementGap::Pipes];
                 let is_scoped = landlock.is_some_and(|version| version >= landlock::SCOPES);
                 gaps.extend(
-                    (network && program.covers.is_some() && !is_scoped).then_some(Gap::AbstractSockets),
+                    (network && program.covers.is_some() && !is_scoped)
+                        .then_some(ConfinementGap::AbstractSockets),
                 );
                 gaps
             }
@@ -155,7 +159,7 @@ impl Means {
 }
 
 /// A confined command must not be able to replace the program that will confine the next one.
-fn trusted(found: Bubblewrap, roots: &[Root]) -> Result<Bubblewrap, String> {
+fn trusted(found: Bubblewrap, roots: &[WritableRoot]) -> Result<Bubblewrap, String> {
     match roots.iter().find(|root| found.path.starts_with(&root.path)) {
         Some(root) => Err(format!("{} is inside {}", found.path.display(), root.path.display())),
         None => Ok(found),
@@ -166,7 +170,8 @@ fn trusted(found: Bubblewrap, roots: &[Root]) -> Result<Bubblewrap, String> {
 /// namespace, in which every file of another user appears to belong to the user nobody.
 fn namespaces(version: i32) -> Result<Namespaces, String> {
     let admin = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-    let privileges = admin.then_some(Privilege::Own).into_iter().chain([Privilege::UserNamespace]);
+    let privileges =
+        admin.then_some(NamespacePrivilege::Own).into_iter().chain([NamespacePrivilege::UserNamespace]);
     let ways =
         privileges.flat_map(|privilege| [true, false].map(|processes| Namespaces { privilege, processes }));
     let mut last = Err(String::new());
@@ -180,7 +185,8 @@ fn namespaces(version: i32) -> Result<Namespaces, String> {
 }
 
 fn attempt(version: i32, namespaces: Namespaces) -> Result<(), String> {
-    let child = Child::new(&smallest_plan(), version, Some(namespaces), None, &Limits::default());
+    let child =
+        ConfinedChild::new(&smallest_plan(), version, Some(namespaces), None, &ResourceLimits::default());
     let mut child = child.map_err(|error| error.to_string())?;
     let mut command = Command::new(NOWHERE);
     attach_minder(&mut command, child.birth_namespaces(), false);
@@ -201,16 +207,16 @@ pub(super) fn spawn_reason(error: io::Error) -> String {
 }
 
 /// Nothing writable, no network, and one mount, to see that mounting works.
-pub(super) fn smallest_plan() -> Plan {
-    Plan {
+pub(super) fn smallest_plan() -> EnforcementPlan {
+    EnforcementPlan {
         proxied: false,
-        access: Access {
-            reads: Reads::Everywhere,
+        access: CommandAccess {
+            reads: ReadAccess::Everywhere,
             roots: Vec::new(),
             network: false,
             hidden: HiddenPlaces::default(),
         },
-        metadata: Metadata::default(),
+        metadata: ProjectMetadata::default(),
         sockets: vec![PathBuf::from("/dev/null")],
         gaps: Vec::new(),
     }
@@ -219,16 +225,16 @@ pub(super) fn smallest_plan() -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Role;
+    use crate::access::RootRole;
 
-    fn machine(bubblewrap: bool, landlock: Option<i32>, namespaces: bool) -> Machine {
+    fn machine(bubblewrap: bool, landlock: Option<i32>, namespaces: bool) -> MachineSupport {
         let no = || Err("no".to_owned());
         let program = Bubblewrap { path: "/usr/bin/bwrap".into(), user_namespace: false, covers: None };
-        Machine {
+        MachineSupport {
             bubblewrap: if bubblewrap { Ok(program) } else { no() },
             landlock: landlock.ok_or_else(|| "no".to_owned()),
             namespaces: match namespaces {
-                true => Ok(Namespaces { privilege: Privilege::Own, processes: true }),
+                true => Ok(Namespaces { privilege: NamespacePrivilege::Own, processes: true }),
                 false => Err("no".to_owned()),
             },
             seccomp: Ok(()),
@@ -236,23 +242,23 @@ mod tests {
         }
     }
 
-    fn check(machine: &Machine, expected: Option<Kind>) {
+    fn check(machine: &MachineSupport, expected: Option<ConfinementKind>) {
         assert_eq!(machine.means(&[]).ok().map(|means| means.kind()), expected, "{machine:?}");
     }
 
     #[test]
     fn the_best_means_are_taken_and_nothing_is_refused_silently() {
-        check(&machine(true, Some(7), true), Some(Kind::LandlockView));
-        check(&machine(true, Some(5), true), Some(Kind::Bubblewrap));
-        check(&machine(true, Some(7), false), Some(Kind::Bubblewrap));
-        check(&machine(true, None, false), Some(Kind::Bubblewrap));
-        check(&machine(false, Some(7), true), Some(Kind::LandlockView));
-        check(&machine(false, Some(2), true), Some(Kind::LandlockView));
-        check(&machine(false, Some(3), false), Some(Kind::Landlock));
+        check(&machine(true, Some(7), true), Some(ConfinementKind::LandlockView));
+        check(&machine(true, Some(5), true), Some(ConfinementKind::Bubblewrap));
+        check(&machine(true, Some(7), false), Some(ConfinementKind::Bubblewrap));
+        check(&machine(true, None, false), Some(ConfinementKind::Bubblewrap));
+        check(&machine(false, Some(7), true), Some(ConfinementKind::LandlockView));
+        check(&machine(false, Some(2), true), Some(ConfinementKind::LandlockView));
+        check(&machine(false, Some(3), false), Some(ConfinementKind::Landlock));
         check(&machine(false, Some(2), false), None);
         check(&machine(false, Some(1), true), None);
         check(&machine(false, None, true), None);
-        let no_filter = Machine { seccomp: Err("no seccomp".into()), ..machine(true, Some(7), true) };
+        let no_filter = MachineSupport { seccomp: Err("no seccomp".into()), ..machine(true, Some(7), true) };
         assert_eq!(no_filter.means(&[]).unwrap_err(), "no seccomp");
         let refusal = machine(false, Some(2), false).means(&[]).unwrap_err();
         assert_eq!(refusal, "Landlock is too old (version 2, wanted 3), and bubblewrap cannot be used: no");
@@ -260,9 +266,9 @@ mod tests {
 
     #[test]
     fn a_bwrap_that_a_command_could_replace_is_not_used() {
-        let roots = [Root { path: "/usr".into(), role: Role::Named }];
+        let roots = [WritableRoot { path: "/usr".into(), role: RootRole::Named }];
         let means = machine(true, Some(7), false).means(&roots).unwrap();
-        assert_eq!(means.kind(), Kind::Landlock);
+        assert_eq!(means.kind(), ConfinementKind::Landlock);
     }
 
     /// There a network namespace does what newer versions do by themselves.

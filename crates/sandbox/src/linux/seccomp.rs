@@ -16,7 +16,7 @@ use seccompiler::{
 
 /// What a command may do with sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sockets {
+pub(super) enum SocketRules {
     /// The network, and sockets in the file system.
     Network,
     /// The network alone.
@@ -29,7 +29,7 @@ pub(super) enum Sockets {
 
 /// Which processes a command can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Processes {
+pub(super) enum ProcessRules {
     /// Those of its own process namespace.
     Own,
     /// All of the machine.
@@ -144,10 +144,10 @@ const X32: Option<u32> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const X32: Option<u32> = None;
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type FilterRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Compiles the filter. Fails on architectures that the compiler does not know.
-pub(super) fn compile(sockets: Sockets, processes: Processes) -> Result<BpfProgram, String> {
+pub(super) fn compile(sockets: SocketRules, processes: ProcessRules) -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let filter = rules(sockets, processes)
@@ -158,9 +158,9 @@ pub(super) fn compile(sockets: Sockets, processes: Processes) -> Result<BpfProgr
     Ok(program)
 }
 
-fn rules(sockets: Sockets, processes: Processes) -> Result<Rules, seccompiler::BackendError> {
+fn rules(sockets: SocketRules, processes: ProcessRules) -> Result<FilterRules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(REFUSED_HERE);
-    let mut rules: Rules = always.map(|number| (*number, Vec::new())).collect();
+    let mut rules: FilterRules = always.map(|number| (*number, Vec::new())).collect();
     let mut refuse = |number: c_long, conditions: Vec<SeccompCondition>| {
         rules.entry(number).or_default().push(SeccompRule::new(conditions)?);
         Ok::<_, seccompiler::BackendError>(())
@@ -182,13 +182,13 @@ fn rules(sockets: Sockets, processes: Processes) -> Result<Rules, seccompiler::B
         refuse(number, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
         refuse(number, vec![SeccompCondition::new(0, Dword, Eq, user)?])?;
     }
-    if processes == Processes::Shared {
+    if processes == ProcessRules::Shared {
         for number in SCHEDULING {
             refuse(number, vec![SeccompCondition::new(0, Dword, Ne, 0)?])?;
         }
     }
     refuse(libc::SYS_socket, other_families(sockets)?)?;
-    refuse(libc::SYS_socketpair, other_families(Sockets::Pairs)?)?;
+    refuse(libc::SYS_socketpair, other_families(SocketRules::Pairs)?)?;
     // Both connect without the check that keeps commands away from the server's own port.
     refuse(libc::SYS_socket, vec![SeccompCondition::new(2, Dword, Eq, libc::IPPROTO_MPTCP as u64)?])?;
     for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
@@ -198,26 +198,26 @@ fn rules(sockets: Sockets, processes: Processes) -> Result<Rules, seccompiler::B
     // Both kinds send to any address without a `connect`; a pair is no exception.
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         let condition = || SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64);
-        if sockets == Sockets::Pairs {
+        if sockets == SocketRules::Pairs {
             refuse(libc::SYS_socket, vec![condition()?])?;
         }
-        if sockets != Sockets::Network {
+        if sockets != SocketRules::Network {
             refuse(libc::SYS_socketpair, vec![condition()?])?;
         }
     }
-    if sockets == Sockets::Pairs {
+    if sockets == SocketRules::Pairs {
         rules.insert(libc::SYS_connect, Vec::new());
     }
     Ok(rules)
 }
 
 /// Holds for a socket of a family that is not wanted.
-fn other_families(sockets: Sockets) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+fn other_families(sockets: SocketRules) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
     let wanted: &[libc::c_int] = match sockets {
-        Sockets::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-        Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
-        Sockets::Proxied => &[libc::AF_INET, libc::AF_INET6],
-        Sockets::Pairs => &[libc::AF_UNIX],
+        SocketRules::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        SocketRules::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        SocketRules::Proxied => &[libc::AF_INET, libc::AF_INET6],
+        SocketRules::Pairs => &[libc::AF_UNIX],
     };
     wanted.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
 }
@@ -249,8 +249,10 @@ mod tests {
 
     #[test]
     fn a_filter_fits_into_the_kernel() {
-        for sockets in [Sockets::Network, Sockets::NetworkOnly, Sockets::Proxied, Sockets::Pairs] {
-            for processes in [Processes::Own, Processes::Shared] {
+        for sockets in
+            [SocketRules::Network, SocketRules::NetworkOnly, SocketRules::Proxied, SocketRules::Pairs]
+        {
+            for processes in [ProcessRules::Own, ProcessRules::Shared] {
                 let length = compile(sockets, processes).unwrap().len();
                 assert!((100..4096).contains(&length), "{sockets:?} {processes:?}: {length}");
             }

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::access::{Role, Root};
+use crate::access::{RootRole, WritableRoot};
 
 /// More than a busy machine has. It bounds the time to start a command.
 const MOST: usize = 4_096;
@@ -37,7 +37,7 @@ const KNOWN: [&str; 10] = [
 const VARIABLES: [&str; 4] = ["SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "DBUS_SESSION_BUS_ADDRESS"];
 
 /// The sockets to cover, and whether that is all of them. The server's own are covered wherever they lie.
-pub(super) fn find(roots: &[Root], own: &[PathBuf]) -> (Vec<PathBuf>, bool) {
+pub(super) fn find(roots: &[WritableRoot], own: &[PathBuf]) -> (Vec<PathBuf>, bool) {
     let listed = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let candidates = bound(&listed).chain(KNOWN.iter().map(PathBuf::from)).chain(
         VARIABLES.iter().filter_map(std::env::var_os).filter_map(|value| in_variable(value.to_str()?)),
@@ -57,8 +57,8 @@ fn is_ear(kind: fs::FileType) -> bool {
 }
 
 /// Scratch directories do not count: strangers' sockets lie there too.
-fn is_ours(roots: &[Root], socket: &Path) -> bool {
-    roots.iter().any(|root| root.role != Role::Scratch && socket.starts_with(&root.path))
+fn is_ours(roots: &[WritableRoot], socket: &Path) -> bool {
+    roots.iter().any(|root| root.role != RootRole::Scratch && socket.starts_with(&root.path))
 }
 
 /// The paths in the kernel's table, whose last column is empty for most and begins with `@` for abstract ones.
@@ -108,10 +108,10 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let socket = path.join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
-        let root = |role| [Root { path: path.clone(), role }];
+        let root = |role| [WritableRoot { path: path.clone(), role }];
         assert!(find(&[], &[]).0.contains(&socket));
-        assert!(find(&root(Role::Scratch), &[]).0.contains(&socket));
-        assert!(!find(&root(Role::Workspace), &[]).0.contains(&socket));
-        assert!(find(&root(Role::Workspace), std::slice::from_ref(&socket)).0.contains(&socket));
+        assert!(find(&root(RootRole::Scratch), &[]).0.contains(&socket));
+        assert!(!find(&root(RootRole::Workspace), &[]).0.contains(&socket));
+        assert!(find(&root(RootRole::Workspace), std::slice::from_ref(&socket)).0.contains(&socket));
     }
 }

@@ -31,32 +31,33 @@ use rustix::{
 };
 
 use super::{
-    plan::{Mount, Plan},
+    plan::{EnforcementPlan, PlannedMount},
     sys,
 };
-use crate::{SandboxError, Step, server_places::EntryKind};
+use crate::{SandboxError, SetupStep, server_places::EntryKind};
 
 /// A private file system of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Device {
+pub(super) struct KernelDevice {
     path: &'static CStr,
     kind: &'static CStr,
     options: &'static CStr,
 }
 
 /// The size keeps a command from filling the machine's memory through it.
-const SHARED_MEMORY: Device = Device { path: c"/dev/shm", kind: c"tmpfs", options: c"mode=1777,size=1g" };
-const TERMINALS: Device =
-    Device { path: c"/dev/pts", kind: c"devpts", options: c"newinstance,ptmxmode=0666,mode=0620" };
+const SHARED_MEMORY: KernelDevice =
+    KernelDevice { path: c"/dev/shm", kind: c"tmpfs", options: c"mode=1777,size=1g" };
+const TERMINALS: KernelDevice =
+    KernelDevice { path: c"/dev/pts", kind: c"devpts", options: c"newinstance,ptmxmode=0666,mode=0620" };
 /// Read-only: the kernel's settings belong to root by name, whatever its capabilities.
-pub(super) const PROCESSES: Device = Device { path: c"/proc", kind: c"proc", options: c"" };
+pub(super) const PROCESSES: KernelDevice = KernelDevice { path: c"/proc", kind: c"proc", options: c"" };
 
 /// Longer paths cannot be made by ordinary means.
 const LONGEST_PATH: usize = 4096;
 
 /// Where the privilege for namespaces comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Privilege {
+pub(crate) enum NamespacePrivilege {
     /// The server has it (`CAP_SYS_ADMIN`).
     Own,
     /// A user namespace, in which it has it.
@@ -71,7 +72,7 @@ pub(super) struct OwnNamespaces {
 }
 
 /// The mounts of one command, ready to be made.
-pub(super) struct View {
+pub(super) struct MountView {
     flags: libc::c_int,
     /// Namespaces that the process must be born in.
     birth: libc::c_int,
@@ -79,30 +80,34 @@ pub(super) struct View {
     identity: Option<(CString, CString)>,
     /// Whether everything else becomes read-only.
     read_only: bool,
-    mounts: Vec<Prepared>,
+    mounts: Vec<PreparedMount>,
     /// Which private file systems have a place to go.
-    devices: Vec<Device>,
+    devices: Vec<KernelDevice>,
 }
 
 /// One mount with what it needs.
-struct Prepared {
+struct PreparedMount {
     path: CString,
-    mount: Mount,
+    mount: PlannedMount,
     /// The tree as it is before everything becomes read-only and the home disappears.
     tree: Option<OwnedFd>,
     /// What is put into an empty folder: places for other mounts, and links.
-    entries: Vec<Entry>,
+    entries: Vec<MountEntry>,
 }
 
-enum Entry {
+enum MountEntry {
     Folder(CString),
     File(CString),
     Link { path: CString, target: CString },
 }
 
-impl View {
+impl MountView {
     /// All of the plan.
-    pub(super) fn new(plan: &Plan, privilege: Privilege, own: OwnNamespaces) -> Result<Self, SandboxError> {
+    pub(super) fn new(
+        plan: &EnforcementPlan,
+        privilege: NamespacePrivilege,
+        own: OwnNamespaces,
+    ) -> Result<Self, SandboxError> {
         let mut view = Self::with_mounts(plan, |_| true, privilege, own)?;
         let processes = own.processes.then_some(PROCESSES);
         let devices = [SHARED_MEMORY, TERMINALS].into_iter().chain(processes);
@@ -114,25 +119,26 @@ impl View {
 
     /// Only the covers over sockets, for a program that does the rest.
     pub(super) fn of_covers(
-        plan: &Plan,
-        privilege: Privilege,
+        plan: &EnforcementPlan,
+        privilege: NamespacePrivilege,
         own_network: bool,
     ) -> Result<Self, SandboxError> {
         let own = OwnNamespaces { network: own_network, processes: false };
-        Self::with_mounts(plan, |mount| mount == Mount::Covered, privilege, own)
+        Self::with_mounts(plan, |mount| mount == PlannedMount::Covered, privilege, own)
     }
 
     fn with_mounts(
-        plan: &Plan,
-        wanted: impl Fn(Mount) -> bool,
-        privilege: Privilege,
+        plan: &EnforcementPlan,
+        wanted: impl Fn(PlannedMount) -> bool,
+        privilege: NamespacePrivilege,
         own: OwnNamespaces,
     ) -> Result<Self, SandboxError> {
         let all = plan.mounts();
         let mut mounts = Vec::new();
         for (path, mount) in all.iter().filter(|(_, mount)| wanted(**mount)) {
-            let entries = if *mount == Mount::Hidden { entries(path, plan, &all)? } else { Vec::new() };
-            mounts.push(Prepared { path: c_path(path)?, mount: *mount, tree: None, entries });
+            let entries =
+                if *mount == PlannedMount::Hidden { entries(path, plan, &all)? } else { Vec::new() };
+            mounts.push(PreparedMount { path: c_path(path)?, mount: *mount, tree: None, entries });
         }
         let network = if own.network { libc::CLONE_NEWNET } else { 0 };
         let mut view = Self {
@@ -143,7 +149,7 @@ impl View {
             mounts,
             devices: Vec::new(),
         };
-        if privilege == Privilege::UserNamespace {
+        if privilege == NamespacePrivilege::UserNamespace {
             // The namespace of processes must belong to the namespace of users.
             let flags = if own.processes { &mut view.birth } else { &mut view.flags };
             *flags |= libc::CLONE_NEWUSER;
@@ -161,26 +167,29 @@ impl View {
     /// Moves this process into the view, and calls `allow` for each file system that is new in it.
     pub(super) fn enter(
         &mut self,
-        mut allow: impl FnMut(Device, &OwnedFd) -> io::Result<()>,
+        mut allow: impl FnMut(KernelDevice, &OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut buffer = [0; LONGEST_PATH];
-        let cwd = at(Step::WorkingDirectory, sys::current_directory(&mut buffer))?;
-        at(Step::Namespaces, sys::unshare(self.flags))?;
-        at(Step::Namespaces, self.keep_identity())?;
-        at(Step::View, mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))?;
-        at(Step::WritableRoot, self.clone_trees())?;
+        let cwd = at(SetupStep::WorkingDirectory, sys::current_directory(&mut buffer))?;
+        at(SetupStep::Namespaces, sys::unshare(self.flags))?;
+        at(SetupStep::Namespaces, self.keep_identity())?;
+        at(SetupStep::View, mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))?;
+        at(SetupStep::WritableRoot, self.clone_trees())?;
         if self.read_only {
-            at(Step::View, sys::make_read_only(CWD.as_raw_fd(), c"/"))?;
+            at(SetupStep::View, sys::make_read_only(CWD.as_raw_fd(), c"/"))?;
         }
         for device in &self.devices {
             let read_only = if *device == PROCESSES { MountFlags::RDONLY } else { MountFlags::empty() };
             let flags = MountFlags::NOSUID | MountFlags::NOEXEC | read_only;
-            at(Step::Devices, mount(device.kind, device.path, device.kind, flags, Some(device.options)))?;
-            allow(*device, &at(Step::Devices, open(device.path))?)?;
+            at(
+                SetupStep::Devices,
+                mount(device.kind, device.path, device.kind, flags, Some(device.options)),
+            )?;
+            allow(*device, &at(SetupStep::Devices, open(device.path))?)?;
         }
         self.mount_all()?;
         // The directory that the process stands in is still the one of the old view.
-        at(Step::WorkingDirectory, chdir(cwd))
+        at(SetupStep::WorkingDirectory, chdir(cwd))
     }
 
     /// Whether the process owns its capabilities to a namespace that it made.
@@ -199,25 +208,25 @@ impl View {
     fn clone_trees(&mut self) -> rustix::io::Result<()> {
         for prepared in &mut self.mounts {
             prepared.tree = match prepared.mount {
-                Mount::Writable => clone_tree(&prepared.path)?,
-                Mount::Readable => read_only_tree(&prepared.path)?,
-                Mount::ReadOnly | Mount::Covered | Mount::Hidden => None,
+                PlannedMount::Writable => clone_tree(&prepared.path)?,
+                PlannedMount::Readable => read_only_tree(&prepared.path)?,
+                PlannedMount::ReadOnly | PlannedMount::Covered | PlannedMount::Hidden => None,
             }
         }
         Ok(())
     }
 
     fn mount_all(&mut self) -> io::Result<()> {
-        for Prepared { path, mount, tree, entries } in &mut self.mounts {
+        for PreparedMount { path, mount, tree, entries } in &mut self.mounts {
             match mount {
-                Mount::Writable => at(Step::WritableRoot, attach(tree.take(), path))?,
-                Mount::Readable => at(Step::Home, attach(tree.take(), path))?,
-                Mount::ReadOnly => {
-                    at(Step::Metadata, read_only_tree(path).and_then(|tree| attach(tree, path)))?;
+                PlannedMount::Writable => at(SetupStep::WritableRoot, attach(tree.take(), path))?,
+                PlannedMount::Readable => at(SetupStep::Home, attach(tree.take(), path))?,
+                PlannedMount::ReadOnly => {
+                    at(SetupStep::Metadata, read_only_tree(path).and_then(|tree| attach(tree, path)))?;
                 }
-                Mount::Covered => at(Step::Sockets, cover(path))?,
-                Mount::Hidden => {
-                    at(Step::Home, empty_folder(entries).and_then(|tree| attach(Some(tree), path)))?;
+                PlannedMount::Covered => at(SetupStep::Sockets, cover(path))?,
+                PlannedMount::Hidden => {
+                    at(SetupStep::Home, empty_folder(entries).and_then(|tree| attach(Some(tree), path)))?;
                 }
             }
         }
@@ -226,7 +235,11 @@ impl View {
 }
 
 /// What the empty folder in the place of the home holds: the places of mounts in it, and links that may be read.
-fn entries(home: &Path, plan: &Plan, mounts: &BTreeMap<PathBuf, Mount>) -> Result<Vec<Entry>, SandboxError> {
+fn entries(
+    home: &Path,
+    plan: &EnforcementPlan,
+    mounts: &BTreeMap<PathBuf, PlannedMount>,
+) -> Result<Vec<MountEntry>, SandboxError> {
     let mut entries = Vec::new();
     let inside = mounts.keys().filter_map(|path| Some((path, path.strip_prefix(home).ok()?)));
     for (path, below) in inside.filter(|(_, below)| *below != Path::new("")) {
@@ -238,21 +251,21 @@ fn entries(home: &Path, plan: &Plan, mounts: &BTreeMap<PathBuf, Mount>) -> Resul
             .iter()
             .rev()
         {
-            entries.push(Entry::Folder(c_path(folder)?));
+            entries.push(MountEntry::Folder(c_path(folder)?));
         }
         let entry = c_path(below)?;
-        entries.push(if path.is_dir() { Entry::Folder(entry) } else { Entry::File(entry) });
+        entries.push(if path.is_dir() { MountEntry::Folder(entry) } else { MountEntry::File(entry) });
     }
     for entry in &plan.access.hidden.readable {
         if let (EntryKind::Link(target), Ok(below)) = (&entry.kind, entry.path.strip_prefix(home)) {
-            entries.push(Entry::Link { path: c_path(below)?, target: c_path(target)? });
+            entries.push(MountEntry::Link { path: c_path(below)?, target: c_path(target)? });
         }
     }
     Ok(entries)
 }
 
 /// A new file system that holds nothing but places for other mounts, and is read-only.
-fn empty_folder(entries: &[Entry]) -> rustix::io::Result<OwnedFd> {
+fn empty_folder(entries: &[MountEntry]) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"mode", c"0555")?;
     fsconfig_set_string(context.as_fd(), c"size", c"64k")?;
@@ -261,12 +274,12 @@ fn empty_folder(entries: &[Entry]) -> rustix::io::Result<OwnedFd> {
     let folder = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     for entry in entries {
         let made = match entry {
-            Entry::Folder(path) => mkdirat(&folder, path, Mode::from_raw_mode(0o755)),
-            Entry::File(path) => {
+            MountEntry::Folder(path) => mkdirat(&folder, path, Mode::from_raw_mode(0o755)),
+            MountEntry::File(path) => {
                 let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
                 openat(&folder, path, flags, Mode::from_raw_mode(0o444)).map(drop)
             }
-            Entry::Link { path, target } => symlinkat(target, &folder, path),
+            MountEntry::Link { path, target } => symlinkat(target, &folder, path),
         };
         match made {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -278,7 +291,7 @@ fn empty_folder(entries: &[Entry]) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Whether a private file system can go there: there is a directory, and no root in it.
-fn is_free(path: &CStr, plan: &Plan) -> bool {
+fn is_free(path: &CStr, plan: &EnforcementPlan) -> bool {
     let Ok(path) = path.to_str().map(Path::new) else { return false };
     let is_directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     is_directory && !plan.access.roots.iter().any(|root| root.path.starts_with(path))
@@ -331,7 +344,7 @@ fn write(path: &CStr, text: &CStr) -> rustix::io::Result<()> {
     rustix::io::write(file, text.to_bytes()).map(|_| ())
 }
 
-pub(super) fn at<T>(step: Step, result: rustix::io::Result<T>) -> io::Result<T> {
+pub(super) fn at<T>(step: SetupStep, result: rustix::io::Result<T>) -> io::Result<T> {
     result.map_err(|error| step.pack(error.raw_os_error()))
 }
 

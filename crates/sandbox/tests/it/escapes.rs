@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use codicil_sandbox::Gap;
+use codicil_sandbox::ConfinementGap;
 
 use crate::{
     place::{Neighbours, Place},
@@ -89,7 +89,11 @@ fn is_right(with: With, name: &str, class: &str, code: i32) -> bool {
     if is_too_strict(with, name) {
         return code != 0;
     }
-    if name.starts_with("signal") && class == "Denied" && !with.is_bubblewrap() && has_gap(Gap::Signals) {
+    if name.starts_with("signal")
+        && class == "Denied"
+        && !with.is_bubblewrap()
+        && has_gap(ConfinementGap::Signals)
+    {
         eprintln!("skipped: {name}, which this kernel cannot stop");
         return true;
     }
@@ -156,7 +160,7 @@ fn a_read_only_policy_leaves_only_reading() {
             _ if is_too_strict(with, name) => false,
             _ => READING.contains(&name) || name == "socket-pair",
         };
-        let is_gap = |name: &str| name.starts_with("signal") && has_gap(Gap::Signals);
+        let is_gap = |name: &str| name.starts_with("signal") && has_gap(ConfinementGap::Signals);
         let wrong = results.iter().filter(|(name, code)| (**code == 0) != expected(name) && !is_gap(name));
         check(
             &format!("{with:?} as {user:?}"),
@@ -246,7 +250,7 @@ fn with_a_network_only_the_network_is_open() {
         let results = make((&place, &Neighbours::new(&place)), with, &["--network"], &chosen);
         let is_open = |name: &str| match with {
             // A gap that is reported.
-            With::Bubblewrap if name.starts_with("abstract") => has_gap(Gap::Signals),
+            With::Bubblewrap if name.starts_with("abstract") => has_gap(ConfinementGap::Signals),
             _ => open.contains(&name),
         };
         let wrong = results.iter().filter(|(name, code)| (**code == 0) != is_open(name));

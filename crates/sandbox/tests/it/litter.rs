@@ -8,7 +8,7 @@ use std::{
 };
 
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::Grants;
+use codicil_sandbox::SandboxGrants;
 
 use crate::{
     place::Place,
@@ -65,8 +65,9 @@ fn metadata_that_a_command_creates_is_protected_from_the_next_one() {
         exclude_slash_tmp: true,
     };
     let command = |program| {
-        let mut command =
-            confinement(&policy, directory.path(), &Grants::default(), probe).command(program).unwrap();
+        let mut command = confinement(&policy, directory.path(), &SandboxGrants::default(), probe)
+            .command(program)
+            .unwrap();
         command.current_dir(directory.path()).stderr(Stdio::null());
         command
     };

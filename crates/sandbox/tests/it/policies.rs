@@ -8,7 +8,9 @@ use std::{
 };
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
-use codicil_sandbox::{Gap, Grants, Kind, Lifetime, Probe, SandboxError};
+use codicil_sandbox::{
+    CommandLifetime, ConfinementGap, ConfinementKind, MachineProbe, SandboxError, SandboxGrants,
+};
 
 use crate::{
     place::Place,
@@ -177,22 +179,23 @@ fn a_command_can_be_tied_to_its_parent() {
 #[test]
 fn what_is_not_confined_says_so() {
     let cwd = Path::new("/");
-    let new = |policy: &SandboxPolicy| confinement(policy, cwd, &Grants::default(), Probe::cached());
+    let new =
+        |policy: &SandboxPolicy| confinement(policy, cwd, &SandboxGrants::default(), MachineProbe::cached());
     let full = new(&SandboxPolicy::DangerFullAccess);
-    assert_eq!((full.kind(), full.network(), full.gaps()), (Kind::Unconfined, true, vec![]));
+    assert_eq!((full.kind(), full.network(), full.gaps()), (ConfinementKind::Unconfined, true, vec![]));
     let external = new(&SandboxPolicy::ExternalSandbox { network_access: NetworkAccess::Restricted });
-    assert_eq!((external.kind(), external.network()), (Kind::External, false));
+    assert_eq!((external.kind(), external.network()), (ConfinementKind::External, false));
     assert_eq!(external.env().collect::<Vec<_>>(), [("CODEX_SANDBOX_NETWORK_DISABLED", "1")]);
     assert!(full.command("true").unwrap().status().unwrap().success());
 }
 
 #[test]
 fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
-    let probe = Probe::run().without_bubblewrap("test");
+    let probe = MachineProbe::run().without_bubblewrap("test");
     if let Err(reason) = probe.kind() {
         return skipped(format!("there is no built-in confinement: {reason}"));
     }
-    let confinement = confinement(&read_only(), Path::new("/"), &Grants::default(), &probe);
+    let confinement = confinement(&read_only(), Path::new("/"), &SandboxGrants::default(), &probe);
     let error = confinement.command("/no/such/program").unwrap().status().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(SandboxError::from_spawn(&error).is_none());
@@ -202,7 +205,7 @@ fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
 fn one_confinement_serves_many_commands_at_once() {
     let Some(probe) = probe() else { return };
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    let grants = Grants { writable: vec![directory.path().to_path_buf()], ..Grants::default() };
+    let grants = SandboxGrants { writable: vec![directory.path().to_path_buf()], ..SandboxGrants::default() };
     let confinement = confinement(&read_only(), directory.path(), &grants, probe);
     std::thread::scope(|scope| {
         for name in 0..8 {
@@ -230,10 +233,10 @@ fn the_report_says_what_is_used_and_what_is_not() {
     }
     assert!(!probe.summary().contains('\n'), "{}", probe.summary());
     let less = probe.clone().without_bubblewrap("not wanted").without_namespaces("not allowed");
-    if less.kind() == Ok(Kind::Landlock) {
+    if less.kind() == Ok(ConfinementKind::Landlock) {
         let report = less.report();
         assert!(report.contains("bubblewrap: not used: not wanted\nnamespaces: not used: not allowed"));
-        assert!(report.contains(&format!("not stopped: {}", Gap::FileAttributes)), "{report}");
+        assert!(report.contains(&format!("not stopped: {}", ConfinementGap::FileAttributes)), "{report}");
         let summary =
             "Landlock and seccomp; bubblewrap: not used: not wanted; namespaces: not used: not allowed";
         assert_eq!(less.summary(), summary);
@@ -243,7 +246,7 @@ fn the_report_says_what_is_used_and_what_is_not() {
 #[test]
 fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
     let Some(probe) = probe() else { return };
-    if probe.kind() == Ok(Kind::LandlockView) {
+    if probe.kind() == Ok(ConfinementKind::LandlockView) {
         probe.proxy().unwrap();
     }
     let less = probe.clone().without_bubblewrap("test").without_namespaces("test");
@@ -254,10 +257,10 @@ fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
 #[test]
 fn a_command_that_is_applied_to_keeps_its_arguments_and_variables() {
     let Some(probe) = probe() else { return };
-    let confinement = confinement(&read_only(), Path::new("/"), &Grants::default(), probe);
+    let confinement = confinement(&read_only(), Path::new("/"), &SandboxGrants::default(), probe);
     let mut command = Command::new("sh");
     command.args(["-c", "echo $GIVEN $TAKEN $(pwd) $1", "sh", "last"]).current_dir("/usr");
     command.env("GIVEN", "given").env_remove("TAKEN");
-    confinement.apply(&mut command, Lifetime::Own).unwrap();
+    confinement.apply(&mut command, CommandLifetime::Own).unwrap();
     assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), "given /usr last\n");
 }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use codicil_protocol::SandboxPolicy;
-use codicil_sandbox::{AccessRequest, Confinement, Gap, Grants, Kind, Probe, RootCache, ServerPlaces};
+use codicil_sandbox::{
+    AccessRequest, Confinement, ConfinementGap, ConfinementKind, MachineProbe, RootCache, SandboxGrants,
+    ServerPlaces,
+};
 use parking_lot::Mutex;
 
 use crate::place::Place;
@@ -36,7 +39,7 @@ impl With {
     pub const CONFINED: [Self; 4] = [Self::Bubblewrap, Self::BubblewrapAlone, Self::View, Self::Landlock];
 
     pub fn is_bubblewrap(self) -> bool {
-        self.kind() == Kind::Bubblewrap
+        self.kind() == ConfinementKind::Bubblewrap
     }
 
     fn name(self) -> &'static str {
@@ -49,12 +52,12 @@ impl With {
         }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> ConfinementKind {
         match self {
-            Self::Nothing => Kind::Unconfined,
-            Self::Bubblewrap | Self::BubblewrapAlone => Kind::Bubblewrap,
-            Self::View => Kind::LandlockView,
-            Self::Landlock => Kind::Landlock,
+            Self::Nothing => ConfinementKind::Unconfined,
+            Self::Bubblewrap | Self::BubblewrapAlone => ConfinementKind::Bubblewrap,
+            Self::View => ConfinementKind::LandlockView,
+            Self::Landlock => ConfinementKind::Landlock,
         }
     }
 }
@@ -97,9 +100,9 @@ pub fn everywhere(test: impl Fn(With, User)) {
 }
 
 /// The best confinement of this machine for this process.
-pub fn probe() -> Option<&'static Probe> {
-    match Probe::cached().kind() {
-        Ok(_) => Some(Probe::cached()),
+pub fn probe() -> Option<&'static MachineProbe> {
+    match MachineProbe::cached().kind() {
+        Ok(_) => Some(MachineProbe::cached()),
         Err(reason) => {
             skipped(format!("this machine has no confinement: {reason}"));
             None
@@ -154,12 +157,17 @@ pub fn succeeds(place: &Place, with: With, options: &[&str], script: &str) -> bo
 }
 
 /// Whether the machine's kernel is too old to stop something.
-pub fn has_gap(gap: Gap) -> bool {
-    Probe::cached().clone().without_bubblewrap("test").report().contains(&gap.to_string())
+pub fn has_gap(gap: ConfinementGap) -> bool {
+    MachineProbe::cached().clone().without_bubblewrap("test").report().contains(&gap.to_string())
 }
 
 /// A policy ready to be enforced in a workspace, for a server without a home.
-pub fn confinement(policy: &SandboxPolicy, workspace: &Path, grants: &Grants, probe: &Probe) -> Confinement {
+pub fn confinement(
+    policy: &SandboxPolicy,
+    workspace: &Path,
+    grants: &SandboxGrants,
+    probe: &MachineProbe,
+) -> Confinement {
     let (roots, server) = (&RootCache::default(), &ServerPlaces::default());
     Confinement::new(&AccessRequest { policy, workspace, grants, roots, server }, probe).unwrap()
 }

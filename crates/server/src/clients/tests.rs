@@ -1,19 +1,19 @@
 use codicil_protocol::{
-    FileChangeApproval, Method, Notice, ThreadArchived, ThreadArchivedNotification, ThreadUnarchived,
-    ThreadUnarchivedNotification, rpc::ErrorObject,
+    FileChangeApproval, Method, NotificationMethod, ThreadArchived, ThreadArchivedNotification,
+    ThreadUnarchived, ThreadUnarchivedNotification, rpc::ErrorObject,
 };
 use futures_util::FutureExt;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
 
-fn initialized(clients: &Clients, opted_out: &[&str]) -> Arc<Client> {
+fn initialized(clients: &ClientRegistry, opted_out: &[&str]) -> Arc<ConnectedClient> {
     let client = clients.connect();
     let hello = json!({
         "clientInfo": { "name": "test", "version": "1" },
         "capabilities": { "optOutNotificationMethods": opted_out },
     });
-    assert!(client.initialize(Session::new(serde_json::from_value(hello).unwrap())));
+    assert!(client.initialize(ClientSession::new(serde_json::from_value(hello).unwrap())));
     client
 }
 
@@ -30,23 +30,23 @@ fn approval(id: &RequestId) -> Frame {
     Frame::request::<FileChangeApproval>(id, &serde_json::from_value(params).unwrap())
 }
 
-fn heard(client: &Client) -> Vec<Value> {
+fn heard(client: &ConnectedClient) -> Vec<Value> {
     let batch = client.outbox.take().now_or_never().flatten().unwrap_or_default();
     batch.iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
 }
 
-fn methods(client: &Client) -> Vec<String> {
+fn methods(client: &ConnectedClient) -> Vec<String> {
     heard(client).iter().map(|message| message["method"].as_str().unwrap().to_owned()).collect()
 }
 
-fn yes() -> Answer {
+fn yes() -> ClientReply {
     Ok(to_raw_value(&json!({ "decision": "accept" })).unwrap())
 }
 
 #[test]
 fn opting_out_is_exact() {
     let check = |opted_out: &[&str], expected: &[&str]| {
-        let clients = Clients::default();
+        let clients = ClientRegistry::default();
         let client = initialized(&clients, opted_out);
         clients.tell_all(&archived());
         clients.tell_all(&unarchived());
@@ -61,7 +61,7 @@ fn opting_out_is_exact() {
 
 #[test]
 fn a_question_cannot_be_opted_out_of() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let (early, late) = (
         initialized(&clients, &[FileChangeApproval::NAME]),
         initialized(&clients, &[FileChangeApproval::NAME]),
@@ -76,7 +76,7 @@ fn a_question_cannot_be_opted_out_of() {
 
 #[test]
 fn nothing_but_answers_is_sent_before_initialize() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let client = clients.connect();
     clients.subscribe(&client, &"t".into());
     clients.tell_all(&archived());
@@ -87,7 +87,7 @@ fn nothing_but_answers_is_sent_before_initialize() {
 
 #[test]
 fn only_subscribers_hear_of_a_thread() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let (one, two) = (initialized(&clients, &[]), initialized(&clients, &[]));
     clients.subscribe(&one, &"t".into());
     clients.subscribe(&one, &"t".into());
@@ -106,7 +106,7 @@ fn only_subscribers_hear_of_a_thread() {
 
 #[test]
 fn the_first_answer_of_a_subscriber_counts() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let (one, two, stranger) =
         (initialized(&clients, &[]), initialized(&clients, &[]), initialized(&clients, &[]));
     clients.subscribe(&one, &"t".into());
@@ -130,7 +130,7 @@ fn the_first_answer_of_a_subscriber_counts() {
 
 #[test]
 fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let (early, late) = (initialized(&clients, &[]), initialized(&clients, &[]));
     clients.subscribe(&early, &"t".into());
     let questions: Vec<_> = (0..12).map(|_| clients.ask(&"t".into(), &approval)).collect();
@@ -146,7 +146,7 @@ fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
 
 #[test]
 fn a_notification_that_is_too_long_is_left_out_with_a_warning() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let (client, quiet) = (initialized(&clients, &[]), initialized(&clients, &[ConfigWarning::NAME]));
     clients.tell_all(&Frame::written::<ThreadArchived>(vec![b' '; MAX_NOTIFICATION_BYTES + 1]));
     clients.tell_all(&unarchived());
@@ -159,7 +159,7 @@ fn a_notification_that_is_too_long_is_left_out_with_a_warning() {
 
 #[test]
 fn a_question_that_is_too_long_is_answered_with_an_error() {
-    let clients = Clients::default();
+    let clients = ClientRegistry::default();
     let client = initialized(&clients, &[]);
     clients.subscribe(&client, &"t".into());
     let params = json!({ "threadId": "t", "turnId": "u", "itemId": "x".repeat(MAX_ANSWER_BYTES) });

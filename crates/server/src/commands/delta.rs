@@ -2,30 +2,30 @@
 //! included. The tests hold it against what the type itself writes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use codicil_protocol::{CommandExecOutputDelta, Frame, Notice};
+use codicil_protocol::{CommandExecOutputDelta, Frame, NotificationMethod};
 
 /// Which of the two streams of a command. A terminal has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum CommandStream {
     Stdout,
     Stderr,
 }
 
 /// Whether more of the stream may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cap {
+pub enum StreamCap {
     Open,
     Reached,
 }
 
 /// The beginning of every message about one stream of one command.
-pub struct Head(Vec<u8>);
+pub struct DeltaHead(Vec<u8>);
 
-impl Head {
-    pub fn new(process_id: &str, stream: Stream) -> Self {
+impl DeltaHead {
+    pub fn new(process_id: &str, stream: CommandStream) -> Self {
         let stream = match stream {
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
+            CommandStream::Stdout => "stdout",
+            CommandStream::Stderr => "stderr",
         };
         let (method, id) = (CommandExecOutputDelta::NAME, serde_json::Value::from(process_id));
         let head = format!(
@@ -34,10 +34,10 @@ impl Head {
         Self(head.into_bytes())
     }
 
-    pub fn frame(&self, bytes: &[u8], cap: Cap) -> Frame {
+    pub fn frame(&self, bytes: &[u8], cap: StreamCap) -> Frame {
         let tail: &[u8] = match cap {
-            Cap::Open => br#"","capReached":false}}"#,
-            Cap::Reached => br#"","capReached":true}}"#,
+            StreamCap::Open => br#"","capReached":false}}"#,
+            StreamCap::Reached => br#"","capReached":true}}"#,
         };
         let encoded = base64::encoded_len(bytes.len(), true).unwrap_or_default();
         let mut message = Vec::with_capacity(self.0.len() + encoded + tail.len());
@@ -61,17 +61,17 @@ mod tests {
         #[test]
         fn it_is_what_the_type_writes(id in ".*", bytes: Vec<u8>, is_stdout: bool, is_last: bool) {
             let (stream, wire) = match is_stdout {
-                true => (Stream::Stdout, CommandExecOutputStream::Stdout),
-                false => (Stream::Stderr, CommandExecOutputStream::Stderr),
+                true => (CommandStream::Stdout, CommandExecOutputStream::Stdout),
+                false => (CommandStream::Stderr, CommandExecOutputStream::Stderr),
             };
-            let cap = if is_last { Cap::Reached } else { Cap::Open };
+            let cap = if is_last { StreamCap::Reached } else { StreamCap::Open };
             let expected = Frame::notification::<CommandExecOutputDelta>(&CommandExecOutputDeltaNotification {
                 process_id: id.clone(),
                 stream: wire,
                 delta_base64: STANDARD.encode(&bytes),
                 cap_reached: is_last,
             });
-            let written = Head::new(&id, stream).frame(&bytes, cap);
+            let written = DeltaHead::new(&id, stream).frame(&bytes, cap);
             prop_assert_eq!(written.bytes(), expected.bytes());
             prop_assert_eq!(written.method(), expected.method());
         }

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use codicil_exec::Stdin;
+use codicil_exec::ProcessInput;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::CommandError;
@@ -24,55 +24,55 @@ const LEAST_COST: usize = 1024;
 
 /// Whether more input may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum InputEnd {
     Later,
     Here,
 }
 
 /// The client's end.
 #[derive(Clone)]
-pub struct Feeder {
-    queue: mpsc::Sender<Piece>,
-    shared: Arc<Shared>,
+pub struct InputFeeder {
+    queue: mpsc::Sender<InputPiece>,
+    shared: Arc<InputShared>,
 }
 
 /// The command's end. Dropping it closes the input.
-pub struct Feed {
-    queue: mpsc::Receiver<Piece>,
-    shared: Arc<Shared>,
+pub struct InputFeed {
+    queue: mpsc::Receiver<InputPiece>,
+    shared: Arc<InputShared>,
 }
 
-struct Shared {
+struct InputShared {
     room: Arc<Semaphore>,
     /// Bytes of writes that wait for room.
     waiting: AtomicUsize,
     closed: AtomicBool,
 }
 
-struct Piece {
+struct InputPiece {
     bytes: Vec<u8>,
-    end: End,
+    end: InputEnd,
     _room: OwnedSemaphorePermit,
 }
 
-impl Feeder {
-    pub async fn write(&self, bytes: Vec<u8>, end: End) -> Result<(), CommandError> {
+impl InputFeeder {
+    pub async fn write(&self, bytes: Vec<u8>, end: InputEnd) -> Result<(), CommandError> {
         // Before the first wait: what comes after a closing write is late, wherever that one is by then.
         let was_closed = match end {
-            End::Here => self.shared.closed.swap(true, Ordering::Relaxed),
-            End::Later => self.shared.closed.load(Ordering::Relaxed),
+            InputEnd::Here => self.shared.closed.swap(true, Ordering::Relaxed),
+            InputEnd::Later => self.shared.closed.load(Ordering::Relaxed),
         };
         if was_closed {
             return Err(CommandError::StdinClosed);
         }
         let room = self.room_for(bytes.len()).await?;
         // There is a place for each piece that has room, so this fails only when nobody reads any more.
-        let piece = Piece { bytes, end, _room: room };
+        let piece = InputPiece { bytes, end, _room: room };
         self.queue.try_send(piece).map_err(|_| CommandError::StdinClosed)
     }
 
     async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit, CommandError> {
-        let _waiting = Waiting::new(&self.shared, bytes)?;
+        let _waiting = WaitingBytes::new(&self.shared, bytes)?;
         let cost = u32::try_from(bytes.clamp(LEAST_COST, MAX_INPUT_BYTES)).unwrap_or(u32::MAX);
         let room = self.shared.room.clone().acquire_many_owned(cost).await;
         room.map_err(|_| CommandError::StdinClosed)
@@ -80,13 +80,13 @@ impl Feeder {
 }
 
 /// Bytes that count as waiting for as long as this lives.
-struct Waiting<'a> {
-    shared: &'a Shared,
+struct WaitingBytes<'a> {
+    shared: &'a InputShared,
     bytes: usize,
 }
 
-impl<'a> Waiting<'a> {
-    fn new(shared: &'a Shared, bytes: usize) -> Result<Self, CommandError> {
+impl<'a> WaitingBytes<'a> {
+    fn new(shared: &'a InputShared, bytes: usize) -> Result<Self, CommandError> {
         let before = shared.waiting.fetch_add(bytes, Ordering::Relaxed);
         let waiting = Self { shared, bytes };
         // Without the new bytes: a single long write is as good as many short ones.
@@ -94,37 +94,37 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingBytes<'_> {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Feed {
-    pub fn new() -> (Feeder, Self) {
+impl InputFeed {
+    pub fn new() -> (InputFeeder, Self) {
         let (sender, receiver) = mpsc::channel(MAX_INPUT_BYTES / LEAST_COST);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(InputShared {
             room: Arc::new(Semaphore::new(MAX_INPUT_BYTES)),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         });
-        (Feeder { queue: sender, shared: shared.clone() }, Self { queue: receiver, shared })
+        (InputFeeder { queue: sender, shared: shared.clone() }, Self { queue: receiver, shared })
     }
 
     /// Writes what comes until the input is closed. Never returns: the end of a command is for its output to
     /// tell.
-    pub async fn run(self, stdin: Option<Stdin>) -> Infallible {
+    pub async fn run(self, stdin: Option<ProcessInput>) -> Infallible {
         if let Some(stdin) = stdin {
             self.feed(stdin).await;
         }
         pending().await
     }
 
-    async fn feed(mut self, mut stdin: Stdin) {
+    async fn feed(mut self, mut stdin: ProcessInput) {
         while let Some(piece) = self.queue.recv().await {
             // A command may end or close its input whenever it likes; the next write will be told.
             let Ok(()) = stdin.write(&piece.bytes).await else { return };
-            if piece.end == End::Here {
+            if piece.end == InputEnd::Here {
                 let _ = stdin.close().await;
                 return;
             }
@@ -132,7 +132,7 @@ impl Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for InputFeed {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Relaxed);
         self.shared.room.close();
@@ -145,18 +145,21 @@ mod tests {
 
     use super::*;
 
-    fn write(feeder: &Feeder, bytes: usize, end: End) -> Option<Result<(), CommandError>> {
+    fn write(feeder: &InputFeeder, bytes: usize, end: InputEnd) -> Option<Result<(), CommandError>> {
         feeder.write(vec![0; bytes], end).now_or_never()
     }
 
     #[test]
     fn what_fits_is_taken_at_once_and_the_rest_waits() {
-        let (feeder, mut feed) = Feed::new();
-        assert!(matches!(write(&feeder, MAX_INPUT_BYTES * 3, End::Later), Some(Ok(()))), "one long write");
-        let mut second = Box::pin(feeder.write(vec![1], End::Later));
-        let mut third = Box::pin(feeder.write(vec![2], End::Here));
+        let (feeder, mut feed) = InputFeed::new();
+        assert!(
+            matches!(write(&feeder, MAX_INPUT_BYTES * 3, InputEnd::Later), Some(Ok(()))),
+            "one long write"
+        );
+        let mut second = Box::pin(feeder.write(vec![1], InputEnd::Later));
+        let mut third = Box::pin(feeder.write(vec![2], InputEnd::Here));
         assert!((&mut second).now_or_never().is_none() && (&mut third).now_or_never().is_none());
-        assert!(matches!(write(&feeder, 1, End::Later), Some(Err(CommandError::StdinClosed))));
+        assert!(matches!(write(&feeder, 1, InputEnd::Later), Some(Err(CommandError::StdinClosed))));
 
         assert_eq!(feed.queue.try_recv().unwrap().bytes.len(), MAX_INPUT_BYTES * 3);
         assert!(matches!((&mut third).now_or_never(), Some(Ok(())) | None));
@@ -165,31 +168,32 @@ mod tests {
 
     #[test]
     fn short_writes_are_bounded_in_number() {
-        let (feeder, _feed) = Feed::new();
-        let taken = (0..2 * MAX_INPUT_BYTES / LEAST_COST).filter(|_| write(&feeder, 1, End::Later).is_some());
+        let (feeder, _feed) = InputFeed::new();
+        let taken =
+            (0..2 * MAX_INPUT_BYTES / LEAST_COST).filter(|_| write(&feeder, 1, InputEnd::Later).is_some());
         assert_eq!(taken.count(), MAX_INPUT_BYTES / LEAST_COST);
     }
 
     #[test]
     fn too_much_is_refused_and_not_kept() {
-        let (feeder, _feed) = Feed::new();
-        assert!(matches!(write(&feeder, MAX_INPUT_BYTES, End::Later), Some(Ok(()))));
-        let _long = Box::pin(feeder.write(vec![0; MAX_WAITING_INPUT_BYTES + 1], End::Later));
+        let (feeder, _feed) = InputFeed::new();
+        assert!(matches!(write(&feeder, MAX_INPUT_BYTES, InputEnd::Later), Some(Ok(()))));
+        let _long = Box::pin(feeder.write(vec![0; MAX_WAITING_INPUT_BYTES + 1], InputEnd::Later));
         let mut long = _long;
         assert!((&mut long).now_or_never().is_none());
-        assert!(matches!(write(&feeder, 1, End::Later), Some(Err(CommandError::TooMany))));
+        assert!(matches!(write(&feeder, 1, InputEnd::Later), Some(Err(CommandError::TooMany))));
         drop(long);
-        assert!(write(&feeder, 1, End::Later).is_none(), "it waits like any other");
+        assert!(write(&feeder, 1, InputEnd::Later).is_none(), "it waits like any other");
     }
 
     #[test]
     fn nobody_waits_for_a_command_that_is_gone() {
-        let (feeder, feed) = Feed::new();
-        assert!(write(&feeder, MAX_INPUT_BYTES, End::Later).is_some());
-        let mut waiting = Box::pin(feeder.write(vec![0], End::Later));
+        let (feeder, feed) = InputFeed::new();
+        assert!(write(&feeder, MAX_INPUT_BYTES, InputEnd::Later).is_some());
+        let mut waiting = Box::pin(feeder.write(vec![0], InputEnd::Later));
         assert!((&mut waiting).now_or_never().is_none());
         drop(feed);
         assert!(matches!(waiting.now_or_never(), Some(Err(CommandError::StdinClosed))));
-        assert!(matches!(write(&feeder, 1, End::Later), Some(Err(CommandError::StdinClosed))));
+        assert!(matches!(write(&feeder, 1, InputEnd::Later), Some(Err(CommandError::StdinClosed))));
     }
 }

@@ -2,35 +2,35 @@
 
 use std::sync::Arc;
 
-use codicil_exec::{Chunk, Exit, HeadTail, Output, Source};
-use codicil_protocol::{CommandExecOutputDelta, CommandExecResponse, Notice};
+use codicil_exec::{HeadTail, OutputChunk, OutputSource, ProcessExit, ProcessOutput};
+use codicil_protocol::{CommandExecOutputDelta, CommandExecResponse, NotificationMethod};
 
 use super::{
-    Request,
-    delta::{Cap, Head, Stream},
-    request::Delivery,
+    ExecRequest,
+    delta::{CommandStream, DeltaHead, StreamCap},
+    request::OutputDelivery,
 };
-use crate::{clients::Client, limits::MAX_BUFFERED_BYTES};
+use crate::{clients::ConnectedClient, limits::MAX_BUFFERED_BYTES};
 
 /// Takes the output of one command.
-pub enum Sink {
-    Answer { stdout: Kept, stderr: Kept },
-    Client { client: Arc<Client>, stdout: Told, stderr: Told },
+pub enum OutputSink {
+    Answer { stdout: KeptOutput, stderr: KeptOutput },
+    Client { client: Arc<ConnectedClient>, stdout: StreamedOutput, stderr: StreamedOutput },
 }
 
-impl Sink {
-    pub fn new(request: &Request, client: &Arc<Client>) -> Self {
+impl OutputSink {
+    pub fn new(request: &ExecRequest, client: &Arc<ConnectedClient>) -> Self {
         match request.delivery {
-            Delivery::InAnswer => {
-                Self::Answer { stdout: Kept::new(request.cap), stderr: Kept::new(request.cap) }
+            OutputDelivery::InAnswer => {
+                Self::Answer { stdout: KeptOutput::new(request.cap), stderr: KeptOutput::new(request.cap) }
             }
-            Delivery::AsItComes => {
+            OutputDelivery::AsItComes => {
                 let id = request.process_id.as_deref().unwrap_or_default();
-                let told = |stream| Told::new(Head::new(id, stream), request.cap);
+                let told = |stream| StreamedOutput::new(DeltaHead::new(id, stream), request.cap);
                 Self::Client {
                     client: client.clone(),
-                    stdout: told(Stream::Stdout),
-                    stderr: told(Stream::Stderr),
+                    stdout: told(CommandStream::Stdout),
+                    stderr: told(CommandStream::Stderr),
                 }
             }
         }
@@ -38,22 +38,22 @@ impl Sink {
 
     /// Takes everything up to the end of the command. A client that reads slowly holds the command up; what
     /// is beyond a cap is read and dropped, so that it is not held up for nothing.
-    pub async fn fill(&mut self, output: &mut Output) {
+    pub async fn fill(&mut self, output: &mut ProcessOutput) {
         while let Some(chunk) = output.next().await {
             self.take(chunk).await;
         }
     }
 
-    async fn take(&mut self, Chunk { source, bytes }: Chunk) {
+    async fn take(&mut self, OutputChunk { source, bytes }: OutputChunk) {
         match self {
             Self::Answer { stdout, stderr } => match source {
-                Source::Stdout | Source::Terminal => stdout.text.push(&bytes),
-                Source::Stderr => stderr.text.push(&bytes),
+                OutputSource::Stdout | OutputSource::Terminal => stdout.text.push(&bytes),
+                OutputSource::Stderr => stderr.text.push(&bytes),
             },
             Self::Client { client, stdout, stderr } => {
                 let stream = match source {
-                    Source::Stdout | Source::Terminal => stdout,
-                    Source::Stderr => stderr,
+                    OutputSource::Stdout | OutputSource::Terminal => stdout,
+                    OutputSource::Stderr => stderr,
                 };
                 stream.tell(client, &bytes).await;
             }
@@ -61,7 +61,7 @@ impl Sink {
     }
 
     /// The answer, once the command has ended.
-    pub fn finish(self, exit: Exit) -> CommandExecResponse {
+    pub fn finish(self, exit: ProcessExit) -> CommandExecResponse {
         let (stdout, stderr) = match self {
             Self::Answer { stdout, stderr } => (stdout.finish(), stderr.finish()),
             Self::Client { .. } => Default::default(),
@@ -71,13 +71,13 @@ impl Sink {
 }
 
 /// The beginning of a stream, for the answer.
-pub struct Kept {
+pub struct KeptOutput {
     text: HeadTail,
     /// What the client asked for is more than an answer can hold.
     is_cut_short: bool,
 }
 
-impl Kept {
+impl KeptOutput {
     fn new(cap: Option<u64>) -> Self {
         let asked = cap.and_then(|cap| usize::try_from(cap).ok()).unwrap_or(usize::MAX);
         Self {
@@ -104,19 +104,19 @@ impl Kept {
 }
 
 /// A stream that the client is told of as it comes.
-pub struct Told {
-    head: Head,
+pub struct StreamedOutput {
+    head: DeltaHead,
     /// How much of the cap is left. `None`: there is none.
     left: Option<u64>,
     is_over: bool,
 }
 
-impl Told {
-    fn new(head: Head, cap: Option<u64>) -> Self {
+impl StreamedOutput {
+    fn new(head: DeltaHead, cap: Option<u64>) -> Self {
         Self { head, left: cap, is_over: false }
     }
 
-    async fn tell(&mut self, client: &Client, bytes: &[u8]) {
+    async fn tell(&mut self, client: &ConnectedClient, bytes: &[u8]) {
         if self.is_over || !client.wants(CommandExecOutputDelta::NAME) {
             return;
         }
@@ -125,12 +125,12 @@ impl Told {
     }
 
     /// The chunk that reaches the cap is the last one.
-    fn within_cap<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], Cap) {
-        let Some(left) = &mut self.left else { return (bytes, Cap::Open) };
+    fn within_cap<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], StreamCap) {
+        let Some(left) = &mut self.left else { return (bytes, StreamCap::Open) };
         let length = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
         *left -= length as u64;
         self.is_over = *left == 0;
-        let cap = if self.is_over { Cap::Reached } else { Cap::Open };
+        let cap = if self.is_over { StreamCap::Reached } else { StreamCap::Open };
         (bytes.get(..length).unwrap_or_default(), cap)
     }
 }
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn a_stream_ends_where_its_cap_is_reached() {
-        let check = |cap, chunks: &[&str], expected: &[(&str, Cap)]| {
-            let mut told = Told::new(Head::new("p", Stream::Stdout), cap);
+        let check = |cap, chunks: &[&str], expected: &[(&str, StreamCap)]| {
+            let mut told = StreamedOutput::new(DeltaHead::new("p", CommandStream::Stdout), cap);
             let mut said = Vec::new();
             for chunk in chunks {
                 if !told.is_over {
@@ -152,17 +152,17 @@ mod tests {
             let expected: Vec<_> = expected.iter().map(|(text, cap)| (text.as_bytes(), *cap)).collect();
             assert_eq!(said, expected, "{cap:?} {chunks:?}");
         };
-        check(None, &["abc", "def"], &[("abc", Cap::Open), ("def", Cap::Open)]);
-        check(Some(9), &["abc", "def"], &[("abc", Cap::Open), ("def", Cap::Open)]);
-        check(Some(4), &["abc", "def", "ghi"], &[("abc", Cap::Open), ("d", Cap::Reached)]);
-        check(Some(3), &["abc", "def"], &[("abc", Cap::Reached)]);
-        check(Some(0), &["abc", "def"], &[("", Cap::Reached)]);
+        check(None, &["abc", "def"], &[("abc", StreamCap::Open), ("def", StreamCap::Open)]);
+        check(Some(9), &["abc", "def"], &[("abc", StreamCap::Open), ("def", StreamCap::Open)]);
+        check(Some(4), &["abc", "def", "ghi"], &[("abc", StreamCap::Open), ("d", StreamCap::Reached)]);
+        check(Some(3), &["abc", "def"], &[("abc", StreamCap::Reached)]);
+        check(Some(0), &["abc", "def"], &[("", StreamCap::Reached)]);
     }
 
     #[test]
     fn an_answer_says_what_it_had_to_leave_out() {
         let kept = |cap, bytes: &[u8]| {
-            let mut kept = Kept::new(cap);
+            let mut kept = KeptOutput::new(cap);
             kept.text.push(bytes);
             kept.finish()
         };

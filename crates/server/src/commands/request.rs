@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use codicil_exec::Size;
+use codicil_exec::TerminalSize;
 use codicil_protocol::{CommandExecParams, CommandExecTerminalSize, SandboxPolicy};
 
 use super::CommandError;
@@ -15,12 +15,12 @@ const DEFAULT_CAP: u64 = 1 << 20;
 
 /// One command to run.
 #[derive(Debug)]
-pub struct Request {
+pub struct ExecRequest {
     pub command: Vec<String>,
     pub process_id: Option<String>,
-    pub terminal: Option<Size>,
-    pub input: Input,
-    pub delivery: Delivery,
+    pub terminal: Option<TerminalSize>,
+    pub input: InputMode,
+    pub delivery: OutputDelivery,
     /// Bytes of each stream. `None`: all of them.
     pub cap: Option<u64>,
     pub timeout: Option<Duration>,
@@ -32,25 +32,25 @@ pub struct Request {
 
 /// Whether the client feeds the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum InputMode {
     None,
     FromClient,
 }
 
 /// How the client gets the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum OutputDelivery {
     InAnswer,
     AsItComes,
 }
 
-impl Request {
+impl ExecRequest {
     pub fn takes_input(&self) -> bool {
-        self.input == Input::FromClient
+        self.input == InputMode::FromClient
     }
 }
 
-impl TryFrom<CommandExecParams> for Request {
+impl TryFrom<CommandExecParams> for ExecRequest {
     type Error = CommandError;
 
     /// The order of the checks is part of the contract: it decides which of two mistakes is told.
@@ -75,8 +75,8 @@ impl TryFrom<CommandExecParams> for Request {
             command: params.command,
             process_id: params.process_id,
             terminal,
-            input: if input { Input::FromClient } else { Input::None },
-            delivery: if streams { Delivery::AsItComes } else { Delivery::InAnswer },
+            input: if input { InputMode::FromClient } else { InputMode::None },
+            delivery: if streams { OutputDelivery::AsItComes } else { OutputDelivery::InAnswer },
             cap,
             timeout,
             cwd: params.cwd.filter(|cwd| !cwd.is_empty()),
@@ -87,12 +87,12 @@ impl TryFrom<CommandExecParams> for Request {
 }
 
 /// A size that a terminal can have.
-pub fn size(size: &CommandExecTerminalSize) -> Result<Size, CommandError> {
+pub fn size(size: &CommandExecTerminalSize) -> Result<TerminalSize, CommandError> {
     match size {
         CommandExecTerminalSize { rows: 0, .. } | CommandExecTerminalSize { cols: 0, .. } => {
             Err(CommandError::NoSize)
         }
-        CommandExecTerminalSize { rows, cols } => Ok(Size { rows: *rows, cols: *cols }),
+        CommandExecTerminalSize { rows, cols } => Ok(TerminalSize { rows: *rows, cols: *cols }),
     }
 }
 
@@ -122,11 +122,11 @@ mod tests {
 
     use super::*;
 
-    fn request(members: Value) -> Result<Request, CommandError> {
+    fn request(members: Value) -> Result<ExecRequest, CommandError> {
         let mut params = json!({"command": ["true"]});
         let (Some(all), Value::Object(members)) = (params.as_object_mut(), members) else { panic!() };
         all.extend(members);
-        Request::try_from(serde_json::from_value::<CommandExecParams>(params).unwrap())
+        ExecRequest::try_from(serde_json::from_value::<CommandExecParams>(params).unwrap())
     }
 
     #[test]
@@ -164,17 +164,17 @@ mod tests {
     fn what_is_left_out_has_a_default() {
         let plain = request(json!({})).unwrap();
         assert_eq!((plain.cap, plain.timeout), (Some(1 << 20), Some(Duration::from_secs(10))));
-        assert_eq!((plain.input, plain.delivery), (Input::None, Delivery::InAnswer));
+        assert_eq!((plain.input, plain.delivery), (InputMode::None, OutputDelivery::InAnswer));
         assert_eq!((plain.terminal, plain.process_id, plain.cwd), (None, None, None));
 
         let without = request(json!({"disableOutputCap": true, "disableTimeout": true, "cwd": ""})).unwrap();
         assert_eq!((without.cap, without.timeout, without.cwd), (None, None, None));
 
         let terminal = request(json!({"tty": true, "processId": ""})).unwrap();
-        assert_eq!(terminal.terminal, Some(Size { rows: 24, cols: 80 }));
-        assert_eq!((terminal.input, terminal.delivery), (Input::FromClient, Delivery::AsItComes));
+        assert_eq!(terminal.terminal, Some(TerminalSize { rows: 24, cols: 80 }));
+        assert_eq!((terminal.input, terminal.delivery), (InputMode::FromClient, OutputDelivery::AsItComes));
 
         let fed = request(json!({"streamStdin": true, "processId": "p"})).unwrap();
-        assert_eq!((fed.input, fed.delivery), (Input::FromClient, Delivery::InAnswer));
+        assert_eq!((fed.input, fed.delivery), (InputMode::FromClient, OutputDelivery::InAnswer));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_accounts::{AccountError, GivenTokens, Invitation, Login, SignedIn, TokenSource, TokenUpdate};
-use codicil_engine::Audience;
+use codicil_accounts::{
+    AccountError, ExternalTokens, LoginAttempt, LoginInvitation, SignedIn, TokenSource, TokenUpdate,
+};
+use codicil_engine::ThreadClients;
 use codicil_protocol::{
     AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated,
     BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,
@@ -16,7 +18,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
 
 use crate::{
-    clients::{ClientId, Clients},
+    clients::{ClientId, ClientRegistry},
     cx::Cx,
     error::RpcError,
 };
@@ -39,7 +41,7 @@ pub async fn login_start(cx: Cx, params: LoginAccountParams) -> Result<LoginAcco
         }
         LoginAccountParams::ChatgptAuthTokens { access_token, chatgpt_account_id, chatgpt_plan_type } => {
             let tokens =
-                GivenTokens { access_token, account_id: chatgpt_account_id, plan: chatgpt_plan_type };
+                ExternalTokens { access_token, account_id: chatgpt_account_id, plan: chatgpt_plan_type };
             let source = AskForTokens { giver: cx.client.id, clients: cx.clients().clone() };
             cx.accounts().sign_in_with_tokens(tokens, Arc::new(source)).await?;
             tell_signed_in(&cx).await;
@@ -81,11 +83,13 @@ async fn tell_signed_in(cx: &Cx) {
 }
 
 /// What to show to the person. The sign-in is waited for once the answer is on its way.
-fn follow(cx: &Cx, login: Login) -> LoginAccountResponse {
+fn follow(cx: &Cx, login: LoginAttempt) -> LoginAccountResponse {
     let id = login.id().to_string();
     let response = match login.invitation() {
-        Invitation::Browser { auth_url } => LoginAccountResponse::Chatgpt { login_id: id.clone(), auth_url },
-        Invitation::Device { verification_url, user_code } => {
+        LoginInvitation::Browser { auth_url } => {
+            LoginAccountResponse::Chatgpt { login_id: id.clone(), auth_url }
+        }
+        LoginInvitation::Device { verification_url, user_code } => {
             LoginAccountResponse::ChatgptDeviceCode { login_id: id.clone(), verification_url, user_code }
         }
     };
@@ -103,19 +107,19 @@ fn follow(cx: &Cx, login: Login) -> LoginAccountResponse {
     response
 }
 
-fn tell_completed(clients: &Clients, login_id: Option<String>, ended: Result<(), String>) {
+fn tell_completed(clients: &ClientRegistry, login_id: Option<String>, ended: Result<(), String>) {
     let params = AccountLoginCompletedNotification { login_id, success: ended.is_ok(), error: ended.err() };
     clients.tell_all(&Frame::notification::<AccountLoginCompleted>(&params));
 }
 
-fn tell_updated(clients: &Clients, now: Option<&SignedIn>) {
+fn tell_updated(clients: &ClientRegistry, now: Option<&SignedIn>) {
     clients.tell_all(&Frame::notification::<AccountUpdated>(&SignedIn::updated(now)));
 }
 
 /// The client that gave tokens, asked for others.
 struct AskForTokens {
     giver: ClientId,
-    clients: Clients,
+    clients: ClientRegistry,
 }
 
 impl TokenSource for AskForTokens {

@@ -1,7 +1,7 @@
 //! `app/*`.
 
-use codicil_engine::Audience;
-use codicil_extensions::Refetch;
+use codicil_engine::ThreadClients;
+use codicil_extensions::RefetchApps;
 use codicil_protocol::{
     AppInfo, AppListUpdated, AppListUpdatedNotification, AppsListParams, AppsListResponse,
 };
@@ -16,8 +16,9 @@ pub async fn list(cx: Cx, params: AppsListParams) -> Result<AppsListResponse, Rp
         Some(thread) => Some(cx.threads().get(thread)?.snapshot().await?.config),
         None => apps.global_config().await.map(Into::into),
     };
-    let refetch = if params.force_refetch == Some(true) { Refetch::Always } else { Refetch::IfNeeded };
-    let audience: &dyn Audience = cx.clients();
+    let refetch =
+        if params.force_refetch == Some(true) { RefetchApps::Always } else { RefetchApps::IfNeeded };
+    let audience: &dyn ThreadClients = cx.clients();
     let updated = |data: Vec<AppInfo>| {
         audience.broadcast::<AppListUpdated>(&AppListUpdatedNotification { data });
     };

@@ -9,7 +9,7 @@ use codicil_protocol::{
 
 use super::config::blocking;
 use crate::{
-    commands::{self, CommandError, End, Request, Sink},
+    commands::{self, CommandError, ExecRequest, InputEnd, OutputSink},
     cx::Cx,
     error::RpcError,
 };
@@ -17,9 +17,9 @@ use crate::{
 /// Answers when the command has ended. It has its place before the first wait, so that a write or an end that
 /// was sent right behind it finds it.
 pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecResponse, RpcError> {
-    let request = Request::try_from(params)?;
+    let request = ExecRequest::try_from(params)?;
     let place = cx.client.commands.enter(&request)?;
-    let sink = Sink::new(&request, &cx.client);
+    let sink = OutputSink::new(&request, &cx.client);
     let world = cx.threads().world().clone();
     let ready =
         blocking(move || Ok(commands::ready(request, &world.config, &world.server_places, &world.cwd)?))
@@ -28,11 +28,11 @@ pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecRespon
 }
 
 pub async fn write(cx: Cx, params: CommandExecWriteParams) -> Result<CommandExecWriteResponse, RpcError> {
-    let end = if params.close_stdin.unwrap_or_default() { End::Here } else { End::Later };
+    let end = if params.close_stdin.unwrap_or_default() { InputEnd::Here } else { InputEnd::Later };
     let bytes = match (&params.delta_base64, end) {
         (Some(delta), _) => STANDARD.decode(delta).map_err(CommandError::from)?,
-        (None, End::Here) => Vec::new(),
-        (None, End::Later) => return Err(CommandError::NothingToWrite.into()),
+        (None, InputEnd::Here) => Vec::new(),
+        (None, InputEnd::Later) => return Err(CommandError::NothingToWrite.into()),
     };
     cx.client.commands.get(&params.process_id)?.write(bytes, end).await?;
     Ok(CommandExecWriteResponse {})

@@ -2,11 +2,11 @@
 
 use codicil_protocol::{AbsolutePathBuf, ConfigWarning, Frame, InitializeParams, InitializeResponse};
 
-use crate::{clients::Session, cx::Cx, error::RpcError, user_agent::user_agent};
+use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
 
 /// Settles, once per connection, who the client is and what it can take.
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
-    let session = Session::new(params);
+    let session = ClientSession::new(params);
     let user_agent = user_agent(&session, cx.announced_version());
     let codex_home =
         AbsolutePathBuf::new(cx.home()).ok_or_else(|| RpcError::internal("home is not absolute"))?;

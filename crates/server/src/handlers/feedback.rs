@@ -1,9 +1,9 @@
 //! `feedback/*`.
 
-use codicil_config::Query;
-use codicil_engine::{ThreadError, Turns};
+use codicil_config::ConfigQuery;
+use codicil_engine::{IncludeTurns, ThreadError};
 use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
-use codicil_services::feedback::{FeedbackError, Sender};
+use codicil_services::feedback::{FeedbackError, FeedbackSender};
 
 use super::config::blocking;
 use crate::{cx::Cx, encoded::ReadJson, error::RpcError};
@@ -12,7 +12,8 @@ use crate::{cx::Cx, encoded::ReadJson, error::RpcError};
 pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUploadResponse, RpcError> {
     let config = cx.config().clone();
     // A broken configuration is reported elsewhere, and may be what the report is about.
-    let settings = blocking(move || Ok(config.load(&Query::default()).map(|config| config.settings))).await?;
+    let settings =
+        blocking(move || Ok(config.load(&ConfigQuery::default()).map(|config| config.settings))).await?;
     let settings = settings.unwrap_or_default();
     if !settings.feedback_enabled() {
         return Err(FeedbackError::Disabled.into());
@@ -36,12 +37,15 @@ async fn read_thread(cx: &Cx, params: &FeedbackUploadParams) -> Result<Option<St
     if !params.include_logs {
         return Ok(None);
     }
-    let thread = cx.threads().read(id, Turns::Included).await.ok();
+    let thread = cx.threads().read(id, IncludeTurns::Included).await.ok();
     Ok(thread.and_then(|thread| serde_json::to_string(&ReadJson(thread)).ok()))
 }
 
-fn sender(cx: &Cx) -> Sender {
-    Sender { user_agent: cx.origin().user_agent, server_version: env!("CARGO_PKG_VERSION").to_owned() }
+fn sender(cx: &Cx) -> FeedbackSender {
+    FeedbackSender {
+        user_agent: cx.origin().user_agent,
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 impl From<FeedbackError> for RpcError {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_fs::{Depth, FileError, Parents, Removal, WatchError};
+use codicil_fs::{CopyDepth, FileError, ParentDirectories, RemoveOptions, WatchError};
 use codicil_protocol::{
     AbsolutePathBuf, Frame, FsChanged, FsChangedNotification, FsCopyParams, FsCopyResponse,
     FsCreateDirectoryParams, FsCreateDirectoryResponse, FsGetMetadataParams, FsGetMetadataResponse,
@@ -17,7 +17,7 @@ use super::config::blocking;
 use crate::{
     cx::Cx,
     error::RpcError,
-    files::Full,
+    files::LimitReached,
     limits::{LARGE_ANSWER_BYTES, MAX_LISTING_BYTES, MAX_READ_FILE_BYTES, MAX_WATCHES},
 };
 
@@ -73,7 +73,11 @@ pub async fn create_directory(
     let turn = cx.client.files.changing().await;
     blocking(move || {
         let _turn = turn;
-        let parents = if params.recursive.unwrap_or(true) { Parents::Made } else { Parents::Required };
+        let parents = if params.recursive.unwrap_or(true) {
+            ParentDirectories::Made
+        } else {
+            ParentDirectories::Required
+        };
         codicil_fs::create_directory(&normal_path(&params.path), parents)?;
         Ok(FsCreateDirectoryResponse {})
     })
@@ -106,8 +110,10 @@ pub async fn remove(cx: Cx, params: FsRemoveParams) -> Result<FsRemoveResponse, 
     let turn = cx.client.files.changing().await;
     blocking(move || {
         let _turn = turn;
-        let how =
-            Removal { recursive: params.recursive.unwrap_or(true), force: params.force.unwrap_or(true) };
+        let how = RemoveOptions {
+            recursive: params.recursive.unwrap_or(true),
+            force: params.force.unwrap_or(true),
+        };
         codicil_fs::remove(&normal_path(&params.path), how)?;
         Ok(FsRemoveResponse {})
     })
@@ -118,7 +124,7 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
     let turn = cx.client.files.changing().await;
     blocking(move || {
         let _turn = turn;
-        let depth = if params.recursive.unwrap_or(false) { Depth::Tree } else { Depth::Single };
+        let depth = if params.recursive.unwrap_or(false) { CopyDepth::Tree } else { CopyDepth::Single };
         codicil_fs::copy(&normal_path(&params.source_path), &normal_path(&params.destination_path), depth)?;
         Ok(FsCopyResponse {})
     })
@@ -138,7 +144,8 @@ pub async fn watch(cx: Cx, params: FsWatchParams) -> Result<FsWatchResponse, Rpc
         }
     };
     let watch = cx.files().watcher.watch(&path, tell).await?;
-    let full = |Full| RpcError::invalid_request(format_args!("too many watches: limit is {MAX_WATCHES}"));
+    let full =
+        |LimitReached| RpcError::invalid_request(format_args!("too many watches: limit is {MAX_WATCHES}"));
     cx.client.files.add_watch(watch_id.clone(), watch).map_err(full)?;
     let (client, id) = (cx.client.clone(), watch_id.clone());
     cx.after_answer(move || client.files.listen(&id));

@@ -1,9 +1,9 @@
 //! `thread/goal/*`.
 
-use codicil_engine::Audience;
+use codicil_engine::ThreadClients;
 use codicil_protocol::{
-    Notice, ThreadGoalClearResponse, ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetResponse,
-    ThreadGoalParams, ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated,
+    NotificationMethod, ThreadGoalClearResponse, ThreadGoalCleared, ThreadGoalClearedNotification,
+    ThreadGoalGetResponse, ThreadGoalParams, ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated,
     ThreadGoalUpdatedNotification,
 };
 
@@ -30,10 +30,10 @@ pub async fn clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearRe
     Ok(ThreadGoalClearResponse { cleared })
 }
 
-fn tell<N: Notice>(cx: &Cx, params: N::Params) {
+fn tell<N: NotificationMethod>(cx: &Cx, params: N::Params) {
     let clients = cx.clients().clone();
     cx.after_answer(move || {
-        let audience: &dyn Audience = &clients;
+        let audience: &dyn ThreadClients = &clients;
         audience.broadcast::<N>(&params);
     });
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use codicil_engine::Turns;
+use codicil_engine::IncludeTurns;
 use codicil_protocol::{
     SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListParams, ThreadItemsListResponse,
     ThreadResumeInitialTurnsPageParams, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
@@ -19,8 +19,8 @@ const PAGE: u32 = 25;
 
 pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let read = cx.threads().read(&params.thread_id, Turns::Included).await?;
-    let page = Page::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
+    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let page = HistoryPage::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
     let view = params.items_view.unwrap_or(TurnItemsView::Full);
     Ok(page.of_turns(&read.turns, view))
 }
@@ -31,30 +31,30 @@ pub fn initial_page(
     asked: ThreadResumeInitialTurnsPageParams,
 ) -> ThreadTurnsListResponse {
     let direction = asked.sort_direction.unwrap_or(SortDirection::Desc);
-    let page = Page::at(turns.len(), None, asked.limit, direction);
+    let page = HistoryPage::at(turns.len(), None, asked.limit, direction);
     page.of_turns(turns, asked.items_view.unwrap_or(TurnItemsView::Summary))
 }
 
 pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
     let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
-    let read = cx.threads().read(&params.thread_id, Turns::Included).await?;
+    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
     let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
     let places: Vec<_> =
         wanted.flat_map(|turn| (0..turn.items.len()).map(move |item| (turn, item))).collect();
-    let page = Page::new(places.len(), params.cursor.as_deref(), params.limit, direction)?;
+    let page = HistoryPage::new(places.len(), params.cursor.as_deref(), params.limit, direction)?;
     let entries = places.get(page.range.clone()).unwrap_or_default();
     let data = page.sorted(entries.iter().filter_map(|(turn, item)| entry(turn, *item)).collect());
     Ok(ThreadItemsListResponse { data, next_cursor: page.next(), backwards_cursor: page.backwards() })
 }
 
 /// Some entries of a list, in one of two directions.
-struct Page {
+struct HistoryPage {
     range: Range<usize>,
     total: usize,
     direction: SortDirection,
 }
 
-impl Page {
+impl HistoryPage {
     fn new(
         total: usize,
         cursor: Option<&str>,
@@ -143,7 +143,7 @@ mod tests {
     fn pages(direction: SortDirection) -> (Vec<Vec<usize>>, Option<String>) {
         let (mut pages, mut cursor, mut first) = (Vec::new(), None, None);
         loop {
-            let page = Page::new(5, cursor.as_deref(), Some(2), direction).unwrap();
+            let page = HistoryPage::new(5, cursor.as_deref(), Some(2), direction).unwrap();
             pages.push(page.sorted(page.range.clone().collect()));
             first = first.or_else(|| page.backwards());
             cursor = page.next();
@@ -163,16 +163,16 @@ mod tests {
 
     #[test]
     fn the_backwards_cursor_includes_the_first_entry_again() {
-        let page = Page::new(5, Some("4"), None, SortDirection::Asc).unwrap();
+        let page = HistoryPage::new(5, Some("4"), None, SortDirection::Asc).unwrap();
         assert_eq!(page.range, 4..5);
-        let page = Page::new(5, Some("1"), None, SortDirection::Desc).unwrap();
+        let page = HistoryPage::new(5, Some("1"), None, SortDirection::Desc).unwrap();
         assert_eq!(page.range, 0..1);
     }
 
     #[test]
     fn odd_cursors_and_limits_do_no_harm() {
-        assert!(Page::new(5, Some("x"), None, SortDirection::Asc).is_err());
-        assert_eq!(Page::new(5, Some("99"), Some(0), SortDirection::Asc).unwrap().range, 5..5);
-        assert_eq!(Page::new(0, None, Some(u32::MAX), SortDirection::Desc).unwrap().backwards(), None);
+        assert!(HistoryPage::new(5, Some("x"), None, SortDirection::Asc).is_err());
+        assert_eq!(HistoryPage::new(5, Some("99"), Some(0), SortDirection::Asc).unwrap().range, 5..5);
+        assert_eq!(HistoryPage::new(0, None, Some(u32::MAX), SortDirection::Desc).unwrap().backwards(), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use codicil_config::Query;
+use codicil_config::ConfigQuery;
 use codicil_protocol::{HooksListParams, HooksListResponse};
 
 use super::config::blocking;
@@ -15,7 +15,7 @@ pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, 
     }
     let mut cwds: Vec<PathBuf> = params.cwds.iter().map(|cwd| cx.cwd().join(cwd)).collect();
     if let Some(thread) = &params.thread_id {
-        let read = cx.threads().read(thread, codicil_engine::Turns::LeftOut).await?;
+        let read = cx.threads().read(thread, codicil_engine::IncludeTurns::LeftOut).await?;
         cwds = vec![PathBuf::from(read.thread.cwd)];
     } else if cwds.is_empty() {
         cwds.push(cx.cwd().to_owned());
@@ -23,7 +23,7 @@ pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, 
     let world = cx.threads().world().clone();
     blocking(move || {
         let entry = |cwd: PathBuf| {
-            let config = world.config.load(&Query::at(&cwd)).map_err(RpcError::from)?;
+            let config = world.config.load(&ConfigQuery::at(&cwd)).map_err(RpcError::from)?;
             Ok(codicil_engine::declared_hooks(world.config.home(), &config, &cwd))
         };
         Ok(HooksListResponse { data: cwds.into_iter().map(entry).collect::<Result<_, RpcError>>()? })

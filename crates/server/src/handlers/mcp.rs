@@ -1,7 +1,7 @@
 //! `mcpServerStatus/list`, `mcpServer/oauth/login` and `config/mcpServer/reload`.
 
-use codicil_config::Query;
-use codicil_mcp::{LoginError, LoginOptions, Pool, ServerTable};
+use codicil_config::ConfigQuery;
+use codicil_mcp::{LoginError, LoginOptions, ServerPool, ServerTable};
 use codicil_protocol::{
     ListMcpServerStatusParams, ListMcpServerStatusResponse, McpServerOauthLoginCompleted,
     McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams, McpServerOauthLoginResponse,
@@ -50,13 +50,13 @@ pub async fn reload(cx: Cx, _params: NoParams) -> Result<McpServerRefreshRespons
     Ok(McpServerRefreshResponse {})
 }
 
-fn pool(cx: &Cx) -> &Pool {
+fn pool(cx: &Cx) -> &ServerPool {
     &cx.threads().world().mcp
 }
 
 /// The servers that are configured where the server works.
 async fn table(cx: &Cx) -> Result<ServerTable, RpcError> {
-    let (world, query) = (cx.threads().world().clone(), Query::at(cx.cwd()));
+    let (world, query) = (cx.threads().world().clone(), ConfigQuery::at(cx.cwd()));
     let read = move || {
         let config = world.config.load(&query);
         let config =

@@ -1,6 +1,6 @@
 //! `model/*`, `experimentalFeature/*`, `collaborationMode/*` and the mock of the experimental gate.
 
-use codicil_config::{EffectiveConfig, FeatureError, Query};
+use codicil_config::{ConfigQuery, EffectiveConfig, FeatureError};
 use codicil_model::{ProviderConfig, WireApi};
 use codicil_protocol::{
     CollaborationModeListParams, CollaborationModeListResponse, CollaborationModeMask,
@@ -17,7 +17,9 @@ pub async fn list(cx: Cx, params: ModelListParams) -> Result<ModelListResponse, 
     let config = cx.config().clone();
     // A broken configuration is reported elsewhere; a list of models can do without.
     let wire_api = blocking(move || {
-        Ok(config.load(&Query::default()).map_or_else(|_| WireApi::default(), |config| dialect(&config)))
+        Ok(config
+            .load(&ConfigQuery::default())
+            .map_or_else(|_| WireApi::default(), |config| dialect(&config)))
     })
     .await?;
     let mut models = cx.threads().world().catalogue().list(wire_api);

@@ -1,7 +1,7 @@
 //! `permissionProfile/*`.
 
-use codicil_config::Query;
-use codicil_engine::Profile;
+use codicil_config::ConfigQuery;
+use codicil_engine::BuiltinProfile;
 use codicil_protocol::{PermissionProfileListParams, PermissionProfileListResponse};
 
 use crate::{cx::Cx, error::RpcError};
@@ -19,13 +19,13 @@ pub async fn permission_profile_list(
     };
     let world = cx.threads().world().clone();
     let cwd = params.cwd.map_or_else(|| world.cwd.clone(), |cwd| world.cwd.join(cwd));
-    let query = Query { cwd: Some(cwd), ..Query::default() };
+    let query = ConfigQuery { cwd: Some(cwd), ..ConfigQuery::default() };
     let loading = tokio::task::spawn_blocking(move || world.load_config(&query));
     let config = loading.await.map_err(RpcError::internal)??;
     let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
-    let page = Profile::ALL.iter().skip(start).take(limit);
+    let page = BuiltinProfile::ALL.iter().skip(start).take(limit);
     let data: Vec<_> = page.map(|profile| profile.summary(&config)).collect();
     let next = start.saturating_add(data.len());
-    let next_cursor = (next < Profile::ALL.len()).then(|| next.to_string());
+    let next_cursor = (next < BuiltinProfile::ALL.len()).then(|| next.to_string());
     Ok(PermissionProfileListResponse { data, next_cursor })
 }

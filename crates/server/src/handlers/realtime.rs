@@ -1,6 +1,6 @@
 //! `thread/realtime/*`. Answered at once; what comes of it, failure included, arrives as notifications.
 
-use codicil_engine::Taken;
+use codicil_engine::InputAccepted;
 use codicil_protocol::{
     ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
     ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
@@ -24,7 +24,7 @@ pub async fn append_audio(
     params: ThreadRealtimeAppendAudioParams,
 ) -> Result<ThreadRealtimeAppendAudioResponse, RpcError> {
     let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_audio(params.audio)? == Taken::NotRunning {
+    if voice.append_audio(params.audio)? == InputAccepted::NotRunning {
         cx.after_answer(move || voice.complain());
     }
     Ok(ThreadRealtimeAppendAudioResponse {})
@@ -35,7 +35,7 @@ pub async fn append_text(
     params: ThreadRealtimeAppendTextParams,
 ) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
     let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_text(params.text)? == Taken::NotRunning {
+    if voice.append_text(params.text)? == InputAccepted::NotRunning {
         cx.after_answer(move || voice.complain());
     }
     Ok(ThreadRealtimeAppendTextResponse {})

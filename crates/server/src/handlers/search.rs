@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_fs::{Roots, SessionNews, check_query};
+use codicil_fs::{SearchRoots, SessionNews, check_query};
 use codicil_protocol::{
     Frame, FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchSessionCompleted,
     FuzzyFileSearchSessionCompletedNotification, FuzzyFileSearchSessionStartParams,
@@ -12,7 +12,7 @@ use codicil_protocol::{
     FuzzyFileSearchSessionUpdatedNotification,
 };
 
-use crate::{cx::Cx, error::RpcError, files::Full, limits::MAX_SEARCH_SESSIONS};
+use crate::{cx::Cx, error::RpcError, files::LimitReached, limits::MAX_SEARCH_SESSIONS};
 
 /// A search that is cancelled by another with its token answers that it found nothing.
 pub async fn fuzzy_file_search(
@@ -21,7 +21,7 @@ pub async fn fuzzy_file_search(
 ) -> Result<FuzzyFileSearchResponse, RpcError> {
     check_query(&params.query).map_err(RpcError::invalid_request)?;
     let cancelled = cx.client.files.begin_search(params.cancellation_token);
-    let roots = Roots::new(&params.roots, cx.cwd());
+    let roots = SearchRoots::new(&params.roots, cx.cwd());
     let files = cx.files().searches.find(roots, params.query, cancelled).await;
     Ok(FuzzyFileSearchResponse { files })
 }
@@ -35,12 +35,12 @@ pub async fn session_start(
     if session_id.is_empty() {
         return Err(RpcError::invalid_request("sessionId must not be empty"));
     }
-    let roots = Roots::new(&roots, cx.cwd());
+    let roots = SearchRoots::new(&roots, cx.cwd());
     if roots.is_empty() {
         let reason = "at least one search directory is required";
         return Err(RpcError::internal(format_args!("failed to start fuzzy file search session: {reason}")));
     }
-    let full = |Full| {
+    let full = |LimitReached| {
         RpcError::invalid_request(format_args!("too many search sessions: limit is {MAX_SEARCH_SESSIONS}"))
     };
     cx.client.files.check_session_room(&session_id).map_err(full)?;
@@ -49,7 +49,7 @@ pub async fn session_start(
     Ok(FuzzyFileSearchSessionStartResponse {})
 }
 
-fn open(cx: &Cx, session_id: String, roots: Roots) {
+fn open(cx: &Cx, session_id: String, roots: SearchRoots) {
     // The client owns the session, so the session must not own the client.
     let (client, id) = (Arc::downgrade(&cx.client), session_id.clone());
     let tell = move |news| {

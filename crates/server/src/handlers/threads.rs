@@ -1,8 +1,8 @@
 //! `thread/*`.
 
-use codicil_engine::{Opened, Profile, Settings, ThreadError, Turns};
+use codicil_engine::{BuiltinProfile, IncludeTurns, OpenedThread, ThreadError, TurnSettings};
 use codicil_protocol::{
-    DeprecationNotice, Frame, Notice, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
+    DeprecationNotice, Frame, NotificationMethod, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
     ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
     ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
@@ -72,7 +72,7 @@ pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcErr
 }
 
 pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
-    let turns = if params.include_turns { Turns::Included } else { Turns::LeftOut };
+    let turns = if params.include_turns { IncludeTurns::Included } else { IncludeTurns::LeftOut };
     Ok(ReadJson(cx.threads().read(&params.thread_id, turns).await?))
 }
 
@@ -237,7 +237,7 @@ pub async fn settings_update(
     };
     let clients = cx.clients().clone();
     cx.after_answer(move || {
-        let audience: &dyn codicil_engine::Audience = &clients;
+        let audience: &dyn codicil_engine::ThreadClients = &clients;
         audience.notify::<ThreadSettingsUpdated>(&told.thread_id, &told);
     });
     Ok(ThreadSettingsUpdateResponse {})
@@ -248,7 +248,7 @@ pub async fn increment_elicitation(
     params: ThreadIncrementElicitationParams,
 ) -> Result<ThreadIncrementElicitationResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
-    let count = thread.count_elicitation(codicil_engine::Elicitation::Begun).await?;
+    let count = thread.count_elicitation(codicil_engine::ElicitationChange::Begun).await?;
     Ok(ThreadIncrementElicitationResponse { count, paused: count > 0 })
 }
 
@@ -257,7 +257,7 @@ pub async fn decrement_elicitation(
     params: ThreadDecrementElicitationParams,
 ) -> Result<ThreadDecrementElicitationResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
-    let count = thread.count_elicitation(codicil_engine::Elicitation::Ended).await?;
+    let count = thread.count_elicitation(codicil_engine::ElicitationChange::Ended).await?;
     Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
 }
 
@@ -265,8 +265,8 @@ pub async fn decrement_elicitation(
 async fn open_new(
     cx: &Cx,
     ephemeral: Option<bool>,
-    open: impl Future<Output = Result<Opened, ThreadError>>,
-) -> Result<Opened, RpcError> {
+    open: impl Future<Output = Result<OpenedThread, ThreadError>>,
+) -> Result<OpenedThread, RpcError> {
     let slot = match ephemeral {
         Some(true) => Some(ephemeral::reserve(cx).await?),
         _ => None,
@@ -280,22 +280,22 @@ async fn open_new(
     Ok(opened)
 }
 
-fn say_started(cx: &Cx, opened: &Opened) {
+fn say_started(cx: &Cx, opened: &OpenedThread) {
     let turns = opened.turns.iter().map(codicil_store::StoredTurn::decode).collect();
     let thread = codicil_protocol::Thread { turns, ..opened.thread.clone() };
     broadcast_later::<ThreadStarted>(cx, ThreadStartedNotification { thread });
 }
 
-fn broadcast_later<N: Notice>(cx: &Cx, params: N::Params) {
+fn broadcast_later<N: NotificationMethod>(cx: &Cx, params: N::Params) {
     let clients = cx.clients().clone();
     cx.after_answer(move || {
-        let audience: &dyn codicil_engine::Audience = &clients;
+        let audience: &dyn codicil_engine::ThreadClients = &clients;
         audience.broadcast::<N>(&params);
     });
 }
 
-fn response(opened: Opened) -> ThreadStartResponse {
-    let Settings {
+fn response(opened: OpenedThread) -> ThreadStartResponse {
+    let TurnSettings {
         model,
         provider,
         effort,
@@ -316,7 +316,7 @@ fn response(opened: Opened) -> ThreadStartResponse {
         approval_policy,
         approvals_reviewer,
         sandbox,
-        active_permission_profile: profile.map(Profile::active),
+        active_permission_profile: profile.map(BuiltinProfile::active),
         reasoning_effort: effort,
     }
 }

@@ -1,6 +1,6 @@
 //! `turn/*` and `review/*`.
 
-use codicil_engine::Audience;
+use codicil_engine::ThreadClients;
 use codicil_protocol::{
     ReviewDelivery, ReviewStartParams, ReviewStartResponse, ThreadStarted, ThreadStartedNotification,
     TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
@@ -36,7 +36,7 @@ pub async fn review_start(cx: Cx, params: ReviewStartParams) -> Result<ReviewSta
             let opened = cx.threads().fork_for_review(&params.thread_id).await?;
             let id = opened.thread.id.clone();
             cx.clients().subscribe(&cx.client, &id);
-            let audience: &dyn Audience = cx.clients();
+            let audience: &dyn ThreadClients = cx.clients();
             audience.broadcast::<ThreadStarted>(&ThreadStartedNotification { thread: opened.thread });
             id
         }

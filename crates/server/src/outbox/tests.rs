@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use codicil_protocol::{
-    AgentMessageDelta, CommandExecutionOutputDelta, Notice, ReasoningTextDelta, ThreadArchived,
+    AgentMessageDelta, CommandExecutionOutputDelta, NotificationMethod, ReasoningTextDelta, ThreadArchived,
     ThreadArchivedNotification,
 };
 use futures_util::FutureExt;
@@ -24,7 +24,7 @@ fn to_the_ceiling() -> usize {
     MAX_WAITING_BYTES / LARGE.bytes().len() + 1
 }
 
-fn delta<N: Notice>(item: &str, delta: &str) -> Frame {
+fn delta<N: NotificationMethod>(item: &str, delta: &str) -> Frame {
     let params = json!({ "threadId": "t", "turnId": "u", "itemId": item, "delta": delta, "contentIndex": 0 });
     Frame::notification::<N>(&serde_json::from_value(params).unwrap())
 }
@@ -38,7 +38,7 @@ fn output(item: &str, text: &str) -> Frame {
 }
 
 /// What waits, without waiting for more. Large fillers are null: reading them takes long.
-fn waiting(outbox: &Outbox) -> Vec<Value> {
+fn waiting(outbox: &ClientOutbox) -> Vec<Value> {
     let batch = outbox.take().now_or_never().flatten().unwrap_or_default();
     let read = |message: &Bytes| match message.len() {
         0..=MAX_JOINED_BYTES => serde_json::from_slice(message).unwrap(),
@@ -53,7 +53,7 @@ fn texts(messages: &[Value]) -> Vec<&str> {
 
 #[test]
 fn a_client_is_busy_until_its_writer_has_taken_what_waits() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&filler(BUSY_BYTES - 1000));
     assert!(!outbox.is_busy());
     outbox.push(&filler(1000));
@@ -68,7 +68,7 @@ fn a_client_is_busy_until_its_writer_has_taken_what_waits() {
 
 #[test]
 fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&filler(1));
     assert!(outbox.wait_for_room().now_or_never().is_some());
     outbox.push(&LARGE);
@@ -83,7 +83,7 @@ fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
 
 #[test]
 fn a_producer_without_end_waits_for_its_reader() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     let piece = filler(350 << 10);
     let pushed = || outbox.push_when_room(&piece).now_or_never().is_some();
     assert_eq!((0..10).filter(|_| pushed()).count(), 2);
@@ -107,7 +107,7 @@ fn a_producer_without_end_waits_for_its_reader() {
 
 #[test]
 fn deltas_stay_apart_while_the_client_keeps_up() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&message("i", "one"));
     outbox.push(&message("i", "two"));
     assert_eq!(texts(&waiting(&outbox)), ["one", "two"]);
@@ -115,7 +115,7 @@ fn deltas_stay_apart_while_the_client_keeps_up() {
 
 #[test]
 fn deltas_of_one_item_are_joined_when_it_does_not() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&LARGE);
     outbox.push(&message("i", "one "));
     outbox.push(&message("i", "\"two\"\n"));
@@ -133,7 +133,7 @@ fn deltas_of_one_item_are_joined_when_it_does_not() {
 
 #[test]
 fn a_joined_delta_has_a_largest_size() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&filler(JOIN_DELTAS_BYTES));
     let part = "y".repeat(MAX_JOINED_BYTES / 4);
     (0..8).for_each(|_| outbox.push(&message("i", &part)));
@@ -146,7 +146,7 @@ fn a_joined_delta_has_a_largest_size() {
 
 #[test]
 fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     (0..to_the_ceiling()).for_each(|_| outbox.push(&LARGE));
     assert_eq!(outbox.closed(), None);
     let mut end = Box::pin(outbox.wait_closed());
@@ -154,7 +154,7 @@ fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
 
     outbox.push(&filler(1));
 
-    assert_eq!(outbox.closed(), Some(Closed::TooSlow));
+    assert_eq!(outbox.closed(), Some(OutboxClosed::TooSlow));
     assert!(end.now_or_never().is_some());
     assert_eq!(outbox.take().now_or_never(), Some(None), "what waited is dropped");
     outbox.push(&filler(1));
@@ -164,29 +164,29 @@ fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
 
 #[test]
 fn what_the_writer_holds_counts_towards_the_ceiling() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&LARGE);
     assert_eq!(outbox.take().now_or_never().flatten().unwrap().len(), 1);
     (1..to_the_ceiling()).for_each(|_| outbox.push(&LARGE));
     assert_eq!(outbox.closed(), None);
     outbox.push(&filler(1));
-    assert_eq!(outbox.closed(), Some(Closed::TooSlow));
+    assert_eq!(outbox.closed(), Some(OutboxClosed::TooSlow));
 }
 
 #[test]
 fn a_finished_outbox_gives_what_it_holds_and_then_ends() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     outbox.push(&message("i", "last words"));
     outbox.finish();
     outbox.push(&message("i", "too late"));
     assert_eq!(texts(&waiting(&outbox)), ["last words"]);
     assert_eq!(outbox.take().now_or_never(), Some(None));
-    assert_eq!(outbox.closed(), Some(Closed::Finished));
+    assert_eq!(outbox.closed(), Some(OutboxClosed::Finished));
 }
 
 #[tokio::test]
 async fn a_writer_that_waits_is_woken() {
-    let outbox = Outbox::default();
+    let outbox = ClientOutbox::default();
     let writer = async { (outbox.take().await, outbox.take().await) };
     let others = async {
         tokio::task::yield_now().await;
@@ -239,7 +239,7 @@ proptest! {
 
     #[test]
     fn joining_changes_neither_text_nor_order(steps in proptest::collection::vec(step(), 0..60)) {
-        let outbox = Outbox::default();
+        let outbox = ClientOutbox::default();
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         outbox.push(&LARGE);
         for step in &steps {

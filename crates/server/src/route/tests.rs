@@ -5,22 +5,22 @@ use codicil_protocol::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{clients::Session, fixture};
+use crate::{clients::ClientSession, fixture};
 
 fn cx() -> Cx {
     let (server, _home) = fixture::server();
     let client = server.shared.clients.connect();
     let hello: InitializeParams =
         serde_json::from_value(json!({ "clientInfo": { "name": "test", "version": "1" } })).unwrap();
-    assert!(client.initialize(Session::new(hello)));
+    assert!(client.initialize(ClientSession::new(hello)));
     Cx::new(client, server.shared.clone())
 }
 
 async fn ask(router: &Router, method: &str, params: Value) -> Value {
     let params = serde_json::value::to_raw_value(&params).unwrap();
     let answer = match router.call(cx(), RequestId::Integer(1), method, Some(&params)) {
-        Reply::Ready(answer) => answer,
-        Reply::Pending(work) => work.await,
+        PendingResponse::Ready(answer) => answer,
+        PendingResponse::Pending(work) => work.await,
     };
     serde_json::from_slice(answer.frame.bytes()).unwrap()
 }

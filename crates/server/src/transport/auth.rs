@@ -25,15 +25,15 @@ pub enum WsAuth {
     #[default]
     None,
     /// They know the token.
-    Capability(Secret),
+    Capability(TokenSecret),
     /// They hold a token signed with the shared secret.
-    Signed(Signed),
+    Signed(SignedTokenRules),
 }
 
 /// Never shown.
-pub struct Secret(Vec<u8>);
+pub struct TokenSecret(Vec<u8>);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for TokenSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -41,8 +41,8 @@ impl fmt::Debug for Secret {
 
 /// What a signed token must say.
 #[derive(Debug)]
-pub struct Signed {
-    secret: Secret,
+pub struct SignedTokenRules {
+    secret: TokenSecret,
     pub issuer: Option<String>,
     pub audience: Option<String>,
     pub max_clock_skew_seconds: u64,
@@ -74,7 +74,7 @@ impl WsAuth {
         if secret.0.len() < MIN_SECRET_BYTES {
             return Err(AuthError::ShortSecret { path: secret_file.to_owned() });
         }
-        Ok(Self::Signed(Signed { secret, issuer, audience, max_clock_skew_seconds }))
+        Ok(Self::Signed(SignedTokenRules { secret, issuer, audience, max_clock_skew_seconds }))
     }
 
     /// Decides from the value of the `Authorization` header.
@@ -89,11 +89,11 @@ impl WsAuth {
     }
 }
 
-impl Signed {
+impl SignedTokenRules {
     fn verify(&self, token: &str, now: f64) -> Option<()> {
         let (signed_part, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed_part.split_once('.')?;
-        let header: Header = decode(header)?;
+        let header: TokenHeader = decode(header)?;
         if header.alg != "HS256" || header.has_critical_extensions {
             return None;
         }
@@ -103,7 +103,7 @@ impl Signed {
         self.accepts(&decode(claims)?, now).then_some(())
     }
 
-    fn accepts(&self, claims: &Claims, now: f64) -> bool {
+    fn accepts(&self, claims: &TokenClaims, now: f64) -> bool {
         let skew = self.max_clock_skew_seconds as f64;
         let fits = |wanted: &Option<String>, given: &[String]| {
             wanted.as_ref().is_none_or(|wanted| given.contains(wanted))
@@ -116,7 +116,7 @@ impl Signed {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     /// Whether there is a `crit` member, whatever it holds. It names extensions that the reader must
     /// understand, at least one (RFC 7515, 4.1.11); this reader understands none.
@@ -129,28 +129,28 @@ fn is_present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Erro
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     exp: f64,
     nbf: Option<f64>,
     iss: Option<String>,
     #[serde(default)]
-    aud: Audience,
+    aud: TokenAudience,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Audience {
+enum TokenAudience {
     One(String),
     Many(Vec<String>),
 }
 
-impl Default for Audience {
+impl Default for TokenAudience {
     fn default() -> Self {
         Self::Many(Vec::new())
     }
 }
 
-impl Audience {
+impl TokenAudience {
     fn as_slice(&self) -> &[String] {
         match self {
             Self::One(audience) => std::slice::from_ref(audience),
@@ -168,14 +168,14 @@ fn decode<T: serde::de::DeserializeOwned>(part: &str) -> Option<T> {
     serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-fn read_secret(what: &'static str, path: &Path) -> Result<Secret, AuthError> {
+fn read_secret(what: &'static str, path: &Path) -> Result<TokenSecret, AuthError> {
     let content =
         std::fs::read(path).map_err(|source| AuthError::Read { what, path: path.to_owned(), source })?;
     let secret = content.trim_ascii();
     if secret.is_empty() {
         return Err(AuthError::Empty { what, path: path.to_owned() });
     }
-    Ok(Secret(secret.to_vec()))
+    Ok(TokenSecret(secret.to_vec()))
 }
 
 fn unix_now() -> f64 {

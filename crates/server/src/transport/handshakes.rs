@@ -43,7 +43,7 @@ impl ConnectionLimits {
 
 /// The unfinished handshakes of a listener.
 #[derive(Debug)]
-pub struct Handshakes {
+pub struct HandshakeLimiter {
     max: usize,
     pending: Mutex<PendingHandshakes>,
     /// Whether the last accept failed. Of several failures in a row, the first one is logged.
@@ -57,13 +57,13 @@ struct PendingHandshakes {
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
-impl Handshakes {
+impl HandshakeLimiter {
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, pending: Mutex::default(), is_failing: AtomicBool::new(false) })
     }
 
     /// Counts a connection that was accepted. If there are too many, the oldest one is closed.
-    pub fn begin(self: &Arc<Self>) -> Handshake {
+    pub fn begin(self: &Arc<Self>) -> OpenHandshake {
         self.is_failing.store(false, Ordering::Relaxed);
         let closing = CancellationToken::new();
         let mut pending = self.lock();
@@ -75,7 +75,7 @@ impl Handshakes {
         pending.next_number += 1;
         pending.by_number.insert(number, closing.clone());
         drop(pending);
-        Handshake { number, closing, deadline: Instant::now() + HANDSHAKE_TIME, all: self.clone() }
+        OpenHandshake { number, closing, deadline: Instant::now() + HANDSHAKE_TIME, all: self.clone() }
     }
 
     /// Waits before the next accept. If descriptors are missing, the oldest unfinished handshake gives its
@@ -115,14 +115,14 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// One unfinished handshake. Dropped when the connection is a client or is over.
 #[derive(Debug)]
-pub struct Handshake {
+pub struct OpenHandshake {
     number: u64,
     closing: CancellationToken,
     deadline: Instant,
-    all: Arc<Handshakes>,
+    all: Arc<HandshakeLimiter>,
 }
 
-impl Handshake {
+impl OpenHandshake {
     /// Returns when the connection has to be closed: its time is over, or newer ones need its place.
     pub async fn must_close(&self) {
         tokio::select! {
@@ -132,7 +132,7 @@ impl Handshake {
     }
 }
 
-impl Drop for Handshake {
+impl Drop for OpenHandshake {
     fn drop(&mut self) {
         self.all.lock().by_number.remove(&self.number);
     }
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    fn is_closed(handshake: &Handshake) -> bool {
+    fn is_closed(handshake: &OpenHandshake) -> bool {
         handshake.must_close().now_or_never().is_some()
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_unfinished_handshake_gives_way_to_a_new_one() {
-        let all = Handshakes::new(2);
+        let all = HandshakeLimiter::new(2);
         let (first, second) = (all.begin(), all.begin());
         assert!(!is_closed(&first) && !is_closed(&second));
         let third = all.begin();
@@ -176,7 +176,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_handshake_has_a_deadline() {
-        let all = Handshakes::new(2);
+        let all = HandshakeLimiter::new(2);
         let handshake = all.begin();
         let begun = Instant::now();
         handshake.must_close().await;
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_descriptors_the_oldest_handshake_is_closed_and_the_listener_pauses() {
-        let all = Handshakes::new(8);
+        let all = HandshakeLimiter::new(8);
         let (first, second) = (all.begin(), all.begin());
         let begun = Instant::now();
         all.recover_from(&io::Error::from(rustix::io::Errno::MFILE)).await;

@@ -21,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::{auth::WsAuth, handshakes::Handshake, websocket};
+use super::{auth::WsAuth, handshakes::OpenHandshake, websocket};
 use crate::{
     limits::{HANDSHAKE_TIME, MAX_HEAD_BYTES},
     server::Server,
@@ -78,7 +78,7 @@ fn names_loopback(host: &str) -> bool {
 
 /// Serves one HTTP connection, which may become a websocket. All of it is part of the handshake, also several
 /// requests on one connection.
-pub async fn serve<S>(endpoint: Arc<HttpEndpoint>, stream: S, handshake: Handshake)
+pub async fn serve<S>(endpoint: Arc<HttpEndpoint>, stream: S, handshake: OpenHandshake)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -8,12 +8,12 @@ use crate::{connection, server::Server};
 
 /// Both directions of a connection. Dropping it disconnects.
 #[derive(Debug)]
-pub struct Duplex {
+pub struct MemoryConnection {
     to_server: mpsc::Sender<Bytes>,
     from_server: mpsc::Receiver<Bytes>,
 }
 
-impl Duplex {
+impl MemoryConnection {
     /// False when the server has ended the connection.
     pub async fn send(&self, message: impl Into<Bytes>) -> bool {
         self.to_server.send(message.into()).await.is_ok()
@@ -31,7 +31,7 @@ impl Duplex {
 }
 
 /// Connects to a server of this process.
-pub fn connect(server: &Server) -> Duplex {
+pub fn connect(server: &Server) -> MemoryConnection {
     let (to_server, incoming) = mpsc::channel(64);
     let (outgoing, from_server) = mpsc::channel(64);
     let client = server.shared.clients.connect();
@@ -55,5 +55,5 @@ pub fn connect(server: &Server) -> Duplex {
             }
         }
     });
-    Duplex { to_server, from_server }
+    MemoryConnection { to_server, from_server }
 }

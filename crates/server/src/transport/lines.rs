@@ -8,13 +8,13 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Splits what it is fed into lines.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineSplitter {
     partial: BytesMut,
     /// Inside a line that is too long; it is dropped up to its end.
     skipping: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next bytes and hands on every line they complete, without its end. A line of more than `max`
     /// bytes is skipped.
     pub fn feed(&mut self, mut bytes: &[u8], max: usize, mut take: impl FnMut(Bytes)) {
@@ -67,7 +67,7 @@ mod tests {
     use crate::limits::MAX_MESSAGE_BYTES;
 
     fn lines(chunks: &[&[u8]]) -> Vec<Bytes> {
-        let (mut splitter, mut lines) = (Lines::default(), Vec::new());
+        let (mut splitter, mut lines) = (LineSplitter::default(), Vec::new());
         chunks.iter().for_each(|chunk| splitter.feed(chunk, MAX_MESSAGE_BYTES, |line| lines.push(line)));
         lines.extend(splitter.finish());
         lines
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_line_beyond_the_ceiling_is_skipped_and_the_next_one_read() {
-        let (mut splitter, mut lines) = (Lines::default(), Vec::new());
+        let (mut splitter, mut lines) = (LineSplitter::default(), Vec::new());
         let chunk = vec![b'x'; 1 << 20];
         for _ in 0..100 {
             splitter.feed(&chunk, MAX_MESSAGE_BYTES, |line| lines.push(line));

@@ -7,7 +7,7 @@ use crate::server::Server;
 
 /// A transport endpoint: `stdio://`, `ws://IP:PORT` or `unix://PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     #[default]
     Stdio,
     WebSocket(SocketAddr),
@@ -24,9 +24,9 @@ pub enum ListenError {
     )]
     Unprotected(SocketAddr),
     #[error("--ws-auth is for websocket listeners, not for {0}")]
-    AuthWithoutWebSocket(Listen),
+    AuthWithoutWebSocket(ListenAddress),
     #[error("cannot listen on {listen}: {source}")]
-    Bind { listen: Listen, source: std::io::Error },
+    Bind { listen: ListenAddress, source: std::io::Error },
     #[error("another server is listening on {}", .0.display())]
     InUse(PathBuf),
     #[error("cannot serve over standard input and output: {0}")]
@@ -38,7 +38,7 @@ pub enum ListenError {
 #[error("`{0}` is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`")]
 pub struct NotAnAddress(String);
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = NotAnAddress;
 
     fn from_str(text: &str) -> Result<Self, NotAnAddress> {
@@ -54,7 +54,7 @@ impl FromStr for Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio => f.write_str("stdio://"),
@@ -64,7 +64,7 @@ impl fmt::Display for Listen {
     }
 }
 
-impl Listen {
+impl ListenAddress {
     pub(crate) async fn run(self, server: &Server, auth: WsAuth) -> Result<(), ListenError> {
         match self {
             Self::WebSocket(address) => websocket::run(server, address, auth).await,
@@ -83,7 +83,7 @@ mod tests {
     fn addresses_are_read_as_written() {
         let check = |text: &str, expected: Option<&str>| {
             assert_eq!(
-                text.parse::<Listen>().ok().map(|listen| listen.to_string()).as_deref(),
+                text.parse::<ListenAddress>().ok().map(|listen| listen.to_string()).as_deref(),
                 expected,
                 "{text}"
             );

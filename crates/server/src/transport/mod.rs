@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::Stream;
 
-use crate::{clients::Client, connection, limits::FLUSH_TIME, server::Server};
+use crate::{clients::ConnectedClient, connection, limits::FLUSH_TIME, server::Server};
 
 pub mod auth;
 pub mod handshakes;
@@ -22,12 +22,12 @@ mod stdio;
 mod unix;
 mod websocket;
 
-pub use listen::{Listen, ListenError};
+pub use listen::{ListenAddress, ListenError};
 
 /// Serves a client until its messages end, while `write` takes what is for it to the other side.
 async fn serve(
     server: &Server,
-    client: Arc<Client>,
+    client: Arc<ConnectedClient>,
     messages: impl Stream<Item = Bytes> + Unpin,
     write: impl Future<Output = ()> + Send + 'static,
 ) {

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use tokio::sync::mpsc;
 
-use super::lines::Lines;
+use super::lines::LineSplitter;
 use crate::{
-    clients::Client,
+    clients::ConnectedClient,
     connection,
     limits::{FLUSH_TIME, MAX_MESSAGE_BYTES},
     server::Server,
@@ -42,7 +42,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
     let (sender, receiver) = mpsc::channel::<Vec<Bytes>>(2);
     thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut input = std::io::stdin().lock();
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = match input.read(&mut buffer) {
@@ -80,7 +80,7 @@ fn flatten(receiver: mpsc::Receiver<Vec<Bytes>>) -> impl Stream<Item = Bytes> {
 }
 
 /// Writes what waits for the client. The future is ready when everything has been written.
-fn write_all(client: Arc<Client>) -> std::io::Result<impl Future<Output = ()>> {
+fn write_all(client: Arc<ConnectedClient>) -> std::io::Result<impl Future<Output = ()>> {
     let (done, finished) = tokio::sync::oneshot::channel::<()>();
     let runtime = tokio::runtime::Handle::current();
     thread::Builder::new().name("stdout".into()).spawn(move || {

@@ -22,23 +22,23 @@ use tokio::{
 
 use super::{
     auth::WsAuth,
-    handshakes::{ConnectionLimits, Handshake, Handshakes},
+    handshakes::{ConnectionLimits, HandshakeLimiter, OpenHandshake},
     http::{self, AllowedHosts, HttpEndpoint},
-    lines::Lines,
-    listen::{Listen, ListenError},
+    lines::LineSplitter,
+    listen::{ListenAddress, ListenError},
 };
-use crate::{clients::Client, inbound::InboundMeter, limits::BACKLOG, server::Server};
+use crate::{clients::ConnectedClient, inbound::InboundMeter, limits::BACKLOG, server::Server};
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
-    let failed = |source| ListenError::Bind { listen: Listen::Unix(path.clone()), source };
+    let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.clone()), source };
     let socket = bind(&path).await?;
     // Where the file is, whatever becomes of the current directory or of links on the way to it.
     let file = SocketFile(std::fs::canonicalize(&path).map_err(failed)?);
     server.shared.places.add_socket(file.0.clone());
     let listener = socket.listen(BACKLOG).map_err(failed)?;
     let limits = ConnectionLimits::of_process();
-    let handshakes = Handshakes::new(limits.handshakes);
+    let handshakes = HandshakeLimiter::new(limits.handshakes);
     let endpoint = Arc::new(HttpEndpoint {
         auth: WsAuth::None,
         hosts: AllowedHosts::Any,
@@ -74,7 +74,7 @@ impl Drop for SocketFile {
 /// Makes the socket file, in place of one that a dead server left. Nothing can connect yet: that takes a
 /// socket that listens.
 async fn bind(path: &Path) -> Result<UnixSocket, ListenError> {
-    let failed = |source| ListenError::Bind { listen: Listen::Unix(path.to_owned()), source };
+    let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.to_owned()), source };
     match bind_socket(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             // Anything but a socket is another program's file.
@@ -107,7 +107,7 @@ fn bind_socket(path: &Path) -> io::Result<UnixSocket> {
     Ok(socket)
 }
 
-async fn serve(endpoint: Arc<HttpEndpoint>, stream: UnixStream, handshake: Handshake) {
+async fn serve(endpoint: Arc<HttpEndpoint>, stream: UnixStream, handshake: OpenHandshake) {
     let mut first = [0];
     let speaks_http = tokio::select! {
         speaks_http = peek(&stream, &mut first) => speaks_http,
@@ -150,7 +150,7 @@ async fn serve_lines(server: &Server, stream: UnixStream) {
 /// The stream reads on only when the lines before have been served, so `initialize` counts for what follows it.
 fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes> {
     let reader = BufReader::with_capacity(64 << 10, reader);
-    let state = (reader, meter, Some(Lines::default()), Vec::new().into_iter());
+    let state = (reader, meter, Some(LineSplitter::default()), Vec::new().into_iter());
     stream::unfold(state, |(mut reader, meter, mut splitter, mut batch)| async move {
         loop {
             if let Some(line) = batch.next() {
@@ -173,7 +173,7 @@ fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes
     })
 }
 
-async fn write(client: Arc<Client>, mut writer: OwnedWriteHalf) {
+async fn write(client: Arc<ConnectedClient>, mut writer: OwnedWriteHalf) {
     let mut buffer = Vec::new();
     while let Some(batch) = client.outbox.take().await {
         buffer.clear();

@@ -18,22 +18,22 @@ use tokio_tungstenite::{
 
 use super::{
     auth::WsAuth,
-    handshakes::{ConnectionLimits, Handshakes},
+    handshakes::{ConnectionLimits, HandshakeLimiter},
     http::{self, AllowedHosts, HttpEndpoint},
-    listen::{Listen, ListenError},
+    listen::{ListenAddress, ListenError},
     metered::{self, MeteredStream},
 };
 use crate::{
-    clients::Client,
+    clients::ConnectedClient,
     inbound::InboundMeter,
     limits::{BACKLOG, MAX_MESSAGE_BYTES},
-    outbox::Closed,
+    outbox::OutboxClosed,
     server::Server,
 };
 
 /// Serves until the server is stopped.
 pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(), ListenError> {
-    let bind = |source| ListenError::Bind { listen: Listen::WebSocket(address), source };
+    let bind = |source| ListenError::Bind { listen: ListenAddress::WebSocket(address), source };
     if !address.ip().is_loopback()
         && matches!(auth, WsAuth::None)
         && !server.shared.setup.allow_unauthenticated
@@ -44,7 +44,7 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     let address = listener.local_addr().map_err(bind)?;
     announce(address, &auth);
     let limits = ConnectionLimits::of_process();
-    let handshakes = Handshakes::new(limits.handshakes);
+    let handshakes = HandshakeLimiter::new(limits.handshakes);
     let hosts = match auth {
         WsAuth::None if address.ip().is_loopback() => AllowedHosts::Loopback,
         _ => AllowedHosts::Any,
@@ -144,7 +144,7 @@ impl<S: Stream> MapWhile for S {
     }
 }
 
-async fn write<S>(client: Arc<Client>, mut sink: SplitSink<WebSocketStream<S>, Message>)
+async fn write<S>(client: Arc<ConnectedClient>, mut sink: SplitSink<WebSocketStream<S>, Message>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -163,16 +163,16 @@ where
         }
     }
     let farewell = match client.outbox.closed() {
-        Some(Closed::TooSlow) => {
+        Some(OutboxClosed::TooSlow) => {
             CloseFrame { code: CloseCode::Policy, reason: "too many unread messages".into() }
         }
-        Some(Closed::MessageTooLong) => {
+        Some(OutboxClosed::MessageTooLong) => {
             CloseFrame { code: CloseCode::Size, reason: "a message was too long".into() }
         }
-        Some(Closed::TooMuchInput) => {
+        Some(OutboxClosed::TooMuchInput) => {
             CloseFrame { code: CloseCode::Again, reason: "too many unfinished messages".into() }
         }
-        Some(Closed::Finished) | None => CloseFrame { code: CloseCode::Normal, reason: "".into() },
+        Some(OutboxClosed::Finished) | None => CloseFrame { code: CloseCode::Normal, reason: "".into() },
     };
     // The peer may be gone already; there is nobody to tell.
     let _ = sink.send(Message::Close(Some(farewell))).await;

@@ -8,24 +8,24 @@ use codicil_protocol::{
     CancelLoginAccountStatus, GetAccountParams, LoginAccountParams, LoginAccountResponse, NoParams, PlanType,
     rpc::ErrorObject,
 };
-use codicil_testkit::{App, Client, Issuer, Reply, Script, token, visit};
+use codicil_testkit::{App, Reply, Script, TestClient, TestIssuer, token, visit};
 use serde_json::{Value, json};
 
 /// A server whose provider wants an account of the issuer.
-async fn start(issuer: &Issuer, keys: &str, script: Script) -> App {
+async fn start(issuer: &TestIssuer, keys: &str, script: Script) -> App {
     let config = format!("{keys}\n{}", issuer.config());
     let builder = App::builder().script(script).config(&config).experimental();
     builder.provider("requires_openai_auth = true").start().await
 }
 
-async fn begin(client: &mut Client) -> (String, String) {
+async fn begin(client: &mut TestClient) -> (String, String) {
     match client.call::<AccountLoginStart>(LoginAccountParams::Chatgpt).await {
         LoginAccountResponse::Chatgpt { login_id, auth_url } => (login_id, auth_url),
         other => panic!("{other:?}"),
     }
 }
 
-async fn begin_device(client: &mut Client) -> (String, String) {
+async fn begin_device(client: &mut TestClient) -> (String, String) {
     match client.call::<AccountLoginStart>(LoginAccountParams::ChatgptDeviceCode).await {
         LoginAccountResponse::ChatgptDeviceCode { login_id, user_code, verification_url } => {
             assert!(verification_url.ends_with("/codex/device"), "{verification_url}");
@@ -39,12 +39,12 @@ fn key(key: &str) -> LoginAccountParams {
     LoginAccountParams::ApiKey { api_key: key.to_owned().into() }
 }
 
-async fn account(client: &mut Client) -> Option<Account> {
+async fn account(client: &mut TestClient) -> Option<Account> {
     client.call::<AccountRead>(GetAccountParams { refresh_token: false }).await.account
 }
 
 /// How the sign-in with this id ended.
-async fn ended(client: &mut Client, login: &str) -> Result<(), String> {
+async fn ended(client: &mut TestClient, login: &str) -> Result<(), String> {
     let ended = client.until::<AccountLoginCompleted>().await;
     assert_eq!(ended.login_id.as_deref(), Some(login));
     assert_eq!(ended.success, ended.error.is_none());
@@ -62,7 +62,7 @@ fn is_signed_in(account: Option<Account>) -> bool {
 
 #[tokio::test]
 async fn a_person_signs_in_with_a_browser_and_turns_use_the_account() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new().say("Hello")).await;
     let mut other = app.another_client().await;
     let (login, auth_url) = begin(&mut app).await;
@@ -97,7 +97,7 @@ async fn a_person_signs_in_with_a_browser_and_turns_use_the_account() {
 
 #[tokio::test]
 async fn strangers_who_visit_do_not_end_a_sign_in() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
     let good = issuer.sign_in(&auth_url);
@@ -118,7 +118,7 @@ async fn strangers_who_visit_do_not_end_a_sign_in() {
 
 #[tokio::test]
 async fn a_sign_in_that_fails_tells_its_person_and_the_clients_why() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
 
     let (login, auth_url) = begin(&mut app).await;
@@ -144,7 +144,7 @@ async fn a_sign_in_that_fails_tells_its_person_and_the_clients_why() {
 
 #[tokio::test]
 async fn there_is_one_sign_in_at_a_time() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (first, _) = begin(&mut app).await;
     let (second, _) = begin(&mut app).await;
@@ -162,7 +162,7 @@ async fn there_is_one_sign_in_at_a_time() {
 
 #[tokio::test]
 async fn a_sign_in_is_cancelled_by_its_id_only() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
     let cancel = async |app: &mut App, id: &str| {
@@ -183,7 +183,7 @@ async fn a_sign_in_is_cancelled_by_its_id_only() {
 
 #[tokio::test]
 async fn a_person_signs_in_by_typing_a_code() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, user_code) = begin_device(&mut app).await;
     assert_eq!(account(&mut app).await, None);
@@ -197,7 +197,7 @@ async fn a_person_signs_in_by_typing_a_code() {
 
 #[tokio::test]
 async fn a_sign_in_in_progress_ends_with_the_server() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (_, auth_url) = begin(&mut app).await;
     let good = issuer.sign_in(&auth_url);
@@ -209,7 +209,7 @@ async fn a_sign_in_in_progress_ends_with_the_server() {
 
 #[tokio::test]
 async fn what_is_sent_in_one_write_happens_in_order() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     for round in 0..20 {
         let login = app.send::<AccountLoginStart>(key(&format!("sk-{round}"))).await;
@@ -226,7 +226,7 @@ async fn what_is_sent_in_one_write_happens_in_order() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_exchanged_and_the_request_repeated() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let script = Script::new().reply(Reply::status(401)).then().say("Hello");
     let mut app = start(&issuer, "", script).await;
     fs::write(app.home().join("auth.json"), issuer.auth_json().to_string()).unwrap();
@@ -249,7 +249,7 @@ async fn a_token_that_is_refused_is_exchanged_and_the_request_repeated() {
 
 #[tokio::test]
 async fn a_sign_in_that_is_over_fails_the_turn_with_a_reason() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new().reply(Reply::status(401))).await;
     fs::write(app.home().join("auth.json"), issuer.auth_json().to_string()).unwrap();
     issuer.refuse(Some((400, json!({ "error": "invalid_grant" }))));
@@ -264,7 +264,7 @@ async fn a_sign_in_that_is_over_fails_the_turn_with_a_reason() {
 
 #[tokio::test]
 async fn rate_limits_are_read_with_a_fresh_token() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let refused = async |app: &mut App| -> ErrorObject {
         app.try_call::<AccountRateLimitsRead>(NoParams).await.unwrap_err()
@@ -289,7 +289,7 @@ async fn rate_limits_are_read_with_a_fresh_token() {
 
 #[tokio::test]
 async fn the_configuration_decides_how_people_sign_in() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let given = |account: &str| LoginAccountParams::ChatgptAuthTokens {
         access_token: token(1, account).into(),
         chatgpt_account_id: account.to_owned(),
@@ -321,7 +321,7 @@ async fn the_configuration_decides_how_people_sign_in() {
 
 #[tokio::test]
 async fn a_browser_brings_tokens_of_the_right_workspace_only() {
-    let issuer = Issuer::start().await;
+    let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "forced_chatgpt_workspace_id = \"acc-2\"", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
     assert!(auth_url.contains("allowed_workspace_id=acc-2"), "{auth_url}");

@@ -5,14 +5,14 @@ use codicil_protocol::{
     ChatgptAuthTokensRefreshReason, ChatgptAuthTokensRefreshResponse, GetAccountParams, LoginAccountParams,
     NoParams, TurnCompleted,
 };
-use codicil_testkit::{App, Client, Reply, Script, token};
+use codicil_testkit::{App, Reply, Script, TestClient, token};
 use serde_json::json;
 
 async fn start(script: Script) -> App {
     App::builder().script(script).experimental().provider("requires_openai_auth = true").start().await
 }
 
-async fn give(client: &mut Client, number: u64) {
+async fn give(client: &mut TestClient, number: u64) {
     let login = LoginAccountParams::ChatgptAuthTokens {
         access_token: token(number, "acc-1").into(),
         chatgpt_account_id: "acc-1".to_owned(),

@@ -8,7 +8,7 @@ use codicil_protocol::{
     FsRemove, FsRemoveParams, FsUnwatch, FsUnwatchParams, FsWatch, FsWatchParams, FsWriteFile,
     FsWriteFileParams, rpc::ErrorObject,
 };
-use codicil_testkit::{App, Client};
+use codicil_testkit::{App, TestClient};
 use serde_json::{Value, json};
 
 fn path(path: impl AsRef<Path>) -> AbsolutePathBuf {
@@ -137,7 +137,7 @@ async fn one_large_file_after_another_is_never_refused() {
     }
 }
 
-async fn watch(client: &mut Client, watched: impl AsRef<Path>) -> String {
+async fn watch(client: &mut TestClient, watched: impl AsRef<Path>) -> String {
     client.call::<FsWatch>(FsWatchParams { path: path(watched) }).await.watch_id
 }
 

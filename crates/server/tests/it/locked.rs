@@ -9,14 +9,14 @@ use std::{
 use codicil_protocol::{
     Thread, ThreadFork, ThreadList, ThreadListParams, ThreadRead, ThreadResume, TurnStart, TurnStatus,
 };
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{from_value, json};
 
 /// What a request may take whose file is locked: the store's deadline, and some time for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 fn talkative() -> Script {
-    Script::new().respond_with(|_: &Recorded| Reply::new().say("Ok"))
+    Script::new().respond_with(|_: &RecordedRequest| Reply::new().say("Ok"))
 }
 
 /// Holds the lock of a thread's file, as a process does that may only read it.

@@ -7,7 +7,7 @@ use codicil_protocol::{
     FuzzyFileSearchSessionStartParams, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionStopParams,
     FuzzyFileSearchSessionUpdate, FuzzyFileSearchSessionUpdateParams, FuzzyFileSearchSessionUpdated,
 };
-use codicil_testkit::{App, Client};
+use codicil_testkit::{App, TestClient};
 use serde_json::json;
 
 fn params(root: &Path, query: &str, token: Option<&str>) -> FuzzyFileSearchParams {
@@ -59,19 +59,19 @@ async fn a_newer_search_with_the_same_token_cancels_the_older() {
     assert_eq!(app.call::<FuzzyFileSearch>(params(&root, "file_299", Some("t"))).await.files.len(), 1);
 }
 
-async fn start(client: &mut Client, id: &str) {
+async fn start(client: &mut TestClient, id: &str) {
     let roots = vec![client.workspace().to_str().unwrap().to_owned()];
     let params = FuzzyFileSearchSessionStartParams { session_id: id.to_owned(), roots };
     client.call::<FuzzyFileSearchSessionStart>(params).await;
 }
 
-async fn update(client: &mut Client, id: &str, query: &str) {
+async fn update(client: &mut TestClient, id: &str, query: &str) {
     let params = FuzzyFileSearchSessionUpdateParams { session_id: id.to_owned(), query: query.to_owned() };
     client.call::<FuzzyFileSearchSessionUpdate>(params).await;
 }
 
 /// How many files the last list for a query has, once the session is done with it.
-async fn complete(client: &mut Client, id: &str, query: &str) -> usize {
+async fn complete(client: &mut TestClient, id: &str, query: &str) -> usize {
     let found = loop {
         let updated = client.until::<FuzzyFileSearchSessionUpdated>().await;
         if updated.query == query && updated.session_id == id {

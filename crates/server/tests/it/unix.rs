@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use codicil_config::{ConfigStore, Home, Sources, SystemFiles};
-use codicil_server::{Listen, ListenError, PROTOCOL_VERSION, Server, Setup, WsAuth};
+use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
+use codicil_server::{ListenAddress, ListenError, PROTOCOL_VERSION, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
 use futures_util::{SinkExt, StreamExt};
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ impl Listener {
     async fn start_at(folder: TempDir, path: PathBuf) -> Self {
         let server = server(folder.path());
         let serving = tokio::spawn({
-            let (server, listen) = (server.clone(), Listen::Unix(path.clone()));
+            let (server, listen) = (server.clone(), ListenAddress::Unix(path.clone()));
             async move { server.serve(listen, WsAuth::None).await }
         });
         let mut listener = Self { server, path, serving, folder };
@@ -67,8 +67,11 @@ impl Listener {
 
 fn server(home: &Path) -> Server {
     let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-    Server::new(Setup {
-        config: ConfigStore::new(Sources { system, ..Sources::of(Home::new(home).unwrap()) }),
+    Server::new(ServerSetup {
+        config: ConfigStore::new(ConfigSources {
+            system,
+            ..ConfigSources::of(HomeDirectory::new(home).unwrap())
+        }),
         store: Store::open(home).unwrap(),
         cwd: home.to_owned(),
         announced_version: PROTOCOL_VERSION.to_owned(),
@@ -196,7 +199,8 @@ async fn a_server_that_takes_no_more_connections_is_not_taken_for_a_dead_one() {
     while let Ok(stream) = UnixStream::connect(&path).await {
         waiting.push(stream);
     }
-    let error = server(folder.path()).serve(Listen::Unix(path.clone()), WsAuth::None).await.unwrap_err();
+    let error =
+        server(folder.path()).serve(ListenAddress::Unix(path.clone()), WsAuth::None).await.unwrap_err();
     assert!(matches!(error, ListenError::InUse(_)), "{error}");
     assert!(path.exists());
 }
@@ -214,7 +218,7 @@ async fn a_file_that_nobody_listens_on_any_more_is_taken_over() {
 async fn a_server_that_listens_is_left_alone() {
     let listener = Listener::start().await;
     let second = server(listener.folder.path());
-    let error = second.serve(Listen::Unix(listener.path.clone()), WsAuth::None).await.unwrap_err();
+    let error = second.serve(ListenAddress::Unix(listener.path.clone()), WsAuth::None).await.unwrap_err();
     assert_eq!(error.to_string(), format!("another server is listening on {}", listener.path.display()));
     UnixStream::connect(&listener.path).await.expect("the first goes on");
     listener.stop().await;
@@ -225,7 +229,7 @@ async fn a_file_that_is_no_socket_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     fs::write(&path, "precious").unwrap();
-    let listen = Listen::Unix(path.clone());
+    let listen = ListenAddress::Unix(path.clone());
     let error = server(folder.path()).serve(listen, WsAuth::None).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot listen on unix://"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
@@ -237,6 +241,6 @@ async fn tokens_are_for_websockets() {
     let token = folder.path().join("token");
     fs::write(&token, "s3cret").unwrap();
     let auth = WsAuth::capability(&token).unwrap();
-    let error = server(folder.path()).serve(Listen::Unix("/x".into()), auth).await.unwrap_err();
+    let error = server(folder.path()).serve(ListenAddress::Unix("/x".into()), auth).await.unwrap_err();
     assert_eq!(error.to_string(), "--ws-auth is for websocket listeners, not for unix:///x");
 }

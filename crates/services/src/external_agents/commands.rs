@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     ImportError,
-    place::{Place, read, write},
+    place::{ConfigPlace, read, write},
     skills::children,
     wording::reworded,
 };
@@ -16,7 +16,7 @@ use super::{
 const MAX_DEPTH: usize = 8;
 
 /// The files whose skills are not there yet, with their names.
-pub(super) fn missing(place: &Place) -> Result<Vec<(PathBuf, String)>, ImportError> {
+pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, String)>, ImportError> {
     let mut found = Vec::new();
     gather(&place.agent().join("commands"), "", MAX_DEPTH, &mut found)?;
     let (ours, theirs) = (place.skills(), place.agent().join("skills"));
@@ -61,7 +61,7 @@ fn skill_name(text: &str) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-pub(super) fn import(place: &Place) -> Result<(), ImportError> {
+pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     for (file, name) in missing(place)? {
         if let Some(text) = read(&file)? {
             write(&place.skills().join(&name).join("SKILL.md"), &skill(&name, &text))?;

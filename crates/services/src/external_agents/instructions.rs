@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::{
     ImportError,
-    place::{Place, read, write},
+    place::{ConfigPlace, read, write},
     wording::reworded,
 };
 
 /// The file to copy, if there is something in it and nothing where it would go.
-pub(super) fn source(place: &Place) -> Result<Option<PathBuf>, ImportError> {
+pub(super) fn source(place: &ConfigPlace) -> Result<Option<PathBuf>, ImportError> {
     if has_text(&place.instructions())? {
         return Ok(None);
     }
@@ -25,7 +25,7 @@ fn has_text(path: &std::path::Path) -> Result<bool, ImportError> {
     Ok(read(path)?.is_some_and(|text| !text.trim().is_empty()))
 }
 
-pub(super) fn import(place: &Place) -> Result<(), ImportError> {
+pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     let Some(source) = source(place)? else { return Ok(()) };
     match read(&source)? {
         Some(text) => write(&place.instructions(), &reworded(&text)),

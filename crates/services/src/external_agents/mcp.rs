@@ -6,10 +6,10 @@
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
-use super::{ImportError, place::Place, settings::read_object};
+use super::{ImportError, place::ConfigPlace, settings::read_object};
 
 /// `{mcp_servers: {…}}`, or nothing.
-pub(super) fn wanted(place: &Place) -> Result<Table, ImportError> {
+pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
     let Some(file) = read_object(&place.servers())? else { return Ok(Table::new()) };
     let servers = file.get("mcpServers").and_then(Json::as_object).into_iter().flatten();
     let servers: Table = servers

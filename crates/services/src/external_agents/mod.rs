@@ -4,7 +4,7 @@
 //! chosen. Nothing that is there is overwritten, and what has been taken over is not found again. The other
 //! agent's files stay as they are.
 //!
-//! A `Place` knows where things are, in the person's home or in a project; each of the other modules
+//! A `ConfigPlace` knows where things are, in the person's home or in a project; each of the other modules
 //! knows one kind of thing.
 
 mod commands;
@@ -25,7 +25,7 @@ use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigMigrationItem, ExternalAgentConfigMigrationItemType,
 };
 
-use self::place::Place;
+use self::place::ConfigPlace;
 
 /// Why something could not be looked at or taken over.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ impl ExternalAgents {
             places.extend(self.home());
         }
         for cwd in params.cwds.iter().flatten() {
-            let place = Place::project(Path::new(cwd));
+            let place = ConfigPlace::project(Path::new(cwd));
             places.extend(place.filter(|place| !places.contains(place)));
         }
         let mut items = Vec::new();
@@ -86,7 +86,7 @@ impl ExternalAgents {
     pub fn import(&self, items: &[Item]) -> Result<(), ImportError> {
         for item in items {
             let place = match &item.cwd {
-                Some(cwd) => Place::project(Path::new(cwd)),
+                Some(cwd) => ConfigPlace::project(Path::new(cwd)),
                 None => self.home(),
             };
             if let Some(place) = place {
@@ -96,12 +96,12 @@ impl ExternalAgents {
         Ok(())
     }
 
-    fn home(&self) -> Option<Place> {
+    fn home(&self) -> Option<ConfigPlace> {
         let user_home = self.user_home.as_deref()?;
-        Some(Place::home(user_home, self.config.home().path()))
+        Some(ConfigPlace::home(user_home, self.config.home().path()))
     }
 
-    fn detect_at(&self, place: &Place, items: &mut Vec<Item>) -> Result<(), ImportError> {
+    fn detect_at(&self, place: &ConfigPlace, items: &mut Vec<Item>) -> Result<(), ImportError> {
         let mut found = |item_type, description| {
             items.push(Item { item_type, description, cwd: place.cwd() });
         };
@@ -129,7 +129,7 @@ impl ExternalAgents {
         Ok(())
     }
 
-    fn import_at(&self, place: &Place, kind: &Kind) -> Result<(), ImportError> {
+    fn import_at(&self, place: &ConfigPlace, kind: &Kind) -> Result<(), ImportError> {
         match kind {
             Kind::Config => settings::import(place, &self.config, settings::wanted(place)?),
             Kind::McpServerConfig => settings::import(place, &self.config, mcp::wanted(place)?),

@@ -13,12 +13,12 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// A person's home, or a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ConfigPlace {
     Home { user: PathBuf, server: PathBuf },
     Project(PathBuf),
 }
 
-impl Place {
+impl ConfigPlace {
     pub fn home(user: &Path, server: &Path) -> Self {
         Self::Home { user: user.to_owned(), server: server.to_owned() }
     }

@@ -8,11 +8,11 @@ use toml::{Table, Value};
 
 use super::{
     ImportError,
-    place::{Place, read, write},
+    place::{ConfigPlace, read, write},
 };
 
 /// What the other agent's settings say that ours can say too.
-pub(super) fn wanted(place: &Place) -> Result<Table, ImportError> {
+pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
     let Some(settings) = read_object(&place.settings())? else { return Ok(Table::new()) };
     let mut wanted = Table::new();
     let set = environment(settings.get("env"));
@@ -50,7 +50,7 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Json>>, Impo
 }
 
 /// Our configuration as it is.
-pub(super) fn existing(place: &Place) -> Result<Table, ImportError> {
+pub(super) fn existing(place: &ConfigPlace) -> Result<Table, ImportError> {
     read(&place.config())?.unwrap_or_default().parse().map_err(ImportError::Toml)
 }
 
@@ -81,11 +81,11 @@ fn add(table: &mut Table, wanted: &Table) {
 
 /// Adds to our configuration. The user's own is changed as every other change of it is: checked, and in
 /// turn with other processes.
-pub(super) fn import(place: &Place, config: &ConfigStore, wanted: Table) -> Result<(), ImportError> {
+pub(super) fn import(place: &ConfigPlace, config: &ConfigStore, wanted: Table) -> Result<(), ImportError> {
     if wanted.is_empty() || !lacks(&existing(place)?, &wanted) {
         return Ok(());
     }
-    if let Place::Home { .. } = place {
+    if let ConfigPlace::Home { .. } = place {
         return Ok(config.update(|table| {
             add(table, &wanted);
             Ok(())

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     ImportError,
-    place::{Place, read, write},
+    place::{ConfigPlace, read, write},
     wording::reworded,
 };
 
@@ -15,14 +15,14 @@ use super::{
 const MAX_DEPTH: usize = 16;
 
 /// The folders that are not there yet, with where they go.
-pub(super) fn missing(place: &Place) -> Result<Vec<(PathBuf, PathBuf)>, ImportError> {
+pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, PathBuf)>, ImportError> {
     let target = place.skills();
     let folders = children(&place.agent().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
     let pairs = folders.map(|child| (child.path, target.join(child.name)));
     Ok(pairs.filter(|(_, to)| fs::symlink_metadata(to).is_err()).collect())
 }
 
-pub(super) fn import(place: &Place) -> Result<(), ImportError> {
+pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     missing(place)?.into_iter().try_for_each(|(from, to)| copy(&from, &to, MAX_DEPTH))
 }
 
@@ -49,17 +49,17 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), ImportError> {
 }
 
 /// Something in a directory.
-pub(super) struct Child {
+pub(super) struct DirectoryChild {
     pub name: std::ffi::OsString,
     pub path: PathBuf,
     pub kind: fs::FileType,
 }
 
 /// What a directory holds, by name; nothing when it is not there.
-pub(super) fn children(folder: &Path) -> Result<Vec<Child>, ImportError> {
+pub(super) fn children(folder: &Path) -> Result<Vec<DirectoryChild>, ImportError> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
     let child = |entry: fs::DirEntry| {
-        Ok(Child { name: entry.file_name(), path: entry.path(), kind: entry.file_type()? })
+        Ok(DirectoryChild { name: entry.file_name(), path: entry.path(), kind: entry.file_type()? })
     };
     let children: std::io::Result<Vec<_>> = entries.map(|entry| child(entry?)).collect();
     let mut children = children.map_err(ImportError::io(folder))?;

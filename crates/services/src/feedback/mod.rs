@@ -23,7 +23,7 @@ pub use self::{
     logs::{RecentLogs, recent_logs},
     report::{MAX_ATTACHMENT_BYTES, MAX_REPORTS},
 };
-use self::{report::Report, send::send};
+use self::{report::FeedbackReport, send::send};
 
 /// Reports on their way at the same time.
 const MAX_SENDING: usize = 8;
@@ -40,7 +40,7 @@ pub enum FeedbackError {
 
 /// Who reports, from where.
 #[derive(Clone, Debug, Default)]
-pub struct Sender {
+pub struct FeedbackSender {
     pub user_agent: String,
     pub server_version: String,
 }
@@ -62,17 +62,17 @@ impl Feedback {
     pub fn write(
         &self,
         params: FeedbackUploadParams,
-        sender: &Sender,
+        sender: &FeedbackSender,
         thread: Option<String>,
-    ) -> Result<(ThreadId, Written), FeedbackError> {
+    ) -> Result<(ThreadId, WrittenReport), FeedbackError> {
         let id = params.thread_id.clone().unwrap_or_else(no_thread);
-        let report = Report::new(&id, params, sender, thread);
+        let report = FeedbackReport::new(&id, params, sender, thread);
         let (path, body) = report.write(&self.folder)?;
-        Ok((id, Written { path, body }))
+        Ok((id, WrittenReport { path, body }))
     }
 
     /// Sends a report in its own time. A failure is logged; the file stays either way.
-    pub fn send(&self, endpoint: String, report: Written) {
+    pub fn send(&self, endpoint: String, report: WrittenReport) {
         let mut sending = self.sending.lock();
         while sending.try_join_next().is_some() {}
         if sending.len() >= MAX_SENDING {
@@ -89,7 +89,7 @@ impl Feedback {
 
 /// A report on disk.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenReport {
     pub path: PathBuf,
     body: String,
 }

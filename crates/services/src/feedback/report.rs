@@ -11,7 +11,7 @@ use codicil_protocol::{FeedbackUploadParams, ThreadId};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Sender, logs::recent_logs, redact::redact};
+use super::{FeedbackSender, logs::recent_logs, redact::redact};
 
 /// The longest text of an attachment; of a longer one the end is taken.
 pub const MAX_ATTACHMENT_BYTES: usize = 4 << 20;
@@ -28,7 +28,7 @@ pub const MAX_REPORTS: usize = 50;
 /// A report, as it is written and sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct FeedbackReport {
     id: String,
     created_at: String,
     thread_id: ThreadId,
@@ -38,13 +38,13 @@ pub(super) struct Report {
     server_version: String,
     os: &'static str,
     arch: &'static str,
-    attachments: Vec<Attachment>,
+    attachments: Vec<ReportAttachment>,
 }
 
 /// A text that goes with a report, or why it does not.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Attachment {
+struct ReportAttachment {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -54,15 +54,20 @@ struct Attachment {
     is_cut: bool,
 }
 
-impl Report {
-    pub fn new(id: &ThreadId, params: FeedbackUploadParams, sender: &Sender, thread: Option<String>) -> Self {
+impl FeedbackReport {
+    pub fn new(
+        id: &ThreadId,
+        params: FeedbackUploadParams,
+        sender: &FeedbackSender,
+        thread: Option<String>,
+    ) -> Self {
         let mut attachments = Vec::new();
         if params.include_logs {
-            attachments.extend(thread.map(|text| Attachment::of_text("thread.json", text)));
+            attachments.extend(thread.map(|text| ReportAttachment::of_text("thread.json", text)));
             let log = recent_logs().text();
-            attachments.extend((!log.is_empty()).then(|| Attachment::of_text("server.log", log)));
+            attachments.extend((!log.is_empty()).then(|| ReportAttachment::of_text("server.log", log)));
             let files = params.extra_log_files.iter().flatten().take(MAX_FILES);
-            attachments.extend(files.map(|path| Attachment::of_file(path)));
+            attachments.extend(files.map(|path| ReportAttachment::of_file(path)));
         }
         Self {
             id: Uuid::now_v7().to_string(),
@@ -105,7 +110,7 @@ fn short(text: &str) -> String {
     redact(text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or(text))
 }
 
-impl Attachment {
+impl ReportAttachment {
     fn of_text(name: &str, text: String) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_ATTACHMENT_BYTES));
         let end = text.get(start..).unwrap_or_default();

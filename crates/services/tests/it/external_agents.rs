@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use codicil_config::{ConfigStore, Home, Query, Sources, SystemFiles};
+use codicil_config::{ConfigQuery, ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
 use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigMigrationItem,
     ExternalAgentConfigMigrationItemType as Kind,
@@ -27,8 +27,8 @@ impl Person {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-        let home = Home::new(root.join("home/.codicil")).unwrap();
-        let config = ConfigStore::new(Sources { system, ..Sources::of(home) });
+        let home = HomeDirectory::new(root.join("home/.codicil")).unwrap();
+        let config = ConfigStore::new(ConfigSources { system, ..ConfigSources::of(home) });
         let agents = ExternalAgents::new(config.clone(), Some(root.join("home")));
         Self { root, config, agents, _directory: directory }
     }
@@ -86,7 +86,7 @@ fn everything_of_the_home_moves_and_is_not_found_again() {
         command.starts_with("---\nname: git-tidy-up\ndescription: \"Tidy the history\"\n---\n"),
         "{command}"
     );
-    let config = person.config.load(&Query::default()).unwrap();
+    let config = person.config.load(&ConfigQuery::default()).unwrap();
     let set = &config.settings.shell_environment_policy.set;
     let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(set, [("B", "true"), ("FOO", "bar"), ("N", "1")]);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use codicil_protocol::FeedbackUploadParams;
-use codicil_services::feedback::{Feedback, MAX_ATTACHMENT_BYTES, MAX_REPORTS, Sender};
+use codicil_services::feedback::{Feedback, FeedbackSender, MAX_ATTACHMENT_BYTES, MAX_REPORTS};
 use serde_json::Value;
 
 fn params(include_logs: bool) -> FeedbackUploadParams {
@@ -23,8 +23,8 @@ fn params(include_logs: bool) -> FeedbackUploadParams {
     }
 }
 
-fn sender() -> Sender {
-    Sender { user_agent: "test/1".to_owned(), server_version: "0".to_owned() }
+fn sender() -> FeedbackSender {
+    FeedbackSender { user_agent: "test/1".to_owned(), server_version: "0".to_owned() }
 }
 
 fn read(path: &Path) -> Value {

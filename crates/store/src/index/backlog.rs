@@ -9,26 +9,26 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     error::{Result, StoreError},
-    index::tree::{Found, Look},
-    list::Cursor,
+    index::tree::{FoundFile, ScanId},
+    list::ListCursor,
 };
 
 /// Files that a thread takes at a time: one transaction, one chance for a list to come in between.
 const CHUNK: usize = 64;
 
 #[derive(Default)]
-pub struct Backlog {
-    state: Mutex<State>,
+pub struct IndexBacklog {
+    state: Mutex<BacklogState>,
     moved: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BacklogState {
     /// Oldest first, so that the newest are taken from the end.
-    waiting: Vec<Found>,
-    taken: Vec<Arc<[Found]>>,
+    waiting: Vec<FoundFile>,
+    taken: Vec<Arc<[FoundFile]>>,
     /// The looks that found these files.
-    looks: Vec<Look>,
+    looks: Vec<ScanId>,
     total: usize,
     workers: usize,
     failure: Option<String>,
@@ -37,29 +37,29 @@ struct State {
 
 /// How far the reading is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BacklogProgress {
     pub done: usize,
     pub total: usize,
 }
 
-impl Progress {
+impl BacklogProgress {
     pub fn is_done(&self) -> bool {
         self.done == self.total
     }
 }
 
 /// What is left after a chunk.
-pub enum Rest {
+pub enum BacklogRest {
     Some,
     /// Nothing: these looks are done.
-    None(Vec<Look>),
+    None(Vec<ScanId>),
     /// Nothing, but not everything got into the index.
-    Failed(Vec<Look>),
+    Failed(Vec<ScanId>),
 }
 
-impl Backlog {
+impl IndexBacklog {
     /// Adds the files of a look.
-    pub fn add(&self, look: Look, found: Vec<Found>) {
+    pub fn add(&self, look: ScanId, found: Vec<FoundFile>) {
         if found.is_empty() {
             return;
         }
@@ -71,7 +71,7 @@ impl Backlog {
         state.looks.push(look);
         state.total += found.len();
         state.waiting.extend(found);
-        state.waiting.sort_unstable_by(Found::by_creation);
+        state.waiting.sort_unstable_by(FoundFile::by_creation);
     }
 
     /// Reserves places for up to `count` threads that will take files, `most` being at work in all.
@@ -83,10 +83,10 @@ impl Backlog {
     }
 
     /// The next files for a thread; `None` tells it to end.
-    pub fn take(&self) -> Option<Arc<[Found]>> {
+    pub fn take(&self) -> Option<Arc<[FoundFile]>> {
         let mut state = self.lock();
         let left = state.waiting.len().saturating_sub(CHUNK);
-        let chunk: Arc<[Found]> = state.waiting.split_off(left).into();
+        let chunk: Arc<[FoundFile]> = state.waiting.split_off(left).into();
         if chunk.is_empty() || state.closed {
             state.workers = state.workers.saturating_sub(1);
             self.moved.notify_all();
@@ -97,40 +97,45 @@ impl Backlog {
     }
 
     /// A chunk is in the index, or failed to get there.
-    pub fn done(&self, chunk: &Arc<[Found]>, failure: Option<String>) -> Rest {
+    pub fn done(&self, chunk: &Arc<[FoundFile]>, failure: Option<String>) -> BacklogRest {
         let mut state = self.lock();
         state.taken.retain(|taken| !Arc::ptr_eq(taken, chunk));
         state.failure = failure.or(state.failure.take());
         self.moved.notify_all();
         if !state.waiting.is_empty() || !state.taken.is_empty() {
-            return Rest::Some;
+            return BacklogRest::Some;
         }
         let looks = std::mem::take(&mut state.looks);
         // Closing throws away what was waiting, so then it is not complete either.
-        if state.failure.is_none() && !state.closed { Rest::None(looks) } else { Rest::Failed(looks) }
+        if state.failure.is_none() && !state.closed {
+            BacklogRest::None(looks)
+        } else {
+            BacklogRest::Failed(looks)
+        }
     }
 
     /// The newest file that is not in the index yet, among those a list from `start` on would show.
-    pub fn newest(&self, archived: bool, start: Option<&Cursor>) -> Result<Option<Cursor>> {
+    pub fn newest(&self, archived: bool, start: Option<&ListCursor>) -> Result<Option<ListCursor>> {
         let state = self.lock();
         if state.closed {
             return Err(StoreError::Closed);
         }
-        let matches =
-            |found: &&Found| found.archived == archived && start.is_none_or(|start| found.cursor() < *start);
-        let waiting = state.waiting.iter().rev().find(matches).map(Found::cursor);
-        let taken = state.taken.iter().flat_map(|chunk| chunk.iter()).filter(matches).map(Found::cursor);
+        let matches = |found: &&FoundFile| {
+            found.archived == archived && start.is_none_or(|start| found.cursor() < *start)
+        };
+        let waiting = state.waiting.iter().rev().find(matches).map(FoundFile::cursor);
+        let taken = state.taken.iter().flat_map(|chunk| chunk.iter()).filter(matches).map(FoundFile::cursor);
         Ok(taken.max().max(waiting))
     }
 
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> BacklogProgress {
         let state = self.lock();
         let open = state.waiting.len() + state.taken.iter().map(|chunk| chunk.len()).sum::<usize>();
-        Progress { done: state.total.saturating_sub(open), total: state.total }
+        BacklogProgress { done: state.total.saturating_sub(open), total: state.total }
     }
 
     /// Waits until more has been read than `seen`.
-    pub fn wait(&self, seen: Progress) -> Result<()> {
+    pub fn wait(&self, seen: BacklogProgress) -> Result<()> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -157,7 +162,7 @@ impl Backlog {
         self.moved.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BacklogState> {
         self.state.lock()
     }
 }

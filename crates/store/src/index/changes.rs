@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use codicil_protocol::{GitInfo, ThreadId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::summary::{FileStamp, Summary};
+use crate::summary::{FileStamp, ThreadSummary};
 
 /// How long a mere change of time may wait to be written with others.
 const LINGER: Duration = Duration::from_millis(1500);
@@ -19,7 +19,7 @@ const MAX_NOTES: usize = 4096;
 
 /// What an append changed.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct SummaryChange {
     pub stamp: FileStamp,
     /// Unix seconds of the last record that was part of the conversation.
     pub active_at: Option<i64>,
@@ -29,7 +29,7 @@ pub struct Change {
     pub git: Option<Option<GitInfo>>,
 }
 
-impl Change {
+impl SummaryChange {
     /// Whether lists would show or find something else than a later time.
     fn is_urgent(&self) -> bool {
         self.preview.is_some() || self.name.is_some() || self.git.is_some()
@@ -43,7 +43,7 @@ impl Change {
         self.git = later.git.or(self.git.take());
     }
 
-    fn apply(self, row: &mut Summary) {
+    fn apply(self, row: &mut ThreadSummary) {
         row.stamp = self.stamp;
         row.updated_at = row.updated_at.max(self.active_at.unwrap_or(0));
         row.preview = row.preview.take().or(self.preview);
@@ -55,20 +55,20 @@ impl Change {
 }
 
 /// A thread's entry.
-pub enum Note {
-    New(Box<Summary>),
+pub enum ChangeNote {
+    New(Box<ThreadSummary>),
     /// Where the file is, should the index not know it, and what changed in it.
     Changed {
         dir: String,
         file: String,
         archived: bool,
-        change: Change,
+        change: SummaryChange,
     },
 }
 
 #[derive(Default)]
-struct Notes {
-    notes: HashMap<ThreadId, Note>,
+struct ChangeNotes {
+    notes: HashMap<ThreadId, ChangeNote>,
     urgent: bool,
     /// There were too many: what the index says of files is not to be trusted.
     lost: bool,
@@ -77,39 +77,39 @@ struct Notes {
 
 /// The notes and the wait for them.
 #[derive(Default)]
-pub struct Changes {
-    notes: Mutex<Notes>,
+pub struct PendingChanges {
+    notes: Mutex<ChangeNotes>,
     arrived: Condvar,
 }
 
 /// What is to be written now.
-pub struct Taken {
-    pub notes: HashMap<ThreadId, Note>,
+pub struct TakenChanges {
+    pub notes: HashMap<ThreadId, ChangeNote>,
     pub lost: bool,
 }
 
-impl Changes {
-    pub fn created(&self, row: Summary) {
+impl PendingChanges {
+    pub fn created(&self, row: ThreadSummary) {
         let mut notes = self.lock();
-        notes.notes.insert(row.id.clone(), Note::New(Box::new(row)));
+        notes.notes.insert(row.id.clone(), ChangeNote::New(Box::new(row)));
         self.bound(notes);
     }
 
-    pub fn changed(&self, id: &ThreadId, dir: &str, file: &str, archived: bool, change: Change) {
+    pub fn changed(&self, id: &ThreadId, dir: &str, file: &str, archived: bool, change: SummaryChange) {
         let mut notes = self.lock();
         notes.urgent |= change.is_urgent();
         match notes.notes.get_mut(id) {
-            Some(Note::New(row)) => change.apply(row),
-            Some(Note::Changed { change: earlier, .. }) => earlier.merge(change),
+            Some(ChangeNote::New(row)) => change.apply(row),
+            Some(ChangeNote::Changed { change: earlier, .. }) => earlier.merge(change),
             None => {
                 let (dir, file) = (dir.to_owned(), file.to_owned());
-                notes.notes.insert(id.clone(), Note::Changed { dir, file, archived, change });
+                notes.notes.insert(id.clone(), ChangeNote::Changed { dir, file, archived, change });
             }
         }
         self.bound(notes);
     }
 
-    fn bound(&self, mut notes: MutexGuard<'_, Notes>) {
+    fn bound(&self, mut notes: MutexGuard<'_, ChangeNotes>) {
         notes.urgent |= notes.notes.len() > MANY_NOTES;
         if notes.notes.len() > MAX_NOTES {
             notes.notes.clear();
@@ -119,29 +119,29 @@ impl Changes {
     }
 
     /// Takes everything. Call it while holding the index, so that who holds it next sees it written.
-    pub fn take(&self) -> Taken {
+    pub fn take(&self) -> TakenChanges {
         let mut notes = self.lock();
         notes.urgent = false;
-        Taken { notes: std::mem::take(&mut notes.notes), lost: std::mem::take(&mut notes.lost) }
+        TakenChanges { notes: std::mem::take(&mut notes.notes), lost: std::mem::take(&mut notes.lost) }
     }
 
     /// The notes could not be written now; they wait for the next time, behind what came meanwhile.
-    pub fn give_back(&self, older: HashMap<ThreadId, Note>) {
+    pub fn give_back(&self, older: HashMap<ThreadId, ChangeNote>) {
         let mut notes = self.lock();
         for (id, note) in older {
             let note = match (note, notes.notes.remove(&id)) {
                 (note, None) => note,
-                (_, Some(newer @ Note::New(_))) => newer,
-                (Note::New(mut row), Some(Note::Changed { change, .. })) => {
+                (_, Some(newer @ ChangeNote::New(_))) => newer,
+                (ChangeNote::New(mut row), Some(ChangeNote::Changed { change, .. })) => {
                     change.apply(&mut row);
-                    Note::New(row)
+                    ChangeNote::New(row)
                 }
                 (
-                    Note::Changed { dir, file, archived, mut change },
-                    Some(Note::Changed { change: later, .. }),
+                    ChangeNote::Changed { dir, file, archived, mut change },
+                    Some(ChangeNote::Changed { change: later, .. }),
                 ) => {
                     change.merge(later);
-                    Note::Changed { dir, file, archived, change }
+                    ChangeNote::Changed { dir, file, archived, change }
                 }
             };
             notes.notes.insert(id, note);
@@ -157,9 +157,9 @@ impl Changes {
     /// Waits until something should be written. `false` when it is for the last time.
     pub fn wait(&self) -> bool {
         let mut notes = self.lock();
-        let idle = |notes: &mut Notes| notes.notes.is_empty() && !notes.closed;
+        let idle = |notes: &mut ChangeNotes| notes.notes.is_empty() && !notes.closed;
         self.arrived.wait_while(&mut notes, idle);
-        let lingering = |notes: &mut Notes| !notes.urgent && !notes.closed && !notes.notes.is_empty();
+        let lingering = |notes: &mut ChangeNotes| !notes.urgent && !notes.closed && !notes.notes.is_empty();
         self.arrived.wait_while_for(&mut notes, lingering, LINGER);
         !notes.closed
     }
@@ -173,7 +173,7 @@ impl Changes {
         self.arrived.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Notes> {
+    fn lock(&self) -> MutexGuard<'_, ChangeNotes> {
         self.notes.lock()
     }
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, config::Db
 
 use crate::{
     error::{Result, StoreError},
-    layout::{self, Layout},
+    layout::{self, HomeLayout},
 };
 
 /// Another schema is another number; an index with a different one is rebuilt.
@@ -62,14 +62,14 @@ const SCHEMA: &str = "
 ";
 
 /// An open index.
-pub struct Db {
+pub struct IndexDb {
     pub connection: Connection,
     path: PathBuf,
 }
 
-impl Db {
+impl IndexDb {
     /// Opens the index of a home, making or remaking it where needed.
-    pub fn open(layout: &Layout) -> Result<Self> {
+    pub fn open(layout: &HomeLayout) -> Result<Self> {
         let path = layout.index();
         let connection = match prepare(layout, &path).and_then(|()| connect(&path)) {
             Ok(connection) => connection,
@@ -81,7 +81,7 @@ impl Db {
     /// What to go on with after an error: a new index in the place of a damaged one, one in memory when
     /// the file cannot be written. The error itself when neither would help.
     pub fn instead(path: &Path, error: rusqlite::Error) -> Result<Self> {
-        Ok(Self { connection: replace(path, Unusable::from(error))?, path: path.to_owned() })
+        Ok(Self { connection: replace(path, UnusableIndex::from(error))?, path: path.to_owned() })
     }
 
     /// Names the index in an error.
@@ -103,14 +103,14 @@ impl Db {
     }
 }
 
-enum Unusable {
+enum UnusableIndex {
     Damaged(rusqlite::Error),
     /// The reason, in words: it is only logged.
     NotWritable(String),
     Other(rusqlite::Error),
 }
 
-impl Unusable {
+impl UnusableIndex {
     fn into_store_error(self, path: &Path) -> StoreError {
         match self {
             Self::Damaged(source) | Self::Other(source) => StoreError::Index { path: path.into(), source },
@@ -119,7 +119,7 @@ impl Unusable {
     }
 }
 
-impl From<rusqlite::Error> for Unusable {
+impl From<rusqlite::Error> for UnusableIndex {
     fn from(error: rusqlite::Error) -> Self {
         if is_damaged(&error) {
             Self::Damaged(error)
@@ -135,7 +135,7 @@ fn is_damaged(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
-/// Whether [`Db::instead`] helps.
+/// Whether [`IndexDb::instead`] helps.
 pub fn is_unusable(error: &rusqlite::Error) -> bool {
     let not_writable = matches!(
         error.sqlite_error_code(),
@@ -150,23 +150,23 @@ pub fn is_unusable(error: &rusqlite::Error) -> bool {
     not_writable || is_damaged(error)
 }
 
-fn replace(path: &Path, unusable: Unusable) -> Result<Connection> {
+fn replace(path: &Path, unusable: UnusableIndex) -> Result<Connection> {
     match unusable {
-        Unusable::Damaged(error) => {
+        UnusableIndex::Damaged(error) => {
             tracing::warn!(path = %path.display(), %error, "the index is damaged and is made anew");
             discard(path)?;
             connect(path).map_err(|error| error.into_store_error(path))
         }
-        Unusable::NotWritable(reason) => {
+        UnusableIndex::NotWritable(reason) => {
             tracing::warn!(path = %path.display(), reason, "no index can be kept there, using memory");
             in_memory().map_err(|source| StoreError::Index { path: path.to_owned(), source })
         }
-        Unusable::Other(source) => Err(StoreError::Index { path: path.to_owned(), source }),
+        UnusableIndex::Other(source) => Err(StoreError::Index { path: path.to_owned(), source }),
     }
 }
 
 /// SQLite would create the file readable for others; it keeps the mode of one that exists.
-fn prepare(layout: &Layout, path: &Path) -> Result<(), Unusable> {
+fn prepare(layout: &HomeLayout, path: &Path) -> Result<(), UnusableIndex> {
     let ready = layout::make_dir(layout.home()).map_err(|error| error.to_string()).and_then(|_| {
         match layout::create_file(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.to_string()),
@@ -177,10 +177,10 @@ fn prepare(layout: &Layout, path: &Path) -> Result<(), Unusable> {
             _ => Ok(()),
         }
     });
-    ready.map_err(Unusable::NotWritable)
+    ready.map_err(UnusableIndex::NotWritable)
 }
 
-fn connect(path: &Path) -> Result<Connection, Unusable> {
+fn connect(path: &Path) -> Result<Connection, UnusableIndex> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use crate::{
     error::{Result, StoreError},
     index::{
-        Index,
-        query::{Rows, Select},
-        tree::Found,
+        ThreadIndex,
+        query::{ListSelect, RowPage},
+        tree::FoundFile,
     },
     layout::FileName,
-    list::{ListQuery, Page},
-    summary::{FileStamp, Summary},
+    list::{ListQuery, ThreadPage},
+    summary::{FileStamp, ThreadSummary},
 };
 
 /// How often a page is asked for again because something changed under it.
 const MAX_REPAIRS: usize = 3;
 
-impl Index {
+impl ThreadIndex {
     /// One page of the list.
-    pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<Page> {
-        let select = Select::new(query)?;
+    pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<ThreadPage> {
+        let select = ListSelect::new(query)?;
         self.reconcile()?;
         let mut repairs = 0;
         loop {
@@ -33,12 +33,12 @@ impl Index {
             }
             let next_cursor = rows.next.and_then(|cursor| cursor.text());
             let threads = rows.rows.into_iter().map(|row| row.into_thread(&self.layout)).collect();
-            return Ok(Page { threads, next_cursor });
+            return Ok(ThreadPage { threads, next_cursor });
         }
     }
 
     /// Runs a query as soon as no file that is still unread can change its answer.
-    fn covered(&self, select: &Select) -> Result<Rows> {
+    fn covered(&self, select: &ListSelect) -> Result<RowPage> {
         loop {
             let seen = self.backlog.progress();
             let start = select.start.as_ref().filter(|_| select.by_creation);
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    fn complete(&self, rows: Rows) -> Result<Rows> {
+    fn complete(&self, rows: RowPage) -> Result<RowPage> {
         match self.backlog.take_failure() {
             None => Ok(rows),
             Some(reason) => Err(StoreError::Unindexed(reason)),
@@ -64,11 +64,11 @@ impl Index {
 
     /// Rows whose files look different now are read again, and everything is if the index was replaced by
     /// an empty one meanwhile. Says whether there was such a need.
-    fn repair(self: &Arc<Self>, rows: &Rows, replaced: usize) -> Result<bool> {
+    fn repair(self: &Arc<Self>, rows: &RowPage, replaced: usize) -> Result<bool> {
         if self.lock().replaced != replaced {
             return self.reconcile().map(|()| true);
         }
-        let stale: Vec<Found> = rows.rows.iter().filter_map(|row| self.stale(row)).collect();
+        let stale: Vec<FoundFile> = rows.rows.iter().filter_map(|row| self.stale(row)).collect();
         if !stale.is_empty() {
             self.ingest(&stale)?;
         }
@@ -76,9 +76,9 @@ impl Index {
     }
 
     /// What to read again if a file looks different from what its row says.
-    pub fn stale(&self, row: &Summary) -> Option<Found> {
+    pub fn stale(&self, row: &ThreadSummary) -> Option<FoundFile> {
         let stamp = FileStamp::read(&self.layout.absolute(&row.dir).join(&row.file));
-        (stamp != Some(row.stamp)).then(|| Found {
+        (stamp != Some(row.stamp)).then(|| FoundFile {
             dir: row.dir.clone(),
             file: row.file.clone(),
             name: FileName { id: row.id.clone(), created_at: row.created_at },

@@ -27,40 +27,40 @@ use codicil_protocol::ThreadId;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
-pub use backlog::Progress;
-pub use changes::Change;
+pub use backlog::BacklogProgress;
+pub use changes::SummaryChange;
 
 use crate::{
     error::{Result, StoreError, is_busy},
     index::{
-        backlog::Backlog,
-        changes::{Changes, Note, Taken},
-        db::Db,
-        tree::{Active, Tree},
+        backlog::IndexBacklog,
+        changes::{ChangeNote, PendingChanges, TakenChanges},
+        db::IndexDb,
+        tree::{ActiveDirectories, DirectoryTree},
     },
-    layout::{FileName, Layout},
+    layout::{FileName, HomeLayout},
     pool::LOCK_TIME,
-    scan::Scanner,
-    summary::Summary,
+    scan::FileScanner,
+    summary::ThreadSummary,
 };
 
 /// The pause before the next attempt at an index that another process has locked.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The index of one home.
-pub struct Index {
-    layout: Layout,
-    state: Mutex<State>,
-    changes: Changes,
-    backlog: Backlog,
-    active: Active,
+pub struct ThreadIndex {
+    layout: HomeLayout,
+    state: Mutex<IndexState>,
+    changes: PendingChanges,
+    backlog: IndexBacklog,
+    active: ActiveDirectories,
     /// Everything that runs in the background, for [`Index::close`] to wait for.
-    threads: Mutex<Threads>,
+    threads: Mutex<ThreadTable>,
 }
 
 #[derive(Default)]
-struct State {
-    open: Option<Open>,
+struct IndexState {
+    open: Option<OpenIndex>,
     /// How often another index took the place of one that could not be used.
     replaced: usize,
     /// When another process last kept the index locked for all of [`LOCK_TIME`].
@@ -68,26 +68,26 @@ struct State {
     closed: bool,
 }
 
-struct Open {
-    db: Db,
-    tree: Tree,
+struct OpenIndex {
+    db: IndexDb,
+    tree: DirectoryTree,
 }
 
 #[derive(Default)]
-struct Threads {
+struct ThreadTable {
     writer: Option<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
 }
 
-impl Index {
+impl ThreadIndex {
     /// Costs nothing: the file is opened when it is first needed.
-    pub fn new(layout: Layout) -> Self {
+    pub fn new(layout: HomeLayout) -> Self {
         Self {
             layout,
             state: Mutex::default(),
-            changes: Changes::default(),
-            backlog: Backlog::default(),
-            active: Active::default(),
+            changes: PendingChanges::default(),
+            backlog: IndexBacklog::default(),
+            active: ActiveDirectories::default(),
             threads: Mutex::default(),
         }
     }
@@ -98,25 +98,32 @@ impl Index {
     }
 
     /// A thread has begun.
-    pub fn created(self: &Arc<Self>, row: Summary) {
+    pub fn created(self: &Arc<Self>, row: ThreadSummary) {
         self.changes.created(row);
         self.start_writer();
     }
 
     /// Something was appended to the file of a thread.
-    pub fn changed(self: &Arc<Self>, id: &ThreadId, dir: &str, file: &str, archived: bool, change: Change) {
+    pub fn changed(
+        self: &Arc<Self>,
+        id: &ThreadId,
+        dir: &str,
+        file: &str,
+        archived: bool,
+        change: SummaryChange,
+    ) {
         self.changes.changed(id, dir, file, archived, change);
         self.start_writer();
     }
 
     /// The row of one thread, if the index has it and its file looks as the index says.
-    pub fn get(&self, id: &ThreadId) -> Result<Option<Summary>> {
+    pub fn get(&self, id: &ThreadId) -> Result<Option<ThreadSummary>> {
         let row = self.with(|open| rows::get(&open.db.connection, id).map_err(open.db.failed()))?;
         Ok(row.filter(|row| self.stale(row).is_none()))
     }
 
     /// Puts a row that was just read from its file.
-    pub fn put(&self, row: &Summary) -> Result<()> {
+    pub fn put(&self, row: &ThreadSummary) -> Result<()> {
         self.with(|open| open.db.transaction(|connection| self.keep(connection, row, None)))
     }
 
@@ -179,7 +186,7 @@ impl Index {
 
     /// Does something with the index, opened and with all notes written. If it turns out to be damaged it
     /// is made anew, if the disk is full one in memory takes its place, and the work is done with that.
-    fn with<T>(&self, mut work: impl FnMut(&mut Open) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, mut work: impl FnMut(&mut OpenIndex) -> Result<T>) -> Result<T> {
         let mut state = self.lock();
         if state.closed {
             return Err(StoreError::Closed);
@@ -205,7 +212,10 @@ impl Index {
                     may_replace = false;
                     // Closed first: a file that is to be made anew must not be in use.
                     state.open = None;
-                    state.open = Some(Open { db: Db::instead(&path, source)?, tree: Tree::default() });
+                    state.open = Some(OpenIndex {
+                        db: IndexDb::instead(&path, source)?,
+                        tree: DirectoryTree::default(),
+                    });
                     state.replaced += 1;
                 }
                 result => {
@@ -216,7 +226,11 @@ impl Index {
         }
     }
 
-    fn attempt<T>(&self, state: &mut State, work: &mut impl FnMut(&mut Open) -> Result<T>) -> Result<T> {
+    fn attempt<T>(
+        &self,
+        state: &mut IndexState,
+        work: &mut impl FnMut(&mut OpenIndex) -> Result<T>,
+    ) -> Result<T> {
         let open = match &mut state.open {
             Some(open) => open,
             none => none.insert(self.open()?),
@@ -225,16 +239,16 @@ impl Index {
         work(open)
     }
 
-    fn open(&self) -> Result<Open> {
-        let db = Db::open(&self.layout)?;
-        let tree = Tree::load(&db.connection).map_err(db.failed())?;
-        Ok(Open { db, tree })
+    fn open(&self) -> Result<OpenIndex> {
+        let db = IndexDb::open(&self.layout)?;
+        let tree = DirectoryTree::load(&db.connection).map_err(db.failed())?;
+        Ok(OpenIndex { db, tree })
     }
 
-    fn write_taken(&self, open: &mut Open) -> Result<()> {
-        let Taken { notes, lost } = self.changes.take();
+    fn write_taken(&self, open: &mut OpenIndex) -> Result<()> {
+        let TakenChanges { notes, lost } = self.changes.take();
         if lost {
-            open.tree = Tree::default();
+            open.tree = DirectoryTree::default();
         }
         if notes.is_empty() {
             return Ok(());
@@ -250,17 +264,17 @@ impl Index {
         written
     }
 
-    fn write_note(&self, connection: &Connection, id: &ThreadId, note: &Note) -> rusqlite::Result<()> {
+    fn write_note(&self, connection: &Connection, id: &ThreadId, note: &ChangeNote) -> rusqlite::Result<()> {
         let (dir, file, archived, change) = match note {
-            Note::New(row) => return rows::put(connection, row),
-            Note::Changed { dir, file, archived, change } => (dir, file, *archived, change),
+            ChangeNote::New(row) => return rows::put(connection, row),
+            ChangeNote::Changed { dir, file, archived, change } => (dir, file, *archived, change),
         };
         if rows::update(connection, id, change)? {
             return Ok(());
         }
         // The index has not seen this thread yet, so a change to it is not enough.
         let Some(name) = FileName::parse(file) else { return Ok(()) };
-        match Scanner::new(&self.layout).scan(dir, file, &name, archived) {
+        match FileScanner::new(&self.layout).scan(dir, file, &name, archived) {
             Ok(row) => rows::put(connection, &row),
             Err(error) => {
                 tracing::debug!(%error, "a thread is gone before it got into the index");
@@ -269,11 +283,11 @@ impl Index {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, IndexState> {
         self.state.lock()
     }
 
-    fn threads(&self) -> MutexGuard<'_, Threads> {
+    fn threads(&self) -> MutexGuard<'_, ThreadTable> {
         self.threads.lock()
     }
 }

@@ -5,30 +5,30 @@ use rusqlite::{Connection, params_from_iter, types::Value};
 use crate::{
     error::Result,
     index::rows,
-    list::{Cursor, ListQuery, PAGE_BYTES, Sort},
-    summary::{Summary, kind_name},
+    list::{ListCursor, ListQuery, ListSort, PAGE_BYTES},
+    summary::{ThreadSummary, kind_name},
 };
 
 /// Rows of one page and where the next one begins.
-pub struct Rows {
-    pub rows: Vec<Summary>,
-    pub next: Option<Cursor>,
+pub struct RowPage {
+    pub rows: Vec<ThreadSummary>,
+    pub next: Option<ListCursor>,
 }
 
 /// A list query, checked and translated.
-pub struct Select {
+pub struct ListSelect {
     sql: String,
     values: Vec<Value>,
     limit: usize,
-    sort: Sort,
+    sort: ListSort,
     /// Where the page starts.
-    pub start: Option<Cursor>,
+    pub start: Option<ListCursor>,
     pub archived: bool,
     /// Whether the order of the rows is that of their creation and nothing else decides what is found.
     pub by_creation: bool,
 }
 
-impl Select {
+impl ListSelect {
     pub fn new(query: &ListQuery) -> Result<Self> {
         let mut select = Self {
             sql: String::new(),
@@ -37,7 +37,7 @@ impl Select {
             sort: query.sort,
             start: query.start()?,
             archived: query.archived,
-            by_creation: query.sort == Sort::Created && query.search_term().is_none(),
+            by_creation: query.sort == ListSort::Created && query.search_term().is_none(),
         };
         select.write(query);
         Ok(select)
@@ -45,8 +45,8 @@ impl Select {
 
     fn write(&mut self, query: &ListQuery) {
         let column = match self.sort {
-            Sort::Created => "t.created_at",
-            Sort::Updated => "t.updated_at",
+            ListSort::Created => "t.created_at",
+            ListSort::Updated => "t.updated_at",
         };
         // The join is a look-up for each row found; letting the planner turn it round would sort them all.
         self.sql = format!(
@@ -95,10 +95,10 @@ impl Select {
     }
 
     /// One row more than the page holds is asked for, to know whether there is a next page.
-    pub fn run(&self, connection: &Connection) -> rusqlite::Result<Rows> {
+    pub fn run(&self, connection: &Connection) -> rusqlite::Result<RowPage> {
         let mut statement = connection.prepare_cached(&self.sql)?;
         let mut found = statement.query(params_from_iter(&self.values))?;
-        let mut page = Rows { rows: Vec::new(), next: None };
+        let mut page = RowPage { rows: Vec::new(), next: None };
         let mut bytes = 0;
         while let Some(row) = found.next()? {
             if page.rows.len() == self.limit || bytes > PAGE_BYTES {
@@ -112,11 +112,11 @@ impl Select {
         Ok(page)
     }
 
-    fn cursor(&self, row: &Summary) -> Cursor {
+    fn cursor(&self, row: &ThreadSummary) -> ListCursor {
         let at = match self.sort {
-            Sort::Created => row.created_at,
-            Sort::Updated => row.updated_at,
+            ListSort::Created => row.created_at,
+            ListSort::Updated => row.updated_at,
         };
-        Cursor { at, id: row.id.clone() }
+        ListCursor { at, id: row.id.clone() }
     }
 }

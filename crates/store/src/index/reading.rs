@@ -12,13 +12,13 @@ use rusqlite::Connection;
 use crate::{
     error::{Result, StoreError},
     index::{
-        Index, Open,
-        backlog::{Progress, Rest},
+        OpenIndex, ThreadIndex,
+        backlog::{BacklogProgress, BacklogRest},
         rows,
-        tree::{Found, Look, Tree},
+        tree::{DirectoryTree, FoundFile, ScanId},
     },
-    scan::Scanner,
-    summary::{FileStamp, Summary},
+    scan::FileScanner,
+    summary::{FileStamp, ThreadSummary},
 };
 
 /// Up to this many files are read on the spot; more are left to the background.
@@ -26,7 +26,7 @@ const ON_THE_SPOT: usize = 32;
 /// How many threads read in the background, at most.
 const MAX_READERS: usize = 4;
 
-impl Index {
+impl ThreadIndex {
     /// Brings the index up to date with the directories, or starts to. What is not read yet when this
     /// returns is in the backlog.
     pub fn reconcile(self: &Arc<Self>) -> Result<()> {
@@ -34,9 +34,9 @@ impl Index {
     }
 
     /// Builds everything anew, telling how far it is. Returns how many threads there are.
-    pub fn rebuild(self: &Arc<Self>, mut progress: impl FnMut(Progress)) -> Result<usize> {
+    pub fn rebuild(self: &Arc<Self>, mut progress: impl FnMut(BacklogProgress)) -> Result<usize> {
         self.look(|open| {
-            open.tree = Tree::default();
+            open.tree = DirectoryTree::default();
             open.db.transaction(rows::clear)
         })?;
         loop {
@@ -53,11 +53,11 @@ impl Index {
         self.with(|open| rows::count(&open.db.connection).map_err(open.db.failed()))
     }
 
-    fn look(self: &Arc<Self>, mut prepare: impl FnMut(&mut Open) -> Result<()>) -> Result<()> {
+    fn look(self: &Arc<Self>, mut prepare: impl FnMut(&mut OpenIndex) -> Result<()>) -> Result<()> {
         // Found and put into the backlog under one lock: a list that comes now finds it there.
         let found = self.with(|open| {
             prepare(open)?;
-            let Open { db, tree } = open;
+            let OpenIndex { db, tree } = open;
             let seen = tree.look(&self.layout, &db.connection).map_err(db.failed())?;
             if !seen.gone.is_empty() {
                 db.transaction(|connection| seen.gone.iter().try_for_each(|gone| gone.take_out(connection)))?;
@@ -107,9 +107,9 @@ impl Index {
                 Err(_) => Some("reading threads failed unexpectedly".to_owned()),
             };
             let finished = match self.backlog.done(&chunk, failure) {
-                Rest::Some => continue,
-                Rest::None(looks) => self.with(|open| self.settle(open, &looks)),
-                Rest::Failed(looks) => self.abandon(&looks),
+                BacklogRest::Some => continue,
+                BacklogRest::None(looks) => self.with(|open| self.settle(open, &looks)),
+                BacklogRest::Failed(looks) => self.abandon(&looks),
             };
             if let Err(error) = finished {
                 tracing::warn!(%error, "cannot complete the index of threads");
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Notes that the index is complete for the directories of these looks.
-    fn settle(&self, Open { db, tree }: &mut Open, looks: &[Look]) -> Result<()> {
+    fn settle(&self, OpenIndex { db, tree }: &mut OpenIndex, looks: &[ScanId]) -> Result<()> {
         let clean: Vec<_> = looks.iter().flat_map(|look| tree.finish(*look, &self.active)).collect();
         if clean.is_empty() {
             return Ok(());
@@ -128,7 +128,7 @@ impl Index {
         })
     }
 
-    fn abandon(&self, looks: &[Look]) -> Result<()> {
+    fn abandon(&self, looks: &[ScanId]) -> Result<()> {
         self.with(|open| {
             looks.iter().for_each(|look| open.tree.abandon(*look));
             Ok(())
@@ -136,8 +136,8 @@ impl Index {
     }
 
     /// Reads files into the index.
-    pub fn ingest(&self, files: &[Found]) -> Result<()> {
-        let mut scanner = Scanner::new(&self.layout);
+    pub fn ingest(&self, files: &[FoundFile]) -> Result<()> {
+        let mut scanner = FileScanner::new(&self.layout);
         let scanned: Vec<_> = files
             .iter()
             .map(|found| (found, scanner.scan(&found.dir, &found.file, &found.name, found.archived)))
@@ -157,7 +157,7 @@ impl Index {
     pub fn keep(
         &self,
         connection: &Connection,
-        row: &Summary,
+        row: &ThreadSummary,
         replaces: Option<FileStamp>,
     ) -> rusqlite::Result<()> {
         let better = match rows::get(connection, &row.id)? {
@@ -176,7 +176,7 @@ impl Index {
 
 /// A file that cannot be read is left out. Its row goes only if it is the one that was found wanting:
 /// another process may be just about to write the file, and have told the index since.
-fn skip(connection: &Connection, found: &Found, error: &StoreError) -> rusqlite::Result<()> {
+fn skip(connection: &Connection, found: &FoundFile, error: &StoreError) -> rusqlite::Result<()> {
     match error {
         StoreError::Io { .. } if error.io_kind() != Some(io::ErrorKind::NotFound) => {
             tracing::warn!(%error, "a thread is left out of the index");

@@ -4,8 +4,8 @@ use codicil_protocol::{GitInfo, SessionSource, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use crate::{
-    index::changes::Change,
-    summary::{FileStamp, Summary, kind_name, source_kind},
+    index::changes::SummaryChange,
+    summary::{FileStamp, ThreadSummary, kind_name, source_kind},
 };
 
 /// The columns in the order of [`summary`].
@@ -14,11 +14,11 @@ pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.upd
     t.agent_nickname, t.agent_role, t.size, t.mtime";
 
 /// A row as [`COLUMNS`] selects it.
-pub fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
     let source: String = row.get(6)?;
     let has_user: bool = row.get(10)?;
     let git: Option<String> = row.get(13)?;
-    Ok(Summary {
+    Ok(ThreadSummary {
         id: id(row, 0)?,
         dir: row.get(1)?,
         file: row.get(2)?,
@@ -44,19 +44,19 @@ fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<ThreadId> {
 }
 
 /// The row of one thread.
-pub fn get(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Option<Summary>> {
+pub fn get(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Option<ThreadSummary>> {
     let sql = format!("SELECT {COLUMNS} FROM threads t JOIN dirs d ON d.id = t.dir WHERE t.id = ?1");
     connection.prepare_cached(&sql)?.query_row([&**id], summary).optional()
 }
 
 /// Adds or replaces the row of a thread.
-pub fn put(connection: &Connection, row: &Summary) -> rusqlite::Result<()> {
+pub fn put(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<()> {
     remove(connection, &row.id)?;
     insert(connection, row)
 }
 
 /// Adds the row of a thread that has none.
-pub fn insert(connection: &Connection, row: &Summary) -> rusqlite::Result<()> {
+pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<()> {
     let dir = dir_id(connection, &row.dir)?;
     let mut insert = connection.prepare_cached(
         "INSERT INTO threads (archived, created_at, id, updated_at, has_user, source_kind, model_provider, cwd,
@@ -92,7 +92,7 @@ pub fn insert(connection: &Connection, row: &Summary) -> rusqlite::Result<()> {
 }
 
 /// Applies what an append changed. `false` when the index does not know the thread.
-pub fn update(connection: &Connection, id: &ThreadId, change: &Change) -> rusqlite::Result<bool> {
+pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) -> rusqlite::Result<bool> {
     let mut update = connection.prepare_cached(
         "UPDATE threads SET
             updated_at = max(updated_at, :active_at),

@@ -20,8 +20,8 @@ use rusqlite::Connection;
 
 use crate::{
     index::rows,
-    layout::{ARCHIVED, FileName, Layout, SESSIONS},
-    list::Cursor,
+    layout::{ARCHIVED, FileName, HomeLayout, SESSIONS},
+    list::ListCursor,
     summary::{self, FileStamp},
 };
 
@@ -33,7 +33,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// A file that the index has to read.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundFile {
     pub dir: String,
     pub file: String,
     pub name: FileName,
@@ -42,10 +42,10 @@ pub struct Found {
     pub replaces: Option<FileStamp>,
 }
 
-impl Found {
+impl FoundFile {
     /// Its place in a list by creation.
-    pub fn cursor(&self) -> Cursor {
-        Cursor { at: self.name.created_at, id: self.name.id.clone() }
+    pub fn cursor(&self) -> ListCursor {
+        ListCursor { at: self.name.created_at, id: self.name.id.clone() }
     }
 
     pub fn by_creation(&self, other: &Self) -> Ordering {
@@ -54,19 +54,19 @@ impl Found {
 }
 
 /// What a look at the directories brought.
-pub struct Seen {
-    pub look: Look,
-    pub found: Vec<Found>,
-    pub gone: Vec<Gone>,
+pub struct TreeScan {
+    pub look: ScanId,
+    pub found: Vec<FoundFile>,
+    pub gone: Vec<GoneEntry>,
 }
 
 /// Something that the index knows and the disk does not.
-pub enum Gone {
+pub enum GoneEntry {
     Dir(String),
     File { dir: String, file: String },
 }
 
-impl Gone {
+impl GoneEntry {
     pub fn take_out(&self, connection: &Connection) -> rusqlite::Result<()> {
         match self {
             Self::Dir(dir) => rows::remove_dir(connection, dir),
@@ -77,15 +77,15 @@ impl Gone {
 
 /// What is known of the directories.
 #[derive(Default)]
-pub struct Tree {
-    dirs: BTreeMap<String, Dir>,
+pub struct DirectoryTree {
+    dirs: BTreeMap<String, TreeDirectory>,
 }
 
 /// Which look at the directories found something; others may be under way at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look(u64);
+pub struct ScanId(u64);
 
-impl Look {
+impl ScanId {
     /// Never one that a tree of this process has seen before, so that a late reader cannot confuse them.
     fn next() -> Self {
         static LOOKS: AtomicU64 = AtomicU64::new(0);
@@ -94,18 +94,18 @@ impl Look {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Dir {
+struct TreeDirectory {
     mtime: i64,
-    state: State,
+    state: DirectoryState,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum DirectoryState {
     /// Never read, or read too soon after it changed.
     #[default]
     Unknown,
     /// Its files are being read; `settled` says whether to trust `mtime` afterwards.
-    Reading { look: Look, settled: bool },
+    Reading { look: ScanId, settled: bool },
     /// The index is complete for it as of `mtime`.
     Clean,
 }
@@ -113,11 +113,11 @@ enum State {
 /// The directories that this process writes to. The index never says on disk that it is complete for
 /// them, because it may not be at the moment when this process dies.
 #[derive(Default)]
-pub struct Active(Mutex<HashSet<String>>);
+pub struct ActiveDirectories(Mutex<HashSet<String>>);
 
-impl Active {
+impl ActiveDirectories {
     /// Call before the first change in a directory.
-    pub fn enter(&self, layout: &Layout, dir: &str) {
+    pub fn enter(&self, layout: &HomeLayout, dir: &str) {
         if !self.holds(dir) {
             self.0.lock().insert(dir.to_owned());
             let touched =
@@ -133,18 +133,20 @@ impl Active {
     }
 }
 
-impl Tree {
+impl DirectoryTree {
     /// Begins with what an earlier process left in the index.
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let clean = rows::clean_dirs(connection)?.into_iter();
-        let dirs = clean.map(|(path, mtime)| (path, Dir { mtime, state: State::Clean })).collect();
+        let dirs = clean
+            .map(|(path, mtime)| (path, TreeDirectory { mtime, state: DirectoryState::Clean }))
+            .collect();
         Ok(Self { dirs })
     }
 
     /// Looks at every directory. The caller takes out of the index what is gone, reads what was found and
-    /// then calls [`Tree::finish`].
-    pub fn look(&mut self, layout: &Layout, connection: &Connection) -> rusqlite::Result<Seen> {
-        let mut seen = Seen { look: Look::next(), found: Vec::new(), gone: Vec::new() };
+    /// then calls [`DirectoryTree::finish`].
+    pub fn look(&mut self, layout: &HomeLayout, connection: &Connection) -> rusqlite::Result<TreeScan> {
+        let mut seen = TreeScan { look: ScanId::next(), found: Vec::new(), gone: Vec::new() };
         let mut todo: Vec<String> = [SESSIONS, ARCHIVED].map(str::to_owned).into();
         todo.extend(self.dirs.keys().filter(|dir| *dir != SESSIONS && *dir != ARCHIVED).cloned());
         while let Some(dir) = todo.pop() {
@@ -160,11 +162,11 @@ impl Tree {
                             continue;
                         }
                     }
-                    let state = State::Reading { look: seen.look, settled };
-                    self.dirs.insert(dir, Dir { mtime, state });
+                    let state = DirectoryState::Reading { look: seen.look, settled };
+                    self.dirs.insert(dir, TreeDirectory { mtime, state });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    seen.gone.extend(self.dirs.remove(&dir).map(|_| Gone::Dir(dir)));
+                    seen.gone.extend(self.dirs.remove(&dir).map(|_| GoneEntry::Dir(dir)));
                 }
                 Err(error) => self.cannot_look(dir, &error),
             }
@@ -175,8 +177,8 @@ impl Tree {
     /// A directory that was read within moments of its change may have changed again.
     fn is_current(&self, dir: &str, mtime: i64) -> bool {
         self.dirs.get(dir).is_some_and(|known| match known.state {
-            State::Unknown | State::Reading { settled: false, .. } => false,
-            State::Reading { settled: true, .. } | State::Clean => known.mtime == mtime,
+            DirectoryState::Unknown | DirectoryState::Reading { settled: false, .. } => false,
+            DirectoryState::Reading { settled: true, .. } | DirectoryState::Clean => known.mtime == mtime,
         })
     }
 
@@ -187,22 +189,24 @@ impl Tree {
     /// It is tried again each time: a change of permissions does not show in the time. What the index
     /// knows from better times stays.
     fn cannot_look(&mut self, dir: String, error: &io::Error) {
-        if self.dirs.insert(dir.clone(), Dir::default()).is_none() {
+        if self.dirs.insert(dir.clone(), TreeDirectory::default()).is_none() {
             tracing::warn!(dir, %error, "cannot look for threads");
         }
     }
 
     /// Everything found has been read: the index is complete for those directories. Returns what may be
     /// said on disk about them.
-    pub fn finish(&mut self, done: Look, active: &Active) -> Vec<(String, i64)> {
+    pub fn finish(&mut self, done: ScanId, active: &ActiveDirectories) -> Vec<(String, i64)> {
         let mut clean = Vec::new();
         for (path, dir) in &mut self.dirs {
             match dir.state {
-                State::Reading { look, settled: true } if look == done => {
-                    dir.state = State::Clean;
+                DirectoryState::Reading { look, settled: true } if look == done => {
+                    dir.state = DirectoryState::Clean;
                     clean.push((path.clone(), dir.mtime));
                 }
-                State::Reading { look, settled: false } if look == done => dir.state = State::Unknown,
+                DirectoryState::Reading { look, settled: false } if look == done => {
+                    dir.state = DirectoryState::Unknown
+                }
                 _ => {}
             }
         }
@@ -211,16 +215,16 @@ impl Tree {
     }
 
     /// Not everything found could be read: those directories are looked at again next time.
-    pub fn abandon(&mut self, failed: Look) {
+    pub fn abandon(&mut self, failed: ScanId) {
         for dir in self.dirs.values_mut() {
-            if matches!(dir.state, State::Reading { look, .. } if look == failed) {
-                dir.state = State::Unknown;
+            if matches!(dir.state, DirectoryState::Reading { look, .. } if look == failed) {
+                dir.state = DirectoryState::Unknown;
             }
         }
     }
 }
 
-impl Seen {
+impl TreeScan {
     /// Compares a directory with the index. Returns the directories in it.
     fn read(
         &mut self,
@@ -236,13 +240,13 @@ impl Seen {
                 let replaces = known.remove(&file);
                 if replaces.is_none() || FileStamp::read(&entry.path()) != replaces {
                     let archived = dir == ARCHIVED;
-                    self.found.push(Found { dir: dir.to_owned(), file, name, archived, replaces });
+                    self.found.push(FoundFile { dir: dir.to_owned(), file, name, archived, replaces });
                 }
             } else if may_hold_dirs(dir) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 subdirs.push(format!("{dir}/{file}"));
             }
         }
-        self.gone.extend(known.into_keys().map(|file| Gone::File { dir: dir.to_owned(), file }));
+        self.gone.extend(known.into_keys().map(|file| GoneEntry::File { dir: dir.to_owned(), file }));
         Ok(subdirs)
     }
 }

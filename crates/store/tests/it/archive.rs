@@ -44,7 +44,7 @@ async fn an_archived_thread_can_be_named_and_keeps_its_name() {
     let log = home.thread("one").await;
     home.store.archive(log.id()).await.unwrap();
     home.store.set_name(log.id(), "put away").await.unwrap();
-    let name = |page: codicil_store::Page| page.threads[0].name.clone();
+    let name = |page: codicil_store::ThreadPage| page.threads[0].name.clone();
     let query = ListQuery { archived: true, ..ListQuery::default() };
     assert_eq!(name(home.store.list(query).await.unwrap()).as_deref(), Some("put away"));
     home.store.unarchive(log.id()).await.unwrap();

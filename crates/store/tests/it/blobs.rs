@@ -3,7 +3,7 @@
 use std::fs;
 
 use codicil_protocol::{ContentItem, ItemId, ResponseItem, ThreadItem, UserInput};
-use codicil_store::{BLOB_MIN, Problem, Record};
+use codicil_store::{BLOB_MIN, LoadProblem, Record};
 
 use crate::support::{Home, begun, message, output, turn, user};
 
@@ -70,7 +70,7 @@ async fn a_lost_blob_does_not_lose_the_thread() {
     let loaded = home.store.load(log.id()).await.unwrap();
     assert_eq!(loaded.thread.turns.len(), 2);
     assert_eq!(loaded.thread.turns()[0].items[0], user("turn-1", "one"));
-    assert_eq!(loaded.thread.warnings.list[0].problem, Problem::MissingBlob);
+    assert_eq!(loaded.thread.warnings.list[0].problem, LoadProblem::MissingBlob);
     assert!(loaded.thread.turns[1].items[1].get().contains("is missing"));
 }
 

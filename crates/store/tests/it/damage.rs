@@ -3,7 +3,7 @@
 use std::{fs, io::Write};
 
 use codicil_protocol::ThreadId;
-use codicil_store::{Problem, Record, StoreError};
+use codicil_store::{LoadProblem, Record, StoreError};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::support::{Home, call, message, output, turn};
@@ -67,7 +67,7 @@ async fn a_torn_tail_is_cut_by_the_next_append() {
     let whole = fs::read(log.path()).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
     file.write_all(b"{\"v\":1,\"ordinal\":8,\"timestamp\":\"2026-11-15T20:").unwrap();
-    assert_eq!(home.store.read(log.id()).await.unwrap().warnings.list[0].problem, Problem::Unreadable);
+    assert_eq!(home.store.read(log.id()).await.unwrap().warnings.list[0].problem, LoadProblem::Unreadable);
     // The log that wrote the file notices as well as one that opens it.
     log.append(&turn("t2", "two", "done")).await.unwrap();
     assert!(fs::read(log.path()).unwrap().starts_with(&whole));
@@ -118,7 +118,7 @@ async fn a_damaged_line_in_the_middle_costs_that_line_only() {
     let loaded = home.store.load(log.id()).await.unwrap();
     let problems: Vec<_> =
         loaded.thread.warnings.list.iter().map(|warning| (warning.line, warning.problem)).collect();
-    assert_eq!(problems, [(4, Problem::Unreadable), (6, Problem::Unreadable)]);
+    assert_eq!(problems, [(4, LoadProblem::Unreadable), (6, LoadProblem::Unreadable)]);
     assert_eq!(loaded.thread.warnings.total, 2);
     assert_eq!(loaded.thread.turns.len(), 2);
     assert_eq!(loaded.thread.turns[0].items.len(), 1);
@@ -138,7 +138,7 @@ async fn records_of_the_future_are_skipped_and_kept() {
     again.append(&turn("t2", "two", "done")).await.unwrap();
     let thread = home.store.read(log.id()).await.unwrap();
     assert_eq!((thread.turns.len(), thread.next_ordinal), (2, 16));
-    assert_eq!(thread.warnings.list[0].problem, Problem::UnknownKind);
+    assert_eq!(thread.warnings.list[0].problem, LoadProblem::UnknownKind);
     assert!(fs::read_to_string(log.path()).unwrap().contains(future));
 }
 
@@ -151,7 +151,7 @@ async fn ordinals_that_repeat_are_tolerated_and_noted() {
     fs::write(log.path(), text + &again).unwrap();
     let thread = home.store.read(log.id()).await.unwrap();
     assert_eq!(thread.turns.len(), 2);
-    assert!(thread.warnings.list.iter().all(|warning| warning.problem == Problem::OutOfOrder));
+    assert!(thread.warnings.list.iter().all(|warning| warning.problem == LoadProblem::OutOfOrder));
     assert_eq!(thread.warnings.total, 7);
 }
 

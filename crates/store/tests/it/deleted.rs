@@ -1,7 +1,7 @@
 //! Threads that are taken away, and what they worked towards.
 
 use codicil_protocol::{ThreadGoal, ThreadGoalStatus, ThreadId};
-use codicil_store::{ForkPoint, Meta, Record, StoreError, new_thread_id};
+use codicil_store::{ForkPoint, Record, StoreError, ThreadMeta, new_thread_id};
 
 use crate::support::{Home, begun, meta};
 
@@ -44,7 +44,7 @@ async fn agents_are_found_by_the_thread_that_started_them() {
     let parent = home.thread("above").await;
     let mut agents = Vec::new();
     for _ in 0..2 {
-        let meta = Meta { parent_thread_id: Some(parent.id().clone()), ..meta(&new_thread_id()) };
+        let meta = ThreadMeta { parent_thread_id: Some(parent.id().clone()), ..meta(&new_thread_id()) };
         agents.push(home.store.create(meta).await.unwrap().id().clone());
     }
     assert_eq!(home.store.children(parent.id()).await.unwrap(), agents);

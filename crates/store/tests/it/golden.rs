@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use codicil_protocol::{ReasoningEffort, ThreadId, TurnStatus};
-use codicil_store::{ABORTED, ListQuery, LoadedThread, Problem};
+use codicil_store::{ABORTED, ListQuery, LoadProblem, LoadedThread};
 
 use crate::support::{Home, call, message, output, previews, turn};
 
@@ -45,7 +45,7 @@ async fn version_1_loads() {
     assert_eq!(thread.preview.as_deref(), Some("Tidy the repo"));
     assert_eq!((thread.created_at, thread.updated_at), (1_763_236_395, 1_763_236_826));
     assert_eq!(thread.warnings.total, 1);
-    assert_eq!(thread.warnings.list[0].problem, Problem::UnknownKind);
+    assert_eq!(thread.warnings.list[0].problem, LoadProblem::UnknownKind);
     assert_eq!(thread.next_ordinal, 27);
 
     let turns = thread.turns();

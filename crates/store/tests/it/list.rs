@@ -3,11 +3,11 @@
 use codicil_protocol::{
     GitInfo, SessionSource, SubAgentSource, ThreadId, ThreadSourceKind, ThreadStatus, UserInput,
 };
-use codicil_store::{ListQuery, Meta, Record, Sort, StoreError, new_thread_id};
+use codicil_store::{ListQuery, ListSort, Record, StoreError, ThreadMeta, new_thread_id};
 
 use crate::support::{Copies, Home, meta, previews, turn, user};
 
-async fn create(home: &Home, text: &str, change: impl FnOnce(&mut Meta)) -> ThreadId {
+async fn create(home: &Home, text: &str, change: impl FnOnce(&mut ThreadMeta)) -> ThreadId {
     let mut meta = meta(&new_thread_id());
     change(&mut meta);
     let mut log = home.store.create(meta).await.unwrap();
@@ -99,7 +99,7 @@ async fn pages_follow_each_other_without_gap_or_overlap() {
     for number in 0..70 {
         copies.put(home.path(), 1_760_000_000 + number / 3, "number 0", &format!("number {number}"));
     }
-    for sort in [Sort::Created, Sort::Updated] {
+    for sort in [ListSort::Created, ListSort::Updated] {
         let mut seen = Vec::new();
         let mut cursor = None;
         loop {
@@ -161,7 +161,7 @@ async fn sorting_by_update_follows_the_conversation() {
     let copies = Copies::of(&home, "WORDS").await;
     let (old, _) = copies.put(home.path(), 1_760_000_000, "WORDS", "old");
     copies.put(home.path(), 1_760_000_100, "WORDS", "new");
-    let by_update = ListQuery { sort: Sort::Updated, ..ListQuery::default() };
+    let by_update = ListQuery { sort: ListSort::Updated, ..ListQuery::default() };
     assert_eq!(listed(&home, by_update.clone()).await, ["new", "old"]);
     // A name is no conversation; a turn is.
     home.store.set_name(&old, "named").await.unwrap();

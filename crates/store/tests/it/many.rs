@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use codicil_store::{ListQuery, Sort};
+use codicil_store::{ListQuery, ListSort};
 
 use crate::support::{Copies, Home, previews};
 
@@ -40,7 +40,7 @@ async fn ten_thousand_files_without_an_index_are_listed_and_searched_rightly() {
     assert_eq!(store.list(search("item-000099")).await.unwrap().threads.len(), 25);
     assert!(store.list(search("no such thing")).await.unwrap().threads.is_empty());
 
-    let newest = store.list(ListQuery { sort: Sort::Updated, limit: Some(3), ..ListQuery::default() });
+    let newest = store.list(ListQuery { sort: ListSort::Updated, limit: Some(3), ..ListQuery::default() });
     assert_eq!(previews(&newest.await.unwrap()), (0..3).map(text).collect::<Vec<_>>());
     let start = Instant::now();
     store.list(ListQuery::default()).await.unwrap();

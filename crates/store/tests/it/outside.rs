@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use codicil_store::{ListQuery, Progress, Sort};
+use codicil_store::{BacklogProgress, ListQuery, ListSort};
 
 use crate::support::{Copies, Home, child, is_child, previews, turn};
 
@@ -33,7 +33,7 @@ async fn lists_at_the_same_moment_all_see_what_was_there_before() {
         let expected = usize::try_from((round + 1) * (round + 2) / 2).unwrap().min(100);
         let mut lists = tokio::task::JoinSet::new();
         for kind in 0..8 {
-            let sort = if kind % 2 == 0 { Sort::Created } else { Sort::Updated };
+            let sort = if kind % 2 == 0 { ListSort::Created } else { ListSort::Updated };
             let query = ListQuery { limit: Some(100), sort, ..ListQuery::default() };
             let store = home.store.clone();
             lists.spawn(async move { store.list(query).await.unwrap().threads.len() });
@@ -147,10 +147,10 @@ async fn reindexing_tells_how_far_it_is() {
     }
     let (tell, told) = std::sync::mpsc::channel();
     let count = home.store.reindex(move |progress| tell.send(progress).unwrap()).await.unwrap();
-    let told: Vec<Progress> = told.into_iter().collect();
+    let told: Vec<BacklogProgress> = told.into_iter().collect();
     assert_eq!(count, 300);
     assert!(told.is_sorted_by_key(|progress| progress.done), "{told:?}");
-    assert_eq!(told.last(), Some(&Progress { done: 300, total: 300 }));
+    assert_eq!(told.last(), Some(&BacklogProgress { done: 300, total: 300 }));
     assert_eq!(home.previews().await[0], "number 299");
 }
 
@@ -185,7 +185,7 @@ async fn what_a_killed_process_appended_is_listed_by_the_next() {
 
     let mut killed = child("outside::child_killed_after_its_append", home.path());
     assert!(!killed.env("THREAD", &*silent).output().unwrap().status.success());
-    let page = home.store.list(ListQuery { sort: Sort::Updated, ..ListQuery::default() }).await.unwrap();
+    let page = home.store.list(ListQuery { sort: ListSort::Updated, ..ListQuery::default() }).await.unwrap();
     assert_eq!(previews(&page), ["no longer silent", "old"]);
     assert!(jiff::Timestamp::now().as_second() - page.threads[0].updated_at < 60);
 }

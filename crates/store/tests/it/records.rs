@@ -6,7 +6,7 @@ use codicil_protocol::{
     CodexErrorInfo, CommandExecutionSource, CommandExecutionStatus, DynamicToolEntry, DynamicToolNamespace,
     DynamicToolSpec, GitInfo, ItemId, ReasoningEffort, ThreadId, ThreadItem, TurnError, TurnId, TurnStatus,
 };
-use codicil_store::{Record, Settings, StoreError, ThreadJson, new_thread_id};
+use codicil_store::{Record, StoreError, StoredSettings, ThreadJson, new_thread_id};
 use serde_json::{Value, json};
 
 use crate::support::{Home, agent, begun, ended, meta, turn, usage, user};
@@ -40,7 +40,7 @@ async fn a_thread_comes_back_as_it_was_written() {
     let (name, description) = ("app".to_owned(), "The app".to_owned());
     let app = DynamicToolNamespace { name, description, tools: vec![lookup.clone()] };
     start.dynamic_tools = vec![lookup.into(), DynamicToolEntry::Namespace(app)];
-    let settings = Settings {
+    let settings = StoredSettings {
         model: "m-2".to_owned(),
         effort: Some(ReasoningEffort::High),
         snapshot: json!({ "approvalPolicy": "never" }),
@@ -51,7 +51,7 @@ async fn a_thread_comes_back_as_it_was_written() {
     let turn_id = TurnId::from("t1");
     log.append(&begun("t1", "Tidy the repo")).await.unwrap();
     log.append(&[
-        Record::Settings(Settings { model: "m-1".to_owned(), effort: None, snapshot: Value::Null }),
+        Record::Settings(StoredSettings { model: "m-1".to_owned(), effort: None, snapshot: Value::Null }),
         Record::Settings(settings.clone()),
         Record::Item { turn_id: turn_id.clone(), item: item.clone() },
         Record::Usage { turn_id: turn_id.clone(), usage: usage(42) },

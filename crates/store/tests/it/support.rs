@@ -10,7 +10,7 @@ use codicil_protocol::{
     ContentItem, FunctionCallOutputBody, ItemId, ResponseItem, SessionSource, ThreadId, ThreadItem,
     ThreadTokenUsage, TokenUsageBreakdown, TurnId, TurnStatus, UserInput,
 };
-use codicil_store::{ListQuery, Meta, Page, Record, Store, ThreadLog, new_thread_id};
+use codicil_store::{ListQuery, Record, Store, ThreadLog, ThreadMeta, ThreadPage, new_thread_id};
 use jiff::{Timestamp, tz::TimeZone};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -95,12 +95,12 @@ pub fn is_child() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
-pub fn previews(page: &Page) -> Vec<String> {
+pub fn previews(page: &ThreadPage) -> Vec<String> {
     page.threads.iter().map(|thread| thread.preview.clone()).collect()
 }
 
-pub fn meta(id: &ThreadId) -> Meta {
-    Meta::new(id.clone(), "/work/project", SessionSource::Vscode, "mock")
+pub fn meta(id: &ThreadId) -> ThreadMeta {
+    ThreadMeta::new(id.clone(), "/work/project", SessionSource::Vscode, "mock")
 }
 
 /// The id of a thread created at some millisecond: a new one with its time replaced.

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use codicil_protocol::{ThreadListParams, ThreadReadResponse};
-use codicil_store::{ListQuery, Sort, Store, ThreadJson};
+use codicil_store::{ListQuery, ListSort, Store, ThreadJson};
 use serde::Serialize;
 
 use crate::support::{Copies, Home, meta, turn};
@@ -58,7 +58,7 @@ fn search(term: &str) -> ListQuery {
 
 async fn lists(store: &Store) {
     measure("first page, warm", || store.list(ListQuery::default())).await;
-    let updated = ListQuery { sort: Sort::Updated, limit: Some(100), ..ListQuery::default() };
+    let updated = ListQuery { sort: ListSort::Updated, limit: Some(100), ..ListQuery::default() };
     measure("page of 100 by update", || store.list(updated.clone())).await;
     let mut cursor = None;
     for _ in 0..49 {

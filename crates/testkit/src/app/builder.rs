@@ -2,12 +2,12 @@
 
 use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
 
-use super::{App, client::Client, home::Home, host::Host, wire::Wire};
+use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum TestTransport {
     /// Channels within this process: milliseconds.
     #[default]
     InMemory,
@@ -20,7 +20,7 @@ pub enum Transport {
 /// Choices to be made before an [`App`] starts.
 #[derive(Default)]
 pub struct AppBuilder {
-    pub(super) transport: Transport,
+    pub(super) transport: TestTransport,
     script: Option<Script>,
     config: String,
     provider: String,
@@ -37,7 +37,7 @@ impl AppBuilder {
     }
 
     /// In memory unless chosen otherwise.
-    pub fn over(mut self, transport: Transport) -> Self {
+    pub fn over(mut self, transport: TestTransport) -> Self {
         self.transport = transport;
         self
     }
@@ -80,15 +80,15 @@ impl AppBuilder {
             Some(script) => Some(ModelServer::start(script).await),
             None => None,
         };
-        let home = Home::new(&self.config, model.as_ref().map(ModelServer::base_url), &self.provider);
-        let (host, wire) = Host::start(self.transport, &home).await;
+        let home = TestHome::new(&self.config, model.as_ref().map(ModelServer::base_url), &self.provider);
+        let (host, wire) = ServerHost::start(self.transport, &home).await;
         let client = self.greet(wire, &home).await;
         App { client, host, home, model, options: self, checks_script: true }
     }
 
     /// Makes a connection into a client, with the handshake unless that is the test's business.
-    pub(super) async fn greet(&self, wire: Wire, home: &Home) -> Client {
-        let mut client = Client::new(wire, home.places(), self.opted_out.clone());
+    pub(super) async fn greet(&self, wire: TestWire, home: &TestHome) -> TestClient {
+        let mut client = TestClient::new(wire, home.places(), self.opted_out.clone());
         if !self.silent {
             client.call::<Initialize>(self.hello()).await;
             client.notify::<Initialized>(Default::default()).await;

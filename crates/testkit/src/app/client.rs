@@ -4,7 +4,7 @@ use std::{collections::HashMap, marker::PhantomData, ops::ControlFlow, path::Pat
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, Method, Notice, ServerNotification, ThreadLoadedList,
+    Frame, Method, NotificationMethod, ServerNotification, ThreadLoadedList,
     rpc::{ErrorObject, RequestId},
 };
 use serde::de::DeserializeOwned;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use super::{
     PATIENCE,
-    home::Places,
-    inbox::{Answer, Inbox, Incoming},
+    home::HomePlaces,
+    inbox::{ClientInbox, IncomingMessage, ServerAnswer},
     transcript::Transcript,
-    wire::Wire,
+    wire::TestWire,
 };
 use crate::mutation::usable_id;
 
@@ -25,33 +25,33 @@ use crate::mutation::usable_id;
 /// Notifications and requests of the server wait in the order in which they came until [`until`](Self::until),
 /// [`take`](Self::take), [`expect_request`](Self::expect_request) or [`rest`](Self::rest) reads them; what
 /// is unread at the end fails the test. Every wait panics, with the last messages, when nothing comes.
-pub struct Client {
-    wire: Wire,
+pub struct TestClient {
+    wire: TestWire,
     next_id: i64,
-    pub(super) inbox: Inbox,
+    pub(super) inbox: ClientInbox,
     transcript: Transcript,
-    places: Places,
+    places: HomePlaces,
     opted_out: Vec<String>,
     checks_unread: bool,
 }
 
 /// A request that was sent and whose answer has not been read.
 #[must_use = "its answer is for `answer`"]
-pub struct Pending<M> {
+pub struct PendingRequest<M> {
     id: RequestId,
     method: PhantomData<M>,
 }
 
-/// A request of the server, to be answered by [`Client::reply`] or [`Client::refuse`].
-pub struct Asked<M: Method> {
+/// A request of the server, to be answered by [`TestClient::reply`] or [`TestClient::refuse`].
+pub struct AskedRequest<M: Method> {
     pub id: RequestId,
     pub params: M::Params,
 }
 
-impl Client {
-    pub(super) fn new(wire: Wire, places: Places, opted_out: Vec<String>) -> Self {
+impl TestClient {
+    pub(super) fn new(wire: TestWire, places: HomePlaces, opted_out: Vec<String>) -> Self {
         let transcript = Transcript::new(places.clone());
-        let inbox = Inbox::default();
+        let inbox = ClientInbox::default();
         Self { wire, next_id: 1, inbox, transcript, places, opted_out, checks_unread: true }
     }
 
@@ -75,15 +75,18 @@ impl Client {
     }
 
     /// Sends a request without waiting for its answer.
-    pub async fn send<M: Method>(&mut self, params: M::Params) -> Pending<M> {
+    pub async fn send<M: Method>(&mut self, params: M::Params) -> PendingRequest<M> {
         let id = RequestId::Integer(self.next_id);
         self.next_id += 1;
         self.send_raw(Frame::request::<M>(&id, &params).bytes().clone()).await;
-        Pending { id, method: PhantomData }
+        PendingRequest { id, method: PhantomData }
     }
 
     /// Waits for the answer to a request.
-    pub async fn answer<M: Method>(&mut self, pending: Pending<M>) -> Result<M::Response, ErrorObject> {
+    pub async fn answer<M: Method>(
+        &mut self,
+        pending: PendingRequest<M>,
+    ) -> Result<M::Response, ErrorObject> {
         let answer = self.answer_to(&pending.id, M::NAME).await;
         answer.map(|result| decode(M::NAME, result))
     }
@@ -105,7 +108,7 @@ impl Client {
     }
 
     /// Sends a notification.
-    pub async fn notify<N: Notice>(&mut self, params: N::Params) {
+    pub async fn notify<N: NotificationMethod>(&mut self, params: N::Params) {
         self.send_raw(Frame::notification::<N>(&params).bytes().clone()).await;
     }
 
@@ -170,12 +173,15 @@ impl Client {
     }
 
     /// Waits for a notification and reads everything up to it.
-    pub async fn until<N: Notice>(&mut self) -> N::Params {
+    pub async fn until<N: NotificationMethod>(&mut self) -> N::Params {
         self.until_where::<N>(|_| true).await
     }
 
     /// The same, for one that fits.
-    pub async fn until_where<N: Notice>(&mut self, fits: impl Fn(&N::Params) -> bool) -> N::Params {
+    pub async fn until_where<N: NotificationMethod>(
+        &mut self,
+        fits: impl Fn(&N::Params) -> bool,
+    ) -> N::Params {
         loop {
             let incoming = self.next_unread(N::NAME).await;
             if incoming.method == N::NAME && incoming.id.is_none() {
@@ -188,7 +194,7 @@ impl Client {
     }
 
     /// Waits for a notification and leaves everything else unread.
-    pub async fn take<N: Notice>(&mut self) -> N::Params {
+    pub async fn take<N: NotificationMethod>(&mut self) -> N::Params {
         loop {
             if let Some(at) = self.inbox.unread.iter().position(|incoming| incoming.method == N::NAME)
                 && let Some(found) = self.inbox.unread.remove(at)
@@ -217,24 +223,24 @@ impl Client {
     }
 
     /// Waits for the server's next request, which must be this one, and reads everything up to it.
-    pub async fn expect_request<M: Method>(&mut self) -> Asked<M> {
+    pub async fn expect_request<M: Method>(&mut self) -> AskedRequest<M> {
         loop {
             let incoming = self.next_unread(M::NAME).await;
             if let Some(id) = incoming.id {
                 assert_eq!(incoming.method, M::NAME, "the server asks something else");
-                return Asked { id, params: decode(M::NAME, incoming.params) };
+                return AskedRequest { id, params: decode(M::NAME, incoming.params) };
             }
         }
     }
 
     /// Answers a request of the server.
-    pub async fn reply<M: Method>(&mut self, asked: &Asked<M>, response: M::Response) {
+    pub async fn reply<M: Method>(&mut self, asked: &AskedRequest<M>, response: M::Response) {
         self.inbox.asked.remove(&asked.id);
         self.send_raw(Frame::response(&asked.id, &response).bytes().clone()).await;
     }
 
     /// Answers a request of the server with an error.
-    pub async fn refuse<M: Method>(&mut self, asked: &Asked<M>, code: i64, message: &str) {
+    pub async fn refuse<M: Method>(&mut self, asked: &AskedRequest<M>, code: i64, message: &str) {
         self.inbox.asked.remove(&asked.id);
         let error = ErrorObject { code, message: message.to_owned(), data: None };
         self.send_raw(Frame::error(&asked.id, &error).bytes().clone()).await;
@@ -276,7 +282,7 @@ impl Client {
         self.checks_unread = false;
     }
 
-    pub(super) fn has_opted_out_of<N: Notice>(&self) -> bool {
+    pub(super) fn has_opted_out_of<N: NotificationMethod>(&self) -> bool {
         self.opted_out.iter().any(|method| method == N::NAME)
     }
 
@@ -284,7 +290,7 @@ impl Client {
         !self.has_opted_out_of::<codicil_protocol::TurnCompleted>()
     }
 
-    async fn answer_to(&mut self, id: &RequestId, method: &str) -> Answer {
+    async fn answer_to(&mut self, id: &RequestId, method: &str) -> ServerAnswer {
         loop {
             if let Some(answer) = self.inbox.answers.remove(id) {
                 return answer;
@@ -293,7 +299,7 @@ impl Client {
         }
     }
 
-    async fn next_unread(&mut self, awaited: &str) -> Incoming {
+    async fn next_unread(&mut self, awaited: &str) -> IncomingMessage {
         loop {
             if let Some(incoming) = self.inbox.unread.pop_front() {
                 return incoming;
@@ -311,7 +317,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for TestClient {
     fn drop(&mut self) {
         if !self.checks_unread || std::thread::panicking() {
             return;

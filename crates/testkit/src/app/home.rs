@@ -9,7 +9,7 @@ use std::{
 use tempfile::TempDir;
 
 /// A home for a server and a workspace beside it; both are removed with this value.
-pub struct Home {
+pub struct TestHome {
     _root: TempDir,
     home: PathBuf,
     workspace: PathBuf,
@@ -17,12 +17,12 @@ pub struct Home {
 
 /// The two directories, for those who must know or hide them.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(super) struct HomePlaces {
     pub home: PathBuf,
     pub workspace: PathBuf,
 }
 
-impl Home {
+impl TestHome {
     /// Writes `config.toml`: the given keys and, if there is one, the model's provider with more keys of its own.
     pub fn new(config: &str, model_url: Option<String>, provider: &str) -> Self {
         let root = tempfile::Builder::new().prefix("codicil-").tempdir().expect("a temporary directory");
@@ -46,8 +46,8 @@ impl Home {
         &self.workspace
     }
 
-    pub(super) fn places(&self) -> Places {
-        Places { home: self.home.clone(), workspace: self.workspace.clone() }
+    pub(super) fn places(&self) -> HomePlaces {
+        HomePlaces { home: self.home.clone(), workspace: self.workspace.clone() }
     }
 }
 

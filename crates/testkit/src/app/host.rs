@@ -1,47 +1,48 @@
 //! What serves: this process or the real binary, and how a client reaches it.
 
-use codicil_config::{ConfigStore, Sources, SystemFiles};
-use codicil_model::Environment;
-use codicil_server::{PROTOCOL_VERSION, Server, Setup};
+use codicil_config::{ConfigSources, ConfigStore, SystemFiles};
+use codicil_model::EnvironmentSource;
+use codicil_server::{PROTOCOL_VERSION, Server, ServerSetup};
 use codicil_store::Store;
 
-use super::{builder::Transport, home::Home, process::Process, wire::Wire};
+use super::{builder::TestTransport, home::TestHome, process::ServerProcess, wire::TestWire};
 
-pub(super) enum Host {
+pub(super) enum ServerHost {
     InProcess(Server),
-    Stdio(Process),
-    WebSocket { process: Process, address: String },
+    Stdio(ServerProcess),
+    WebSocket { process: ServerProcess, address: String },
 }
 
-impl Host {
+impl ServerHost {
     /// A server and its first connection.
-    pub async fn start(transport: Transport, home: &Home) -> (Self, Wire) {
+    pub async fn start(transport: TestTransport, home: &TestHome) -> (Self, TestWire) {
         match transport {
-            Transport::InMemory => {
+            TestTransport::InMemory => {
                 let server = home.server();
-                let wire = Wire::in_memory(&server);
+                let wire = TestWire::in_memory(&server);
                 (Self::InProcess(server), wire)
             }
-            Transport::Stdio => {
-                let mut process = Process::spawn(home.path(), ["app-server"]);
-                let wire = Wire::lines(process.take_stdin(), process.take_stdout());
+            TestTransport::Stdio => {
+                let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
+                let wire = TestWire::lines(process.take_stdin(), process.take_stdout());
                 (Self::Stdio(process), wire)
             }
-            Transport::WebSocket => {
-                let mut process = Process::spawn(home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
+            TestTransport::WebSocket => {
+                let mut process =
+                    ServerProcess::spawn(home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
                 let address = process.announced_address().await;
-                let wire = Wire::websocket(&address).await;
+                let wire = TestWire::websocket(&address).await;
                 (Self::WebSocket { process, address }, wire)
             }
         }
     }
 
     /// Another connection to the same server.
-    pub async fn connect(&self) -> Wire {
+    pub async fn connect(&self) -> TestWire {
         match self {
-            Self::InProcess(server) => Wire::in_memory(server),
+            Self::InProcess(server) => TestWire::in_memory(server),
             Self::Stdio(_) => panic!("a server over stdio has one client"),
-            Self::WebSocket { address, .. } => Wire::websocket(address).await,
+            Self::WebSocket { address, .. } => TestWire::websocket(address).await,
         }
     }
 
@@ -57,7 +58,7 @@ impl Host {
         }
     }
 
-    pub fn process(&mut self) -> Option<&mut Process> {
+    pub fn process(&mut self) -> Option<&mut ServerProcess> {
         match self {
             Self::InProcess(_) => None,
             Self::Stdio(process) | Self::WebSocket { process, .. } => Some(process),
@@ -65,24 +66,24 @@ impl Host {
     }
 }
 
-impl Home {
+impl TestHome {
     /// A server in this process, set up as the binary would do it, but deaf to the machine's own configuration
     /// and variables. Whoever starts it stops it.
     pub fn server(&self) -> Server {
         let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
-        let folder = codicil_config::Home::new(self.path()).expect("the home is absolute");
-        let setup = Setup {
-            config: ConfigStore::new(Sources { system, ..Sources::of(folder) }),
+        let folder = codicil_config::HomeDirectory::new(self.path()).expect("the home is absolute");
+        let setup = ServerSetup {
+            config: ConfigStore::new(ConfigSources { system, ..ConfigSources::of(folder) }),
             store: Store::open(self.path()).expect("the home is a directory"),
             cwd: self.workspace().to_owned(),
             announced_version: PROTOCOL_VERSION.to_owned(),
             allow_unauthenticated: false,
         };
-        Server::with_environment(setup, Environment::new(|_| None))
+        Server::with_environment(setup, EnvironmentSource::new(|_| None))
     }
 }
 
-impl Drop for Host {
+impl Drop for ServerHost {
     fn drop(&mut self) {
         // Ends tasks that would outlive the test if its runtime did; processes are killed by themselves.
         if let Self::InProcess(server) = self {

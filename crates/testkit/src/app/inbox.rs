@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use codicil_protocol::{
-    NOTIFICATIONS, Notice, SERVER_REQUESTS, ServerNotification, ServerRequest, ServerRequestResolved,
-    TurnCompleted, TurnStarted,
+    NOTIFICATIONS, NotificationMethod, SERVER_REQUESTS, ServerNotification, ServerRequest,
+    ServerRequestResolved, TurnCompleted, TurnStarted,
     rpc::{ErrorObject, Message, RequestId},
 };
 use serde_json::{Value, value::RawValue};
@@ -14,7 +14,7 @@ const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_LINE_CHARS: usize = 400;
 
 /// A notification or a request that the server sent.
-pub(super) struct Incoming {
+pub(super) struct IncomingMessage {
     pub method: String,
     /// Of a request.
     pub id: Option<RequestId>,
@@ -22,12 +22,12 @@ pub(super) struct Incoming {
 }
 
 /// What the server said to a request.
-pub(super) type Answer = Result<Value, ErrorObject>;
+pub(super) type ServerAnswer = Result<Value, ErrorObject>;
 
 #[derive(Default)]
-pub(super) struct Inbox {
-    pub unread: VecDeque<Incoming>,
-    pub answers: BTreeMap<RequestId, Answer>,
+pub(super) struct ClientInbox {
+    pub unread: VecDeque<IncomingMessage>,
+    pub answers: BTreeMap<RequestId, ServerAnswer>,
     /// Turns that have begun and not ended, with their threads.
     pub running: BTreeMap<String, String>,
     /// Requests of the server that wait for an answer.
@@ -35,7 +35,7 @@ pub(super) struct Inbox {
     log: VecDeque<String>,
 }
 
-impl Inbox {
+impl ClientInbox {
     /// Sorts a message in. A server that breaks the protocol fails the test here.
     pub fn receive(&mut self, bytes: &[u8]) {
         let text = std::str::from_utf8(bytes).expect("the server writes UTF-8");
@@ -45,12 +45,12 @@ impl Inbox {
             Message::Error { id, error } => self.answered(id, Err(error)),
             Message::Notification { method, params } => {
                 check_notification(&method, params);
-                self.arrived(Incoming { method, id: None, params: value(params) });
+                self.arrived(IncomingMessage { method, id: None, params: value(params) });
             }
             Message::Request { id, method, params } => {
                 check_request(&method, params);
                 self.asked.insert(id.clone());
-                self.arrived(Incoming { method, id: Some(id), params: value(params) });
+                self.arrived(IncomingMessage { method, id: Some(id), params: value(params) });
             }
         }
     }
@@ -68,12 +68,12 @@ impl Inbox {
         self.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    fn answered(&mut self, id: RequestId, answer: Answer) {
+    fn answered(&mut self, id: RequestId, answer: ServerAnswer) {
         assert!(!self.answers.contains_key(&id), "request {id} was answered twice:\n{}", self.log());
         self.answers.insert(id, answer);
     }
 
-    fn arrived(&mut self, incoming: Incoming) {
+    fn arrived(&mut self, incoming: IncomingMessage) {
         let params = &incoming.params;
         let text = |pointer: &str| params.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         match incoming.method.as_str() {

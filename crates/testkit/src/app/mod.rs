@@ -39,13 +39,13 @@ use std::{
 };
 
 pub use self::{
-    builder::{AppBuilder, Transport},
-    client::{Asked, Client, Pending},
-    home::Home,
-    process::Process,
+    builder::{AppBuilder, TestTransport},
+    client::{AskedRequest, PendingRequest, TestClient},
+    home::TestHome,
+    process::ServerProcess,
 };
 
-use self::host::Host;
+use self::host::ServerHost;
 use crate::{ModelServer, Script};
 
 /// How long a test waits for something that should happen at once. Generous: machines are busy.
@@ -53,9 +53,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a home of its own and one client, which an `App` also is.
 pub struct App {
-    client: Client,
-    host: Host,
-    home: Home,
+    client: TestClient,
+    host: ServerHost,
+    home: TestHome,
     model: Option<ModelServer>,
     options: AppBuilder,
     checks_script: bool,
@@ -73,7 +73,7 @@ impl App {
     }
 
     /// A second connection to the same server, made as the first one was. Stdio has room for one only.
-    pub async fn another_client(&mut self) -> Client {
+    pub async fn another_client(&mut self) -> TestClient {
         let wire = self.host.connect().await;
         self.options.greet(wire, &self.home).await
     }
@@ -93,7 +93,7 @@ impl App {
     }
 
     async fn begin_again(&mut self) -> &mut Self {
-        let (host, wire) = Host::start(self.options.transport, &self.home).await;
+        let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
         self.host = host;
         self.client = self.options.greet(wire, &self.home).await;
         self
@@ -110,7 +110,7 @@ impl App {
     }
 
     /// The process that serves, when it is not this one.
-    pub fn process(&mut self) -> &mut Process {
+    pub fn process(&mut self) -> &mut ServerProcess {
         self.host.process().expect("the app runs in a process of its own")
     }
 
@@ -122,15 +122,15 @@ impl App {
 }
 
 impl Deref for App {
-    type Target = Client;
+    type Target = TestClient;
 
-    fn deref(&self) -> &Client {
+    fn deref(&self) -> &TestClient {
         &self.client
     }
 }
 
 impl DerefMut for App {
-    fn deref_mut(&mut self) -> &mut Client {
+    fn deref_mut(&mut self) -> &mut TestClient {
         &mut self.client
     }
 }

@@ -26,14 +26,14 @@ use crate::built;
 const MAX_STDERR_BYTES: usize = 256 << 10;
 
 /// A `codicil` process with a home of its own; killed when dropped.
-pub struct Process {
+pub struct ServerProcess {
     child: Child,
     stderr: Arc<Mutex<String>>,
     stderr_lines: watch::Receiver<usize>,
     reading: JoinHandle<()>,
 }
 
-impl Process {
+impl ServerProcess {
     /// Starts the binary with pipes for all three standard streams.
     pub fn spawn(home: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         Self::spawn_with(home, arguments, |_| {})
@@ -152,7 +152,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.reading.abort();
     }

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{client::Client, home::Places, wire::Wire};
+use super::{client::TestClient, home::HomePlaces, wire::TestWire};
 
 struct Server {
     incoming: mpsc::Receiver<Bytes>,
@@ -28,10 +28,10 @@ impl Server {
     }
 }
 
-fn pair() -> (Client, Server) {
-    let (wire, incoming, outgoing) = Wire::pumped();
-    let places = Places { home: "/home".into(), workspace: "/work".into() };
-    (Client::new(wire, places, Vec::new()), Server { incoming, outgoing })
+fn pair() -> (TestClient, Server) {
+    let (wire, incoming, outgoing) = TestWire::pumped();
+    let places = HomePlaces { home: "/home".into(), workspace: "/work".into() };
+    (TestClient::new(wire, places, Vec::new()), Server { incoming, outgoing })
 }
 
 fn archived(thread: &str) -> Value {

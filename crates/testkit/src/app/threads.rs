@@ -6,9 +6,9 @@ use codicil_protocol::{
     UserInput,
 };
 
-use super::client::Client;
+use super::client::TestClient;
 
-impl Client {
+impl TestClient {
     /// Starts a thread in the workspace and reads its announcement.
     pub async fn start_thread(&mut self) -> Thread {
         self.start_thread_with(ThreadStartParams::default()).await

@@ -3,18 +3,18 @@
 //! Ids and times are left out, directories are `HOME` and `WORK`, and deltas of one item that follow each
 //! other are one line. A thread is named (`thread-2`) only when it is not the first this client heard of.
 
-use codicil_protocol::{ErrorReported, ItemCompleted, ItemStarted, Notice, ThreadStatusChanged};
+use codicil_protocol::{ErrorReported, ItemCompleted, ItemStarted, NotificationMethod, ThreadStatusChanged};
 use serde_json::{Map, Value};
 
-use super::{home::Places, inbox::Incoming};
+use super::{home::HomePlaces, inbox::IncomingMessage};
 
 pub(super) struct Transcript {
-    places: Places,
+    places: HomePlaces,
     threads: Vec<String>,
 }
 
 /// A line in the making; deltas may still grow.
-struct Line {
+struct TranscriptLine {
     head: String,
     body: String,
     /// Whose text the body is, when it is a delta.
@@ -22,12 +22,12 @@ struct Line {
 }
 
 impl Transcript {
-    pub fn new(places: Places) -> Self {
+    pub fn new(places: HomePlaces) -> Self {
         Self { places, threads: Vec::new() }
     }
 
-    pub fn lines(&mut self, messages: impl Iterator<Item = Incoming>) -> String {
-        let mut lines: Vec<Line> = Vec::new();
+    pub fn lines(&mut self, messages: impl Iterator<Item = IncomingMessage>) -> String {
+        let mut lines: Vec<TranscriptLine> = Vec::new();
         for message in messages {
             let line = self.line(&message);
             match lines.last_mut() {
@@ -41,8 +41,8 @@ impl Transcript {
         text.join("\n")
     }
 
-    fn line(&mut self, message: &Incoming) -> Line {
-        let Incoming { method, id, params } = message;
+    fn line(&mut self, message: &IncomingMessage) -> TranscriptLine {
+        let IncomingMessage { method, id, params } = message;
         let arrow = if id.is_some() { "?" } else { "←" };
         let mut head = format!("{arrow} {method}");
         if let Some(thread) = self.other_thread(params) {
@@ -51,13 +51,13 @@ impl Transcript {
         match params.get("delta").and_then(Value::as_str) {
             Some(delta) => {
                 let item = params.get("itemId").map(Value::to_string).unwrap_or_default();
-                Line { delta_of: Some(format!("{head} {item}")), head, body: delta.to_owned() }
+                TranscriptLine { delta_of: Some(format!("{head} {item}")), head, body: delta.to_owned() }
             }
-            None => Line { head, body: summary(method, params), delta_of: None },
+            None => TranscriptLine { head, body: summary(method, params), delta_of: None },
         }
     }
 
-    fn finish(&self, line: Line) -> String {
+    fn finish(&self, line: TranscriptLine) -> String {
         let body = if line.delta_of.is_some() { quoted(&line.body) } else { line.body };
         let text = format!("{} {body}", line.head).trim_end().replace('\n', "\\n");
         let hidden = [(&self.places.home, "HOME"), (&self.places.workspace, "WORK")];
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
 
     fn transcript(messages: Vec<(&str, Value)>) -> String {
-        let places = Places { home: "/h/home".into(), workspace: "/h/work".into() };
-        let incoming = messages.into_iter().map(|(method, params)| Incoming {
+        let places = HomePlaces { home: "/h/home".into(), workspace: "/h/work".into() };
+        let incoming = messages.into_iter().map(|(method, params)| IncomingMessage {
             method: method.to_owned(),
             id: None,
             params,

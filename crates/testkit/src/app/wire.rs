@@ -17,14 +17,14 @@ use tokio_tungstenite::{
 /// Messages that may wait in each direction. A test that does not read thus becomes a slow reader.
 const DEPTH: usize = 64;
 
-pub(super) struct Wire {
+pub(super) struct TestWire {
     to_server: Option<mpsc::Sender<Bytes>>,
     from_server: mpsc::Receiver<Bytes>,
     /// Aborted when the wire is dropped.
     pumps: JoinSet<()>,
 }
 
-impl Wire {
+impl TestWire {
     pub fn in_memory(server: &Server) -> Self {
         let (to_server, from_server) = connect(server).split();
         Self { to_server: Some(to_server), from_server, pumps: JoinSet::new() }

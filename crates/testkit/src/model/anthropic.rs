@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    dialect::{Encoder, MODEL, Sse, Wishes, anthropic_error, wrapped},
-    ids::Ids,
-    steps::{Ending, Item, Section, Usage},
+    dialect::{MODEL, ReplyEncoder, RequestWishes, SseWriter, anthropic_error, wrapped},
+    ids::IdCounter,
+    steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
-pub(super) struct Anthropic {
-    ids: Arc<Ids>,
+pub(super) struct AnthropicEncoder {
+    ids: Arc<IdCounter>,
     id: String,
     model: String,
     /// The id and name of the tool use that the next block is.
@@ -30,12 +30,12 @@ pub(super) struct Anthropic {
 struct BlockDelta<'a> {
     r#type: &'static str,
     index: usize,
-    delta: Delta<'a>,
+    delta: AnthropicDelta<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type")]
-enum Delta<'a> {
+enum AnthropicDelta<'a> {
     #[serde(rename = "text_delta")]
     Text { text: &'a str },
     #[serde(rename = "thinking_delta")]
@@ -46,8 +46,8 @@ enum Delta<'a> {
     InputJson { partial_json: &'a str },
 }
 
-impl Anthropic {
-    pub(super) fn new(wishes: &Wishes, ids: Arc<Ids>) -> Self {
+impl AnthropicEncoder {
+    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
         Self {
             id: ids.next("msg"),
             model: wishes.model.clone().unwrap_or_else(|| MODEL.to_owned()),
@@ -58,31 +58,31 @@ impl Anthropic {
         }
     }
 
-    fn start_block(&self, block: &Value, out: &mut Sse) {
+    fn start_block(&self, block: &Value, out: &mut SseWriter) {
         let fields =
             json!({ "type": "content_block_start", "index": self.blocks.len(), "content_block": block });
         out.event("content_block_start", &fields);
     }
 
-    fn send(&self, delta: Delta<'_>, out: &mut Sse) {
+    fn send(&self, delta: AnthropicDelta<'_>, out: &mut SseWriter) {
         let event = BlockDelta { r#type: "content_block_delta", index: self.blocks.len(), delta };
         out.event("content_block_delta", &event);
     }
 
-    fn stop_block(&mut self, block: Value, out: &mut Sse) {
+    fn stop_block(&mut self, block: Value, out: &mut SseWriter) {
         let fields = json!({ "type": "content_block_stop", "index": self.blocks.len() });
         out.event("content_block_stop", &fields);
         self.blocks.push(block);
     }
 
     /// The provider's own tool: what it looked for, then what it found.
-    fn search(&mut self, query: &str, out: &mut Sse) {
+    fn search(&mut self, query: &str, out: &mut SseWriter) {
         let id = self.ids.next("srvtoolu");
         let used =
             |input| json!({ "type": "server_tool_use", "id": id, "name": "web_search", "input": input });
         let input = json!({ "query": query });
         self.start_block(&used(json!({})), out);
-        self.send(Delta::InputJson { partial_json: &input.to_string() }, out);
+        self.send(AnthropicDelta::InputJson { partial_json: &input.to_string() }, out);
         self.stop_block(used(input), out);
 
         let found = json!({ "type": "web_search_tool_result", "tool_use_id": id, "content": [] });
@@ -95,9 +95,9 @@ impl Anthropic {
         json!({ "type": "tool_use", "id": id, "name": name, "input": input })
     }
 
-    fn stop_reason<'a>(&self, ending: &'a Ending) -> &'a str {
+    fn stop_reason<'a>(&self, ending: &'a ReplyEnding) -> &'a str {
         match ending {
-            Ending::Incomplete(reason) => match reason.as_str() {
+            ReplyEnding::Incomplete(reason) => match reason.as_str() {
                 "max_output_tokens" => "max_tokens",
                 "content_filter" => "refusal",
                 other => other,
@@ -107,7 +107,7 @@ impl Anthropic {
         }
     }
 
-    fn message(&self, stop_reason: Option<&str>, usage: Option<Usage>) -> Value {
+    fn message(&self, stop_reason: Option<&str>, usage: Option<ReplyUsage>) -> Value {
         let mut message = json!({
             "id": self.id, "type": "message", "role": "assistant", "model": self.model,
             "content": self.blocks, "stop_reason": stop_reason, "stop_sequence": null,
@@ -119,77 +119,79 @@ impl Anthropic {
     }
 }
 
-impl Encoder for Anthropic {
-    fn begin(&mut self, usage: Option<Usage>, out: &mut Sse) {
+impl ReplyEncoder for AnthropicEncoder {
+    fn begin(&mut self, usage: Option<ReplyUsage>, out: &mut SseWriter) {
         // The input is known from the start; of the output, only that it has begun.
-        let usage = usage.map(|usage| Usage { output: usage.output.min(1), ..usage });
+        let usage = usage.map(|usage| ReplyUsage { output: usage.output.min(1), ..usage });
         let message = self.message(None, usage);
         out.event("message_start", &json!({ "type": "message_start", "message": message }));
         out.event("ping", &json!({ "type": "ping" }));
     }
 
-    fn open_item(&mut self, item: &Item, out: &mut Sse) {
+    fn open_item(&mut self, item: &ReplyItem, out: &mut SseWriter) {
         match item {
-            Item::Call { name, call_id } | Item::CustomCall { name, call_id } => {
+            ReplyItem::Call { name, call_id } | ReplyItem::CustomCall { name, call_id } => {
                 let id = call_id.clone().unwrap_or_else(|| self.ids.next("call"));
                 self.call = Some((id, name.clone()));
                 self.used_tools = true;
             }
-            Item::WebSearch { query } => self.search(query, out),
-            Item::Message { .. } | Item::Reasoning | Item::Other(_) => {}
+            ReplyItem::WebSearch { query } => self.search(query, out),
+            ReplyItem::Message { .. } | ReplyItem::Reasoning | ReplyItem::Other(_) => {}
         }
     }
 
-    fn open_section(&mut self, section: Section, out: &mut Sse) {
+    fn open_section(&mut self, section: ReplySection, out: &mut SseWriter) {
         let block = match section {
-            Section::Text => json!({ "type": "text", "text": "" }),
-            Section::Summary(_) | Section::Raw => {
+            ReplySection::Text => json!({ "type": "text", "text": "" }),
+            ReplySection::Summary(_) | ReplySection::Raw => {
                 json!({ "type": "thinking", "thinking": "", "signature": "" })
             }
-            Section::Arguments | Section::Input => self.tool_use(json!({})),
+            ReplySection::Arguments | ReplySection::Input => self.tool_use(json!({})),
         };
         self.start_block(&block, out);
-        if section == Section::Input {
-            self.send(Delta::InputJson { partial_json: wrapped::BEGIN }, out);
+        if section == ReplySection::Input {
+            self.send(AnthropicDelta::InputJson { partial_json: wrapped::BEGIN }, out);
         }
     }
 
-    fn delta(&mut self, section: Section, text: &str, out: &mut Sse) {
+    fn delta(&mut self, section: ReplySection, text: &str, out: &mut SseWriter) {
         match section {
-            Section::Text => self.send(Delta::Text { text }, out),
-            Section::Summary(_) | Section::Raw => self.send(Delta::Thinking { thinking: text }, out),
-            Section::Arguments => self.send(Delta::InputJson { partial_json: text }, out),
-            Section::Input => {
-                self.send(Delta::InputJson { partial_json: &wrapped::middle(text) }, out);
+            ReplySection::Text => self.send(AnthropicDelta::Text { text }, out),
+            ReplySection::Summary(_) | ReplySection::Raw => {
+                self.send(AnthropicDelta::Thinking { thinking: text }, out)
+            }
+            ReplySection::Arguments => self.send(AnthropicDelta::InputJson { partial_json: text }, out),
+            ReplySection::Input => {
+                self.send(AnthropicDelta::InputJson { partial_json: &wrapped::middle(text) }, out);
             }
         }
     }
 
-    fn close_section(&mut self, section: Section, text: String, out: &mut Sse) {
+    fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter) {
         let block = match section {
-            Section::Text => json!({ "type": "text", "text": text }),
-            Section::Summary(_) | Section::Raw => {
+            ReplySection::Text => json!({ "type": "text", "text": text }),
+            ReplySection::Summary(_) | ReplySection::Raw => {
                 let signature = self.ids.next("sig");
-                self.send(Delta::Signature { signature: &signature }, out);
+                self.send(AnthropicDelta::Signature { signature: &signature }, out);
                 json!({ "type": "thinking", "thinking": text, "signature": signature })
             }
-            Section::Arguments => {
+            ReplySection::Arguments => {
                 self.tool_use(serde_json::from_str(&text).unwrap_or_else(|_| Map::new().into()))
             }
-            Section::Input => {
-                self.send(Delta::InputJson { partial_json: wrapped::END }, out);
+            ReplySection::Input => {
+                self.send(AnthropicDelta::InputJson { partial_json: wrapped::END }, out);
                 self.tool_use(json!({ "input": text }))
             }
         };
         self.stop_block(block, out);
     }
 
-    fn close_item(&mut self, _: &mut Sse) {
+    fn close_item(&mut self, _: &mut SseWriter) {
         self.call = None;
     }
 
-    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse) {
-        if let Ending::Failed { code, message } = ending {
+    fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter) {
+        if let ReplyEnding::Failed { code, message } = ending {
             return out.event("error", &anthropic_error(code, message));
         }
         let mut event = json!({
@@ -203,15 +205,15 @@ impl Encoder for Anthropic {
         out.event("message_stop", &json!({ "type": "message_stop" }));
     }
 
-    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value) {
-        if let Ending::Failed { code, message } = ending {
+    fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value) {
+        if let ReplyEnding::Failed { code, message } = ending {
             return (StatusCode::INTERNAL_SERVER_ERROR, anthropic_error(code, message));
         }
         (StatusCode::OK, self.message(Some(self.stop_reason(ending)), usage))
     }
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReplyUsage) -> Value {
     json!({
         "input_tokens": usage.input.saturating_sub(usage.cached),
         "cache_read_input_tokens": usage.cached,

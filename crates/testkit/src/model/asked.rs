@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use codicil_model::{History, Request, ToolSpec};
+use codicil_model::{History, ModelRequest, ToolSpec};
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, ResponseItem};
 use serde_json::{Value, json};
 
-use super::recorded::{Recorded, text};
+use super::recorded::{RecordedRequest, text};
 
-pub(super) fn request(recorded: &Recorded) -> Request {
+pub(super) fn request(recorded: &RecordedRequest) -> ModelRequest {
     let body = recorded.body();
     let mut input = History::new();
     match body.get("input") {
@@ -19,13 +19,13 @@ pub(super) fn request(recorded: &Recorded) -> Request {
         Some(_) => recorded.input().iter().filter_map(item).for_each(|item| input.push(item)),
         None => recorded.input().iter().flat_map(items_of_message).for_each(|item| input.push(item)),
     }
-    Request {
+    ModelRequest {
         model: recorded.model().unwrap_or_default().to_owned(),
         instructions: body.get("instructions").and_then(Value::as_str).unwrap_or_default().into(),
         input,
         tools: body.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(tool).collect(),
         output_schema: output_schema(body).cloned().map(Arc::new),
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 

@@ -10,38 +10,38 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    dialect::{CREATED, Encoder, MODEL, Sse, StreamOptions, Wishes, openai_error, wrapped},
-    ids::Ids,
-    steps::{Ending, Item, Section, Usage},
+    dialect::{CREATED, MODEL, ReplyEncoder, RequestWishes, SseWriter, StreamOptions, openai_error, wrapped},
+    ids::IdCounter,
+    steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
-pub(super) struct Chat {
-    ids: Arc<Ids>,
+pub(super) struct ChatEncoder {
+    ids: Arc<IdCounter>,
     id: String,
     model: String,
     include_usage: bool,
     content: String,
     reasoning: String,
-    calls: Vec<Call>,
+    calls: Vec<EncodedCall>,
 }
 
-struct Call {
+struct EncodedCall {
     id: String,
     name: String,
     arguments: String,
 }
 
 #[derive(Serialize)]
-struct Chunk<'a, D> {
+struct EncodedChunk<'a, D> {
     id: &'a str,
     object: &'static str,
     created: u64,
     model: &'a str,
-    choices: [Choice<'a, D>; 1],
+    choices: [EncodedChoice<'a, D>; 1],
 }
 
 #[derive(Serialize)]
-struct Choice<'a, D> {
+struct EncodedChoice<'a, D> {
     index: u8,
     delta: D,
     finish_reason: Option<&'a str>,
@@ -57,8 +57,8 @@ struct ReasoningDelta<'a> {
     reasoning_content: &'a str,
 }
 
-impl Chat {
-    pub(super) fn new(wishes: &Wishes, ids: Arc<Ids>) -> Self {
+impl ChatEncoder {
+    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
         let options = wishes.stream_options.as_ref();
         Self {
             id: ids.next("chatcmpl"),
@@ -73,28 +73,28 @@ impl Chat {
         }
     }
 
-    fn send(&self, delta: impl Serialize, finish_reason: Option<&str>, out: &mut Sse) {
-        out.data(&Chunk {
+    fn send(&self, delta: impl Serialize, finish_reason: Option<&str>, out: &mut SseWriter) {
+        out.data(&EncodedChunk {
             id: &self.id,
             object: "chat.completion.chunk",
             created: CREATED,
             model: &self.model,
-            choices: [Choice { index: 0, delta, finish_reason }],
+            choices: [EncodedChoice { index: 0, delta, finish_reason }],
         });
     }
 
     /// Sends a fragment of the last call's arguments.
-    fn send_arguments(&mut self, fragment: &str, out: &mut Sse) {
+    fn send_arguments(&mut self, fragment: &str, out: &mut SseWriter) {
         let Some(call) = self.calls.last_mut() else { return };
         call.arguments.push_str(fragment);
         let call = json!({ "index": self.calls.len() - 1, "function": { "arguments": fragment } });
         self.send(json!({ "tool_calls": [call] }), None, out);
     }
 
-    fn finish_reason<'a>(&self, ending: &'a Ending) -> &'a str {
+    fn finish_reason<'a>(&self, ending: &'a ReplyEnding) -> &'a str {
         match ending {
-            Ending::Incomplete(reason) if reason == "max_output_tokens" => "length",
-            Ending::Incomplete(reason) => reason,
+            ReplyEnding::Incomplete(reason) if reason == "max_output_tokens" => "length",
+            ReplyEnding::Incomplete(reason) => reason,
             _ if self.calls.is_empty() => "stop",
             _ => "tool_calls",
         }
@@ -118,51 +118,53 @@ impl Chat {
     }
 }
 
-impl Encoder for Chat {
-    fn begin(&mut self, _: Option<Usage>, out: &mut Sse) {
+impl ReplyEncoder for ChatEncoder {
+    fn begin(&mut self, _: Option<ReplyUsage>, out: &mut SseWriter) {
         self.send(json!({ "role": "assistant", "content": "" }), None, out);
     }
 
-    fn open_item(&mut self, item: &Item, out: &mut Sse) {
-        let (Item::Call { name, call_id } | Item::CustomCall { name, call_id }) = item else { return };
+    fn open_item(&mut self, item: &ReplyItem, out: &mut SseWriter) {
+        let (ReplyItem::Call { name, call_id } | ReplyItem::CustomCall { name, call_id }) = item else {
+            return;
+        };
         let id = call_id.clone().unwrap_or_else(|| self.ids.next("call"));
         let function = json!({ "name": name, "arguments": "" });
         let call = json!({ "index": self.calls.len(), "id": id, "type": "function", "function": function });
         self.send(json!({ "tool_calls": [call] }), None, out);
-        self.calls.push(Call { id, name: name.clone(), arguments: String::new() });
+        self.calls.push(EncodedCall { id, name: name.clone(), arguments: String::new() });
     }
 
-    fn open_section(&mut self, section: Section, out: &mut Sse) {
-        if section == Section::Input {
+    fn open_section(&mut self, section: ReplySection, out: &mut SseWriter) {
+        if section == ReplySection::Input {
             self.send_arguments(wrapped::BEGIN, out);
         }
     }
 
-    fn delta(&mut self, section: Section, text: &str, out: &mut Sse) {
+    fn delta(&mut self, section: ReplySection, text: &str, out: &mut SseWriter) {
         match section {
-            Section::Text => {
+            ReplySection::Text => {
                 self.content.push_str(text);
                 self.send(TextDelta { content: text }, None, out);
             }
-            Section::Summary(_) | Section::Raw => {
+            ReplySection::Summary(_) | ReplySection::Raw => {
                 self.reasoning.push_str(text);
                 self.send(ReasoningDelta { reasoning_content: text }, None, out);
             }
-            Section::Arguments => self.send_arguments(text, out),
-            Section::Input => self.send_arguments(&wrapped::middle(text), out),
+            ReplySection::Arguments => self.send_arguments(text, out),
+            ReplySection::Input => self.send_arguments(&wrapped::middle(text), out),
         }
     }
 
-    fn close_section(&mut self, section: Section, _: String, out: &mut Sse) {
-        if section == Section::Input {
+    fn close_section(&mut self, section: ReplySection, _: String, out: &mut SseWriter) {
+        if section == ReplySection::Input {
             self.send_arguments(wrapped::END, out);
         }
     }
 
-    fn close_item(&mut self, _: &mut Sse) {}
+    fn close_item(&mut self, _: &mut SseWriter) {}
 
-    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse) {
-        if let Ending::Failed { code, message } = ending {
+    fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter) {
+        if let ReplyEnding::Failed { code, message } = ending {
             // A stream that fails stops at the error: no finish reason, no `[DONE]`.
             return out.data(&openai_error(code, message));
         }
@@ -176,8 +178,8 @@ impl Encoder for Chat {
         out.done();
     }
 
-    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value) {
-        if let Ending::Failed { code, message } = ending {
+    fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value) {
+        if let ReplyEnding::Failed { code, message } = ending {
             return (StatusCode::INTERNAL_SERVER_ERROR, openai_error(code, message));
         }
         let choice = json!({
@@ -196,7 +198,7 @@ fn text_or_null(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReplyUsage) -> Value {
     json!({
         "prompt_tokens": usage.input,
         "prompt_tokens_details": { "cached_tokens": usage.cached },

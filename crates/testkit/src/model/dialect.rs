@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    anthropic::Anthropic,
-    chat::Chat,
-    ids::Ids,
-    responses::Responses,
-    steps::{Ending, Item, Section, Usage},
+    anthropic::AnthropicEncoder,
+    chat::ChatEncoder,
+    ids::IdCounter,
+    responses::ResponsesEncoder,
+    steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
 /// The time every answer claims to be made at: output is the same in every run.
@@ -23,7 +23,7 @@ pub(super) const CREATED: u64 = 1_700_000_000;
 pub(super) const MODEL: &str = "scripted";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum ModelDialect {
     Responses,
     Chat,
     Anthropic,
@@ -31,7 +31,7 @@ pub(super) enum Dialect {
 
 /// What of a request changes the form of its answer. Everything else is only recorded.
 #[derive(Default, Deserialize)]
-pub(super) struct Wishes {
+pub(super) struct RequestWishes {
     pub(super) model: Option<String>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
@@ -43,21 +43,21 @@ pub(super) struct StreamOptions {
     pub(super) include_usage: Option<bool>,
 }
 
-pub(super) trait Encoder: Send {
-    fn begin(&mut self, usage: Option<Usage>, out: &mut Sse);
-    fn open_item(&mut self, item: &Item, out: &mut Sse);
-    fn open_section(&mut self, section: Section, out: &mut Sse);
-    fn delta(&mut self, section: Section, text: &str, out: &mut Sse);
+pub(super) trait ReplyEncoder: Send {
+    fn begin(&mut self, usage: Option<ReplyUsage>, out: &mut SseWriter);
+    fn open_item(&mut self, item: &ReplyItem, out: &mut SseWriter);
+    fn open_section(&mut self, section: ReplySection, out: &mut SseWriter);
+    fn delta(&mut self, section: ReplySection, text: &str, out: &mut SseWriter);
     /// `text` is all that the section's deltas said.
-    fn close_section(&mut self, section: Section, text: String, out: &mut Sse);
-    fn close_item(&mut self, out: &mut Sse);
+    fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter);
+    fn close_item(&mut self, out: &mut SseWriter);
     /// The last events of a stream that ends properly, be it with an error.
-    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse);
+    fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter);
     /// The answer to a request that wants no stream.
-    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value);
+    fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value);
 }
 
-impl Dialect {
+impl ModelDialect {
     /// The dialect that is spoken at a path, whatever the path begins with.
     pub(super) fn at(path: &str) -> Option<Self> {
         let dialects = [
@@ -68,11 +68,11 @@ impl Dialect {
         dialects.into_iter().find_map(|(end, dialect)| path.ends_with(end).then_some(dialect))
     }
 
-    pub(super) fn encoder(self, wishes: &Wishes, ids: Arc<Ids>) -> Box<dyn Encoder> {
+    pub(super) fn encoder(self, wishes: &RequestWishes, ids: Arc<IdCounter>) -> Box<dyn ReplyEncoder> {
         match self {
-            Self::Responses => Box::new(Responses::new(wishes, ids)),
-            Self::Chat => Box::new(Chat::new(wishes, ids)),
-            Self::Anthropic => Box::new(Anthropic::new(wishes, ids)),
+            Self::Responses => Box::new(ResponsesEncoder::new(wishes, ids)),
+            Self::Chat => Box::new(ChatEncoder::new(wishes, ids)),
+            Self::Anthropic => Box::new(AnthropicEncoder::new(wishes, ids)),
         }
     }
 
@@ -106,9 +106,9 @@ pub(super) mod wrapped {
 
 /// Server-sent events on their way out.
 #[derive(Default)]
-pub(super) struct Sse(Vec<u8>);
+pub(super) struct SseWriter(Vec<u8>);
 
-impl Sse {
+impl SseWriter {
     pub(super) fn event(&mut self, name: &str, data: &impl Serialize) {
         self.0.extend_from_slice(b"event: ");
         self.0.extend_from_slice(name.as_bytes());
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn the_path_chooses_the_dialect() {
-        let check = |path: &str, expected| assert_eq!(Dialect::at(path), expected, "{path}");
-        check("/v1/responses", Some(Dialect::Responses));
-        check("/responses", Some(Dialect::Responses));
-        check("/v1/chat/completions", Some(Dialect::Chat));
-        check("/anthropic/v1/messages", Some(Dialect::Anthropic));
+        let check = |path: &str, expected| assert_eq!(ModelDialect::at(path), expected, "{path}");
+        check("/v1/responses", Some(ModelDialect::Responses));
+        check("/responses", Some(ModelDialect::Responses));
+        check("/v1/chat/completions", Some(ModelDialect::Chat));
+        check("/anthropic/v1/messages", Some(ModelDialect::Anthropic));
         check("/v1/completions", None);
         check("/v1/responses/compact", None);
     }

@@ -3,11 +3,11 @@
 //! One format for both: what `wire_api = "scripted"` does inside a server, this does for any program that
 //! speaks to a model provider.
 
-use codicil_model::{Act, Event, ModelError, ProviderConfig};
+use codicil_model::{ModelError, ModelEvent, ProviderConfig, ScriptAct};
 use codicil_protocol::{ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown};
 use serde_json::json;
 
-use super::{asked, recorded::Recorded, reply::Reply, script::Script};
+use super::{asked, recorded::RecordedRequest, reply::Reply, script::Script};
 
 impl From<codicil_model::Script> for Script {
     /// Answers each request as the script file says.
@@ -17,49 +17,49 @@ impl From<codicil_model::Script> for Script {
 }
 
 /// What a script file answers to a request, for [`Script::respond_with`].
-pub fn follow(script: codicil_model::Script) -> impl Fn(&Recorded) -> Reply + Send + 'static {
+pub fn follow(script: codicil_model::Script) -> impl Fn(&RecordedRequest) -> Reply + Send + 'static {
     let limits = ProviderConfig::default().limits();
     move |recorded| reply(script.acts(&asked::request(recorded), &limits))
 }
 
-fn reply(acts: Vec<Act>) -> Reply {
+fn reply(acts: Vec<ScriptAct>) -> Reply {
     // A refusal stands for itself: what comes before it was never said.
     if let Some(refusal) = acts.iter().find_map(refusal) {
         return refusal;
     }
-    let mut writer = Writer { reply: Reply::new(), in_item: false };
+    let mut writer = BodyWriter { reply: Reply::new(), in_item: false };
     let mut acts = acts.into_iter().peekable();
     while let Some(act) = acts.next() {
         match act {
             // The silence before a stall has no end here.
-            Act::Wait(_) if matches!(acts.peek(), Some(Act::Fail(ModelError::Stalled(_)))) => {}
-            Act::Wait(time) => writer.edit(|reply| reply.pause(time)),
-            Act::Tell(events) => events.into_iter().for_each(|event| writer.event(event)),
-            Act::Fail(error) => return fail(writer.reply, &error),
+            ScriptAct::Wait(_) if matches!(acts.peek(), Some(ScriptAct::Fail(ModelError::Stalled(_)))) => {}
+            ScriptAct::Wait(time) => writer.edit(|reply| reply.pause(time)),
+            ScriptAct::Tell(events) => events.into_iter().for_each(|event| writer.event(event)),
+            ScriptAct::Fail(error) => return fail(writer.reply, &error),
         }
     }
     writer.reply
 }
 
-struct Writer {
+struct BodyWriter {
     reply: Reply,
     /// Whether deltas of the item have been written already.
     in_item: bool,
 }
 
-impl Writer {
+impl BodyWriter {
     fn edit(&mut self, edit: impl FnOnce(Reply) -> Reply) {
         self.reply = edit(std::mem::take(&mut self.reply));
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: ModelEvent) {
         match event {
-            Event::TextDelta { delta, .. } => {
+            ModelEvent::TextDelta { delta, .. } => {
                 self.edit(|reply| reply.say_deltas([delta]).unfinished());
                 self.in_item = true;
             }
-            Event::ItemDone { item, .. } => self.done(*item),
-            Event::Completed { usage: Some(usage), .. } => self.edit(|reply| with_usage(reply, &usage)),
+            ModelEvent::ItemDone { item, .. } => self.done(*item),
+            ModelEvent::Completed { usage: Some(usage), .. } => self.edit(|reply| with_usage(reply, &usage)),
             // The reply opens items by itself, and a thought is written when it is complete.
             _ => {}
         }
@@ -98,8 +98,8 @@ fn with_usage(reply: Reply, usage: &TokenUsageBreakdown) -> Reply {
 }
 
 /// The errors that are an HTTP answer instead of a stream.
-fn refusal(act: &Act) -> Option<Reply> {
-    let Act::Fail(error) = act else { return None };
+fn refusal(act: &ScriptAct) -> Option<Reply> {
+    let ScriptAct::Fail(error) = act else { return None };
     let reply = match error {
         ModelError::Status(failure) => Reply::status(failure.status.as_u16())
             .body(json!({ "error": { "message": failure.message.as_deref().unwrap_or_default() } })),

@@ -7,19 +7,19 @@ use std::collections::HashSet;
 
 use tokio::sync::watch;
 
-pub(super) struct Gates {
-    state: watch::Sender<State>,
+pub(super) struct ScriptGates {
+    state: watch::Sender<GateState>,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     reached: HashSet<String>,
     released: HashSet<String>,
 }
 
-impl Gates {
+impl ScriptGates {
     pub(super) fn new() -> Self {
-        Self { state: watch::Sender::new(State::default()) }
+        Self { state: watch::Sender::new(GateState::default()) }
     }
 
     pub(super) fn release(&self, name: &str) {

@@ -26,11 +26,11 @@ use tokio::{
 };
 
 use super::{
-    dialect::{CREATED, Dialect, MODEL, Wishes, openai_error},
-    line::{Line, Scissors},
-    play::{Player, Playing},
-    reply::{self, PlainBody, Reply, Stream},
-    state::{Activity, Shared},
+    dialect::{CREATED, MODEL, ModelDialect, RequestWishes, openai_error},
+    line::{CutHandle, CuttableLine},
+    play::{PlayingReply, ReplyPlayer},
+    reply::{self, PlainBody, Reply, ReplyStream},
+    state::{ModelActivity, ModelShared},
 };
 
 /// More connections than this wait to be accepted.
@@ -38,8 +38,8 @@ const MAX_CONNECTIONS: usize = 4_096;
 /// A larger request is refused.
 const MAX_BODY: usize = 64 << 20;
 
-type Answer = Response<Either<Full<Bytes>, Playing>>;
-type Answered = Result<Answer, HungUp>;
+type HttpAnswer = Response<Either<Full<Bytes>, PlayingReply>>;
+type AnswerResult = Result<HttpAnswer, HungUp>;
 
 /// Makes the HTTP layer close the connection instead of answering.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl fmt::Display for HungUp {
 impl std::error::Error for HungUp {}
 
 /// Serves until the task is aborted, which ends the connections with it.
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(super) async fn serve(listener: TcpListener, shared: Arc<ModelShared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -70,17 +70,17 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(socket: TcpStream, shared: Arc<Shared>) {
+async fn connection(socket: TcpStream, shared: Arc<ModelShared>) {
     // Deltas are small and must not wait for each other. Without the option they are only slower.
     let _ = socket.set_nodelay(true);
-    let scissors = Scissors::default();
-    let line = Line::new(socket, scissors.clone());
+    let scissors = CutHandle::default();
+    let line = CuttableLine::new(socket, scissors.clone());
     let service = service_fn(|request| answer(request, shared.clone(), scissors.clone()));
     // An error here is a client that went away, or a script that said so.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(line), service).await;
 }
 
-async fn answer(request: Request<Incoming>, shared: Arc<Shared>, scissors: Scissors) -> Answered {
+async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, scissors: CutHandle) -> AnswerResult {
     let activity = shared.activity();
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
@@ -92,9 +92,9 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>, scissors: Sciss
         // The client went away while it was sending.
         Err(_) => return Err(HungUp),
     };
-    match Dialect::at(parts.uri.path()) {
+    match ModelDialect::at(parts.uri.path()) {
         Some(dialect) if parts.method == Method::POST => {
-            Exchange { dialect, shared, scissors, activity }.answer(&parts, body).await
+            ModelExchange { dialect, shared, scissors, activity }.answer(&parts, body).await
         }
         _ => {
             shared.others.add(&parts, body);
@@ -104,7 +104,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>, scissors: Sciss
 }
 
 /// What is not a request to the model.
-fn other(parts: &Parts) -> Answer {
+fn other(parts: &Parts) -> HttpAnswer {
     if parts.method == Method::GET && parts.uri.path().ends_with("/models") {
         let model = json!({
             "id": MODEL, "object": "model", "created": CREATED, "owned_by": "codicil",
@@ -117,15 +117,15 @@ fn other(parts: &Parts) -> Answer {
 }
 
 /// One request to the model and its answer.
-struct Exchange {
-    dialect: Dialect,
-    shared: Arc<Shared>,
-    scissors: Scissors,
-    activity: Activity,
+struct ModelExchange {
+    dialect: ModelDialect,
+    shared: Arc<ModelShared>,
+    scissors: CutHandle,
+    activity: ModelActivity,
 }
 
-impl Exchange {
-    async fn answer(self, parts: &Parts, body: Bytes) -> Answered {
+impl ModelExchange {
+    async fn answer(self, parts: &Parts, body: Bytes) -> AnswerResult {
         let wishes = match read_wishes(parts, &body) {
             Ok(wishes) => wishes,
             Err((status, why)) => {
@@ -146,7 +146,7 @@ impl Exchange {
             let why = format!("script has no reply left for {request:?}");
             return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
         };
-        if self.dialect != Dialect::Responses && reply.is_for_responses_only() {
+        if self.dialect != ModelDialect::Responses && reply.is_for_responses_only() {
             let why = format!("item() belongs to Responses and cannot answer {request:?}");
             return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
         }
@@ -154,19 +154,19 @@ impl Exchange {
     }
 
     /// Answers what the script cannot, and remembers it: the test went another way than its author thought.
-    fn refuse(&self, status: StatusCode, why: &str) -> Answered {
+    fn refuse(&self, status: StatusCode, why: &str) -> AnswerResult {
         self.shared.fault(why);
         Ok(json_answer(status, &self.dialect.error("script_error", why)))
     }
 
-    async fn perform(self, reply: Reply, wishes: &Wishes) -> Answered {
+    async fn perform(self, reply: Reply, wishes: &RequestWishes) -> AnswerResult {
         if let Some(gate) = &reply.hold {
             self.shared.gates.pass(gate).await;
         }
         let mut response = match reply.answer {
-            reply::Answer::HangUp => return Err(HungUp),
-            reply::Answer::Plain { status, body } => self.plain(status, body),
-            reply::Answer::Stream(stream) => self.play(stream, wishes).await?,
+            reply::ReplyAnswer::HangUp => return Err(HungUp),
+            reply::ReplyAnswer::Plain { status, body } => self.plain(status, body),
+            reply::ReplyAnswer::Stream(stream) => self.play(stream, wishes).await?,
         };
         // A header of the script takes the place of the server's own, and may come more than once.
         for (name, _) in &reply.headers {
@@ -178,7 +178,7 @@ impl Exchange {
         Ok(response)
     }
 
-    fn plain(&self, status: StatusCode, body: PlainBody) -> Answer {
+    fn plain(&self, status: StatusCode, body: PlainBody) -> HttpAnswer {
         match body {
             PlainBody::Json(json) => json_answer(status, &json),
             PlainBody::Text(text) => plain_answer(status, "text/plain; charset=utf-8", text.into()),
@@ -189,9 +189,9 @@ impl Exchange {
         }
     }
 
-    async fn play(self, stream: Arc<Stream>, wishes: &Wishes) -> Answered {
+    async fn play(self, stream: Arc<ReplyStream>, wishes: &RequestWishes) -> AnswerResult {
         let encoder = self.dialect.encoder(wishes, self.shared.ids.clone());
-        let player = Player::new(self.shared, encoder);
+        let player = ReplyPlayer::new(self.shared, encoder);
         if wishes.stream != Some(true) {
             let (status, json) = player.into_whole(&stream).await.ok_or(HungUp)?;
             return Ok(json_answer(status, &json));
@@ -204,7 +204,7 @@ impl Exchange {
     }
 }
 
-fn read_wishes(parts: &Parts, body: &Bytes) -> Result<Wishes, (StatusCode, String)> {
+fn read_wishes(parts: &Parts, body: &Bytes) -> Result<RequestWishes, (StatusCode, String)> {
     if let Some(encoding) = parts.headers.get(CONTENT_ENCODING) {
         let why = format!("bodies with content-encoding {encoding:?} are not read");
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
@@ -218,15 +218,15 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
-fn error_answer(status: StatusCode, message: &str) -> Answer {
+fn error_answer(status: StatusCode, message: &str) -> HttpAnswer {
     json_answer(status, &openai_error("invalid_request_error", message))
 }
 
-fn json_answer(status: StatusCode, json: &Value) -> Answer {
+fn json_answer(status: StatusCode, json: &Value) -> HttpAnswer {
     plain_answer(status, "application/json", json.to_string().into())
 }
 
-fn plain_answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+fn plain_answer(status: StatusCode, content_type: &'static str, body: Bytes) -> HttpAnswer {
     let mut response = Response::new(Either::Left(Full::new(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

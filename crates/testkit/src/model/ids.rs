@@ -8,11 +8,11 @@ use super::state::lock;
 
 /// Hands out `msg_0000000001`, `msg_0000000002`, `call_0000000001` and so on.
 #[derive(Default)]
-pub(super) struct Ids {
+pub(super) struct IdCounter {
     last: Mutex<HashMap<&'static str, u64>>,
 }
 
-impl Ids {
+impl IdCounter {
     pub(super) fn next(&self, prefix: &'static str) -> String {
         let mut last = lock(&self.last);
         let number = last.entry(prefix).or_default();
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn each_prefix_counts_for_itself() {
-        let ids = Ids::default();
+        let ids = IdCounter::default();
         assert_eq!(ids.next("msg"), "msg_0000000001");
         assert_eq!(ids.next("call"), "call_0000000001");
         assert_eq!(ids.next("msg"), "msg_0000000002");

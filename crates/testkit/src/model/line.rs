@@ -18,29 +18,29 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Asks a [`Line`] to end; shared with whoever writes the body.
+/// Asks a [`CuttableLine`] to end; shared with whoever writes the body.
 #[derive(Clone, Default)]
-pub(super) struct Scissors(Arc<AtomicBool>);
+pub(super) struct CutHandle(Arc<AtomicBool>);
 
-impl Scissors {
+impl CutHandle {
     /// The line ends at its next flush, which comes when all earlier writes are done.
     pub(super) fn cut(&self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-pub(super) struct Line {
+pub(super) struct CuttableLine {
     socket: TcpStream,
-    scissors: Scissors,
+    scissors: CutHandle,
 }
 
-impl Line {
-    pub(super) fn new(socket: TcpStream, scissors: Scissors) -> Self {
+impl CuttableLine {
+    pub(super) fn new(socket: TcpStream, scissors: CutHandle) -> Self {
         Self { socket, scissors }
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for CuttableLine {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for CuttableLine {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(cx, data)
     }

@@ -7,35 +7,35 @@ use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{recorded::Recorded, state::lock};
+use super::{recorded::RecordedRequest, state::lock};
 
 /// The newest requests are kept, up to this many …
 pub(super) const MAX_REQUESTS: usize = 1_000;
 /// … and up to this many bytes of bodies; the newest one is kept whatever its size.
 pub(super) const MAX_BYTES: usize = 128 << 20;
 
-pub(super) struct Log {
-    kept: Mutex<Kept>,
+pub(super) struct RequestLog {
+    kept: Mutex<KeptRequest>,
     /// How many requests have come, for those who wait.
     count: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
-    requests: VecDeque<Recorded>,
+struct KeptRequest {
+    requests: VecDeque<RecordedRequest>,
     bytes: usize,
     /// The number of the last request that was given out.
     taken: u64,
 }
 
-impl Log {
+impl RequestLog {
     pub(super) fn new() -> Self {
         Self { kept: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    pub(super) fn add(&self, parts: &Parts, body: Bytes) -> Recorded {
+    pub(super) fn add(&self, parts: &Parts, body: Bytes) -> RecordedRequest {
         let mut kept = lock(&self.kept);
-        let recorded = Recorded::new(self.count() + 1, parts, body);
+        let recorded = RecordedRequest::new(self.count() + 1, parts, body);
         kept.push(recorded.clone());
         // Inside the lock, so that the count grows in the order of the requests.
         self.count.send_replace(recorded.number());
@@ -46,12 +46,12 @@ impl Log {
         *self.count.borrow()
     }
 
-    pub(super) fn all(&self) -> Vec<Recorded> {
+    pub(super) fn all(&self) -> Vec<RecordedRequest> {
         lock(&self.kept).requests.iter().cloned().collect()
     }
 
     /// The oldest request that was not given out yet, once there is one.
-    pub(super) async fn take_next(&self) -> Recorded {
+    pub(super) async fn take_next(&self) -> RecordedRequest {
         let mut count = self.count.subscribe();
         loop {
             count.mark_unchanged();
@@ -64,8 +64,8 @@ impl Log {
     }
 }
 
-impl Kept {
-    fn push(&mut self, request: Recorded) {
+impl KeptRequest {
+    fn push(&mut self, request: RecordedRequest) {
         self.bytes += request.bytes().len();
         self.requests.push_back(request);
         while self.requests.len() > MAX_REQUESTS || (self.bytes > MAX_BYTES && self.requests.len() > 1) {
@@ -74,7 +74,7 @@ impl Kept {
         }
     }
 
-    fn take_next(&mut self) -> Option<Recorded> {
+    fn take_next(&mut self) -> Option<RecordedRequest> {
         let wanted = self.taken + 1;
         let request = self.requests.iter().find(|request| request.number() >= wanted)?;
         assert!(
@@ -90,14 +90,14 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn add(log: &Log, body: &Bytes) {
+    fn add(log: &RequestLog, body: &Bytes) {
         let (parts, ()) = hyper::Request::post("/v1/responses").body(()).unwrap().into_parts();
         log.add(&parts, body.clone());
     }
 
     #[test]
     fn only_the_newest_requests_are_kept() {
-        let log = Log::new();
+        let log = RequestLog::new();
         (0..MAX_REQUESTS + 5).for_each(|_| add(&log, &Bytes::from_static(b"{}")));
         assert_eq!(log.all().len(), MAX_REQUESTS);
         assert_eq!(log.all()[0].number(), 6);
@@ -106,18 +106,18 @@ mod tests {
 
     #[test]
     fn large_requests_push_out_more_of_the_old_ones() {
-        let log = Log::new();
+        let log = RequestLog::new();
         let body = Bytes::from(vec![0; MAX_BYTES + 1]);
         (0..3).for_each(|_| add(&log, &body.slice(..MAX_BYTES / 2)));
         assert_eq!(log.all().len(), 2);
         add(&log, &body);
-        assert_eq!(log.all().iter().map(Recorded::number).collect::<Vec<_>>(), [4]);
+        assert_eq!(log.all().iter().map(RecordedRequest::number).collect::<Vec<_>>(), [4]);
     }
 
     #[tokio::test]
     #[should_panic(expected = "request #1 is forgotten")]
     async fn a_forgotten_request_is_not_passed_over_in_silence() {
-        let log = Log::new();
+        let log = RequestLog::new();
         (0..=MAX_REQUESTS).for_each(|_| add(&log, &Bytes::from_static(b"{}")));
         log.take_next().await;
     }

@@ -27,9 +27,9 @@ use std::{
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-pub use self::{follow::follow, recorded::Recorded, reply::Reply, script::Script};
+pub use self::{follow::follow, recorded::RecordedRequest, reply::Reply, script::Script};
 
-use self::state::Shared;
+use self::state::ModelShared;
 
 /// How long a test waits for something that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Dropping it closes the port and every connection.
 pub struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ModelShared>,
     serving: JoinHandle<()>,
 }
 
@@ -58,7 +58,7 @@ impl ModelServer {
     pub async fn bind(address: SocketAddr, script: impl Into<Script>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(script.into()));
+        let shared = Arc::new(ModelShared::new(script.into()));
         let serving = tokio::spawn(http::serve(listener, shared.clone()));
         Ok(Self { address, shared, serving })
     }
@@ -95,18 +95,18 @@ impl ModelServer {
     }
 
     /// The requests to the model so far. At most the last 1,000 and 128 MiB of bodies are kept.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.requests.all()
     }
 
     /// All other requests, such as `GET …/models`, under the same limits.
-    pub fn other_requests(&self) -> Vec<Recorded> {
+    pub fn other_requests(&self) -> Vec<RecordedRequest> {
         self.shared.others.all()
     }
 
     /// The oldest request to the model that this has not given out yet. Waits for one, and panics when
     /// none comes.
-    pub async fn next_request(&self) -> Recorded {
+    pub async fn next_request(&self) -> RecordedRequest {
         self.wait(self.shared.requests.take_next(), "request to the model").await
     }
 

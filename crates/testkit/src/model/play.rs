@@ -23,11 +23,11 @@ use tokio::{
 };
 
 use super::{
-    dialect::{Encoder, Sse},
-    line::Scissors,
-    reply::Stream,
-    state::{Activity, Shared},
-    steps::{Ending, Item, Section, Step},
+    dialect::{ReplyEncoder, SseWriter},
+    line::CutHandle,
+    reply::ReplyStream,
+    state::{ModelActivity, ModelShared},
+    steps::{ReplyEnding, ReplyItem, ReplySection, ReplyStep},
 };
 
 /// How much is gathered before it is handed out, unless a wait comes first.
@@ -35,51 +35,51 @@ const CHUNK: usize = 64 << 10;
 
 /// How a reply was played to its end; one that hangs never gets there.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Played {
+pub(super) enum PlayedReply {
     Ended,
     Cut,
 }
 
-pub(super) struct Player {
-    shared: Arc<Shared>,
-    pen: Pen,
+pub(super) struct ReplyPlayer {
+    shared: Arc<ModelShared>,
+    pen: ReplyWriter,
     /// Nobody listens to the stream when the client wants the answer as a whole.
     listener: Option<mpsc::Sender<Bytes>>,
-    pace: Option<Pace>,
+    pace: Option<PlayPace>,
 }
 
-struct Pace {
+struct PlayPace {
     between: Duration,
     next: Option<Instant>,
 }
 
-impl Player {
-    pub(super) fn new(shared: Arc<Shared>, encoder: Box<dyn Encoder>) -> Self {
-        Self { shared, pen: Pen::new(encoder), listener: None, pace: None }
+impl ReplyPlayer {
+    pub(super) fn new(shared: Arc<ModelShared>, encoder: Box<dyn ReplyEncoder>) -> Self {
+        Self { shared, pen: ReplyWriter::new(encoder), listener: None, pace: None }
     }
 
     /// The reply as the body of an answer. It plays as the connection asks for more, and no further.
     pub(super) fn into_body(
         mut self,
-        stream: Arc<Stream>,
-        scissors: Scissors,
-        activity: Activity,
-    ) -> Playing {
+        stream: Arc<ReplyStream>,
+        scissors: CutHandle,
+        activity: ModelActivity,
+    ) -> PlayingReply {
         let (sender, chunks) = mpsc::channel(1);
         self.listener = Some(sender);
         let play = Box::pin(async move { self.play(&stream).await });
-        Playing { play: Some(play), chunks, scissors: Some(scissors), _activity: activity }
+        PlayingReply { play: Some(play), chunks, scissors: Some(scissors), _activity: activity }
     }
 
     /// The reply as one JSON answer; `None` when the script cuts the connection.
-    pub(super) async fn into_whole(mut self, stream: &Stream) -> Option<(StatusCode, Value)> {
+    pub(super) async fn into_whole(mut self, stream: &ReplyStream) -> Option<(StatusCode, Value)> {
         match self.play(stream).await {
-            Played::Ended => Some(self.pen.encoder.whole(&stream.ending, stream.usage)),
-            Played::Cut => None,
+            PlayedReply::Ended => Some(self.pen.encoder.whole(&stream.ending, stream.usage)),
+            PlayedReply::Cut => None,
         }
     }
 
-    async fn play(&mut self, stream: &Stream) -> Played {
+    async fn play(&mut self, stream: &ReplyStream) -> PlayedReply {
         self.pen.encoder.begin(stream.usage, &mut self.pen.out);
         for step in &stream.steps {
             self.step(step).await;
@@ -87,41 +87,43 @@ impl Player {
         }
         let ending = &stream.ending;
         match ending {
-            Ending::Completed | Ending::Incomplete(_) => {
+            ReplyEnding::Completed | ReplyEnding::Incomplete(_) => {
                 self.pen.close();
                 self.pen.encoder.end(ending, stream.usage, &mut self.pen.out);
             }
             // A failure, like a cut, comes in the middle of whatever was being said.
-            Ending::Failed { .. } => self.pen.encoder.end(ending, stream.usage, &mut self.pen.out),
-            Ending::Cut | Ending::Hang => {}
+            ReplyEnding::Failed { .. } => self.pen.encoder.end(ending, stream.usage, &mut self.pen.out),
+            ReplyEnding::Cut | ReplyEnding::Hang => {}
         }
         self.hand_out().await;
         match ending {
-            Ending::Completed | Ending::Incomplete(_) | Ending::Failed { .. } => Played::Ended,
-            Ending::Cut => Played::Cut,
-            Ending::Hang => std::future::pending().await,
+            ReplyEnding::Completed | ReplyEnding::Incomplete(_) | ReplyEnding::Failed { .. } => {
+                PlayedReply::Ended
+            }
+            ReplyEnding::Cut => PlayedReply::Cut,
+            ReplyEnding::Hang => std::future::pending().await,
         }
     }
 
-    async fn step(&mut self, step: &Step) {
+    async fn step(&mut self, step: &ReplyStep) {
         match step {
-            Step::Open(item) => self.pen.open(item),
-            Step::Deltas(section, texts) => self.deltas(*section, texts).await,
-            Step::Close => self.pen.close(),
-            Step::Raw(event) => self.pen.out.raw(event),
-            Step::Gate(name) => {
+            ReplyStep::Open(item) => self.pen.open(item),
+            ReplyStep::Deltas(section, texts) => self.deltas(*section, texts).await,
+            ReplyStep::Close => self.pen.close(),
+            ReplyStep::Raw(event) => self.pen.out.raw(event),
+            ReplyStep::Gate(name) => {
                 self.hand_out().await;
                 self.shared.gates.pass(name).await;
             }
-            Step::Pause(time) => {
+            ReplyStep::Pause(time) => {
                 self.hand_out().await;
                 sleep(*time).await;
             }
-            Step::Pace(between) => self.pace = Some(Pace { between: *between, next: None }),
+            ReplyStep::Pace(between) => self.pace = Some(PlayPace { between: *between, next: None }),
         }
     }
 
-    async fn deltas(&mut self, section: Section, texts: &[String]) {
+    async fn deltas(&mut self, section: ReplySection, texts: &[String]) {
         self.pen.enter(section);
         for text in texts {
             self.keep_pace().await;
@@ -131,7 +133,7 @@ impl Player {
     }
 
     async fn keep_pace(&mut self) {
-        let Some(Pace { between, next }) = &mut self.pace else { return };
+        let Some(PlayPace { between, next }) = &mut self.pace else { return };
         let now = Instant::now();
         let due = next.unwrap_or(now);
         *next = Some(due + *between);
@@ -156,27 +158,27 @@ impl Player {
 }
 
 /// Writes a reply down in its dialect, and sees to it that items and sections are closed in order.
-struct Pen {
-    encoder: Box<dyn Encoder>,
-    out: Sse,
+struct ReplyWriter {
+    encoder: Box<dyn ReplyEncoder>,
+    out: SseWriter,
     item_is_open: bool,
-    section: Option<Section>,
+    section: Option<ReplySection>,
     /// What the open section has said.
     text: String,
 }
 
-impl Pen {
-    fn new(encoder: Box<dyn Encoder>) -> Self {
-        Self { encoder, out: Sse::default(), item_is_open: false, section: None, text: String::new() }
+impl ReplyWriter {
+    fn new(encoder: Box<dyn ReplyEncoder>) -> Self {
+        Self { encoder, out: SseWriter::default(), item_is_open: false, section: None, text: String::new() }
     }
 
-    fn open(&mut self, item: &Item) {
+    fn open(&mut self, item: &ReplyItem) {
         self.close();
         self.item_is_open = true;
         self.encoder.open_item(item, &mut self.out);
     }
 
-    fn enter(&mut self, section: Section) {
+    fn enter(&mut self, section: ReplySection) {
         if self.section != Some(section) {
             self.leave();
             self.section = Some(section);
@@ -184,7 +186,7 @@ impl Pen {
         }
     }
 
-    fn delta(&mut self, section: Section, text: &str) {
+    fn delta(&mut self, section: ReplySection, text: &str) {
         self.text.push_str(text);
         self.encoder.delta(section, text, &mut self.out);
     }
@@ -205,15 +207,15 @@ impl Pen {
 }
 
 /// A reply being played. It runs inside the connection's own task, so it ends with the connection.
-pub(super) struct Playing {
-    play: Option<Pin<Box<dyn Future<Output = Played> + Send>>>,
+pub(super) struct PlayingReply {
+    play: Option<Pin<Box<dyn Future<Output = PlayedReply> + Send>>>,
     chunks: mpsc::Receiver<Bytes>,
     /// Taken away when the reply has come to a proper end.
-    scissors: Option<Scissors>,
-    _activity: Activity,
+    scissors: Option<CutHandle>,
+    _activity: ModelActivity,
 }
 
-impl Body for Playing {
+impl Body for PlayingReply {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -228,7 +230,7 @@ impl Body for Playing {
         {
             // Drops the sender, so that the chunks come to an end.
             this.play = None;
-            this.scissors = this.scissors.take().filter(|_| played == Played::Cut);
+            this.scissors = this.scissors.take().filter(|_| played == PlayedReply::Cut);
         }
         match this.chunks.poll_recv(cx) {
             Poll::Ready(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),

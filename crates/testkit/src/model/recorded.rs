@@ -14,9 +14,9 @@ use serde_json::Value;
 
 /// One request; cheap to clone.
 #[derive(Clone)]
-pub struct Recorded(Arc<Request>);
+pub struct RecordedRequest(Arc<RequestContent>);
 
-struct Request {
+struct RequestContent {
     number: u64,
     method: String,
     path: String,
@@ -27,15 +27,15 @@ struct Request {
 }
 
 /// Leaves out headers and body: they hold keys and prompts, and a failing test prints this.
-impl fmt::Debug for Recorded {
+impl fmt::Debug for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{} {} {} ({} bytes)", self.number(), self.method(), self.path(), self.0.body.len())
     }
 }
 
-impl Recorded {
+impl RecordedRequest {
     pub(super) fn new(number: u64, parts: &Parts, body: Bytes) -> Self {
-        Self(Arc::new(Request {
+        Self(Arc::new(RequestContent {
             number,
             method: parts.method.to_string(),
             path: parts.uri.path().to_owned(),
@@ -149,10 +149,10 @@ mod tests {
 
     use super::*;
 
-    fn recorded(body: Value) -> Recorded {
+    fn recorded(body: Value) -> RecordedRequest {
         let request = hyper::Request::post("/v1/responses?a=b").header("Authorization", "Bearer secret");
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        Recorded::new(1, &parts, body.to_string().into())
+        RecordedRequest::new(1, &parts, body.to_string().into())
     }
 
     #[test]

@@ -11,8 +11,8 @@ use hyper::{
 use serde_json::Value;
 
 use super::{
-    recorded::Recorded,
-    steps::{Ending, Item, Step, Usage},
+    recorded::RecordedRequest,
+    steps::{ReplyEnding, ReplyItem, ReplyStep, ReplyUsage},
 };
 
 /// What the model answers to one request.
@@ -22,16 +22,16 @@ use super::{
 /// message in a plain answer, a step after `hang`) panic where the reply is written.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    pub(super) when: Option<Condition>,
+    pub(super) when: Option<ReplyCondition>,
     pub(super) hold: Option<String>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(super) answer: Answer,
+    pub(super) answer: ReplyAnswer,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum ReplyAnswer {
     /// Shared, since a long stream may be repeated for many requests.
-    Stream(Arc<Stream>),
+    Stream(Arc<ReplyStream>),
     Plain {
         status: StatusCode,
         body: PlainBody,
@@ -40,10 +40,10 @@ pub(super) enum Answer {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Stream {
-    pub(super) steps: Vec<Step>,
-    pub(super) usage: Option<Usage>,
-    pub(super) ending: Ending,
+pub(super) struct ReplyStream {
+    pub(super) steps: Vec<ReplyStep>,
+    pub(super) usage: Option<ReplyUsage>,
+    pub(super) ending: ReplyEnding,
 }
 
 #[derive(Clone, Debug)]
@@ -55,15 +55,15 @@ pub(super) enum PlainBody {
 }
 
 #[derive(Clone)]
-pub(super) struct Condition(Arc<dyn Fn(&Recorded) -> bool + Send + Sync>);
+pub(super) struct ReplyCondition(Arc<dyn Fn(&RecordedRequest) -> bool + Send + Sync>);
 
-impl Condition {
-    pub(super) fn holds(&self, request: &Recorded) -> bool {
+impl ReplyCondition {
+    pub(super) fn holds(&self, request: &RecordedRequest) -> bool {
         (self.0)(request)
     }
 }
 
-impl fmt::Debug for Condition {
+impl fmt::Debug for ReplyCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Condition")
     }
@@ -71,8 +71,12 @@ impl fmt::Debug for Condition {
 
 impl Default for Reply {
     fn default() -> Self {
-        let stream = Stream { steps: Vec::new(), usage: Some(Usage::default()), ending: Ending::default() };
-        Self::of(Answer::Stream(Arc::new(stream)))
+        let stream = ReplyStream {
+            steps: Vec::new(),
+            usage: Some(ReplyUsage::default()),
+            ending: ReplyEnding::default(),
+        };
+        Self::of(ReplyAnswer::Stream(Arc::new(stream)))
     }
 }
 
@@ -85,12 +89,12 @@ impl Reply {
     /// A plain HTTP answer; its body is an error in the form of the dialect unless one is given.
     pub fn status(code: u16) -> Self {
         let status = StatusCode::from_u16(code).unwrap_or_else(|_| panic!("not an HTTP status: {code}"));
-        Self::of(Answer::Plain { status, body: PlainBody::Error })
+        Self::of(ReplyAnswer::Plain { status, body: PlainBody::Error })
     }
 
     /// No answer: the connection is closed when the request has been read.
     pub fn hang_up() -> Self {
-        Self::of(Answer::HangUp)
+        Self::of(ReplyAnswer::HangUp)
     }
 
     /// The JSON that a plain answer carries.
@@ -112,8 +116,8 @@ impl Reply {
     }
 
     /// Keeps this reply for a request that fits; others pass it by and take the next one that suits them.
-    pub fn when(mut self, fits: impl Fn(&Recorded) -> bool + Send + Sync + 'static) -> Self {
-        self.when = Some(Condition(Arc::new(fits)));
+    pub fn when(mut self, fits: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static) -> Self {
+        self.when = Some(ReplyCondition(Arc::new(fits)));
         self
     }
 
@@ -123,12 +127,12 @@ impl Reply {
         self
     }
 
-    fn of(answer: Answer) -> Self {
+    fn of(answer: ReplyAnswer) -> Self {
         Self { when: None, hold: None, headers: Vec::new(), answer }
     }
 
     fn plain_body(mut self, new: PlainBody) -> Self {
-        let Answer::Plain { body, .. } = &mut self.answer else {
+        let ReplyAnswer::Plain { body, .. } = &mut self.answer else {
             panic!("body() belongs to Reply::status(…)");
         };
         *body = new;
@@ -136,13 +140,13 @@ impl Reply {
     }
 
     /// The stream to add a step to.
-    pub(super) fn stream(&mut self) -> &mut Stream {
-        let Answer::Stream(stream) = &mut self.answer else {
+    pub(super) fn stream(&mut self) -> &mut ReplyStream {
+        let ReplyAnswer::Stream(stream) = &mut self.answer else {
             panic!("a plain answer has no steps: begin with Reply::new()");
         };
         let stream = Arc::make_mut(stream);
         assert!(
-            stream.ending == Ending::Completed,
+            stream.ending == ReplyEnding::Completed,
             "nothing can follow the end of a reply: {:?}",
             stream.ending
         );
@@ -152,14 +156,14 @@ impl Reply {
     /// Whether a further step would belong to the next reply.
     pub(super) fn has_ended(&self) -> bool {
         match &self.answer {
-            Answer::Stream(stream) => stream.ending != Ending::Completed,
-            Answer::Plain { .. } | Answer::HangUp => true,
+            ReplyAnswer::Stream(stream) => stream.ending != ReplyEnding::Completed,
+            ReplyAnswer::Plain { .. } | ReplyAnswer::HangUp => true,
         }
     }
 
     /// Whether it holds an output item that only the Responses dialect can carry.
     pub(super) fn is_for_responses_only(&self) -> bool {
-        let Answer::Stream(stream) = &self.answer else { return false };
-        stream.steps.iter().any(|step| matches!(step, Step::Open(Item::Other(_))))
+        let ReplyAnswer::Stream(stream) = &self.answer else { return false };
+        stream.steps.iter().any(|step| matches!(step, ReplyStep::Open(ReplyItem::Other(_))))
     }
 }

@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    dialect::{CREATED, Encoder, MODEL, Sse, Wishes},
-    ids::Ids,
-    steps::{Ending, Item, Section, Usage},
+    dialect::{CREATED, MODEL, ReplyEncoder, RequestWishes, SseWriter},
+    ids::IdCounter,
+    steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
-pub(super) struct Responses {
-    ids: Arc<Ids>,
+pub(super) struct ResponsesEncoder {
+    ids: Arc<IdCounter>,
     id: String,
     model: String,
     /// Whether the client asked for reasoning that it can send back.
@@ -31,7 +31,7 @@ pub(super) struct Responses {
 
 /// Built without a detour over `Value`: a stream may have tens of thousands of them.
 #[derive(Serialize)]
-struct Delta<'a> {
+struct EncodedDelta<'a> {
     r#type: &'static str,
     item_id: &'a str,
     output_index: usize,
@@ -45,8 +45,8 @@ struct Delta<'a> {
     sequence_number: u64,
 }
 
-impl Responses {
-    pub(super) fn new(wishes: &Wishes, ids: Arc<Ids>) -> Self {
+impl ResponsesEncoder {
+    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
         let include = wishes.include.iter().flatten();
         Self {
             id: ids.next("resp"),
@@ -61,7 +61,7 @@ impl Responses {
     }
 
     /// Sends an event: `fields` with its type and number added.
-    fn send(&mut self, kind: &str, mut fields: Value, out: &mut Sse) {
+    fn send(&mut self, kind: &str, mut fields: Value, out: &mut SseWriter) {
         if let Some(fields) = fields.as_object_mut() {
             fields.insert("type".to_owned(), kind.into());
             fields.insert("sequence_number".to_owned(), self.next_sequence().into());
@@ -70,7 +70,7 @@ impl Responses {
     }
 
     /// Sends an event about the item in work.
-    fn send_of_item(&mut self, kind: &str, mut fields: Value, out: &mut Sse) {
+    fn send_of_item(&mut self, kind: &str, mut fields: Value, out: &mut SseWriter) {
         if let Some(fields) = fields.as_object_mut() {
             fields.insert("item_id".to_owned(), self.item_id.as_str().into());
             fields.insert("output_index".to_owned(), self.output.len().into());
@@ -83,7 +83,7 @@ impl Responses {
         self.sequence - 1
     }
 
-    fn response(&self, status: &str, usage: Option<Usage>) -> Value {
+    fn response(&self, status: &str, usage: Option<ReplyUsage>) -> Value {
         json!({
             "id": self.id, "object": "response", "created_at": CREATED, "status": status, "model": self.model,
             "output": self.output, "usage": usage.map(usage_json), "error": null, "incomplete_details": null,
@@ -93,17 +93,17 @@ impl Responses {
     }
 
     /// The response as it is at its end, and the event that says so.
-    fn ended(&self, ending: &Ending, usage: Option<Usage>) -> (&'static str, Value) {
+    fn ended(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (&'static str, Value) {
         match ending {
-            Ending::Completed | Ending::Cut | Ending::Hang => {
+            ReplyEnding::Completed | ReplyEnding::Cut | ReplyEnding::Hang => {
                 ("response.completed", self.response("completed", usage))
             }
-            Ending::Incomplete(reason) => {
+            ReplyEnding::Incomplete(reason) => {
                 let mut response = self.response("incomplete", usage);
                 put(&mut response, "incomplete_details", json!({ "reason": reason }));
                 ("response.incomplete", response)
             }
-            Ending::Failed { code, message } => {
+            ReplyEnding::Failed { code, message } => {
                 let mut response = self.response("failed", None);
                 put(&mut response, "error", json!({ "code": code, "message": message }));
                 ("response.failed", response)
@@ -111,10 +111,10 @@ impl Responses {
         }
     }
 
-    fn new_item(&self, item: &Item) -> (String, Value) {
+    fn new_item(&self, item: &ReplyItem) -> (String, Value) {
         let call_id = |given: &Option<String>| given.clone().unwrap_or_else(|| self.ids.next("call"));
         match item {
-            Item::Message { phase } => {
+            ReplyItem::Message { phase } => {
                 let id = self.ids.next("msg");
                 let mut json = json!({ "type": "message", "id": id, "role": "assistant", "content": [] });
                 if let Some(phase) = phase {
@@ -122,32 +122,32 @@ impl Responses {
                 }
                 (id, json)
             }
-            Item::Reasoning => {
+            ReplyItem::Reasoning => {
                 let id = self.ids.next("rs");
                 let json = json!({ "type": "reasoning", "id": id, "summary": [], "encrypted_content": null });
                 (id, json)
             }
-            Item::Call { name, call_id: given } => {
+            ReplyItem::Call { name, call_id: given } => {
                 let (id, call_id) = (self.ids.next("fc"), call_id(given));
                 let json = json!({
                     "type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": "",
                 });
                 (id, json)
             }
-            Item::CustomCall { name, call_id: given } => {
+            ReplyItem::CustomCall { name, call_id: given } => {
                 let (id, call_id) = (self.ids.next("ctc"), call_id(given));
                 let json = json!({
                     "type": "custom_tool_call", "id": id, "call_id": call_id, "name": name, "input": "",
                 });
                 (id, json)
             }
-            Item::WebSearch { query } => {
+            ReplyItem::WebSearch { query } => {
                 let id = self.ids.next("ws");
                 let action = json!({ "type": "search", "query": query });
                 let json = json!({ "type": "web_search_call", "id": id, "action": action });
                 (id, json)
             }
-            Item::Other(json) => {
+            ReplyItem::Other(json) => {
                 let id = json.get("id").and_then(Value::as_str).unwrap_or_default();
                 (id.to_owned(), json.clone())
             }
@@ -155,15 +155,15 @@ impl Responses {
     }
 }
 
-impl Encoder for Responses {
-    fn begin(&mut self, _: Option<Usage>, out: &mut Sse) {
+impl ReplyEncoder for ResponsesEncoder {
+    fn begin(&mut self, _: Option<ReplyUsage>, out: &mut SseWriter) {
         let response = self.response("in_progress", None);
         self.send("response.created", json!({ "response": response }), out);
     }
 
-    fn open_item(&mut self, item: &Item, out: &mut Sse) {
+    fn open_item(&mut self, item: &ReplyItem, out: &mut SseWriter) {
         let (id, mut json) = self.new_item(item);
-        if !matches!(item, Item::Other(_) | Item::Reasoning) {
+        if !matches!(item, ReplyItem::Other(_) | ReplyItem::Reasoning) {
             put(&mut json, "status", "in_progress".into());
         }
         self.item_id = id;
@@ -173,79 +173,79 @@ impl Encoder for Responses {
             json!({ "output_index": self.output.len(), "item": json }),
             out,
         );
-        if matches!(item, Item::WebSearch { .. }) {
+        if matches!(item, ReplyItem::WebSearch { .. }) {
             self.send_of_item("response.web_search_call.in_progress", json!({}), out);
             self.send_of_item("response.web_search_call.searching", json!({}), out);
         }
     }
 
-    fn open_section(&mut self, section: Section, out: &mut Sse) {
+    fn open_section(&mut self, section: ReplySection, out: &mut SseWriter) {
         match section {
-            Section::Text => {
+            ReplySection::Text => {
                 let fields = json!({ "content_index": 0, "part": part(section, "") });
                 self.send_of_item("response.content_part.added", fields, out);
             }
-            Section::Summary(index) => {
+            ReplySection::Summary(index) => {
                 let fields = json!({ "summary_index": index, "part": part(section, "") });
                 self.send_of_item("response.reasoning_summary_part.added", fields, out);
             }
-            Section::Raw | Section::Arguments | Section::Input => {}
+            ReplySection::Raw | ReplySection::Arguments | ReplySection::Input => {}
         }
     }
 
-    fn delta(&mut self, section: Section, text: &str, out: &mut Sse) {
+    fn delta(&mut self, section: ReplySection, text: &str, out: &mut SseWriter) {
         let sequence_number = self.next_sequence();
         let (kind, _) = events(section);
         let (content_index, summary_index) = match section {
-            Section::Text | Section::Raw => (Some(0), None),
-            Section::Summary(index) => (None, Some(index)),
-            Section::Arguments | Section::Input => (None, None),
+            ReplySection::Text | ReplySection::Raw => (Some(0), None),
+            ReplySection::Summary(index) => (None, Some(index)),
+            ReplySection::Arguments | ReplySection::Input => (None, None),
         };
-        let delta = Delta {
+        let delta = EncodedDelta {
             r#type: kind,
             item_id: &self.item_id,
             output_index: self.output.len(),
             content_index,
             summary_index,
             delta: text,
-            logprobs: (section == Section::Text).then_some([]),
+            logprobs: (section == ReplySection::Text).then_some([]),
             sequence_number,
         };
         out.event(kind, &delta);
     }
 
-    fn close_section(&mut self, section: Section, text: String, out: &mut Sse) {
+    fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter) {
         let (_, done) = events(section);
         let (list, whole) = (part(section, &text), Value::from(text));
         match section {
-            Section::Text => {
+            ReplySection::Text => {
                 push(&mut self.item, "content", list.clone());
                 self.send_of_item(done, json!({ "content_index": 0, "text": whole, "logprobs": [] }), out);
                 let fields = json!({ "content_index": 0, "part": list });
                 self.send_of_item("response.content_part.done", fields, out);
             }
-            Section::Summary(index) => {
+            ReplySection::Summary(index) => {
                 push(&mut self.item, "summary", list.clone());
                 self.send_of_item(done, json!({ "summary_index": index, "text": whole }), out);
                 let fields = json!({ "summary_index": index, "part": list });
                 self.send_of_item("response.reasoning_summary_part.done", fields, out);
             }
-            Section::Raw => {
+            ReplySection::Raw => {
                 push(&mut self.item, "content", list);
                 self.send_of_item(done, json!({ "content_index": 0, "text": whole }), out);
             }
-            Section::Arguments => {
+            ReplySection::Arguments => {
                 self.item.insert("arguments".to_owned(), whole.clone());
                 self.send_of_item(done, json!({ "arguments": whole, "name": self.item.get("name") }), out);
             }
-            Section::Input => {
+            ReplySection::Input => {
                 self.item.insert("input".to_owned(), whole.clone());
                 self.send_of_item(done, json!({ "input": whole }), out);
             }
         }
     }
 
-    fn close_item(&mut self, out: &mut Sse) {
+    fn close_item(&mut self, out: &mut SseWriter) {
         match self.item.get("type").and_then(Value::as_str) {
             Some("reasoning") if self.encrypted_reasoning => {
                 self.item.insert("encrypted_content".to_owned(), self.ids.next("encrypted").into());
@@ -267,42 +267,46 @@ impl Encoder for Responses {
         self.output.push(item);
     }
 
-    fn end(&mut self, ending: &Ending, usage: Option<Usage>, out: &mut Sse) {
+    fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter) {
         let (event, response) = self.ended(ending, usage);
         self.send(event, json!({ "response": response }), out);
     }
 
-    fn whole(&self, ending: &Ending, usage: Option<Usage>) -> (StatusCode, Value) {
+    fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value) {
         (StatusCode::OK, self.ended(ending, usage).1)
     }
 }
 
 /// The names of a section's events: one for each delta, one for its end.
-fn events(section: Section) -> (&'static str, &'static str) {
+fn events(section: ReplySection) -> (&'static str, &'static str) {
     match section {
-        Section::Text => ("response.output_text.delta", "response.output_text.done"),
-        Section::Summary(_) => {
+        ReplySection::Text => ("response.output_text.delta", "response.output_text.done"),
+        ReplySection::Summary(_) => {
             ("response.reasoning_summary_text.delta", "response.reasoning_summary_text.done")
         }
-        Section::Raw => ("response.reasoning_text.delta", "response.reasoning_text.done"),
-        Section::Arguments => {
+        ReplySection::Raw => ("response.reasoning_text.delta", "response.reasoning_text.done"),
+        ReplySection::Arguments => {
             ("response.function_call_arguments.delta", "response.function_call_arguments.done")
         }
-        Section::Input => ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"),
+        ReplySection::Input => {
+            ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done")
+        }
     }
 }
 
 /// A section as an entry of its item's list.
-fn part(section: Section, text: &str) -> Value {
+fn part(section: ReplySection, text: &str) -> Value {
     match section {
-        Section::Text => json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] }),
-        Section::Summary(_) => json!({ "type": "summary_text", "text": text }),
-        Section::Raw => json!({ "type": "reasoning_text", "text": text }),
-        Section::Arguments | Section::Input => Value::Null,
+        ReplySection::Text => {
+            json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+        }
+        ReplySection::Summary(_) => json!({ "type": "summary_text", "text": text }),
+        ReplySection::Raw => json!({ "type": "reasoning_text", "text": text }),
+        ReplySection::Arguments | ReplySection::Input => Value::Null,
     }
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReplyUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "input_tokens_details": { "cached_tokens": usage.cached },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{recorded::Recorded, reply::Reply};
+use super::{recorded::RecordedRequest, reply::Reply};
 
 /// A queue of replies, each taken by one request, and what comes when it is empty.
 ///
@@ -33,16 +33,16 @@ pub struct Script {
     replies: Vec<Reply>,
     /// Whether the last reply takes further steps.
     open: bool,
-    rest: Option<Rest>,
+    rest: Option<ScriptRest>,
 }
 
 /// What answers when the queue is empty.
-pub(super) enum Rest {
+pub(super) enum ScriptRest {
     Repeat(Reply),
-    Decide(Decide),
+    Decide(DecideFn),
 }
 
-pub(super) type Decide = Box<dyn FnMut(&Recorded) -> Reply + Send>;
+pub(super) type DecideFn = Box<dyn FnMut(&RecordedRequest) -> Reply + Send>;
 
 impl From<Reply> for Script {
     fn from(reply: Reply) -> Self {
@@ -70,18 +70,18 @@ impl Script {
 
     /// Answers this, again and again, once the queue is empty. Takes the place of `respond_with`.
     pub fn repeat(mut self, reply: Reply) -> Self {
-        self.rest = Some(Rest::Repeat(reply));
+        self.rest = Some(ScriptRest::Repeat(reply));
         self
     }
 
     /// Asks this function for each reply once the queue is empty. Takes the place of `repeat`.
     /// A panic inside it is answered with 500 and remembered as a fault.
-    pub fn respond_with(mut self, decide: impl FnMut(&Recorded) -> Reply + Send + 'static) -> Self {
-        self.rest = Some(Rest::Decide(Box::new(decide)));
+    pub fn respond_with(mut self, decide: impl FnMut(&RecordedRequest) -> Reply + Send + 'static) -> Self {
+        self.rest = Some(ScriptRest::Decide(Box::new(decide)));
         self
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Reply>, Option<Rest>) {
+    pub(super) fn into_parts(self) -> (Vec<Reply>, Option<ScriptRest>) {
         (self.replies, self.rest)
     }
 
@@ -202,7 +202,7 @@ impl Script {
     }
 
     /// See [`Reply::when`].
-    pub fn when(self, fits: impl Fn(&Recorded) -> bool + Send + Sync + 'static) -> Self {
+    pub fn when(self, fits: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static) -> Self {
         self.edit(|reply| reply.when(fits))
     }
 

@@ -8,25 +8,25 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::{
-    gates::Gates,
-    ids::Ids,
-    log::Log,
-    recorded::Recorded,
+    gates::ScriptGates,
+    ids::IdCounter,
+    log::RequestLog,
+    recorded::RecordedRequest,
     reply::Reply,
-    script::{Rest, Script},
+    script::{Script, ScriptRest},
 };
 
 /// More faults than this say nothing new.
 const MAX_FAULTS: usize = 100;
 
-pub(super) struct Shared {
+pub(super) struct ModelShared {
     queue: Mutex<VecDeque<Reply>>,
-    rest: Mutex<Option<Rest>>,
+    rest: Mutex<Option<ScriptRest>>,
     faults: Mutex<Vec<String>>,
-    pub(super) requests: Log,
-    pub(super) others: Log,
-    pub(super) gates: Gates,
-    pub(super) ids: Arc<Ids>,
+    pub(super) requests: RequestLog,
+    pub(super) others: RequestLog,
+    pub(super) gates: ScriptGates,
+    pub(super) ids: Arc<IdCounter>,
     active: watch::Sender<usize>,
 }
 
@@ -35,15 +35,15 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-impl Shared {
+impl ModelShared {
     pub(super) fn new(script: Script) -> Self {
         let shared = Self {
             queue: Mutex::default(),
             rest: Mutex::default(),
             faults: Mutex::default(),
-            requests: Log::new(),
-            others: Log::new(),
-            gates: Gates::new(),
+            requests: RequestLog::new(),
+            others: RequestLog::new(),
+            gates: ScriptGates::new(),
             ids: Arc::default(),
             active: watch::Sender::new(0),
         };
@@ -64,7 +64,7 @@ impl Shared {
     }
 
     /// Records a request and finds its reply, in one go: of two requests the earlier gets the earlier reply.
-    pub(super) fn admit(&self, parts: &Parts, body: Bytes) -> (Recorded, Option<Reply>) {
+    pub(super) fn admit(&self, parts: &Parts, body: Bytes) -> (RecordedRequest, Option<Reply>) {
         let mut queue = lock(&self.queue);
         let request = self.requests.add(parts, body);
         let fits = |reply: &Reply| reply.when.as_ref().is_none_or(|when| when.holds(&request));
@@ -74,10 +74,10 @@ impl Shared {
         (request, reply)
     }
 
-    fn rest_for(&self, request: &Recorded) -> Option<Reply> {
+    fn rest_for(&self, request: &RecordedRequest) -> Option<Reply> {
         match lock(&self.rest).as_mut()? {
-            Rest::Repeat(reply) => Some(reply.clone()),
-            Rest::Decide(decide) => Some(decide(request)),
+            ScriptRest::Repeat(reply) => Some(reply.clone()),
+            ScriptRest::Decide(decide) => Some(decide(request)),
         }
     }
 
@@ -93,9 +93,9 @@ impl Shared {
     }
 
     /// Marks a request as being answered for as long as the guard lives.
-    pub(super) fn activity(self: &Arc<Self>) -> Activity {
+    pub(super) fn activity(self: &Arc<Self>) -> ModelActivity {
         self.active.send_modify(|active| *active += 1);
-        Activity(self.clone())
+        ModelActivity(self.clone())
     }
 
     pub(super) async fn until_idle(&self) {
@@ -103,9 +103,9 @@ impl Shared {
     }
 }
 
-pub(super) struct Activity(Arc<Shared>);
+pub(super) struct ModelActivity(Arc<ModelShared>);
 
-impl Drop for Activity {
+impl Drop for ModelActivity {
     fn drop(&mut self) {
         self.0.active.send_modify(|active| *active -= 1);
     }

@@ -1,6 +1,6 @@
 //! The words of a streamed reply: what the model says, does and how it ends.
 //!
-//! A reply is kept as a flat list of [`Step`]s that the player walks through. An item is opened, gets
+//! A reply is kept as a flat list of [`ReplyStep`]s that the player walks through. An item is opened, gets
 //! deltas and is closed by steps of their own, so that a gate or a pause can stand anywhere, also in the
 //! middle of a message.
 
@@ -14,9 +14,9 @@ use super::reply::Reply;
 const PIECES: usize = 4;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
-    Open(Item),
-    Deltas(Section, Vec<String>),
+pub(super) enum ReplyStep {
+    Open(ReplyItem),
+    Deltas(ReplySection, Vec<String>),
     Close,
     Raw(Value),
     Gate(String),
@@ -26,7 +26,7 @@ pub(super) enum Step {
 
 /// What a reply consists of; dialects have their own forms for it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Item {
+pub(super) enum ReplyItem {
     Message { phase: Option<String> },
     Reasoning,
     Call { name: String, call_id: Option<String> },
@@ -37,7 +37,7 @@ pub(super) enum Item {
 
 /// The part of an item that deltas go to. Summaries are numbered: a reasoning item may have several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum ReplySection {
     Text,
     Summary(usize),
     Raw,
@@ -46,7 +46,7 @@ pub(super) enum Section {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ReplyEnding {
     #[default]
     Completed,
     Incomplete(String),
@@ -59,14 +59,14 @@ pub(super) enum Ending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct ReplyUsage {
     pub(super) input: u64,
     pub(super) cached: u64,
     pub(super) output: u64,
     pub(super) reasoning: u64,
 }
 
-impl Default for Usage {
+impl Default for ReplyUsage {
     fn default() -> Self {
         Self { input: 100, cached: 0, output: 10, reasoning: 0 }
     }
@@ -81,13 +81,17 @@ impl Reply {
 
     /// A message, sent in exactly these deltas.
     pub fn say_deltas(self, deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.write(Item::Message { phase: None }, Section::Text, deltas.into_iter().map(Into::into).collect())
+        self.write(
+            ReplyItem::Message { phase: None },
+            ReplySection::Text,
+            deltas.into_iter().map(Into::into).collect(),
+        )
     }
 
     /// Gives the message just said a phase (`commentary`, `final_answer`); only Responses has a place for it.
     pub fn phase(mut self, phase: impl Into<String>) -> Self {
         match self.last_item() {
-            Some(Item::Message { phase: place }) => *place = Some(phase.into()),
+            Some(ReplyItem::Message { phase: place }) => *place = Some(phase.into()),
             _ => panic!("phase() stands after say()"),
         }
         self
@@ -101,22 +105,23 @@ impl Reply {
     /// Reasoning with a summary of several parts.
     pub fn think_parts(mut self, parts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         // A thought that goes on stays in the summary part it was in.
-        let first = match self.unfinished_section(&Item::Reasoning) {
-            Some(Section::Summary(at)) => at,
+        let first = match self.unfinished_section(&ReplyItem::Reasoning) {
+            Some(ReplySection::Summary(at)) => at,
             _ => 0,
         };
         for (index, part) in parts.into_iter().enumerate() {
             self.reopen(index > 0);
-            self = self.write(Item::Reasoning, Section::Summary(first + index), words(part.as_ref()));
+            self =
+                self.write(ReplyItem::Reasoning, ReplySection::Summary(first + index), words(part.as_ref()));
         }
         self
     }
 
     /// The reasoning itself rather than a summary. Joins the summary just before it, else stands alone.
     pub fn think_raw(mut self, text: impl AsRef<str>) -> Self {
-        let joins = matches!(self.last_item(), Some(Item::Reasoning));
+        let joins = matches!(self.last_item(), Some(ReplyItem::Reasoning));
         self.reopen(joins);
-        self.write(Item::Reasoning, Section::Raw, words(text.as_ref()))
+        self.write(ReplyItem::Reasoning, ReplySection::Raw, words(text.as_ref()))
     }
 
     /// A call of a function tool.
@@ -126,21 +131,23 @@ impl Reply {
 
     /// A call whose arguments are sent as they stand, for those that are not JSON or not an object.
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
-        let item = Item::Call { name: name.into(), call_id: None };
-        self.write(item, Section::Arguments, slices(arguments.as_ref()))
+        let item = ReplyItem::Call { name: name.into(), call_id: None };
+        self.write(item, ReplySection::Arguments, slices(arguments.as_ref()))
     }
 
     /// A call of a tool that takes free text. Where a dialect has no such tools, it is a function call
     /// with the one argument `input`.
     pub fn custom_call(self, name: impl Into<String>, input: impl AsRef<str>) -> Self {
-        let item = Item::CustomCall { name: name.into(), call_id: None };
-        self.write(item, Section::Input, slices(input.as_ref()))
+        let item = ReplyItem::CustomCall { name: name.into(), call_id: None };
+        self.write(item, ReplySection::Input, slices(input.as_ref()))
     }
 
     /// Gives the call just made this id instead of the next `call_…`.
     pub fn call_id(mut self, id: impl Into<String>) -> Self {
         match self.last_item() {
-            Some(Item::Call { call_id, .. } | Item::CustomCall { call_id, .. }) => *call_id = Some(id.into()),
+            Some(ReplyItem::Call { call_id, .. } | ReplyItem::CustomCall { call_id, .. }) => {
+                *call_id = Some(id.into())
+            }
             _ => panic!("call_id() stands after call() or custom_call()"),
         }
         self
@@ -148,17 +155,17 @@ impl Reply {
 
     /// A search that the provider runs by itself; a client of Chat Completions sees nothing of it.
     pub fn web_search(self, query: impl Into<String>) -> Self {
-        self.step(Step::Open(Item::WebSearch { query: query.into() })).step(Step::Close)
+        self.step(ReplyStep::Open(ReplyItem::WebSearch { query: query.into() })).step(ReplyStep::Close)
     }
 
     /// Any other output item of the Responses dialect, as it is. The other dialects refuse such a reply.
     pub fn item(self, item: Value) -> Self {
-        self.step(Step::Open(Item::Other(item))).step(Step::Close)
+        self.step(ReplyStep::Open(ReplyItem::Other(item))).step(ReplyStep::Close)
     }
 
     /// One event of the stream, as it is. Its `type`, when it has one, is also the name of the event.
     pub fn raw(self, event: Value) -> Self {
-        self.step(Step::Raw(event))
+        self.step(ReplyStep::Raw(event))
     }
 
     /// Leaves the item just written open, as when the stream stops in the middle of it.
@@ -170,27 +177,27 @@ impl Reply {
 
     /// Ends the item that was left [`unfinished`](Self::unfinished).
     pub(super) fn finished(self) -> Self {
-        self.step(Step::Close)
+        self.step(ReplyStep::Close)
     }
 
     /// Waits here until [`ModelServer::release`](super::ModelServer::release) is called with this name.
     pub fn gate(self, name: impl Into<String>) -> Self {
-        self.step(Step::Gate(name.into()))
+        self.step(ReplyStep::Gate(name.into()))
     }
 
     /// Waits here once.
     pub fn pause(self, time: Duration) -> Self {
-        self.step(Step::Pause(time))
+        self.step(ReplyStep::Pause(time))
     }
 
     /// From here on, leaves this much time between deltas. Kept on average: a late delta is caught up.
     pub fn pace(self, between: Duration) -> Self {
-        self.step(Step::Pace(between))
+        self.step(ReplyStep::Pace(between))
     }
 
     /// The tokens to report; `input` counts the cached ones and `output` those of the reasoning.
     pub fn usage(mut self, input: u64, cached: u64, output: u64, reasoning: u64) -> Self {
-        self.stream().usage = Some(Usage { input, cached, output, reasoning });
+        self.stream().usage = Some(ReplyUsage { input, cached, output, reasoning });
         self
     }
 
@@ -202,39 +209,39 @@ impl Reply {
 
     /// Keeps the stream open and sends nothing more.
     pub fn hang(self) -> Self {
-        self.end(Ending::Hang)
+        self.end(ReplyEnding::Hang)
     }
 
     /// Closes the connection where it is; all that was said before arrives.
     pub fn cut(self) -> Self {
-        self.end(Ending::Cut)
+        self.end(ReplyEnding::Cut)
     }
 
     /// The provider gives up with an error inside the stream.
     pub fn fail(self, code: impl Into<String>, message: impl Into<String>) -> Self {
-        self.end(Ending::Failed { code: code.into(), message: message.into() })
+        self.end(ReplyEnding::Failed { code: code.into(), message: message.into() })
     }
 
     /// The model stops early, with a reason in the words of Responses (`max_output_tokens`,
     /// `content_filter`); other dialects use their own word for it.
     pub fn incomplete(self, reason: impl Into<String>) -> Self {
-        self.end(Ending::Incomplete(reason.into()))
+        self.end(ReplyEnding::Incomplete(reason.into()))
     }
 
     /// Adds deltas to the unfinished item of the same kind when there is one, else to a new item.
-    fn write(mut self, item: Item, section: Section, deltas: Vec<String>) -> Self {
+    fn write(mut self, item: ReplyItem, section: ReplySection, deltas: Vec<String>) -> Self {
         if self.unfinished_section(&item).is_none() {
-            self = self.step(Step::Open(item));
+            self = self.step(ReplyStep::Open(item));
         }
-        self.step(Step::Deltas(section, deltas)).step(Step::Close)
+        self.step(ReplyStep::Deltas(section, deltas)).step(ReplyStep::Close)
     }
 
-    fn step(mut self, step: Step) -> Self {
+    fn step(mut self, step: ReplyStep) -> Self {
         self.stream().steps.push(step);
         self
     }
 
-    fn end(mut self, ending: Ending) -> Self {
+    fn end(mut self, ending: ReplyEnding) -> Self {
         self.stream().ending = ending;
         self
     }
@@ -242,28 +249,30 @@ impl Reply {
     /// Takes back the closing of the last item, and says whether there was one to take back.
     fn reopen(&mut self, really: bool) -> bool {
         let steps = &mut self.stream().steps;
-        really && steps.pop_if(|step| *step == Step::Close).is_some()
+        really && steps.pop_if(|step| *step == ReplyStep::Close).is_some()
     }
 
     /// Where the last item left off, if it is still open and can take what `item` brings.
-    fn unfinished_section(&mut self, item: &Item) -> Option<Section> {
+    fn unfinished_section(&mut self, item: &ReplyItem) -> Option<ReplySection> {
         let mut section = None;
         for step in self.stream().steps.iter().rev() {
             match step {
-                Step::Deltas(last, _) => section = section.or(Some(*last)),
-                Step::Open(Item::Message { .. }) if matches!(item, Item::Message { .. }) => return section,
-                Step::Open(Item::Reasoning) if *item == Item::Reasoning => return section,
-                Step::Open(_) | Step::Close => return None,
-                Step::Raw(_) | Step::Gate(_) | Step::Pause(_) | Step::Pace(_) => {}
+                ReplyStep::Deltas(last, _) => section = section.or(Some(*last)),
+                ReplyStep::Open(ReplyItem::Message { .. }) if matches!(item, ReplyItem::Message { .. }) => {
+                    return section;
+                }
+                ReplyStep::Open(ReplyItem::Reasoning) if *item == ReplyItem::Reasoning => return section,
+                ReplyStep::Open(_) | ReplyStep::Close => return None,
+                ReplyStep::Raw(_) | ReplyStep::Gate(_) | ReplyStep::Pause(_) | ReplyStep::Pace(_) => {}
             }
         }
         None
     }
 
     /// The item whose steps came last, whatever waits have come since.
-    fn last_item(&mut self) -> Option<&mut Item> {
+    fn last_item(&mut self) -> Option<&mut ReplyItem> {
         self.stream().steps.iter_mut().rev().find_map(|step| match step {
-            Step::Open(item) => Some(item),
+            ReplyStep::Open(item) => Some(item),
             _ => None,
         })
     }
@@ -298,7 +307,7 @@ mod tests {
         assert_eq!(slices("añbñcñd"), ["añ", "bñ", "cñ", "d"]);
     }
 
-    fn steps(mut reply: Reply) -> Vec<Step> {
+    fn steps(mut reply: Reply) -> Vec<ReplyStep> {
         reply.stream().steps.clone()
     }
 
@@ -308,18 +317,18 @@ mod tests {
         assert_eq!(
             steps(reply),
             [
-                Step::Open(Item::Message { phase: None }),
-                Step::Deltas(Section::Text, vec!["a".into()]),
-                Step::Gate("g".into()),
-                Step::Deltas(Section::Text, vec!["b".into()]),
-                Step::Close,
+                ReplyStep::Open(ReplyItem::Message { phase: None }),
+                ReplyStep::Deltas(ReplySection::Text, vec!["a".into()]),
+                ReplyStep::Gate("g".into()),
+                ReplyStep::Deltas(ReplySection::Text, vec!["b".into()]),
+                ReplyStep::Close,
             ]
         );
     }
 
     #[test]
     fn raw_reasoning_joins_its_summary_but_not_an_earlier_one() {
-        let opened = |reply| steps(reply).iter().filter(|step| matches!(step, Step::Open(_))).count();
+        let opened = |reply| steps(reply).iter().filter(|step| matches!(step, ReplyStep::Open(_))).count();
         assert_eq!(opened(Reply::new().think_parts(["a", "b"]).think_raw("c")), 1);
         assert_eq!(opened(Reply::new().think("a").say("b").think_raw("c")), 3);
         assert_eq!(opened(Reply::new().think("a").think("b")), 2);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use codicil_testkit::{ModelServer, Recorded, Reply, Script};
+use codicil_testkit::{ModelServer, RecordedRequest, Reply, Script};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -85,7 +85,7 @@ async fn a_panic_in_such_a_function_is_told_to_the_test() {
 #[tokio::test]
 async fn a_reply_may_wait_for_the_request_it_is_for() {
     let says = |text: &'static str| {
-        move |request: &Recorded| request.last_user_text().is_some_and(|said| said == text)
+        move |request: &RecordedRequest| request.last_user_text().is_some_and(|said| said == text)
     };
     let script =
         Script::new().say("for b").when(says("b")).then().say("for a").when(says("a")).then().say("for all");

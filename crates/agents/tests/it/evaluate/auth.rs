@@ -1,12 +1,14 @@
 //! Signing in: keys, tokens, and fresh tokens.
 
-use codicil_agents::evaluate::{Auth, ClientConfig, ExternalTokens, Phase, Prompt, Tokens};
+use codicil_agents::evaluate::{
+    AccountTokens, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, Prompt,
+};
 use serde_json::{Value, json};
 
 use super::{fake::evaluator, soon};
 
 /// What is sent as a login, and what the questions for fresh tokens are answered.
-async fn sign_in(auth: Auth, refreshes: usize) -> (Value, Vec<Value>) {
+async fn sign_in(auth: LoginMethod, refreshes: usize) -> (Value, Vec<Value>) {
     let (evaluator, mut servers) =
         evaluator(ClientConfig { auth_mode: Some(auth), ..ClientConfig::default() });
     let prompt = Prompt::text("Hi");
@@ -32,7 +34,7 @@ async fn sign_in(auth: Auth, refreshes: usize) -> (Value, Vec<Value>) {
 /// Unit test: authentication with an API key.
 #[tokio::test]
 async fn authentication_with_an_api_key() {
-    let (login, answers) = sign_in(Auth::api_key("sk-1"), 1).await;
+    let (login, answers) = sign_in(LoginMethod::api_key("sk-1"), 1).await;
     assert_eq!(login, json!({ "type": "apiKey", "apiKey": "sk-1" }));
     assert_eq!(answers[0]["error"]["message"], "this client has no fresh tokens");
 }
@@ -40,16 +42,16 @@ async fn authentication_with_an_api_key() {
 /// Unit test: authentication with external tokens, which are renewed when the server asks.
 #[tokio::test]
 async fn authentication_with_external_tokens_and_their_refresh() {
-    let tokens = ExternalTokens::new(Tokens {
+    let tokens = ExternalTokens::new(AccountTokens {
         account_id: Some("acc-1".into()),
         plan_type: Some("pro".into()),
-        ..Tokens::new("id-1", "access-1")
+        ..AccountTokens::new("id-1", "access-1")
     });
     let tokens = tokens.refresh_with(|account| async move {
         assert_eq!(account.as_deref(), Some("acc-1"));
-        Ok(Tokens::new("id-2", "access-2"))
+        Ok(AccountTokens::new("id-2", "access-2"))
     });
-    let (login, answers) = sign_in(Auth::ExternalTokens(tokens), 1).await;
+    let (login, answers) = sign_in(LoginMethod::ExternalTokens(tokens), 1).await;
     let expected = json!({
         "type": "chatgptAuthTokens", "idToken": "id-1", "accessToken": "access-1",
         "chatgptAccountId": "acc-1", "chatgptPlanType": "pro",
@@ -60,19 +62,19 @@ async fn authentication_with_external_tokens_and_their_refresh() {
 
 #[tokio::test]
 async fn tokens_that_cannot_be_renewed_are_answered_with_the_reason() {
-    let tokens = Tokens::new("id", "access");
+    let tokens = AccountTokens::new("id", "access");
     let fixed = ExternalTokens::new(tokens.clone());
-    let (_, answers) = sign_in(Auth::ExternalTokens(fixed), 1).await;
+    let (_, answers) = sign_in(LoginMethod::ExternalTokens(fixed), 1).await;
     assert_eq!(answers[0]["error"]["message"], "this client has no fresh tokens");
     let failing =
         ExternalTokens::new(tokens).refresh_with(|_| async { Err("the vault is closed".to_owned()) });
-    let (_, answers) = sign_in(Auth::ExternalTokens(failing), 1).await;
+    let (_, answers) = sign_in(LoginMethod::ExternalTokens(failing), 1).await;
     assert_eq!(answers[0]["error"]["message"], "the vault is closed");
 }
 
 #[tokio::test]
 async fn a_login_that_is_refused_is_an_error_of_the_request_that_shows_no_secret() {
-    let auth_mode = Some(Auth::api_key("sk-secret"));
+    let auth_mode = Some(LoginMethod::api_key("sk-secret"));
     let (evaluator, mut servers) = evaluator(ClientConfig { auth_mode, ..ClientConfig::default() });
     let prompt = Prompt::text("Hi");
     let serving = async {
@@ -82,7 +84,7 @@ async fn a_login_that_is_refused_is_an_error_of_the_request_that_shows_no_secret
     };
     let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
     let error = answer.unwrap_err();
-    assert_eq!(error.phase(), Some(Phase::Request));
+    assert_eq!(error.phase(), Some(EvaluationPhase::Request));
     assert_eq!(error.to_string(), "request: account/login/start failed: no such key (code -32600)");
     assert!(!format!("{error:?} {evaluator:?}").contains("sk-secret"));
 }

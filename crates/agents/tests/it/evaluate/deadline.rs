@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use codicil_agents::evaluate::{Budget, Cause, ClientConfig, Event, Phase, Prompt, Tool, ToolContext};
+use codicil_agents::evaluate::{
+    Budget, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase, Prompt, Tool, ToolContext,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -34,7 +36,7 @@ async fn turn_interrupt_on_deadline_expiry() {
     let (answer, ()) = tokio::join!(evaluating, serving);
     let error = answer.unwrap_err();
     assert!(error.is_deadline(), "{error}");
-    assert_eq!((error.phase(), began.elapsed()), (Some(Phase::Request), MINUTE));
+    assert_eq!((error.phase(), began.elapsed()), (Some(EvaluationPhase::Request), MINUTE));
     let failed = error.failed().unwrap();
     assert_eq!((failed.thread_id.as_deref(), failed.turn_id.as_deref()), (Some("t"), Some("u")));
     assert_eq!(failed.usage.unwrap().total_tokens, 110, "what was used is told all the same");
@@ -68,7 +70,7 @@ async fn a_deadline_counts_at_every_step() {
     let recording = Recording::new();
     let late = evaluator.evaluate(&prompt).session(&recording.session).deadline(Instant::now()).text().await;
     let error = late.unwrap_err();
-    assert!(error.is_deadline() && error.phase() == Some(Phase::Request), "{error}");
+    assert!(error.is_deadline() && error.phase() == Some(EvaluationPhase::Request), "{error}");
     assert_eq!(recording.events(), [], "nothing was rendered");
     // At the handshake, at the thread, at the turn.
     for step in 0..3 {
@@ -98,7 +100,7 @@ async fn a_server_that_never_greets_is_given_up_after_the_startup_timeout() {
     let began = Instant::now();
     let (answer, _fake) = tokio::join!(evaluator.evaluate(&prompt).text(), servers.next());
     let error = answer.unwrap_err();
-    assert_eq!(error.phase(), Some(Phase::Request));
+    assert_eq!(error.phase(), Some(EvaluationPhase::Request));
     assert!(error.to_string().contains("initialize was not answered within 10s"), "{error}");
     assert!(began.elapsed() <= Duration::from_secs(15), "{:?}", began.elapsed());
 }
@@ -152,9 +154,9 @@ async fn a_turn_that_uses_too_much_is_interrupted() {
     };
     let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
     let error = answer.unwrap_err();
-    assert_eq!(error.phase(), Some(Phase::Budget));
+    assert_eq!(error.phase(), Some(EvaluationPhase::Budget));
     assert_eq!(error.to_string(), "budget: the budget of 1000 total tokens is used up: 1050");
-    assert!(matches!(error.failed().unwrap().cause, Cause::Budget(_)));
+    assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Budget(_)));
     assert_eq!(budget.spent().total_tokens, 1050);
 
     // The next evaluation does not even begin.
@@ -162,7 +164,7 @@ async fn a_turn_that_uses_too_much_is_interrupted() {
     let error = soon(evaluator.evaluate(&prompt).budget(&budget).session(&recording.session).text())
         .await
         .unwrap_err();
-    assert_eq!((error.phase(), recording.names().len()), (Some(Phase::Budget), 0));
+    assert_eq!((error.phase(), recording.names().len()), (Some(EvaluationPhase::Budget), 0));
 }
 
 #[tokio::test]
@@ -185,7 +187,7 @@ async fn a_budget_is_shared_by_the_evaluations_that_have_it() {
         assert_eq!(answer.unwrap().usage.unwrap().total_tokens, 380);
         assert_eq!(budget.spent().total_tokens, round * 380);
         assert!(
-            matches!(recording.events().last(), Some(Event::PromptExecuted(done)) if done.usage.is_some())
+            matches!(recording.events().last(), Some(EvaluationEvent::PromptExecuted(done)) if done.usage.is_some())
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Sections that are shown in short until a tool asks for them.
 
 use codicil_agents::evaluate::{
-    ClientConfig, EvaluateError, Event, Expansion, OPEN_SECTIONS, Prompt, Section, Tool, ToolContext,
-    ToolError,
+    ClientConfig, EvaluateError, EvaluationEvent, OPEN_SECTIONS, Prompt, Section, SectionExpansion, Tool,
+    ToolContext, ToolError,
 };
 use serde_json::json;
 
@@ -54,9 +54,9 @@ async fn the_prompt_is_shown_again_with_what_the_model_asked_for() {
     assert_eq!(tools, [vec![OPEN_SECTIONS.to_owned()], vec![]], "nothing is left to open");
 }
 
-fn offered(event: &Event) -> Option<Vec<String>> {
+fn offered(event: &EvaluationEvent) -> Option<Vec<String>> {
     match event {
-        Event::PromptRendered(rendered) => Some(rendered.tools.clone()),
+        EvaluationEvent::PromptRendered(rendered) => Some(rendered.tools.clone()),
         _ => None,
     }
 }
@@ -66,7 +66,7 @@ async fn any_tool_may_ask_for_more_of_the_prompt_and_its_changes_are_rolled_back
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let tool = Tool::new("lookup", "", |_: (), cx: ToolContext| async move {
         cx.set(7_u32);
-        Err::<String, _>(ToolError::expand(Expansion::new(["rules"], "they say how")))
+        Err::<String, _>(ToolError::expand(SectionExpansion::new(["rules"], "they say how")))
     });
     let (prompt, recording) = (prompt().tool(tool), Recording::new());
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();

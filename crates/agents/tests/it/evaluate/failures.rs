@@ -1,7 +1,8 @@
 //! The phases of errors, and what is known about each.
 
 use codicil_agents::evaluate::{
-    Cause, ClientConfig, ConfigError, EvaluateError, Evaluator, ModelConfig, Phase, Prompt, Tool, ToolContext,
+    ClientConfig, ConfigError, EvaluateError, EvaluationCause, EvaluationPhase, Evaluator, ModelConfig,
+    Prompt, Tool, ToolContext,
 };
 use serde_json::{Value, json};
 
@@ -31,21 +32,21 @@ async fn failed_with(info: Value) -> EvaluateError {
 async fn every_row_of_the_turn_failure_table() {
     let status = |name: &str| json!({ name: { "httpStatusCode": 500 } });
     let rows = [
-        (json!("contextWindowExceeded"), Phase::Response),
-        (json!("usageLimitExceeded"), Phase::Budget),
-        (status("httpConnectionFailed"), Phase::Request),
-        (json!("unauthorized"), Phase::Request),
-        (json!("badRequest"), Phase::Request),
-        (json!("sandboxError"), Phase::Tool),
-        (status("responseTooManyFailedAttempts"), Phase::Request),
-        (status("responseStreamConnectionFailed"), Phase::Request),
-        (status("responseStreamDisconnected"), Phase::Request),
-        (json!("threadRollbackFailed"), Phase::Response),
-        (json!("internalServerError"), Phase::Response),
-        (json!({ "modelCap": { "model": "m", "reset_after_seconds": 60 } }), Phase::Budget),
-        (json!("other"), Phase::Response),
-        (json!("fromTheFuture"), Phase::Response),
-        (Value::Null, Phase::Response),
+        (json!("contextWindowExceeded"), EvaluationPhase::Response),
+        (json!("usageLimitExceeded"), EvaluationPhase::Budget),
+        (status("httpConnectionFailed"), EvaluationPhase::Request),
+        (json!("unauthorized"), EvaluationPhase::Request),
+        (json!("badRequest"), EvaluationPhase::Request),
+        (json!("sandboxError"), EvaluationPhase::Tool),
+        (status("responseTooManyFailedAttempts"), EvaluationPhase::Request),
+        (status("responseStreamConnectionFailed"), EvaluationPhase::Request),
+        (status("responseStreamDisconnected"), EvaluationPhase::Request),
+        (json!("threadRollbackFailed"), EvaluationPhase::Response),
+        (json!("internalServerError"), EvaluationPhase::Response),
+        (json!({ "modelCap": { "model": "m", "reset_after_seconds": 60 } }), EvaluationPhase::Budget),
+        (json!("other"), EvaluationPhase::Response),
+        (json!("fromTheFuture"), EvaluationPhase::Response),
+        (Value::Null, EvaluationPhase::Response),
     ];
     for (info, phase) in rows {
         let error = failed_with(info.clone()).await;
@@ -79,7 +80,7 @@ async fn a_request_that_is_refused_is_an_error_of_the_request() {
         };
         let (answer, ()) = soon(async { tokio::join!(evaluator.evaluate(&prompt).text(), serving) }).await;
         let error = answer.unwrap_err();
-        assert_eq!(error.phase(), Some(Phase::Request), "{step}");
+        assert_eq!(error.phase(), Some(EvaluationPhase::Request), "{step}");
         assert_eq!(error.to_string(), format!("request: {step} failed: not today (code -32600)"));
     }
 }
@@ -87,8 +88,8 @@ async fn a_request_that_is_refused_is_an_error_of_the_request() {
 #[tokio::test]
 async fn a_turn_that_somebody_else_interrupts_is_an_error_of_the_response() {
     let error = ended("interrupted", Value::Null).await;
-    assert!(matches!(error.failed().unwrap().cause, Cause::Interrupted), "{error}");
-    assert_eq!(error.phase(), Some(Phase::Response));
+    assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Interrupted), "{error}");
+    assert_eq!(error.phase(), Some(EvaluationPhase::Response));
 }
 
 #[tokio::test]
@@ -140,6 +141,6 @@ async fn a_directory_that_is_not_there_is_named() {
     let config = ClientConfig { codex_bin: "sh".into(), cwd, ..ClientConfig::default() };
     let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
     let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
-    assert!(matches!(error.failed().unwrap().cause, Cause::Cwd(_)), "{error}");
-    assert_eq!(error.phase(), Some(Phase::Request));
+    assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Cwd(_)), "{error}");
+    assert_eq!(error.phase(), Some(EvaluationPhase::Request));
 }

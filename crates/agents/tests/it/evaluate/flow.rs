@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use codicil_agents::evaluate::{
-    ADAPTER_NAME, ApprovalPolicy, Cause, ClientConfig, Event, McpServer, OutputError, Personality, Phase,
-    Prompt, ReasoningEffort, ReasoningSummary, SandboxMode, Section, TokenUsage, ToolKind,
+    ADAPTER_NAME, ApprovalPolicy, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase, McpServer,
+    OutputError, Personality, Prompt, ReasoningEffort, ReasoningSummary, SandboxMode, Section, TokenUsage,
+    ToolKind,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,10 +44,10 @@ async fn prompt_rendered_and_prompt_executed_are_emitted_once() {
     assert_eq!((&*answer.text, answer.usage), ("Hello.", Some(usage)));
     assert_eq!((&*answer.thread_id, &*answer.turn_id), ("t", "u"));
     assert_eq!(recording.names(), ["PromptRendered", "PromptExecuted"]);
-    let Event::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
+    let EvaluationEvent::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
     assert_eq!((rendered.adapter, &*rendered.prompt), (ADAPTER_NAME, "demo/codex"));
     assert_eq!((&*rendered.text, &rendered.output_schema), ("## Task\n\nSay hello.", &None));
-    let Event::PromptExecuted(executed) = &recording.events()[1] else { panic!() };
+    let EvaluationEvent::PromptExecuted(executed) = &recording.events()[1] else { panic!() };
     assert_eq!((&*executed.text, executed.usage), ("Hello.", Some(usage)));
 }
 
@@ -203,7 +204,7 @@ async fn structured_output_via_output_schema() {
     let expected = Summary { title: "T".into(), files: vec!["a".into()], line_count: 3 };
     assert_eq!(answer.unwrap().value, expected);
     assert_eq!(recording.names(), ["PromptRendered", "PromptExecuted"]);
-    let Event::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
+    let EvaluationEvent::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
     assert!(rendered.output_schema.as_ref().is_some_and(Value::is_object));
 }
 
@@ -217,9 +218,9 @@ async fn structured_output_that_is_missing_or_invalid_is_an_error_of_the_respons
         let serving = async { servers.greeted().await.play(said).await };
         let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
         let error = answer.unwrap_err();
-        assert_eq!(error.phase(), Some(Phase::Response));
+        assert_eq!(error.phase(), Some(EvaluationPhase::Response));
         let failed = error.failed().unwrap();
-        assert!(matches!(&failed.cause, Cause::Output(output) if is_expected(output)), "{error}");
+        assert!(matches!(&failed.cause, EvaluationCause::Output(output) if is_expected(output)), "{error}");
         assert_eq!(failed.turn_id.as_deref(), Some("u"));
         assert_eq!(recording.names(), ["PromptRendered"], "nothing was executed that can be used");
     };

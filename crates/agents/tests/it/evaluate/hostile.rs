@@ -9,7 +9,8 @@ use std::{
 };
 
 use codicil_agents::evaluate::{
-    Cause, ClientConfig, EvaluateError, Evaluator, ModelConfig, Phase, Prompt, STDERR_TAIL,
+    ClientConfig, EvaluateError, EvaluationCause, EvaluationPhase, Evaluator, ModelConfig, Prompt,
+    STDERR_TAIL,
 };
 use tempfile::TempDir;
 
@@ -101,10 +102,10 @@ async fn mock_server_over_stdio() {
 async fn a_server_that_dies_in_the_middle_of_a_turn_is_an_error_with_its_last_words() {
     let folder = script(&format!("{OPENING}echo 'out of cheese' >&2; exit 3"));
     let error = evaluate(config(&folder), LONG).await.unwrap_err();
-    assert_eq!(error.phase(), Some(Phase::Request));
+    assert_eq!(error.phase(), Some(EvaluationPhase::Request));
     assert_eq!(error.to_string(), "request: the server exited with code 3; its last words: out of cheese");
     let failed = error.failed().unwrap();
-    assert!(matches!(failed.cause, Cause::Client(_)));
+    assert!(matches!(failed.cause, EvaluationCause::Client(_)));
     assert_eq!((&*failed.stderr_tail, failed.turn_id.as_deref()), ("out of cheese\n", Some("u")));
     all_gone(&folder).await;
 }

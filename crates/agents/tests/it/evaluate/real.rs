@@ -3,8 +3,10 @@
 use std::{fs, time::Duration};
 
 use codicil_agents::{
-    client::{Client, Endpoint, Turns, protocol::TurnStatus},
-    evaluate::{Budget, ClientConfig, Phase, Prompt, SandboxMode, ThreadState, Tool, ToolContext, ToolKind},
+    client::{Client, Endpoint, IncludeTurns, protocol::TurnStatus},
+    evaluate::{
+        Budget, ClientConfig, EvaluationPhase, Prompt, SandboxMode, ThreadState, Tool, ToolContext, ToolKind,
+    },
     workspace::{HostMount, Workspace},
 };
 use codicil_server::connect;
@@ -230,7 +232,11 @@ async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
             .timeout(Duration::from_secs(8))
             .text();
         let error = soon(evaluating).await.unwrap_err();
-        assert!(error.is_deadline() && error.phase() == Some(Phase::Request), "{}: {error}", stage.name);
+        assert!(
+            error.is_deadline() && error.phase() == Some(EvaluationPhase::Request),
+            "{}: {error}",
+            stage.name
+        );
         let interrupted = error.failed().unwrap().thread_id.clone().unwrap();
         stage.model.push(Script::new().say("Here."));
         let answer =
@@ -240,7 +246,7 @@ async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
             let (to_server, from_server) = connect(server).split();
             let client = Client::builder().connect(Endpoint::channels(to_server, from_server));
             let client = soon(client).await.unwrap();
-            let turns = Turns::Included;
+            let turns = IncludeTurns::Included;
             let thread = soon(client.read_thread(&interrupted, turns)).await.unwrap();
             assert_eq!(thread.turns[0].status, TurnStatus::Interrupted);
             soon(client.close()).await;
@@ -260,7 +266,7 @@ async fn a_budget_ends_a_turn_that_uses_too_much() {
             Prompt::text("Hi").tool(Tool::new("count", "", |_: (), _: ToolContext| async { Ok("1") }));
         let budget = Budget::new().max_total_tokens(2000);
         let error = soon(stage.evaluator.evaluate(&prompt).budget(&budget).text()).await.unwrap_err();
-        assert_eq!(error.phase(), Some(Phase::Budget), "{}: {error}", stage.name);
+        assert_eq!(error.phase(), Some(EvaluationPhase::Budget), "{}: {error}", stage.name);
         assert_eq!(budget.spent().total_tokens, 2200, "{}", stage.name);
         stage.stop().await;
     }
@@ -271,7 +277,11 @@ async fn a_provider_that_refuses_is_an_error_with_its_kind() {
     let script = || Script::new().reply(codicil_testkit::Reply::status(401));
     for stage in stages(script, &ClientConfig::default()).await {
         let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
-        assert!(matches!(error.phase(), Some(Phase::Request | Phase::Response)), "{}: {error}", stage.name);
+        assert!(
+            matches!(error.phase(), Some(EvaluationPhase::Request | EvaluationPhase::Response)),
+            "{}: {error}",
+            stage.name
+        );
         assert!(error.failed().unwrap().turn_error().is_some(), "{}: {error}", stage.name);
         stage.stop().await;
     }

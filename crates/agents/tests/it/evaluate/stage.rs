@@ -13,7 +13,7 @@ use codicil_agents::{
     evaluate::{ClientConfig, Evaluator, ModelConfig},
 };
 use codicil_server::{Server, connect};
-use codicil_testkit::{Home, ModelServer, Script, built, skipped};
+use codicil_testkit::{ModelServer, Script, TestHome, built, skipped};
 
 use super::soon;
 
@@ -23,7 +23,7 @@ pub struct Stage {
     pub evaluator: Evaluator,
     pub model: ModelServer,
     pub server: Option<Server>,
-    pub home: Home,
+    pub home: TestHome,
 }
 
 /// A stage for every server that there is. Those that are missing are named.
@@ -53,7 +53,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 impl Stage {
     pub async fn in_process(script: Script, config: &ClientConfig, provider: &str) -> Self {
         let model = ModelServer::start(script).await;
-        let home = Home::new("", Some(model.base_url()), provider);
+        let home = TestHome::new("", Some(model.base_url()), provider);
         let server = home.server();
         let config = ClientConfig { cwd: Some(home.workspace().to_owned()), ..config.clone() };
         let evaluator = Evaluator::new(config, ModelConfig::new("mock-model")).unwrap().connect_with({
@@ -74,7 +74,7 @@ impl Stage {
         provider: &str,
     ) -> Self {
         let model = ModelServer::start(script).await;
-        let home = Home::new("", Some(model.base_url()), provider);
+        let home = TestHome::new("", Some(model.base_url()), provider);
         let variables = ["CODICIL_HOME", "CODEX_HOME", "HOME"];
         let env = variables.map(|name| (name.to_owned(), home.path().to_str().unwrap().to_owned()));
         let config = ClientConfig {

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
 use codicil_agents::evaluate::{
-    ApprovalPolicy, Auth, ClientConfig, ExternalTokens, McpServer, Phase, Prompt, SandboxMode, Tokens,
-    ToolKind,
+    AccountTokens, ApprovalPolicy, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, McpServer,
+    Prompt, SandboxMode, ToolKind,
 };
 use codicil_testkit::{Reply, Script, skipped, token};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn bearers(stage: &Stage) -> Vec<String> {
 
 #[tokio::test]
 async fn an_api_key_is_what_the_provider_gets() {
-    let config = ClientConfig { auth_mode: Some(Auth::api_key("sk-test")), ..ClientConfig::default() };
+    let config = ClientConfig { auth_mode: Some(LoginMethod::api_key("sk-test")), ..ClientConfig::default() };
     for stage in stages_with(|| Script::new().say("Hello"), &config, SIGNED_IN).await {
         let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
         assert_eq!(answer.text, "Hello", "{}", stage.name);
@@ -37,12 +37,13 @@ async fn an_api_key_is_what_the_provider_gets() {
 
 #[tokio::test]
 async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
-    let tokens = ExternalTokens::new(Tokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let tokens = ExternalTokens::new(AccountTokens::new(token(1, "acc-1"), token(1, "acc-1")));
     let tokens = tokens.refresh_with(|account| async move {
         assert_eq!(account.as_deref(), Some("acc-1"));
-        Ok(Tokens::new(token(2, "acc-1"), token(2, "acc-1")))
+        Ok(AccountTokens::new(token(2, "acc-1"), token(2, "acc-1")))
     });
-    let config = ClientConfig { auth_mode: Some(Auth::ExternalTokens(tokens)), ..ClientConfig::default() };
+    let config =
+        ClientConfig { auth_mode: Some(LoginMethod::ExternalTokens(tokens)), ..ClientConfig::default() };
     let script = || Script::new().reply(Reply::status(401)).then().say("Hello");
     for stage in stages_with(script, &config, SIGNED_IN).await {
         let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await;
@@ -61,11 +62,12 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
 
 #[tokio::test]
 async fn external_tokens_that_cannot_be_renewed_are_an_error() {
-    let tokens = ExternalTokens::new(Tokens::new(token(1, "acc-1"), token(1, "acc-1")));
-    let config = ClientConfig { auth_mode: Some(Auth::ExternalTokens(tokens)), ..ClientConfig::default() };
+    let tokens = ExternalTokens::new(AccountTokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let config =
+        ClientConfig { auth_mode: Some(LoginMethod::ExternalTokens(tokens)), ..ClientConfig::default() };
     let stage = Stage::in_process(Script::new().repeat(Reply::status(401)), &config, SIGNED_IN).await;
     let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
-    assert_eq!(error.phase(), Some(Phase::Request), "{error:?}");
+    assert_eq!(error.phase(), Some(EvaluationPhase::Request), "{error:?}");
     assert!(error.failed().unwrap().turn_error().is_some(), "{error:?}");
     assert!(!format!("{error:?}").contains(&token(1, "acc-1")));
     stage.stop().await;

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use codicil_agents::evaluate::{
-    ADAPTER_NAME, Cause, ClientConfig, EvaluateError, Phase, Prompt, Tool, ToolContext, ToolError, ToolKind,
-    ToolOutput,
+    ADAPTER_NAME, ClientConfig, EvaluateError, EvaluationCause, EvaluationPhase, Prompt, Tool, ToolContext,
+    ToolError, ToolKind, ToolOutput,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -165,9 +165,9 @@ async fn a_fatal_failure_interrupts_the_turn_and_is_an_error_of_the_tool() {
     let error = outcome.unwrap_err();
     assert_eq!(
         (error.phase(), error.to_string()),
-        (Some(Phase::Tool), "tool: tool add failed: the disk is full".into())
+        (Some(EvaluationPhase::Tool), "tool: tool add failed: the disk is full".into())
     );
-    assert!(matches!(&error.failed().unwrap().cause, Cause::Tool { name, .. } if name == "add"));
+    assert!(matches!(&error.failed().unwrap().cause, EvaluationCause::Tool { name, .. } if name == "add"));
     assert_eq!(recording.session.get::<Sum>(), None);
 }
 

@@ -1,6 +1,6 @@
 //! Warm threads, windows, instructions, and how conversations are put away.
 
-use codicil_agents::pool::{Settings, Status};
+use codicil_agents::pool::{PoolSettings, ReplyStatus};
 use codicil_client::protocol::{ThreadId, ThreadStartParams, UserInput};
 use serde_json::json;
 
@@ -26,7 +26,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
 #[tokio::test]
 async fn a_thread_that_stands_ready_is_used_and_replaced() {
     let mut fake = Fake::new();
-    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let settings = PoolSettings { instructions: "Be kind.".into(), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     assert_eq!((pool.warm(), life.seen("thread/start").len()), (1, 1));
     assert_eq!(started_with(&life, 0), "Be kind.");
@@ -47,7 +47,7 @@ async fn a_thread_that_stands_ready_is_used_and_replaced() {
 #[tokio::test]
 async fn there_are_never_more_than_wanted() {
     let mut fake = Fake::new();
-    let (pool, life) = started(Settings { warm: 3, ..quick(&fake) }, &mut fake).await;
+    let (pool, life) = started(PoolSettings { warm: 3, ..quick(&fake) }, &mut fake).await;
     let mut agents = Vec::new();
     for number in 0..10 {
         agents.push(pool.agent().await.unwrap());
@@ -61,7 +61,7 @@ async fn there_are_never_more_than_wanted() {
 #[tokio::test]
 async fn instructions_of_its_own_need_a_thread_of_its_own() {
     let mut fake = Fake::new();
-    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let settings = PoolSettings { instructions: "Be kind.".into(), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent_with("Be brief.").await.unwrap();
     assert_eq!((agent.session_id(), pool.warm()), (None, 1));
@@ -76,7 +76,7 @@ async fn instructions_of_its_own_need_a_thread_of_its_own() {
 #[tokio::test]
 async fn other_instructions_start_a_new_thread() {
     let mut fake = Fake::new();
-    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let settings = PoolSettings { instructions: "Be kind.".into(), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let mut threads = Vec::new();
@@ -130,7 +130,7 @@ async fn a_window_is_a_fork_of_the_desktop() {
 async fn a_window_of_a_desktop_to_which_nothing_was_said_begins_like_it() {
     let mut fake = Fake::new();
     fake.own("thread/fork");
-    let settings = Settings { instructions: "Be kind.".into(), ..quick(&fake) };
+    let settings = PoolSettings { instructions: "Be kind.".into(), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let desktop = pool.agent().await.unwrap();
     let (window, ()) = tokio::join!(soon(desktop.window()), async {
@@ -140,7 +140,7 @@ async fn a_window_of_a_desktop_to_which_nothing_was_said_begins_like_it() {
     let reply = window.unwrap().ask("Go");
     let (thread, turn) = life.turn().await;
     life.complete(&thread, &turn, "ok").await;
-    assert_eq!(status(&all(reply).await), Some(Status::Completed));
+    assert_eq!(status(&all(reply).await), Some(ReplyStatus::Completed));
     assert!(life.seen("thread/start").iter().all(|params| params["baseInstructions"] == "Be kind."));
     assert_ne!(thread, "t1");
     pool.close().await;
@@ -164,7 +164,7 @@ async fn a_stored_conversation_goes_on_by_its_id() {
 #[tokio::test]
 async fn a_conversation_is_let_go_when_it_is_disposed_of_or_dropped() {
     let mut fake = Fake::new();
-    let (pool, life) = started(Settings { warm: 2, ..quick(&fake) }, &mut fake).await;
+    let (pool, life) = started(PoolSettings { warm: 2, ..quick(&fake) }, &mut fake).await;
     let (disposed, dropped) = (pool.agent().await.unwrap(), pool.agent().await.unwrap());
     soon(disposed.dispose()).await;
     assert_eq!(life.seen("thread/unsubscribe"), [json!({ "threadId": "t1" })]);
@@ -188,7 +188,7 @@ async fn images_and_other_parts_are_sent_as_they_are() {
     let mut fake = Fake::new();
     let thread =
         ThreadStartParams { developer_instructions: Some("Mind the gap.".into()), ..Default::default() };
-    let (pool, mut life) = started(Settings { thread, ..quick(&fake) }, &mut fake).await;
+    let (pool, mut life) = started(PoolSettings { thread, ..quick(&fake) }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let input = vec![
         UserInput::Text { text: "What is this?".into(), text_elements: Vec::new() },

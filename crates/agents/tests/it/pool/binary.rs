@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use codicil_agents::pool::{
-    McpServer, McpToken, Pool, ServerCommand, Settings, Sharing, StreamMessage, Tool,
+    BuiltinTool, McpServer, McpToken, Pool, PoolSettings, ServerCommand, ServerSharing, StreamMessage,
 };
-use codicil_client::Decision;
+use codicil_client::ApprovalDecision;
 use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
 use serde_json::json;
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ async fn the_token_reaches_the_products_mcp_servers() {
         lines.into_inner().write_all(answer).await.unwrap();
         head
     };
-    let (pool, head) = tokio::join!(soon(Pool::start(Settings::new(command.launch()))), soon(knocking));
+    let (pool, head) = tokio::join!(soon(Pool::start(PoolSettings::new(command.launch()))), soon(knocking));
     assert!(head[0].starts_with("post /mcp/system "), "{head:?}");
     assert!(head.contains(&format!("authorization: bearer {}", token.value())), "{head:?}");
     soon(pool.unwrap().close()).await;
@@ -64,9 +64,10 @@ async fn disabled_tools_are_not_offered() {
     let script = || Script::new().repeat(Reply::new().say("ok"));
     let (model, home) = (ModelServer::start(script()).await, tempfile::tempdir().unwrap());
     let Some(usual) = command(&model, home.path()) else { return };
-    let offered = async |disabled: Vec<Tool>| {
+    let offered = async |disabled: Vec<BuiltinTool>| {
         let command = ServerCommand { disabled, ..usual.clone() };
-        let pool = soon(Pool::start(Settings { warm: 0, ..Settings::new(command.launch()) })).await.unwrap();
+        let pool =
+            soon(Pool::start(PoolSettings { warm: 0, ..PoolSettings::new(command.launch()) })).await.unwrap();
         soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
         soon(pool.close()).await;
         let request = model.next_request().await;
@@ -78,16 +79,18 @@ async fn disabled_tools_are_not_offered() {
         tools.iter().map(name).collect::<Vec<_>>()
     };
     let all = offered(Vec::new()).await;
-    for (tool, name) in
-        [(Tool::Shell, "exec_command"), (Tool::ViewImage, "view_image"), (Tool::Collab, "spawn_agent")]
-    {
+    for (tool, name) in [
+        (BuiltinTool::Shell, "exec_command"),
+        (BuiltinTool::ViewImage, "view_image"),
+        (BuiltinTool::Collab, "spawn_agent"),
+    ] {
         assert!(all.iter().any(|offered| offered == name), "{name} is offered without the flag: {all:?}");
         let rest = offered(vec![tool]).await;
         assert!(!rest.iter().any(|offered| offered == name), "{name} is not: {rest:?}");
         // What cannot be disabled.
         assert!(rest.iter().any(|offered| offered == "update_plan"), "{rest:?}");
     }
-    let rest = offered(vec![Tool::WebSearch]).await;
+    let rest = offered(vec![BuiltinTool::WebSearch]).await;
     assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
 }
 
@@ -100,14 +103,14 @@ async fn each_approval_policy_asks_as_it_says() {
         let Some(command) = command(&model, home.path()) else { return };
         let command =
             ServerCommand { disabled: Vec::new(), approval_policy: Some(policy.to_owned()), ..command };
-        let pool = soon(Pool::start(Settings::new(command.launch()))).await.unwrap();
+        let pool = soon(Pool::start(PoolSettings::new(command.launch()))).await.unwrap();
         let mut reply = pool.agent().await.unwrap().ask("Make a file");
         let (mut questions, mut failures) = (0, 0);
         while let Some(message) = soon(reply.next()).await {
             match message {
                 StreamMessage::ApprovalRequest { id, .. } => {
                     questions += 1;
-                    pool.decide(id, Decision::Decline).unwrap();
+                    pool.decide(id, ApprovalDecision::Decline).unwrap();
                 }
                 StreamMessage::ToolResult { is_error: true, .. } => failures += 1,
                 _ => {}
@@ -121,7 +124,7 @@ async fn each_approval_policy_asks_as_it_says() {
 /// A pool whose server is started again at once, with what the server needs.
 async fn restarting(script: Script) -> Option<(ModelServer, TempDir, Pool)> {
     let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
-    let mut settings = Settings::new(command(&model, home.path())?.launch());
+    let mut settings = PoolSettings::new(command(&model, home.path())?.launch());
     settings.supervision.pause = std::time::Duration::from_millis(10);
     let pool = soon(Pool::start(settings)).await.unwrap();
     Some((model, home, pool))
@@ -191,8 +194,8 @@ async fn servers_of_their_own_are_processes_of_their_own() {
     let script = Script::new().repeat(Reply::new().say("Hello"));
     let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
     let Some(command) = command(&model, home.path()) else { return };
-    let sharing = Sharing::PerAgent { max_servers: 3 };
-    let settings = Settings { sharing, warm: 0, ..Settings::new(command.launch()) };
+    let sharing = ServerSharing::PerAgent { max_servers: 3 };
+    let settings = PoolSettings { sharing, warm: 0, ..PoolSettings::new(command.launch()) };
     let pool = soon(Pool::start(settings)).await.unwrap();
     let (one, two) = (soon(pool.agent()).await.unwrap(), soon(pool.agent()).await.unwrap());
     let (first, second) = (one.ask("Hi"), two.ask("Hi"));

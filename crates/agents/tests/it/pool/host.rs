@@ -1,8 +1,8 @@
 //! The real server in this process, at a socket, with a scripted model.
 
 use codicil_client::UnixSocket;
-use codicil_server::{Listen, Server, WsAuth};
-use codicil_testkit::{Home, ModelServer, Script};
+use codicil_server::{ListenAddress, Server, WsAuth};
+use codicil_testkit::{ModelServer, Script, TestHome};
 use tokio::{net::UnixStream, task::JoinHandle};
 
 use super::soon;
@@ -12,16 +12,16 @@ pub struct Host {
     pub model: ModelServer,
     pub address: UnixSocket,
     serving: JoinHandle<()>,
-    home: Home,
+    home: TestHome,
 }
 
 impl Host {
     pub async fn start(script: Script) -> Self {
         let model = ModelServer::start(script).await;
-        let home = Home::new("", Some(model.base_url()), "");
+        let home = TestHome::new("", Some(model.base_url()), "");
         let server = home.server();
         let socket = home.path().join("socket");
-        let listen: Listen = format!("unix://{}", socket.display()).parse().unwrap();
+        let listen: ListenAddress = format!("unix://{}", socket.display()).parse().unwrap();
         let listening = server.clone();
         let serving = tokio::spawn(async move { listening.serve(listen, WsAuth::None).await.unwrap() });
         soon(async {

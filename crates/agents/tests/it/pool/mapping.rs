@@ -1,6 +1,6 @@
 //! The table of events that are handled, row by row, in both dialects; and what the roadmap adds to it.
 
-use codicil_agents::pool::{Settings, Stage, StreamMessage};
+use codicil_agents::pool::{ItemStage, PoolSettings, StreamMessage};
 use serde_json::{Value, json};
 
 use super::{all, cold, failure, fake::Fake, quick, started, status, text};
@@ -251,7 +251,7 @@ async fn turn_failed_is_an_error() {
     let turn = json!({ "id": "", "status": "failed", "error": { "message": "broken" } });
     assert_eq!(ended("turn/completed", json!({ "turn": turn })).await, [failed]);
     let messages = ended("turn/completed", json!({ "status": "interrupted" })).await;
-    assert_eq!(status(&messages), Some(codicil_agents::pool::Status::Interrupted));
+    assert_eq!(status(&messages), Some(codicil_agents::pool::ReplyStatus::Interrupted));
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn a_message_that_was_not_streamed_is_shown_when_it_is_complete() {
 #[tokio::test]
 async fn the_life_of_items_can_be_followed() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, lifecycle: true, ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, lifecycle: true, ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
     life.bare_turn().await;
@@ -308,14 +308,14 @@ async fn the_life_of_items_can_be_followed() {
     life.notify("turn/completed", json!({})).await;
     let item = |stage| StreamMessage::Item { id: "item_1".into(), kind: "agentMessage".into(), stage };
     let messages = all(reply).await;
-    assert_eq!(body(&messages), [item(Stage::Started), text("Hi"), item(Stage::Completed)]);
+    assert_eq!(body(&messages), [item(ItemStage::Started), text("Hi"), item(ItemStage::Completed)]);
     pool.close().await;
 }
 
 #[tokio::test]
 async fn what_is_not_read_in_time_is_counted_and_the_end_comes_all_the_same() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, reply_bytes: 4000, ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, reply_bytes: 4000, ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let unread = agent.ask("Go");

@@ -29,8 +29,8 @@ mod telemetry;
 
 use std::time::Duration;
 
-use codicil_agents::pool::{Pool, Reply, Settings, Status, StreamMessage};
-use codicil_client::Supervision;
+use codicil_agents::pool::{Pool, PoolSettings, ReplyStatus, ReplyStream, StreamMessage};
+use codicil_client::RestartLimits;
 use tokio::time::timeout;
 
 /// Waits for what must come. Generous: machines are busy.
@@ -39,7 +39,7 @@ async fn soon<T>(event: impl Future<Output = T>) -> T {
 }
 
 /// Everything that comes of a reply.
-async fn all(mut reply: Reply) -> Vec<StreamMessage> {
+async fn all(mut reply: ReplyStream) -> Vec<StreamMessage> {
     let mut messages = Vec::new();
     while let Some(message) = soon(reply.next()).await {
         messages.push(message);
@@ -49,18 +49,18 @@ async fn all(mut reply: Reply) -> Vec<StreamMessage> {
 
 /// A pool on a scripted server, without a thread that stands ready.
 async fn cold(fake: &mut fake::Fake) -> (Pool, fake::Life) {
-    started(Settings { warm: 0, ..quick(fake) }, fake).await
+    started(PoolSettings { warm: 0, ..quick(fake) }, fake).await
 }
 
-async fn started(settings: Settings, fake: &mut fake::Fake) -> (Pool, fake::Life) {
+async fn started(settings: PoolSettings, fake: &mut fake::Fake) -> (Pool, fake::Life) {
     let (pool, life) = tokio::join!(soon(Pool::start(settings)), fake.life());
     (pool.unwrap(), life)
 }
 
 /// Does not wait before a restart.
-fn quick(fake: &fake::Fake) -> Settings {
-    let supervision = Supervision { pause: Duration::from_millis(1), ..Supervision::default() };
-    Settings { supervision, ..Settings::new(fake.address.clone()) }
+fn quick(fake: &fake::Fake) -> PoolSettings {
+    let supervision = RestartLimits { pause: Duration::from_millis(1), ..RestartLimits::default() };
+    PoolSettings { supervision, ..PoolSettings::new(fake.address.clone()) }
 }
 
 fn text(text: &str) -> StreamMessage {
@@ -68,7 +68,7 @@ fn text(text: &str) -> StreamMessage {
 }
 
 /// How a reply ended.
-fn status(messages: &[StreamMessage]) -> Option<Status> {
+fn status(messages: &[StreamMessage]) -> Option<ReplyStatus> {
     match messages.last() {
         Some(StreamMessage::Complete { status, .. }) => Some(*status),
         _ => None,

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use codicil_agents::pool::{Asked, Pool, PoolError, QuestionId, Reply, Settings, StreamMessage};
-use codicil_client::Decision;
+use codicil_agents::pool::{
+    ApprovalSubject, Pool, PoolError, PoolSettings, QuestionId, ReplyStream, StreamMessage,
+};
+use codicil_client::ApprovalDecision;
 use serde_json::{Value, json};
 
 use super::{
@@ -13,7 +15,7 @@ use super::{
 };
 
 /// A turn that is about to be asked something.
-async fn asked_turn(pool: &Pool, life: &mut Life) -> (Reply, String, String) {
+async fn asked_turn(pool: &Pool, life: &mut Life) -> (ReplyStream, String, String) {
     let reply = pool.agent().await.unwrap().ask("Go");
     let (thread, turn) = life.turn().await;
     (reply, thread, turn)
@@ -26,7 +28,7 @@ async fn ask(life: &Life, id: u64, method: &str, thread: &str, turn: &str, mut p
     life.send(json!({ "id": id, "method": method, "params": params })).await;
 }
 
-async fn next_approval(reply: &mut Reply) -> (QuestionId, Asked) {
+async fn next_approval(reply: &mut ReplyStream) -> (QuestionId, ApprovalSubject) {
     match soon(reply.next()).await {
         Some(StreamMessage::ApprovalRequest { id, approval }) => (id, approval),
         other => panic!("{other:?}"),
@@ -38,10 +40,10 @@ async fn an_approval_is_shown_after_its_tool_and_answered() {
     let mut fake = Fake::new();
     let (pool, mut life) = cold(&mut fake).await;
     let decisions = [
-        (Decision::Accept, "accept"),
-        (Decision::AcceptForSession, "acceptForSession"),
-        (Decision::Decline, "decline"),
-        (Decision::Cancel, "cancel"),
+        (ApprovalDecision::Accept, "accept"),
+        (ApprovalDecision::AcceptForSession, "acceptForSession"),
+        (ApprovalDecision::Decline, "decline"),
+        (ApprovalDecision::Cancel, "cancel"),
     ];
     let (mut reply, thread, turn) = asked_turn(&pool, &mut life).await;
     for (number, (decision, expected)) in decisions.into_iter().enumerate() {
@@ -55,7 +57,7 @@ async fn an_approval_is_shown_after_its_tool_and_answered() {
         ask(&life, 42, "item/commandExecution/requestApproval", &thread, &turn, params).await;
         assert!(matches!(soon(reply.next()).await, Some(StreamMessage::ToolUse { .. })));
         let (id, approval) = next_approval(&mut reply).await;
-        let Asked::Command(command) = &approval else { panic!("{approval:?}") };
+        let ApprovalSubject::Command(command) = &approval else { panic!("{approval:?}") };
         assert_eq!(command.command.as_deref(), Some("pnpm test"));
         assert_eq!(serde_json::to_value(&approval).unwrap()["kind"], "command", "for a dialog in a browser");
         pool.decide(id, decision).unwrap();
@@ -73,28 +75,28 @@ async fn edits_permissions_and_mcp_servers_ask_too() {
     let mut fake = Fake::new();
     let (pool, mut life) = cold(&mut fake).await;
     let (mut reply, thread, turn) = asked_turn(&pool, &mut life).await;
-    let mut accepted = async |method: &str, params: Value, is_kind: fn(&Asked) -> bool| {
+    let mut accepted = async |method: &str, params: Value, is_kind: fn(&ApprovalSubject) -> bool| {
         ask(&life, 7, method, &thread, &turn, params).await;
         let (id, approval) = next_approval(&mut reply).await;
         assert!(is_kind(&approval), "{approval:?}");
-        pool.decide(id, Decision::Accept).unwrap();
+        pool.decide(id, ApprovalDecision::Accept).unwrap();
         let answer = life.next().await["result"].clone();
         assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
         answer
     };
     let edits = json!({ "reason": null, "grantRoot": null });
-    let is_edits = |asked: &Asked| matches!(asked, Asked::FileChange(_));
+    let is_edits = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::FileChange(_));
     assert_eq!(
         accepted("item/fileChange/requestApproval", edits, is_edits).await,
         json!({ "decision": "accept" })
     );
     let wanted = json!({ "permissions": { "network": { "enabled": true } }, "reason": null });
-    let is_permissions = |asked: &Asked| matches!(asked, Asked::Permissions(_));
+    let is_permissions = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::Permissions(_));
     let granted = accepted("item/permissions/requestApproval", wanted, is_permissions).await;
     assert_eq!(granted["permissions"], json!({ "network": { "enabled": true } }));
     let schema = json!({ "type": "object", "properties": {} });
     let form = json!({ "serverName": "s", "mode": "form", "message": "Run it?", "requestedSchema": schema });
-    let is_form = |asked: &Asked| matches!(asked, Asked::Elicitation(_));
+    let is_form = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::Elicitation(_));
     assert_eq!(accepted("mcpServer/elicitation/request", form, is_form).await["action"], "accept");
     pool.close().await;
 }
@@ -110,7 +112,10 @@ async fn the_agent_may_ask_the_person() {
         panic!("an input request");
     };
     assert_eq!(questions[0].question, "Which?");
-    assert!(pool.decide(QuestionId(id.0 + 1), Decision::Accept).is_err(), "there is no such question");
+    assert!(
+        pool.decide(QuestionId(id.0 + 1), ApprovalDecision::Accept).is_err(),
+        "there is no such question"
+    );
     pool.answer(id, BTreeMap::from([("colour".to_owned(), vec!["blue".to_owned()])])).unwrap();
     let answers = json!({ "colour": { "answers": ["blue"] } });
     assert_eq!(life.next().await, json!({ "id": 1, "result": { "answers": answers } }));
@@ -128,14 +133,14 @@ async fn older_servers_ask_in_their_dialect_and_without_ids() {
     }))
     .await;
     let (id, _) = next_approval(&mut reply).await;
-    pool.decide(id, Decision::Accept).unwrap();
+    pool.decide(id, ApprovalDecision::Accept).unwrap();
     assert_eq!(life.next().await, json!({ "id": 42, "result": { "decision": "accept" } }));
     assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
     let older =
         json!({ "conversationId": "t1", "callId": "c", "command": ["ls"], "cwd": "/", "parsedCmd": [] });
     life.send(json!({ "id": "x", "method": "execCommandApproval", "params": older })).await;
     let (id, _) = next_approval(&mut reply).await;
-    pool.decide(id, Decision::Accept).unwrap();
+    pool.decide(id, ApprovalDecision::Accept).unwrap();
     assert_eq!(life.next().await, json!({ "id": "x", "result": { "decision": "approved" } }));
     pool.close().await;
 }
@@ -149,14 +154,14 @@ async fn a_question_that_is_settled_elsewhere_is_void() {
     let (id, _) = next_approval(&mut reply).await;
     life.notify("serverRequest/resolved", json!({ "threadId": thread, "requestId": 5 })).await;
     assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
-    assert!(pool.decide(id, Decision::Accept).is_err());
+    assert!(pool.decide(id, ApprovalDecision::Accept).is_err());
     pool.close().await;
 }
 
 #[tokio::test]
 async fn what_nobody_answers_is_declined() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, answer_within: Duration::from_millis(5), ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, answer_within: Duration::from_millis(5), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let (reply, thread, turn) = asked_turn(&pool, &mut life).await;
     let method = "item/commandExecution/requestApproval";
@@ -175,7 +180,7 @@ async fn what_nobody_answers_is_declined() {
 #[tokio::test]
 async fn a_question_of_a_turn_that_is_no_longer_wanted_is_declined() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, interrupt_grace: Duration::from_millis(1), ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, interrupt_grace: Duration::from_millis(1), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let (mut reply, thread, turn) = asked_turn(&pool, &mut life).await;
     let method = "item/commandExecution/requestApproval";

@@ -1,21 +1,23 @@
 //! The real server: the same conversations without a script of messages.
 
-use codicil_agents::pool::{Asked, Directory, Pool, Settings, Status, StreamMessage};
+use codicil_agents::pool::{
+    ApprovalSubject, DefaultDirectory, Pool, PoolSettings, ReplyStatus, StreamMessage,
+};
 use codicil_client::{
-    Decision, Tools,
+    ApprovalDecision, ClientTools,
     protocol::{AskForApproval, ThreadStartParams},
 };
-use codicil_testkit::{Recorded, Reply, Script};
+use codicil_testkit::{RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::{all, host::Host, soon, status, text};
 
 async fn pool(host: &Host) -> Pool {
     let instructions = "You are a desktop agent.".to_owned();
-    soon(Pool::start(Settings { instructions, ..Settings::new(host.address.clone()) })).await.unwrap()
+    soon(Pool::start(PoolSettings { instructions, ..PoolSettings::new(host.address.clone()) })).await.unwrap()
 }
 
-fn asks(request: &Recorded) -> String {
+fn asks(request: &RecordedRequest) -> String {
     request.body().to_string()
 }
 
@@ -27,7 +29,7 @@ async fn a_desktop_and_its_window() {
     let desktop = pool.agent().await.unwrap();
     let messages = all(desktop.ask("Introduce yourself")).await;
     assert!(messages.contains(&text("Hello")), "{messages:?}");
-    let StreamMessage::Complete { session_id, status: Status::Completed, .. } = messages.last().unwrap()
+    let StreamMessage::Complete { session_id, status: ReplyStatus::Completed, .. } = messages.last().unwrap()
     else {
         panic!("{messages:?}");
     };
@@ -74,7 +76,7 @@ async fn turns_run_side_by_side() {
     host.model.next_request().await;
     host.model.release("both");
     for reply in [one, other] {
-        assert_eq!(status(&all(reply).await), Some(Status::Completed));
+        assert_eq!(status(&all(reply).await), Some(ReplyStatus::Completed));
     }
     pool.close().await;
     host.stop().await;
@@ -88,7 +90,7 @@ async fn an_interrupted_turn_ends_and_the_conversation_goes_on() {
     let mut reply = agent.ask("Go");
     while !matches!(soon(reply.next()).await, Some(StreamMessage::Text { .. })) {}
     agent.interrupt();
-    assert_eq!(status(&all(reply).await), Some(Status::Interrupted));
+    assert_eq!(status(&all(reply).await), Some(ReplyStatus::Interrupted));
     assert_eq!(soon(agent.ask("Again").text()).await.unwrap(), "Fine");
     pool.close().await;
     host.stop().await;
@@ -111,14 +113,14 @@ async fn an_approval_is_asked_for_and_declined() {
     let script = Script::new().call("exec_command", json!({ "cmd": "touch file" })).then().say("Then not.");
     let host = Host::start(script).await;
     let thread = ThreadStartParams { approval_policy: Some(AskForApproval::Untrusted), ..Default::default() };
-    let settings = Settings { thread, ..Settings::new(host.address.clone()) };
+    let settings = PoolSettings { thread, ..PoolSettings::new(host.address.clone()) };
     let pool = soon(Pool::start(settings)).await.unwrap();
     let mut reply = pool.agent().await.unwrap().ask("Make a file");
     let mut messages = Vec::new();
     while let Some(message) = soon(reply.next()).await {
-        if let StreamMessage::ApprovalRequest { id, approval: Asked::Command(asked) } = &message {
+        if let StreamMessage::ApprovalRequest { id, approval: ApprovalSubject::Command(asked) } = &message {
             assert!(asked.command.as_deref().unwrap().contains("touch file"));
-            pool.decide(*id, Decision::Decline).unwrap();
+            pool.decide(*id, ApprovalDecision::Decline).unwrap();
         }
         messages.push(message);
     }
@@ -138,10 +140,10 @@ async fn tools_of_this_process_are_called() {
     let script = Script::new().call("note", json!({ "text": "milk" })).then().say("Noted.");
     let host = Host::start(script).await;
     let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
-    let tools = Tools::new().add("note", "Takes a note.", schema, |arguments| async move {
+    let tools = ClientTools::new().add("note", "Takes a note.", schema, |arguments| async move {
         Ok(format!("noted {}", arguments["text"].as_str().unwrap_or_default()))
     });
-    let settings = Settings { tools, ..Settings::new(host.address.clone()) };
+    let settings = PoolSettings { tools, ..PoolSettings::new(host.address.clone()) };
     let pool = soon(Pool::start(settings)).await.unwrap();
     let messages = all(pool.agent().await.unwrap().ask("Remember milk")).await;
     let result = |message: &StreamMessage| match message {
@@ -162,8 +164,8 @@ async fn a_projects_instructions_and_skills_do_not_reach_an_isolated_agent() {
     std::fs::create_dir_all(&skill).unwrap();
     std::fs::write(project.join("AGENTS.md"), "Always answer in rhyme.").unwrap();
     std::fs::write(skill.join("SKILL.md"), "---\nname: dance\ndescription: Dances wildly.\n---\n").unwrap();
-    for (directory, is_seen) in [(Directory::At(project), true), (Directory::Isolated, false)] {
-        let settings = Settings { directory, ..Settings::new(host.address.clone()) };
+    for (directory, is_seen) in [(DefaultDirectory::At(project), true), (DefaultDirectory::Isolated, false)] {
+        let settings = PoolSettings { directory, ..PoolSettings::new(host.address.clone()) };
         let pool = soon(Pool::start(settings)).await.unwrap();
         soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
         let request = asks(&host.model.next_request().await);

@@ -2,8 +2,8 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use codicil_agents::pool::{Settings, Status};
-use codicil_client::Supervision;
+use codicil_agents::pool::{PoolSettings, ReplyStatus};
+use codicil_client::RestartLimits;
 use serde_json::json;
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 
 #[test]
 fn a_server_is_restarted_three_times_one_second_apart() {
-    let supervision = Settings::new(codicil_client::UnixSocket::new("/nowhere")).supervision;
+    let supervision = PoolSettings::new(codicil_client::UnixSocket::new("/nowhere")).supervision;
     assert_eq!((supervision.max_restarts, supervision.pause), (3, Duration::from_secs(1)));
 }
 
@@ -34,7 +34,7 @@ async fn a_crash_before_anything_was_done_is_not_noticed() {
     assert_eq!(life.seen("thread/resume")[0]["threadId"], thread);
     life.complete(&thread, &turn, "Here I am").await;
     let messages = all(reply).await;
-    assert_eq!((&messages[0], status(&messages)), (&text("Here I am"), Some(Status::Completed)));
+    assert_eq!((&messages[0], status(&messages)), (&text("Here I am"), Some(ReplyStatus::Completed)));
     let counts = pool.counts();
     assert_eq!((counts.restarts, counts.turns_retried, counts.threads_resumed), (1, 1, 1));
     pool.close().await;
@@ -43,7 +43,7 @@ async fn a_crash_before_anything_was_done_is_not_noticed() {
 #[tokio::test]
 async fn a_thread_that_did_not_survive_the_crash_is_started_anew() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, instructions: "Be kind.".into(), ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, instructions: "Be kind.".into(), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let reply = agent.ask("Go");
@@ -118,7 +118,7 @@ async fn other_errors_are_told_and_not_repeated() {
     let (thread, turn) = life.turn().await;
     assert_eq!(Some(thread.as_str().into()), session, "the thread is as good as before");
     life.complete(&thread, &turn, "ok").await;
-    assert_eq!(status(&all(reply).await), Some(Status::Completed));
+    assert_eq!(status(&all(reply).await), Some(ReplyStatus::Completed));
     pool.close().await;
 }
 
@@ -141,8 +141,8 @@ async fn a_server_that_crashes_again_and_again_is_given_up() {
 async fn a_server_that_was_given_up_comes_back_for_a_later_message() {
     let mut fake = Fake::new();
     let settings = quick(&fake);
-    let supervision = Supervision { retry_after: Some(Duration::ZERO), ..settings.supervision.clone() };
-    let (pool, life) = started(Settings { warm: 0, supervision, ..settings }, &mut fake).await;
+    let supervision = RestartLimits { retry_after: Some(Duration::ZERO), ..settings.supervision.clone() };
+    let (pool, life) = started(PoolSettings { warm: 0, supervision, ..settings }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     drop(life);
     for _ in 0..3 {
@@ -170,7 +170,7 @@ async fn nonsense_between_the_lines_is_survived() {
     life.notify("item/mcpToolCall/progress", json!([])).await;
     life.bare_complete("Fine").await;
     let messages = all(reply).await;
-    assert_eq!((&messages[0], status(&messages)), (&text("Fine"), Some(Status::Completed)));
+    assert_eq!((&messages[0], status(&messages)), (&text("Fine"), Some(ReplyStatus::Completed)));
     pool.close().await;
 }
 
@@ -179,7 +179,7 @@ async fn a_turn_that_takes_too_long_is_an_error() {
     let mut fake = Fake::new();
     let settings = quick(&fake);
     let client = settings.client.clone().turn_timeout(Some(Duration::from_millis(20)));
-    let (pool, mut life) = started(Settings { warm: 0, client, ..settings }, &mut fake).await;
+    let (pool, mut life) = started(PoolSettings { warm: 0, client, ..settings }, &mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
     life.turn().await;
     assert_eq!(failure(&all(reply).await), Some("turn_timeout"));
@@ -190,7 +190,7 @@ async fn a_turn_that_takes_too_long_is_an_error() {
 #[tokio::test]
 async fn threads_that_stood_ready_on_a_dead_server_are_replaced() {
     let mut fake = Fake::new();
-    let (pool, life) = started(Settings { warm: 2, ..quick(&fake) }, &mut fake).await;
+    let (pool, life) = started(PoolSettings { warm: 2, ..quick(&fake) }, &mut fake).await;
     assert_eq!(pool.warm(), 2);
     drop(life);
     let life = fake.life().await;
@@ -219,7 +219,7 @@ async fn threads_that_stood_ready_on_a_dead_server_are_replaced() {
 async fn a_server_that_cannot_be_reached_is_an_error_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = codicil_client::UnixSocket::new(folder.path().join("nobody"));
-    let settings = Settings { supervision: Supervision::default(), ..Settings::new(nobody) };
+    let settings = PoolSettings { supervision: RestartLimits::default(), ..PoolSettings::new(nobody) };
     let error = soon(codicil_agents::pool::Pool::start(settings)).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot connect to "), "{error}");
 }

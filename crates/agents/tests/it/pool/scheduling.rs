@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_agents::pool::{Pool, Scheduling, Settings, Status, StreamMessage};
+use codicil_agents::pool::{Pool, PoolSettings, ReplyStatus, StreamMessage, TurnScheduling};
 use serde_json::json;
 
 use super::{
@@ -99,7 +99,7 @@ async fn one_at_a_time_again_when_a_notification_lacks_its_ids() {
 #[tokio::test]
 async fn it_can_be_said_beforehand() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, scheduling: Scheduling::Parallel, ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, scheduling: TurnScheduling::Parallel, ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let _replies = [pool.agent().await.unwrap().ask("one"), pool.agent().await.unwrap().ask("other")];
     let mut both = [said(&life.expect("turn/start").await), said(&life.expect("turn/start").await)];
@@ -108,7 +108,7 @@ async fn it_can_be_said_beforehand() {
     pool.close().await;
 
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, scheduling: Scheduling::OneAtATime, ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, scheduling: TurnScheduling::OneAtATime, ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let first = pool.agent().await.unwrap().ask("first");
     let (thread, turn) = life.turn().await;
@@ -124,7 +124,7 @@ async fn it_can_be_said_beforehand() {
 #[tokio::test]
 async fn messages_of_one_agent_are_answered_one_after_the_other() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, scheduling: Scheduling::Parallel, ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, scheduling: TurnScheduling::Parallel, ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let (one, two) = (agent.ask("one"), agent.ask("two"));
@@ -147,7 +147,7 @@ async fn interrupt_stops_what_runs_and_unblocks_what_waits() {
     let (running, waiting) = (agent.ask("one"), agent.ask("two"));
     let (thread, turn) = life.turn().await;
     agent.interrupt();
-    assert_eq!(status(&all(waiting).await), Some(Status::Interrupted));
+    assert_eq!(status(&all(waiting).await), Some(ReplyStatus::Interrupted));
     let request = life.expect("turn/interrupt").await;
     assert_eq!(request["params"], json!({ "threadId": thread, "turnId": turn }));
     life.reply(&request, json!({})).await;
@@ -156,7 +156,7 @@ async fn interrupt_stops_what_runs_and_unblocks_what_waits() {
     let messages = all(running).await;
     let turn_id = Some(turn.as_str().into());
     let session_id = Some(thread.as_str().into());
-    assert_eq!(messages, [StreamMessage::Complete { session_id, turn_id, status: Status::Interrupted }]);
+    assert_eq!(messages, [StreamMessage::Complete { session_id, turn_id, status: ReplyStatus::Interrupted }]);
     assert_eq!(turns(&life), 1, "what waited was never sent");
 
     // The conversation goes on.
@@ -164,7 +164,7 @@ async fn interrupt_stops_what_runs_and_unblocks_what_waits() {
     let (same, turn) = life.turn().await;
     assert_eq!(same, thread);
     life.complete(&thread, &turn, "ok").await;
-    assert_eq!(status(&all(next).await), Some(Status::Completed));
+    assert_eq!(status(&all(next).await), Some(ReplyStatus::Completed));
     assert_eq!(pool.counts().turns_interrupted, 2);
     pool.close().await;
 }
@@ -172,13 +172,13 @@ async fn interrupt_stops_what_runs_and_unblocks_what_waits() {
 #[tokio::test]
 async fn a_turn_that_hangs_is_not_waited_for_once_it_is_interrupted() {
     let mut fake = Fake::new();
-    let settings = Settings { warm: 0, interrupt_grace: Duration::from_millis(10), ..quick(&fake) };
+    let settings = PoolSettings { warm: 0, interrupt_grace: Duration::from_millis(10), ..quick(&fake) };
     let (pool, mut life) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let hanging = agent.ask("one");
     life.turn().await;
     agent.interrupt();
-    assert_eq!(status(&all(hanging).await), Some(Status::Interrupted));
+    assert_eq!(status(&all(hanging).await), Some(ReplyStatus::Interrupted));
     life.expect("turn/interrupt").await;
 
     // Nor is one that does not even start.
@@ -190,7 +190,7 @@ async fn a_turn_that_hangs_is_not_waited_for_once_it_is_interrupted() {
         }
     }
     agent.interrupt();
-    assert_eq!(status(&all(mute).await), Some(Status::Interrupted));
+    assert_eq!(status(&all(mute).await), Some(ReplyStatus::Interrupted));
     pool.close().await;
 }
 
@@ -221,7 +221,7 @@ async fn one_message_can_be_stopped_without_the_others() {
     let (one, two, three) = (agent.ask("one"), agent.ask("two"), agent.ask("three"));
     life.bare_turn().await;
     two.stop();
-    assert_eq!(status(&all(two).await), Some(Status::Interrupted));
+    assert_eq!(status(&all(two).await), Some(ReplyStatus::Interrupted));
     life.bare_complete("1").await;
     assert_eq!(all(one).await[0], text("1"));
     assert_eq!(life.bare_turn().await, "three");

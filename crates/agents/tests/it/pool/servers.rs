@@ -3,9 +3,10 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use codicil_agents::pool::{
-    Directory, McpServer, McpToken, Pool, PoolError, ServerCommand, Settings, Sharing, Status,
+    DefaultDirectory, McpServer, McpToken, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand,
+    ServerSharing,
 };
-use codicil_client::{Client, Tools};
+use codicil_client::{Client, ClientTools};
 use serde_json::json;
 
 use super::{all, cold, fake::Fake, quick, soon, started, status, text};
@@ -30,8 +31,8 @@ async fn all_agents_share_a_server() {
 #[tokio::test]
 async fn agents_may_have_servers_of_their_own() {
     let mut fake = Fake::new();
-    let sharing = Sharing::PerAgent { max_servers: 2 };
-    let settings = Settings { warm: 0, sharing, ..quick(&fake) };
+    let sharing = ServerSharing::PerAgent { max_servers: 2 };
+    let settings = PoolSettings { warm: 0, sharing, ..quick(&fake) };
     let pool = soon(Pool::start(settings)).await.unwrap();
     let (one, mut first) = tokio::join!(pool.agent(), fake.life());
     let (two, mut second) = tokio::join!(pool.agent(), fake.life());
@@ -47,7 +48,7 @@ async fn agents_may_have_servers_of_their_own() {
     second.bare_complete("Whole").await;
     assert_eq!(status(&all(crashing).await), None);
     let messages = all(steady).await;
-    assert_eq!((&messages[0], status(&messages)), (&text("Whole"), Some(Status::Completed)));
+    assert_eq!((&messages[0], status(&messages)), (&text("Whole"), Some(ReplyStatus::Completed)));
 
     // Its windows share it, and its place is free when they are gone.
     let window = soon(two.window()).await.unwrap();
@@ -63,8 +64,8 @@ async fn agents_may_have_servers_of_their_own() {
 #[tokio::test]
 async fn servers_of_their_own_stand_ready_too() {
     let mut fake = Fake::new();
-    let sharing = Sharing::PerAgent { max_servers: 2 };
-    let (pool, mut first) = started(Settings { sharing, ..quick(&fake) }, &mut fake).await;
+    let sharing = ServerSharing::PerAgent { max_servers: 2 };
+    let (pool, mut first) = started(PoolSettings { sharing, ..quick(&fake) }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     assert_eq!(agent.session_id(), Some("t1".into()));
     let _second = fake.life().await;
@@ -88,8 +89,8 @@ async fn servers_of_their_own_stand_ready_too() {
 #[tokio::test]
 async fn a_server_of_its_own_may_be_another_one() {
     let (fake, mut other) = (Fake::new(), Fake::new());
-    let sharing = Sharing::PerAgent { max_servers: 1 };
-    let pool = soon(Pool::start(Settings { warm: 0, sharing, ..quick(&fake) })).await.unwrap();
+    let sharing = ServerSharing::PerAgent { max_servers: 1 };
+    let pool = soon(Pool::start(PoolSettings { warm: 0, sharing, ..quick(&fake) })).await.unwrap();
     let (agent, mut life) = tokio::join!(pool.agent_at(other.address.clone(), "Be odd."), other.life());
     let agent = agent.unwrap();
     let reply = agent.ask("Go");
@@ -121,11 +122,12 @@ async fn agents_work_in_an_empty_directory_that_goes_with_the_server() {
 #[tokio::test]
 async fn another_directory_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
-    for (directory, expected) in
-        [(Directory::At(folder.path().into()), json!(folder.path())), (Directory::Servers, json!(null))]
-    {
+    for (directory, expected) in [
+        (DefaultDirectory::At(folder.path().into()), json!(folder.path())),
+        (DefaultDirectory::Servers, json!(null)),
+    ] {
         let mut fake = Fake::new();
-        let (pool, life) = started(Settings { directory, ..quick(&fake) }, &mut fake).await;
+        let (pool, life) = started(PoolSettings { directory, ..quick(&fake) }, &mut fake).await;
         assert_eq!(life.seen("thread/start")[0]["cwd"], expected);
         pool.close().await;
     }
@@ -153,7 +155,7 @@ async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
 async fn no_task_is_left_when_a_pool_is_closed() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut fake = Fake::new();
-    let (pool, mut life) = started(Settings { warm: 3, ..quick(&fake) }, &mut fake).await;
+    let (pool, mut life) = started(PoolSettings { warm: 3, ..quick(&fake) }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let reply = agent.ask("Go");
     life.turn().await;
@@ -172,8 +174,8 @@ async fn the_handshake_says_who_it_is_and_what_it_can() {
     let mut fake = Fake::new();
     let client = Client::builder().name("yaar", "1.0.0").title("Desk").opt_out(["thread/started"]);
     let schema = json!({ "type": "object" });
-    let tools = Tools::new().add("note", "Takes a note.", schema, |_| async { Ok("noted".to_owned()) });
-    let (pool, life) = started(Settings { client, tools, ..quick(&fake) }, &mut fake).await;
+    let tools = ClientTools::new().add("note", "Takes a note.", schema, |_| async { Ok("noted".to_owned()) });
+    let (pool, life) = started(PoolSettings { client, tools, ..quick(&fake) }, &mut fake).await;
     let hello = &life.seen("initialize")[0];
     assert_eq!(hello["clientInfo"], json!({ "name": "yaar", "title": "Desk", "version": "1.0.0" }));
     let capabilities = json!({ "experimentalApi": true, "optOutNotificationMethods": ["thread/started"] });
@@ -203,7 +205,7 @@ async fn the_command_line_and_environment_are_those_of_the_guide() {
         env: vec![("NOTES".into(), notes.clone().into())],
         ..ServerCommand::new(&program)
     };
-    let pool = soon(Pool::start(Settings::new(command.launch()))).await.unwrap();
+    let pool = soon(Pool::start(PoolSettings::new(command.launch()))).await.unwrap();
     let notes = fs::read_to_string(&notes).unwrap();
     let mut lines: Vec<_> = notes.lines().collect();
     let last = lines.pop().unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, os::unix::net::UnixListener};
 
-use codicil_agents::workspace::{HostMount, SecurityError, Symlinks, Workspace, WorkspaceError};
+use codicil_agents::workspace::{HostMount, SecurityError, SymlinkPolicy, Workspace, WorkspaceError};
 
 use super::{Host, files, tree};
 
@@ -18,7 +18,7 @@ fn linked() -> Host {
     host
 }
 
-async fn create(host: &Host, root: &str, symlinks: Symlinks) -> Result<Workspace, WorkspaceError> {
+async fn create(host: &Host, root: &str, symlinks: SymlinkPolicy) -> Result<Workspace, WorkspaceError> {
     let mount = HostMount::new(host.root.join("tree")).at(".").symlinks(symlinks);
     Workspace::builder().allow_root(host.root.join(root)).parent(&host.workspaces).mount(mount).create().await
 }
@@ -27,7 +27,7 @@ async fn create(host: &Host, root: &str, symlinks: Symlinks) -> Result<Workspace
 async fn links_are_left_out_and_counted() {
     let host = linked();
     symlink("/etc/passwd", host.root.join("tree/escape")).unwrap();
-    let workspace = create(&host, "tree", Symlinks::Skip).await.unwrap();
+    let workspace = create(&host, "tree", SymlinkPolicy::Skip).await.unwrap();
     assert_eq!(tree(workspace.path()), files(&[("a", "a"), ("sub/b", "b")]));
     assert_eq!(workspace.mounts()[0].skipped_links, 6);
 }
@@ -35,7 +35,7 @@ async fn links_are_left_out_and_counted() {
 #[tokio::test]
 async fn links_may_be_refused() {
     let host = linked();
-    let error = create(&host, "tree", Symlinks::Refuse).await.unwrap_err();
+    let error = create(&host, "tree", SymlinkPolicy::Refuse).await.unwrap_err();
     assert!(matches!(error, WorkspaceError::Security(SecurityError::Link { .. })), "{error}");
     assert_eq!(host.left(), 0);
 }
@@ -43,12 +43,12 @@ async fn links_may_be_refused() {
 #[tokio::test]
 async fn links_are_followed_within_the_allowed_roots_and_no_further() {
     let host = linked();
-    let workspace = create(&host, "", Symlinks::Follow).await.unwrap();
+    let workspace = create(&host, "", SymlinkPolicy::Follow).await.unwrap();
     let expected = [("a", "a"), ("sub/b", "b"), ("to-file", "a"), ("to-folder/b", "b"), ("to-other", "c")];
     assert_eq!(tree(workspace.path()), files(&expected));
     drop(workspace);
 
-    let error = create(&host, "tree", Symlinks::Follow).await.unwrap_err();
+    let error = create(&host, "tree", SymlinkPolicy::Follow).await.unwrap_err();
     let path = host.root.join("tree/to-other");
     let expected = SecurityError::LinkEscapes { path };
     assert!(matches!(&error, WorkspaceError::Security(found) if *found == expected), "{error}");

@@ -10,12 +10,12 @@ use std::{
     thread,
 };
 
-use codicil_agents::workspace::{HostMount, Symlinks, WorkspaceError};
+use codicil_agents::workspace::{HostMount, SymlinkPolicy, WorkspaceError};
 
 use super::{Host, tree};
 
 /// Swaps a directory of the mount for a link to a secret, again and again, while workspaces are made.
-async fn swapped_while_copying(symlinks: Symlinks) {
+async fn swapped_while_copying(symlinks: SymlinkPolicy) {
     let host = Host::new(&[("mount/swap/key", "harmless"), ("mount/z", "z"), ("secret/key", "s3cret")]);
     let (swap, aside, secret) =
         (host.root.join("mount/swap"), host.root.join("aside"), host.root.join("secret"));
@@ -53,12 +53,12 @@ async fn swapped_while_copying(symlinks: Symlinks) {
 
 #[tokio::test]
 async fn a_directory_that_becomes_a_link_is_not_followed() {
-    swapped_while_copying(Symlinks::Skip).await;
+    swapped_while_copying(SymlinkPolicy::Skip).await;
 }
 
 #[tokio::test]
 async fn a_link_that_is_followed_cannot_be_swapped_for_another() {
-    swapped_while_copying(Symlinks::Follow).await;
+    swapped_while_copying(SymlinkPolicy::Follow).await;
 }
 
 #[tokio::test]

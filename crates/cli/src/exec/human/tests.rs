@@ -28,8 +28,9 @@ impl Paper {
 
 fn told(events: &[(&str, Value)]) -> String {
     let err = Paper::default();
-    let screen = Screen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(Color::Never));
-    let mut human = Human::on(screen, "/work");
+    let screen =
+        ReportScreen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(ColorChoice::Never));
+    let mut human = HumanReport::on(screen, "/work");
     for (method, params) in events {
         let mut params = params.clone();
         (params["threadId"], params["turnId"]) = ("t".into(), "u".into());

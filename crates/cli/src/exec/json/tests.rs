@@ -11,7 +11,7 @@ fn thread() -> Thread {
 }
 
 fn lines(events: &[(&str, Value)]) -> Vec<Value> {
-    let mut json = Json::new(Vec::new());
+    let mut json = JsonReport::new(Vec::new());
     json.begun(&thread()).unwrap();
     for (method, params) in events {
         let event = ServerNotification::decode(method, Some(&to_raw_value(params).unwrap()));
@@ -109,7 +109,7 @@ fn errors_that_end_nothing_are_items() {
 
 #[test]
 fn lines_begin_with_their_type() {
-    let mut json = Json::new(Vec::new());
+    let mut json = JsonReport::new(Vec::new());
     json.begun(&thread()).unwrap();
     json.warn("careful").unwrap();
     let text = String::from_utf8(json.out).unwrap();

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use codicil_sandbox::{Gap, Kind};
+use codicil_sandbox::{ConfinementGap, ConfinementKind};
 use serde_json::Value;
 
 use super::scene::Scene;
@@ -53,8 +53,9 @@ pub struct SandboxReport {
 impl SandboxReport {
     /// Whether a weakness is documented: `codicil doctor` lists it, or `docs/sandbox.md` for commands with a
     /// network, which `doctor` does not speak of.
-    pub fn documents(&self, gap: Gap) -> bool {
-        let with_network = self.confinement == Confinement::Bubblewrap && gap == Gap::AbstractSockets;
+    pub fn documents(&self, gap: ConfinementGap) -> bool {
+        let with_network =
+            self.confinement == Confinement::Bubblewrap && gap == ConfinementGap::AbstractSockets;
         with_network || self.text.contains(&gap.to_string())
     }
 }
@@ -100,9 +101,9 @@ impl Mode {
         let checks = report["checks"].as_array().into_iter().flatten();
         let sandbox = checks.into_iter().find(|check| check["name"] == "sandbox").unwrap();
         let wanted = match self.confinement {
-            Confinement::Bubblewrap => Kind::Bubblewrap,
-            Confinement::Mounts => Kind::LandlockView,
-            Confinement::LandlockAlone => Kind::Landlock,
+            Confinement::Bubblewrap => ConfinementKind::Bubblewrap,
+            Confinement::Mounts => ConfinementKind::LandlockView,
+            Confinement::LandlockAlone => ConfinementKind::Landlock,
         };
         match sandbox["summary"] == wanted.to_string() {
             true => Ok(SandboxReport { text: sandbox.to_string(), confinement: self.confinement }),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_testkit::{ModelServer, Process, Recorded, Reply, Script};
+use codicil_testkit::{ModelServer, RecordedRequest, Reply, Script, ServerProcess};
 use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ pub enum Listen {
 }
 
 pub struct Server {
-    pub process: Process,
+    pub process: ServerProcess,
     /// Of the process that serves.
     pub pid: u32,
     /// `IP:PORT` of a websocket.
@@ -84,7 +84,7 @@ impl Server {
         let plays = Plays::default();
         let decide = {
             let plays = plays.clone();
-            move |request: &Recorded| next_reply(&plays, request)
+            move |request: &RecordedRequest| next_reply(&plays, request)
         };
         let model = ModelServer::start(Script::new().respond_with(decide)).await;
         let home = scene.home();
@@ -96,7 +96,7 @@ impl Server {
             Listen::WebSocket => arguments.extend(["--listen".to_owned(), "ws://127.0.0.1:0".to_owned()]),
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut process = Process::spawn_with(&home, [""; 0], |command| {
+        let mut process = ServerProcess::spawn_with(&home, [""; 0], |command| {
             let mut codicil = scene.mode.codicil(scene, &arguments);
             use std::process::Stdio;
             codicil.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -282,7 +282,7 @@ fn configuration(model: &ModelServer, config: &str) -> String {
 }
 
 /// The next call of the play that the request belongs to.
-fn next_reply(plays: &Plays, request: &Recorded) -> Reply {
+fn next_reply(plays: &Plays, request: &RecordedRequest) -> Reply {
     let Some(prompt) = prompt_of(request) else { return Reply::new().say("Nothing to do") };
     let mut plays = plays.lock();
     let Some(play) = plays.get_mut(&prompt) else { return Reply::new().say("Nothing to do") };
@@ -314,7 +314,7 @@ fn next_reply(plays: &Plays, request: &Recorded) -> Reply {
     Reply::new().say("Done")
 }
 
-fn prompt_of(request: &Recorded) -> Option<String> {
+fn prompt_of(request: &RecordedRequest) -> Option<String> {
     let parts = |item: &Value| item["content"].as_array().cloned().unwrap_or_default();
     let texts = request.input().iter().rev().filter(|item| item["role"] == "user").flat_map(parts);
     let mut texts = texts.filter_map(|part| part["text"].as_str().map(str::to_owned));

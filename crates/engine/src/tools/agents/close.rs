@@ -5,30 +5,30 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Call, Cancelled, Output, TurnTools, error::AgentError, item::told, roles::AgentSettings, say,
-    target::Target,
+    ToolCall, ToolOutput, TurnCancelled, TurnTools, error::AgentError, item::told, roles::AgentSettings, say,
+    target::AgentTarget,
 };
 use crate::{
-    kin::{self, Kin},
+    kin::{self, SubagentOrigin},
     thread::ThreadHandle,
 };
 
 #[derive(Deserialize)]
-struct Arguments {
+struct CloseArguments {
     #[serde(alias = "id")]
     target: String,
 }
 
 impl TurnTools {
     /// Ends an agent and those below it. What it did stays stored.
-    pub(super) async fn close_agent(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn close_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let target = match self.only_target(call) {
             Ok(target) => target,
             Err(told) => return Ok(told),
         };
         let (note, id) = (self.note(call, CollabAgentTool::CloseAgent), target.id().clone());
         self.note_started(&note, vec![id.clone()]).await;
-        let (Target::Live(handle), Ok(threads)) = (target, self.threads()) else {
+        let (AgentTarget::Live(handle), Ok(threads)) = (target, self.threads()) else {
             self.note_failed(&note, vec![(id.clone(), kin::state(CollabAgentStatus::NotFound))]).await;
             return Ok(say(AgentError::NotFound(id.to_string()).to_string()));
         };
@@ -41,7 +41,7 @@ impl TurnTools {
     }
 
     /// Loads a closed agent again. One that is loaded stays as it is.
-    pub(super) async fn resume_agent(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn resume_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let target = match self.only_target(call) {
             Ok(target) => target,
             Err(told) => return Ok(told),
@@ -49,8 +49,8 @@ impl TurnTools {
         let (note, id) = (self.note(call, CollabAgentTool::ResumeAgent), target.id().clone());
         self.note_started(&note, vec![id.clone()]).await;
         let opened = match target {
-            Target::Live(handle) => Ok(handle),
-            Target::Gone(id) => self.reopen(&id).await,
+            AgentTarget::Live(handle) => Ok(handle),
+            AgentTarget::Gone(id) => self.reopen(&id).await,
         };
         match opened {
             Ok(handle) => {
@@ -67,8 +67,8 @@ impl TurnTools {
     }
 
     /// The agent that a call is about, or what the model is told instead.
-    fn only_target(&self, call: &Call) -> Result<Target, Output> {
-        let Arguments { target } = call.arguments()?;
+    fn only_target(&self, call: &ToolCall) -> Result<AgentTarget, ToolOutput> {
+        let CloseArguments { target } = call.arguments()?;
         let found = self.threads().and_then(|threads| self.target(&threads, &target));
         found.map_err(|error| say(error.to_string()))
     }
@@ -83,7 +83,7 @@ impl TurnTools {
         let mut settings = self.agent_settings();
         settings.cwd = stored.thread.meta.cwd.clone().into();
         // A role that was taken out of the configuration meanwhile changes nothing any more.
-        let role = Kin::of(&stored.thread.meta.source).and_then(|kin| kin.role);
+        let role = SubagentOrigin::of(&stored.thread.meta.source).and_then(|kin| kin.role);
         let role = role.and_then(|role| agents.role(&role));
         let config = self.role_effect(role).await?.config;
         let opened = threads.reopen_agent(&self.kit.thread, stored, seat, settings, config).await;

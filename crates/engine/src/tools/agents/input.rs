@@ -7,14 +7,14 @@ use super::error::AgentError;
 
 /// The two ways in which a call may say it.
 #[derive(Deserialize)]
-pub(super) struct Message {
+pub(super) struct AgentMessage {
     message: Option<String>,
-    items: Option<Vec<Part>>,
+    items: Option<Vec<MessagePart>>,
 }
 
 /// A part as models write it. What it is may be left to what it has.
 #[derive(Deserialize)]
-struct Part {
+struct MessagePart {
     #[serde(rename = "type")]
     kind: Option<String>,
     text: Option<String>,
@@ -23,7 +23,7 @@ struct Part {
     name: Option<String>,
 }
 
-impl Message {
+impl AgentMessage {
     pub fn input(self) -> Result<Vec<UserInput>, AgentError> {
         // Some models fill in what they do not use.
         let items = self.items.filter(|items| !items.is_empty());
@@ -40,7 +40,7 @@ impl Message {
     }
 }
 
-impl Part {
+impl MessagePart {
     fn input(self) -> Option<UserInput> {
         let kind = self.kind.as_deref().filter(|kind| !kind.is_empty());
         match kind.unwrap_or_else(|| self.likely_kind()) {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn check(arguments: Value, expected: Result<&str, &str>) {
-        let message: Message = from_value(arguments.clone()).unwrap();
+        let message: AgentMessage = from_value(arguments.clone()).unwrap();
         let said = message.input().map(|input| preview(&input)).map_err(|error| error.to_string());
         assert_eq!(said.as_deref().map_err(String::as_str), expected, "{arguments}");
     }

@@ -6,10 +6,10 @@ use codicil_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::{Call, TurnTools};
+use super::{ToolCall, TurnTools};
 
 /// A call as its item shows it.
-pub(super) struct Note {
+pub(super) struct AgentCallItem {
     id: ItemId,
     sender: ThreadId,
     tool: CollabAgentTool,
@@ -19,14 +19,14 @@ pub(super) struct Note {
 }
 
 /// Agents and how far they have come.
-pub(super) type States = Vec<(ThreadId, CollabAgentState)>;
+pub(super) type AgentStates = Vec<(ThreadId, CollabAgentState)>;
 
-impl Note {
+impl AgentCallItem {
     fn item(
         &self,
         status: CollabAgentToolCallStatus,
         receivers: Vec<ThreadId>,
-        states: States,
+        states: AgentStates,
     ) -> ThreadItem {
         ThreadItem::CollabAgentToolCall {
             id: self.id.clone(),
@@ -43,17 +43,17 @@ impl Note {
 }
 
 impl TurnTools {
-    pub(super) fn note(&self, call: &Call, tool: CollabAgentTool) -> Note {
+    pub(super) fn note(&self, call: &ToolCall, tool: CollabAgentTool) -> AgentCallItem {
         let (id, sender) = (call.item_id(), self.kit.thread.clone());
-        Note { id, sender, tool, prompt: None, model: None, effort: None }
+        AgentCallItem { id, sender, tool, prompt: None, model: None, effort: None }
     }
 
-    pub(super) async fn note_started(&self, note: &Note, receivers: Vec<ThreadId>) {
+    pub(super) async fn note_started(&self, note: &AgentCallItem, receivers: Vec<ThreadId>) {
         self.started(note.item(CollabAgentToolCallStatus::InProgress, receivers, Vec::new())).await;
     }
 
     /// A call about an agent that is lost or in trouble has failed, as far as clients are concerned.
-    pub(super) async fn note_completed(&self, note: &Note, states: States) {
+    pub(super) async fn note_completed(&self, note: &AgentCallItem, states: AgentStates) {
         let in_trouble = |state: &CollabAgentState| {
             matches!(state.status, CollabAgentStatus::Errored | CollabAgentStatus::NotFound)
         };
@@ -65,7 +65,7 @@ impl TurnTools {
         self.completed(note.item(status, receivers, states)).await;
     }
 
-    pub(super) async fn note_failed(&self, note: &Note, states: States) {
+    pub(super) async fn note_failed(&self, note: &AgentCallItem, states: AgentStates) {
         let receivers = states.iter().map(|(id, _)| id.clone()).collect();
         self.completed(note.item(CollabAgentToolCallStatus::Failed, receivers, states)).await;
     }

@@ -3,18 +3,18 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Output, TurnTools, item::told, say};
+use super::{ToolCall, ToolOutput, TurnTools, item::told, say};
 use crate::thread::ThreadHandle;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct ListAgentsArguments {
     /// Only those at this path and below it.
     path_prefix: Option<String>,
 }
 
 impl TurnTools {
-    pub(super) fn list_agents(&self, call: &Call) -> Output {
-        let Arguments { path_prefix } = match call.arguments() {
+    pub(super) fn list_agents(&self, call: &ToolCall) -> ToolOutput {
+        let ListAgentsArguments { path_prefix } = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return told,
         };

@@ -24,14 +24,14 @@ mod target;
 mod wait;
 
 use crate::{
-    kin::{Kin, ROOT_PATH},
+    kin::{ROOT_PATH, SubagentOrigin},
     thread::ThreadState,
     threads::{Threads, WeakThreads},
 };
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Output, say},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
 
 pub(super) use specs::{AgentOffer, tools};
@@ -39,20 +39,20 @@ pub(super) use specs::{AgentOffer, tools};
 use error::AgentError;
 
 /// What the agents of a thread take over from it, and where they are found.
-pub(crate) struct Family {
+pub(crate) struct SubagentContext {
     pub threads: WeakThreads,
     /// Set when the thread is itself an agent of another one.
-    kin: Option<Kin>,
+    kin: Option<SubagentOrigin>,
     base_instructions: Option<String>,
     developer_instructions: Option<String>,
     ephemeral: bool,
 }
 
-impl Family {
+impl SubagentContext {
     pub fn of(threads: WeakThreads, state: &ThreadState) -> Self {
         Self {
             threads,
-            kin: Kin::of(&state.source),
+            kin: SubagentOrigin::of(&state.source),
             base_instructions: state.base_instructions.clone(),
             developer_instructions: state.developer_instructions.clone(),
             ephemeral: state.log.is_none(),
@@ -71,7 +71,7 @@ impl Family {
 
 impl TurnTools {
     /// Calls about agents; what is none of them is no tool at all.
-    pub(super) async fn agent_tool(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn agent_tool(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         match call.name.as_str() {
             "spawn_agent" => self.spawn_agent(call).await,
             "send_input" | "assign_task" => self.send_input(call).await,

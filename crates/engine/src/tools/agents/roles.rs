@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_config::{EffectiveConfig, Settings};
+use codicil_config::{ConfigSettings, EffectiveConfig};
 
 use super::{TurnTools, error::AgentError};
 
@@ -33,7 +33,7 @@ pub(crate) struct AgentRole {
 pub(super) struct RoleEffect {
     pub config: Arc<EffectiveConfig>,
     /// What the role's own file says, and nothing else.
-    pub settings: Settings,
+    pub settings: ConfigSettings,
     pub instructions: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl TurnTools {
     pub(super) async fn role_effect(&self, role: Option<&AgentRole>) -> Result<RoleEffect, AgentError> {
         let built_in = role.and_then(|role| role.instructions).map(str::to_owned);
         let Some(file) = role.and_then(|role| role.config_file.clone()) else {
-            let (config, settings) = (self.config.clone(), Settings::default());
+            let (config, settings) = (self.config.clone(), ConfigSettings::default());
             return Ok(RoleEffect { config, settings, instructions: built_in });
         };
         let (world, base) = (self.kit.world.clone(), self.config.clone());

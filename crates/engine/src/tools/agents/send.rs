@@ -5,32 +5,32 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Call, Cancelled, Output, TurnTools,
+    ToolCall, ToolOutput, TurnCancelled, TurnTools,
     error::AgentError,
-    input::{self, Message},
+    input::{self, AgentMessage},
     say,
-    target::Target,
+    target::AgentTarget,
 };
 use crate::{
     error::ThreadError,
     kin,
-    permissions::{Inherited, StoredPermissions},
+    permissions::{InheritedPermissions, StoredPermissions},
     thread::ThreadHandle,
 };
 
 #[derive(Deserialize)]
-struct Arguments {
+struct SendArguments {
     #[serde(alias = "id")]
     target: String,
     #[serde(flatten)]
-    message: Message,
+    message: AgentMessage,
     /// Whether what the agent is doing is stopped first.
     interrupt: Option<bool>,
 }
 
 /// How a message reaches an agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Delivery {
+enum MessageDelivery {
     /// It is worked on: now, or as part of the turn that is running.
     Work { interrupt: bool },
     /// It is known from the agent's next request on, and starts nothing.
@@ -38,23 +38,28 @@ enum Delivery {
 }
 
 impl TurnTools {
-    pub(super) async fn send_input(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn send_input(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: SendArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
         let interrupt = arguments.interrupt.unwrap_or(false);
-        self.send(call, arguments, Delivery::Work { interrupt }).await
+        self.send(call, arguments, MessageDelivery::Work { interrupt }).await
     }
 
-    pub(super) async fn send_message(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(super) async fn send_message(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         match call.arguments() {
-            Ok(arguments) => self.send(call, arguments, Delivery::Note).await,
+            Ok(arguments) => self.send(call, arguments, MessageDelivery::Note).await,
             Err(told) => Ok(told),
         }
     }
 
-    async fn send(&self, call: &Call, arguments: Arguments, how: Delivery) -> Result<Output, Cancelled> {
+    async fn send(
+        &self,
+        call: &ToolCall,
+        arguments: SendArguments,
+        how: MessageDelivery,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let found = self.threads().and_then(|threads| self.target(&threads, &arguments.target));
         let (target, input) = match (found, arguments.message.input()) {
             (Ok(target), Ok(input)) => (target, input),
@@ -65,12 +70,12 @@ impl TurnTools {
         let id = target.id().clone();
         self.note_started(&note, vec![id.clone()]).await;
         let sent = match &target {
-            Target::Live(handle) => self.deliver(handle, input, how).await,
-            Target::Gone(id) => Err(AgentError::NotFound(id.to_string())),
+            AgentTarget::Live(handle) => self.deliver(handle, input, how).await,
+            AgentTarget::Gone(id) => Err(AgentError::NotFound(id.to_string())),
         };
         let state = match &target {
-            Target::Live(handle) => handle.state(),
-            Target::Gone(_) => kin::state(CollabAgentStatus::NotFound),
+            AgentTarget::Live(handle) => handle.state(),
+            AgentTarget::Gone(_) => kin::state(CollabAgentStatus::NotFound),
         };
         match sent {
             Ok(submission) => {
@@ -89,9 +94,9 @@ impl TurnTools {
         &self,
         handle: &ThreadHandle,
         input: Vec<UserInput>,
-        how: Delivery,
+        how: MessageDelivery,
     ) -> Result<String, AgentError> {
-        let Delivery::Work { interrupt } = how else {
+        let MessageDelivery::Work { interrupt } = how else {
             let message = codicil_prompts::user_text_message(input::preview(&input));
             handle.notice(message).await;
             return Ok(handle.id().to_string());
@@ -110,7 +115,7 @@ impl TurnTools {
     async fn narrow_agent(&self, handle: &ThreadHandle) -> Result<(), ThreadError> {
         let now = handle.snapshot().await?.settings;
         let mut narrowed = now.clone();
-        narrowed.narrow_to(&StoredPermissions::from(&self.settings), Inherited::ALL);
+        narrowed.narrow_to(&StoredPermissions::from(&self.settings), InheritedPermissions::ALL);
         if narrowed == now {
             return Ok(());
         }

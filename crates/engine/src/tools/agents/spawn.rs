@@ -7,32 +7,32 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    Call, Cancelled, Output, TurnTools,
+    ToolCall, ToolOutput, TurnCancelled, TurnTools,
     error::AgentError,
-    input::{self, Message},
-    item::Note,
+    input::{self, AgentMessage},
+    item::AgentCallItem,
     roles::{AgentRole, AgentSettings, RoleEffect},
     say,
 };
 use crate::{
-    kin::{Kin, Seat},
-    settings::Settings,
-    step::Step,
-    thread::{Inheritance, ThreadHandle},
+    kin::{SubagentOrigin, SubagentSlot},
+    settings::TurnSettings,
+    step::TurnEvent,
+    thread::{InheritedHistory, ThreadHandle},
     threads::{NewAgent, Threads},
 };
 
 #[derive(Deserialize)]
-struct Arguments {
+struct SpawnArguments {
     #[serde(flatten)]
-    message: Message,
+    message: AgentMessage,
     #[serde(flatten)]
-    wish: Wish,
+    wish: SpawnRequest,
 }
 
 /// What the agent is to be like. Models fill in what they do not use: an empty text is none.
 #[derive(Deserialize)]
-struct Wish {
+struct SpawnRequest {
     task_name: Option<String>,
     agent_type: Option<String>,
     model: Option<String>,
@@ -47,8 +47,8 @@ const FORKED: &str = "\
     not yours to repeat. Your last message is what the other agent gets to read.";
 
 impl TurnTools {
-    pub(super) async fn spawn_agent(&self, call: &Call) -> Result<Output, Cancelled> {
-        let Arguments { message, wish } = match call.arguments() {
+    pub(super) async fn spawn_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let SpawnArguments { message, wish } = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
@@ -59,7 +59,7 @@ impl TurnTools {
         let mut note = self.note(call, CollabAgentTool::SpawnAgent);
         note.prompt = Some(input::preview(&input));
         let expected = given(&wish.model).unwrap_or(&self.settings.model).to_owned();
-        self.show_model(&mut note, &Settings { model: expected, ..self.settings.clone() });
+        self.show_model(&mut note, &TurnSettings { model: expected, ..self.settings.clone() });
         self.note_started(&note, Vec::new()).await;
         match self.start_agent(&wish, input).await {
             Ok((handle, settings)) => {
@@ -80,7 +80,7 @@ impl TurnTools {
         if self.kit.family.depth() >= max { Err(AgentError::TooDeep(max)) } else { Ok(()) }
     }
 
-    fn show_model(&self, note: &mut Note, settings: &Settings) {
+    fn show_model(&self, note: &mut AgentCallItem, settings: &TurnSettings) {
         let info = self.kit.world.catalogue().look_up(&settings.model);
         note.model = Some(settings.model.clone());
         note.effort = settings.effort.clone().or_else(|| info.default_effort.clone());
@@ -89,9 +89,9 @@ impl TurnTools {
     /// Opens the thread and has it begin; one that cannot begin is ended again.
     async fn start_agent(
         &self,
-        wish: &Wish,
+        wish: &SpawnRequest,
         input: Vec<UserInput>,
-    ) -> Result<(ThreadHandle, Settings), AgentError> {
+    ) -> Result<(ThreadHandle, TurnSettings), AgentError> {
         let threads = self.threads()?;
         let agents = AgentSettings::of(&self.config);
         let role = agents.choose(given(&wish.agent_type))?;
@@ -121,8 +121,8 @@ impl TurnTools {
         Ok((handle, settings))
     }
 
-    fn kin_of(&self, seat: &Seat, role: Option<&AgentRole>, path: Option<String>) -> Kin {
-        Kin {
+    fn kin_of(&self, seat: &SubagentSlot, role: Option<&AgentRole>, path: Option<String>) -> SubagentOrigin {
+        SubagentOrigin {
             parent: self.kit.thread.clone(),
             depth: self.kit.family.depth() + 1,
             path,
@@ -132,12 +132,12 @@ impl TurnTools {
     }
 
     /// The settings that every agent of this turn begins with. The mode is the person's, not theirs.
-    pub(super) fn agent_settings(&self) -> Settings {
-        Settings { collaboration_mode: None, ..self.settings.clone() }
+    pub(super) fn agent_settings(&self) -> TurnSettings {
+        TurnSettings { collaboration_mode: None, ..self.settings.clone() }
     }
 
     /// What the role says counts more than what the model wishes: people wrote it.
-    fn settings_for(&self, wish: &Wish, effect: &RoleEffect) -> Result<Settings, AgentError> {
+    fn settings_for(&self, wish: &SpawnRequest, effect: &RoleEffect) -> Result<TurnSettings, AgentError> {
         let mut settings = self.agent_settings();
         if let Some(model) = effect.settings.model.as_deref().or(given(&wish.model)) {
             // How hard another model thinks is for it to say.
@@ -160,12 +160,16 @@ impl TurnTools {
     }
 
     /// The conversation so far, with a word about whose it is.
-    async fn inherited(&self, wish: &Wish, effect: &RoleEffect) -> Result<Option<Inheritance>, AgentError> {
+    async fn inherited(
+        &self,
+        wish: &SpawnRequest,
+        effect: &RoleEffect,
+    ) -> Result<Option<InheritedHistory>, AgentError> {
         if wish.fork_context != Some(true) {
             return Ok(None);
         }
         let (reply, answer) = oneshot::channel();
-        self.steps.one(Step::Inherit(reply)).await;
+        self.steps.one(TurnEvent::Inherit(reply)).await;
         let mut inherited = answer.await.map_err(|_| AgentError::Ending)?;
         let words = [Some(FORKED.to_owned()), effect.instructions.clone()];
         inherited.history.push(developer_message(words.into_iter().flatten()));
@@ -173,7 +177,7 @@ impl TurnTools {
     }
 
     /// The place of the agent in the tree, where agents are addressed by it.
-    fn task_path(&self, threads: &Threads, wish: &Wish) -> Result<Option<String>, AgentError> {
+    fn task_path(&self, threads: &Threads, wish: &SpawnRequest) -> Result<Option<String>, AgentError> {
         if !self.addresses_by_path() {
             return Ok(None);
         }

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::{
-    Call, Cancelled, Output, TurnTools,
+    ToolCall, ToolOutput, TurnCancelled, TurnTools,
     error::AgentError,
-    item::{States, told},
+    item::{AgentStates, told},
     say,
-    target::Target,
+    target::AgentTarget,
 };
 use crate::{kin, tools::call::number};
 
@@ -24,7 +24,7 @@ const MIN_TIME: Duration = Duration::from_secs(10);
 const MAX_TIME: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Deserialize)]
-struct Arguments {
+struct WaitArguments {
     #[serde(default, alias = "ids", deserialize_with = "one_or_more")]
     targets: Vec<String>,
     #[serde(default, deserialize_with = "number")]
@@ -32,11 +32,11 @@ struct Arguments {
 }
 
 /// An agent that is waited for.
-type Watch = (ThreadId, watch::Receiver<CollabAgentState>);
+type AgentWatch = (ThreadId, watch::Receiver<CollabAgentState>);
 
 impl TurnTools {
-    pub(super) async fn wait_agent(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(super) async fn wait_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: WaitArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
@@ -52,7 +52,7 @@ impl TurnTools {
         if done.is_empty() {
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Err(Cancelled),
+                () = self.cancel.cancelled() => return Err(TurnCancelled),
                 states = first_done(&mut watches, time) => done = states,
             }
         }
@@ -63,21 +63,21 @@ impl TurnTools {
     }
 
     /// Those who are lost, and those who can be waited for. Nobody named: every agent there is.
-    fn watched(&self, targets: &[String]) -> Result<(States, Vec<Watch>), AgentError> {
+    fn watched(&self, targets: &[String]) -> Result<(AgentStates, Vec<AgentWatch>), AgentError> {
         let threads = self.threads()?;
         let found: Vec<_> = match targets {
             [] if self.addresses_by_path() => {
-                threads.agents_below(&self.kit.thread).into_iter().map(Target::Live).collect()
+                threads.agents_below(&self.kit.thread).into_iter().map(AgentTarget::Live).collect()
             }
             targets => targets.iter().map(|name| self.target(&threads, name)).collect::<Result<_, _>>()?,
         };
-        let (mut lost, mut watches) = (Vec::new(), Vec::<Watch>::new());
+        let (mut lost, mut watches) = (Vec::new(), Vec::<AgentWatch>::new());
         let mut seen = BTreeSet::new();
         for target in found {
             match target {
                 target if !seen.insert(target.id().clone()) => {}
-                Target::Live(handle) => watches.push((handle.id().clone(), handle.progress())),
-                Target::Gone(id) => lost.push((id, kin::state(CollabAgentStatus::NotFound))),
+                AgentTarget::Live(handle) => watches.push((handle.id().clone(), handle.progress())),
+                AgentTarget::Gone(id) => lost.push((id, kin::state(CollabAgentStatus::NotFound))),
             }
         }
         if seen.is_empty() { Err(AgentError::NoTargets) } else { Ok((lost, watches)) }
@@ -85,7 +85,7 @@ impl TurnTools {
 }
 
 /// The agents that are done by now.
-fn done_now(watches: &mut [Watch]) -> States {
+fn done_now(watches: &mut [AgentWatch]) -> AgentStates {
     let states = watches.iter_mut().map(|(id, watch)| (id.clone(), current(watch)));
     states.filter(|(_, state)| kin::is_final(&state.status)).collect()
 }
@@ -101,7 +101,7 @@ fn current(watch: &mut watch::Receiver<CollabAgentState>) -> CollabAgentState {
 }
 
 /// Waits until some are done; nobody is when the time is up.
-async fn first_done(watches: &mut [Watch], time: Duration) -> States {
+async fn first_done(watches: &mut [AgentWatch], time: Duration) -> AgentStates {
     let mut time_up = pin!(tokio::time::sleep(time));
     loop {
         let done = done_now(watches);
@@ -141,12 +141,12 @@ mod tests {
 
     type Sender = watch::Sender<CollabAgentState>;
 
-    fn agent(id: &str) -> (Sender, Watch) {
+    fn agent(id: &str) -> (Sender, AgentWatch) {
         let (sender, watch) = watch::channel(kin::state(CollabAgentStatus::Running));
         (sender, (ThreadId::from(id), watch))
     }
 
-    fn names(states: &States) -> Vec<(&str, CollabAgentStatus)> {
+    fn names(states: &AgentStates) -> Vec<(&str, CollabAgentStatus)> {
         states.iter().map(|(id, state)| (&id[..], state.status.clone())).collect()
     }
 

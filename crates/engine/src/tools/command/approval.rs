@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use codicil_policy::{
-    CommandLine, CommandRequest, Decision, Grants, Outcome, Policies, Question, Rules, SandboxPermissions,
-    append_rule, command_actions, decide_command, decide_retry, settle_command,
+    ApprovalOutcome, CommandDecision, CommandLine, CommandQuestion, CommandRequest, CommandRules,
+    DecisionPolicies, SandboxPermissions, ThreadGrants, append_rule, command_actions, decide_command,
+    decide_retry, settle_command,
 };
 use codicil_protocol::{
     AdditionalPermissionProfile, AskForApproval, CommandExecutionApproval,
@@ -12,52 +13,52 @@ use codicil_protocol::{
 };
 use serde_json::json;
 
-use super::{Assessed, CommandEnd, CommandItem, TurnTools, Wanted};
+use super::{AssessedCommand, CommandEnd, CommandItem, RequestedCommand, TurnTools};
 use crate::{
     clock::unix_now_ms,
     tools::{
-        ask::{Kind, Reply},
-        call::Cancelled,
+        ask::{QuestionKind, QuestionReply},
+        call::TurnCancelled,
         permissions::in_words,
     },
 };
 
 /// What was decided about a command.
-pub(super) enum Verdict {
+pub(super) enum CommandVerdict {
     Run { sandboxed: bool },
     No { status: CommandExecutionStatus, why: String },
 }
 
 /// Who was asked about a command before it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum AskedReviewer {
     Nobody,
     /// Somebody, who agreed, and so to what the command takes.
     Agreed,
 }
 
 /// Everything a decision depends on, owned, so that it can be made where blocking is allowed.
-struct Circumstances {
+struct DecisionInputs {
     approval: AskForApproval,
     sandbox: SandboxPolicy,
     rules: PathBuf,
-    grants: Grants,
+    grants: ThreadGrants,
 }
 
-impl Circumstances {
-    fn decide(&self, wanted: &Wanted, line: &CommandLine, how: Decide) -> Decision {
-        let (rules, errors) = Rules::load(std::slice::from_ref(&self.rules));
+impl DecisionInputs {
+    fn decide(&self, wanted: &RequestedCommand, line: &CommandLine, how: DecideFn) -> CommandDecision {
+        let (rules, errors) = CommandRules::load(std::slice::from_ref(&self.rules));
         for error in errors {
             tracing::warn!("{error}");
         }
         let (approval, sandbox, grants) = (&self.approval, &self.sandbox, &self.grants);
-        how(&request(wanted, line), &Policies { approval, sandbox, rules: &rules, grants })
+        how(&request(wanted, line), &DecisionPolicies { approval, sandbox, rules: &rules, grants })
     }
 }
 
-type Decide = fn(&CommandRequest<'_>, &Policies<'_>) -> Decision;
+type DecideFn = fn(&CommandRequest<'_>, &DecisionPolicies<'_>) -> CommandDecision;
 
-fn request<'a>(wanted: &'a Wanted, line: &'a CommandLine) -> CommandRequest<'a> {
+fn request<'a>(wanted: &'a RequestedCommand, line: &'a CommandLine) -> CommandRequest<'a> {
     CommandRequest {
         line,
         cwd: &wanted.cwd,
@@ -69,19 +70,19 @@ fn request<'a>(wanted: &'a Wanted, line: &'a CommandLine) -> CommandRequest<'a> 
 
 impl TurnTools {
     /// Reads the command and finds out what the policies say about it.
-    pub(super) async fn assess(&self, wanted: &Wanted) -> Result<Assessed, Cancelled> {
+    pub(super) async fn assess(&self, wanted: &RequestedCommand) -> Result<AssessedCommand, TurnCancelled> {
         let (circumstances, wanted) = (self.circumstances(), wanted.clone());
         let assess = move || {
             let line = CommandLine::new(wanted.argv.clone());
             let decision = circumstances.decide(&wanted, &line, decide_command);
-            Assessed { actions: command_actions(&line), line, decision }
+            AssessedCommand { actions: command_actions(&line), line, decision }
         };
         // Only a panic ends up in the error; then nothing is known, and nothing runs.
-        tokio::task::spawn_blocking(assess).await.map_err(|_| Cancelled)
+        tokio::task::spawn_blocking(assess).await.map_err(|_| TurnCancelled)
     }
 
-    fn circumstances(&self) -> Circumstances {
-        Circumstances {
+    fn circumstances(&self) -> DecisionInputs {
+        DecisionInputs {
             approval: self.settings.approval_policy.clone(),
             sandbox: self.settings.sandbox.clone(),
             rules: self.kit.world.config.home().rules_dir(),
@@ -92,40 +93,43 @@ impl TurnTools {
     /// Asks whether a command may run. A person who cancels ends the turn.
     pub(super) async fn ask_command(
         &self,
-        wanted: &Wanted,
-        assessed: &Assessed,
+        wanted: &RequestedCommand,
+        assessed: &AssessedCommand,
         item: &CommandItem,
-        question: &Question,
-    ) -> Result<Verdict, Cancelled> {
+        question: &CommandQuestion,
+    ) -> Result<CommandVerdict, TurnCancelled> {
         if self.is_guarded() {
             let action = json!({ "tool": wanted.tool, "command": item.command, "cwd": item.cwd });
             return Ok(match self.consult_guardian(&item.id, action).await? {
-                Ok(()) => Verdict::Run { sandboxed: question.sandboxed },
-                Err(why) => Verdict::No { status: CommandExecutionStatus::Declined, why },
+                Ok(()) => CommandVerdict::Run { sandboxed: question.sandboxed },
+                Err(why) => CommandVerdict::No { status: CommandExecutionStatus::Declined, why },
             });
         }
         let params = self.approval_params(wanted, item, question);
-        let reply = self.ask::<CommandExecutionApproval>(params, Kind::Approval).await?;
-        let declined =
-            |why: &str| Ok(Verdict::No { status: CommandExecutionStatus::Declined, why: why.to_owned() });
+        let reply = self.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await?;
+        let declined = |why: &str| {
+            Ok(CommandVerdict::No { status: CommandExecutionStatus::Declined, why: why.to_owned() })
+        };
         let answer = match reply {
-            Reply::Answer(response) => response.decision,
-            Reply::Nonsense => return declined("rejected by user"),
-            Reply::Error => {
+            QuestionReply::Answer(response) => response.decision,
+            QuestionReply::Nonsense => return declined("rejected by user"),
+            QuestionReply::Error => {
                 let why = "the client could not be asked for approval".to_owned();
-                return Ok(Verdict::No { status: CommandExecutionStatus::Failed, why });
+                return Ok(CommandVerdict::No { status: CommandExecutionStatus::Failed, why });
             }
         };
         let request = request(wanted, &assessed.line);
         let outcome = settle_command(&answer, &request, question, &mut self.kit.grants());
         match outcome {
-            Outcome::Accepted { amendment: None } => Ok(Verdict::Run { sandboxed: question.sandboxed }),
-            Outcome::Accepted { amendment: Some(words) } => {
-                self.amend_rules(words).await;
-                Ok(Verdict::Run { sandboxed: question.sandboxed })
+            ApprovalOutcome::Accepted { amendment: None } => {
+                Ok(CommandVerdict::Run { sandboxed: question.sandboxed })
             }
-            Outcome::Declined => declined("rejected by user"),
-            Outcome::Cancelled => {
+            ApprovalOutcome::Accepted { amendment: Some(words) } => {
+                self.amend_rules(words).await;
+                Ok(CommandVerdict::Run { sandboxed: question.sandboxed })
+            }
+            ApprovalOutcome::Declined => declined("rejected by user"),
+            ApprovalOutcome::Cancelled => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Declined);
                 self.say_ended(item, end).await;
                 Err(self.interrupt())
@@ -136,26 +140,30 @@ impl TurnTools {
     /// Asks whether a command that the sandbox stopped may run without. `None` when nobody is to be asked.
     pub(super) async fn ask_retry(
         &self,
-        wanted: &Wanted,
-        assessed: &Assessed,
+        wanted: &RequestedCommand,
+        assessed: &AssessedCommand,
         item: &CommandItem,
-        asked: Asked,
-    ) -> Result<Option<Verdict>, Cancelled> {
+        asked: AskedReviewer,
+    ) -> Result<Option<CommandVerdict>, TurnCancelled> {
         let (circumstances, owned, line) = (self.circumstances(), wanted.clone(), assessed.line.clone());
         let decide = move || circumstances.decide(&owned, &line, decide_retry);
-        match tokio::task::spawn_blocking(decide).await.map_err(|_| Cancelled)? {
-            Decision::Run { sandboxed } => Ok(Some(Verdict::Run { sandboxed })),
-            Decision::Refuse { .. } => Ok(None),
-            Decision::Ask(_) if asked == Asked::Agreed => Ok(Some(Verdict::Run { sandboxed: false })),
-            Decision::Ask(question) => self.ask_command(wanted, assessed, item, &question).await.map(Some),
+        match tokio::task::spawn_blocking(decide).await.map_err(|_| TurnCancelled)? {
+            CommandDecision::Run { sandboxed } => Ok(Some(CommandVerdict::Run { sandboxed })),
+            CommandDecision::Refuse { .. } => Ok(None),
+            CommandDecision::Ask(_) if asked == AskedReviewer::Agreed => {
+                Ok(Some(CommandVerdict::Run { sandboxed: false }))
+            }
+            CommandDecision::Ask(question) => {
+                self.ask_command(wanted, assessed, item, &question).await.map(Some)
+            }
         }
     }
 
     fn approval_params(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedCommand,
         item: &CommandItem,
-        question: &Question,
+        question: &CommandQuestion,
     ) -> CommandExecutionRequestApprovalParams {
         let additional = match &wanted.permissions {
             SandboxPermissions::WithAdditional(access) => {

@@ -8,14 +8,14 @@ use tokio::{
 };
 
 /// What stops the clock, as numbers of questions that are open.
-pub(super) struct Pauses {
+pub(super) struct ClockPauses {
     /// About hosts that the command wants to reach.
     pub hosts: Option<watch::Receiver<usize>>,
     /// Those that a client asks by itself.
     pub elicitations: watch::Receiver<u64>,
 }
 
-impl Pauses {
+impl ClockPauses {
     /// Ends when the time is up, counted from `began`. Never without a time, nor when whoever asks is gone: the
     /// command is gone then too, which is somebody else's to notice.
     pub async fn elapse(mut self, began: Instant, time: Option<Duration>) {
@@ -73,7 +73,7 @@ mod tests {
     async fn time_in_which_anybody_is_asked_does_not_count() {
         let (hosts, hosts_seen) = watch::channel(0);
         let (elicitations, elicitations_seen) = watch::channel(0);
-        let pauses = Pauses { hosts: Some(hosts_seen), elicitations: elicitations_seen };
+        let pauses = ClockPauses { hosts: Some(hosts_seen), elicitations: elicitations_seen };
         let began = Instant::now();
         let clock = tokio::spawn(pauses.elapse(began, Some(Duration::from_secs(10))));
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -93,7 +93,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_time_there_is_no_end() {
         let (_elicitations, seen) = watch::channel(0);
-        let clock = Pauses { hosts: None, elicitations: seen }.elapse(Instant::now(), None);
+        let clock = ClockPauses { hosts: None, elicitations: seen }.elapse(Instant::now(), None);
         assert!(tokio::time::timeout(Duration::from_secs(3600), clock).await.is_err());
     }
 }

@@ -3,20 +3,20 @@
 use std::{path::PathBuf, time::Duration};
 
 use codicil_config::EffectiveConfig;
-use codicil_exec::{SessionError, SessionId, Shell, Start};
+use codicil_exec::{SessionError, SessionId, ShellStart, UserShell};
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionTerminalInteraction, Frame, TerminalInteractionNotification,
 };
 use serde::Deserialize;
 
 use super::{
-    Ran, TurnTools, Wanted,
-    escalation::Escalation,
-    text::{State, plain, session_text},
+    CommandOutcome, RequestedCommand, TurnTools,
+    escalation::EscalationArguments,
+    text::{TerminalState, plain, session_text},
 };
 use crate::{
-    step::Step,
-    tools::call::{Call, Cancelled, Output, number, say},
+    step::TurnEvent,
+    tools::call::{ToolCall, ToolOutput, TurnCancelled, number, say},
 };
 
 /// How long a call waits for its command, unless the model says.
@@ -45,7 +45,7 @@ struct ExecArguments {
     #[serde(default, deserialize_with = "number")]
     max_output_tokens: Option<u64>,
     #[serde(flatten)]
-    escalation: Escalation,
+    escalation: EscalationArguments,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ fn session<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::
 }
 
 impl TurnTools {
-    pub(in crate::tools) async fn exec_command(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(in crate::tools) async fn exec_command(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let arguments: ExecArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
@@ -76,7 +76,7 @@ impl TurnTools {
         if let Some(found) = codicil_patch::find_in_command(&argv) {
             return self.apply_patch_of_command(call, found, &cwd).await;
         }
-        let wanted = Wanted {
+        let wanted = RequestedCommand {
             tool: "exec_command",
             argv,
             cwd,
@@ -91,8 +91,8 @@ impl TurnTools {
         let (item, ran) = self.run_command(call, wanted.clone()).await?;
         let limit = self.output_tokens(arguments.max_output_tokens);
         Ok(match ran {
-            Ran::Exited(ended) => {
-                let state = State::Exited(ended.code);
+            CommandOutcome::Exited(ended) => {
+                let state = TerminalState::Exited(ended.code);
                 say(session_text(
                     Some(&item.command),
                     ended.report.waited,
@@ -101,12 +101,12 @@ impl TurnTools {
                     limit,
                 ))
             }
-            Ran::Running { session, report } => {
-                let state = State::Running(session);
+            CommandOutcome::Running { session, report } => {
+                let state = TerminalState::Running(session);
                 say(session_text(Some(&item.command), report.waited, state, &report.output, limit))
             }
-            Ran::Not(why) => Self::failed(&wanted, &item.command, &why),
-            Ran::Denied(ended) => {
+            CommandOutcome::Not(why) => Self::failed(&wanted, &item.command, &why),
+            CommandOutcome::Denied(ended) => {
                 let output = plain(&ended.report.output);
                 let output = codicil_prompts::truncate_output(&output, limit);
                 let why = format!("the sandbox stopped it (exit code {})\nOutput:\n{output}", ended.code);
@@ -123,7 +123,7 @@ impl TurnTools {
         login: Option<bool>,
     ) -> Vec<String> {
         let shell = match shell {
-            Some(path) => Shell::at(path),
+            Some(path) => UserShell::at(path),
             None => self.kit.world.shell().await,
         };
         shell.argv(line, self::login(&self.config, login))
@@ -136,7 +136,7 @@ impl TurnTools {
         asked.map_or(ceiling, |asked| asked.min(ceiling))
     }
 
-    pub(in crate::tools) async fn write_stdin(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(in crate::tools) async fn write_stdin(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
         let arguments: StdinArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
@@ -152,7 +152,7 @@ impl TurnTools {
             process_id: session.to_string(),
             stdin: arguments.chars.clone(),
         };
-        let told = Step::Told(Frame::notification::<CommandExecutionTerminalInteraction>(&params));
+        let told = TurnEvent::Told(Frame::notification::<CommandExecutionTerminalInteraction>(&params));
         self.kit.reports.send(&self.turn, vec![told]).await;
         let time = match arguments.chars.is_empty() {
             true => {
@@ -165,7 +165,7 @@ impl TurnTools {
         let typed = self.kit.world.terminals.write(&self.kit.owner, session, arguments.chars, time);
         let report = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return Err(Cancelled),
+            () = self.cancel.cancelled() => return Err(TurnCancelled),
             report = typed => match report {
                 Ok(report) => report,
                 Err(error) => return Ok(say(format!("write_stdin failed: {error}"))),
@@ -175,9 +175,9 @@ impl TurnTools {
             Some(exit) => {
                 // The model goes on once everybody has seen the end.
                 let _ = tokio::time::timeout(COMPLETION_TIME, terminal.over.cancelled()).await;
-                State::Exited(exit.code())
+                TerminalState::Exited(exit.code())
             }
-            None => State::Running(session),
+            None => TerminalState::Running(session),
         };
         let limit = self.output_tokens(arguments.max_output_tokens);
         Ok(say(session_text(None, report.waited, state, &report.output, limit)))
@@ -185,9 +185,9 @@ impl TurnTools {
 }
 
 /// Whether a shell reads the person's profile: if the call wants it, and the configuration lets it.
-pub(crate) fn login(config: &EffectiveConfig, asked: Option<bool>) -> Start {
+pub(crate) fn login(config: &EffectiveConfig, asked: Option<bool>) -> ShellStart {
     let allowed = config.settings.allow_login_shell.unwrap_or(true);
-    if asked.unwrap_or(true) && allowed { Start::Login } else { Start::Plain }
+    if asked.unwrap_or(true) && allowed { ShellStart::Login } else { ShellStart::Plain }
 }
 
 fn wait(asked: Option<u64>, default: Duration, longest: Duration) -> Duration {

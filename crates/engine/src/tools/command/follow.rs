@@ -5,18 +5,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_exec::{Ending, Exit, HeadTail, Report, SessionEvent, SessionId};
+use codicil_exec::{HeadTail, ProcessExit, SessionEnding, SessionEvent, SessionId, SessionReport};
 use codicil_protocol::{CommandExecutionStatus, TurnId};
 use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandEnd, CommandItem, Ended, Ran, Screen, TurnTools, Wanted, clock::Pauses};
+use super::{
+    CommandEnd, CommandItem, CommandOutcome, CommandScreen, FinishedCommand, RequestedCommand, TurnTools,
+    clock::ClockPauses,
+};
 use crate::{
-    step::Step,
+    step::TurnEvent,
     tools::{
-        call::Cancelled,
-        kit::{Reports, Terminal, Toolkit},
-        network::Network,
+        call::TurnCancelled,
+        kit::{BackgroundTerminal, TerminalReports, ThreadTools},
+        network::CommandNetwork,
     },
 };
 
@@ -27,28 +30,28 @@ const ENDED_BY_OTHERS: i32 = -1;
 const KILL_TIME: Duration = Duration::from_secs(1);
 
 /// A command at work, and what has been seen of it.
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     pub session: SessionId,
     events: mpsc::Receiver<SessionEvent>,
-    screen: Screen,
+    screen: CommandScreen,
     turn: TurnId,
-    reports: Reports,
+    reports: TerminalReports,
     began: Instant,
-    leash: Leash,
-    network: Option<Network>,
+    leash: KillOnDrop,
+    network: Option<CommandNetwork>,
     /// Whether a host that the command wanted to reach was refused.
     was_refused: bool,
 }
 
 /// Ends the command of a call that is dropped half way.
-struct Leash {
-    kit: Arc<Toolkit>,
+struct KillOnDrop {
+    kit: Arc<ThreadTools>,
     session: SessionId,
     /// Not once the command is over, or meant to go on.
     is_held: bool,
 }
 
-impl Drop for Leash {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let (true, Ok(runtime)) = (self.is_held, Handle::try_current()) else { return };
         let (kit, session) = (self.kit.clone(), self.session);
@@ -58,42 +61,42 @@ impl Drop for Leash {
 }
 
 /// The end of a session as the session tells it.
-struct Over {
-    exit: Exit,
-    ending: Ending,
+struct TerminalEnd {
+    exit: ProcessExit,
+    ending: SessionEnding,
     ran: Duration,
 }
 
 /// How a call that follows a command is over.
-pub(super) enum Followed {
-    Ended(Ended),
+pub(super) enum FollowOutcome {
+    Ended(FinishedCommand),
     /// The command goes on.
-    Yielded(Report),
+    Yielded(SessionReport),
 }
 
-impl Running {
+impl RunningCommand {
     pub fn new(
         tools: &TurnTools,
         item: &CommandItem,
         session: SessionId,
         events: mpsc::Receiver<SessionEvent>,
-        network: Option<Network>,
+        network: Option<CommandNetwork>,
     ) -> Self {
         Self {
             session,
             events,
-            screen: Screen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
+            screen: CommandScreen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
             turn: tools.turn.clone(),
             reports: tools.kit.reports.clone(),
             began: Instant::now(),
-            leash: Leash { kit: tools.kit.clone(), session, is_held: true },
+            leash: KillOnDrop { kit: tools.kit.clone(), session, is_held: true },
             network,
             was_refused: false,
         }
     }
 
     /// Shows the output until the command is over.
-    async fn watch(&mut self) -> Over {
+    async fn watch(&mut self) -> TerminalEnd {
         while let Some(event) = self.events.recv().await {
             match event {
                 SessionEvent::Output { chunk, .. } => {
@@ -104,22 +107,22 @@ impl Running {
                     self.leash.is_held = false;
                     let told = self.screen.flush();
                     self.reports.send(&self.turn, told.into_iter().collect()).await;
-                    return Over { exit, ending, ran };
+                    return TerminalEnd { exit, ending, ran };
                 }
             }
         }
         // Sessions say when they end; one that does not was dropped with everything else.
-        Over { exit: Exit::Unknown, ending: Ending::Asked, ran: self.began.elapsed() }
+        TerminalEnd { exit: ProcessExit::Unknown, ending: SessionEnding::Asked, ran: self.began.elapsed() }
     }
 
     fn clock(&self, time: Option<Duration>) -> impl Future<Output = ()> + use<> {
         let hosts = self.network.as_ref().map(|network| network.gate.waiting());
-        Pauses { hosts, elicitations: self.leash.kit.elicitations.subscribe() }
+        ClockPauses { hosts, elicitations: self.leash.kit.elicitations.subscribe() }
             .elapse(self.began.into(), time)
     }
 
     /// Adds, for the model, which hosts were refused and why: the command itself often does not tell.
-    fn with_refusals(&mut self, mut report: Report) -> Report {
+    fn with_refusals(&mut self, mut report: SessionReport) -> SessionReport {
         let refusals = self.network.as_ref().map(|network| network.gate.take_refusals());
         for refusal in refusals.into_iter().flatten() {
             self.was_refused = true;
@@ -135,14 +138,14 @@ impl Running {
     }
 
     /// The end of a command that ended by itself, or by its time limit.
-    pub fn end(&self, ended: &Ended) -> CommandEnd {
+    pub fn end(&self, ended: &FinishedCommand) -> CommandEnd {
         CommandEnd::exited(ended.code, self.screen.output(), self.began.elapsed())
     }
 
-    fn over(&self, over: &Over) -> CommandEnd {
+    fn over(&self, over: &TerminalEnd) -> CommandEnd {
         match over.ending {
-            Ending::ByItself => CommandEnd::exited(over.exit.code(), self.screen.output(), over.ran),
-            Ending::Asked | Ending::Evicted => CommandEnd {
+            SessionEnding::ByItself => CommandEnd::exited(over.exit.code(), self.screen.output(), over.ran),
+            SessionEnding::Asked | SessionEnding::Evicted => CommandEnd {
                 status: CommandExecutionStatus::Failed,
                 output: self.screen.output(),
                 exit_code: Some(ENDED_BY_OTHERS),
@@ -157,10 +160,10 @@ impl TurnTools {
     /// command with it.
     pub(super) async fn follow(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedCommand,
         item: &CommandItem,
-        running: &mut Running,
-    ) -> Result<Followed, Cancelled> {
+        running: &mut RunningCommand,
+    ) -> Result<FollowOutcome, TurnCancelled> {
         let impatience = running.clock(wanted.patience);
         let time_up = running.clock(wanted.timeout);
         tokio::pin!(impatience, time_up);
@@ -177,14 +180,14 @@ impl TurnTools {
                 {
                     let waited = running.began.elapsed();
                     let report = running.with_refusals(report);
-                    return Ok(Followed::Yielded(Report { waited, ..report }));
+                    return Ok(FollowOutcome::Yielded(SessionReport { waited, ..report }));
                 }
                 Some(running.watch().await)
             }
             () = &mut time_up => {
                 terminals.end(owner, session).await;
                 let over = running.watch().await;
-                Some(Over { exit: Exit::TimedOut, ending: Ending::ByItself, ..over })
+                Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::ByItself, ..over })
             }
         };
         let Some(over) = over else {
@@ -192,35 +195,45 @@ impl TurnTools {
             let _ = timeout(KILL_TIME, running.watch()).await;
             let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
             self.say_ended(item, end).await;
-            return Err(Cancelled);
+            return Err(TurnCancelled);
         };
         let report = terminals.wait(owner, session, KILL_TIME).await;
         let code = match over.ending {
-            Ending::ByItself => over.exit.code(),
-            Ending::Asked | Ending::Evicted => ENDED_BY_OTHERS,
+            SessionEnding::ByItself => over.exit.code(),
+            SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
         };
         let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
-        let report = Report { id: session, output, exit: Some(over.exit), waited: over.ran };
+        let report = SessionReport { id: session, output, exit: Some(over.exit), waited: over.ran };
         let report = running.with_refusals(report);
-        Ok(Followed::Ended(Ended { code, ran: over.ran, timed_out: over.exit == Exit::TimedOut, report }))
+        Ok(FollowOutcome::Ended(FinishedCommand {
+            code,
+            ran: over.ran,
+            timed_out: over.exit == ProcessExit::TimedOut,
+            report,
+        }))
     }
 
     /// The call is over and the command is not: somebody else follows it from here.
-    pub(super) fn leave_running(&self, item: &CommandItem, mut running: Running, report: Report) -> Ran {
+    pub(super) fn leave_running(
+        &self,
+        item: &CommandItem,
+        mut running: RunningCommand,
+        report: SessionReport,
+    ) -> CommandOutcome {
         let session = running.session;
         running.leash.is_held = false;
         let over = CancellationToken::new();
-        let terminal = Terminal { item: item.id.clone(), over: over.clone() };
+        let terminal = BackgroundTerminal { item: item.id.clone(), over: over.clone() };
         self.kit.terminals().insert(session, terminal);
         let (kit, item, turn) = (self.kit.clone(), item.clone(), self.turn.clone());
         // Ends with the session, which ends with the thread.
         tokio::spawn(async move {
             let end = running.watch().await;
-            let step = Step::Completed { item: item.ended(running.over(&end)), context: Vec::new() };
+            let step = TurnEvent::Completed { item: item.ended(running.over(&end)), context: Vec::new() };
             kit.reports.send(&turn, vec![step]).await;
             kit.terminals().remove(&session);
             over.cancel();
         });
-        Ran::Running { session, report }
+        CommandOutcome::Running { session, report }
     }
 }

@@ -2,16 +2,17 @@
 
 use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
-    Environment, EnvironmentPolicy, Inherit, Input, SessionId, Size, Spec, add_tool_defaults,
+    EnvironmentPolicy, InheritPolicy, InputSource, ProcessEnvironment, ProcessSpec, SessionId, TerminalSize,
+    add_tool_defaults,
 };
-use codicil_policy::{Access, SandboxPermissions};
+use codicil_policy::{AccessGrant, SandboxPermissions};
 use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
 use tokio::sync::mpsc;
 
-use super::{CommandEnd, CommandItem, Running, TurnTools, Wanted};
+use super::{CommandEnd, CommandItem, RequestedCommand, RunningCommand, TurnTools};
 use crate::{
     confine::{self, ConfinedProcess, ProxiedNetwork},
-    tools::network::{CommandGate, Network},
+    tools::network::{CommandGate, CommandNetwork},
 };
 
 /// Events of a command that may wait for whoever follows it; a command that is further ahead waits.
@@ -22,11 +23,11 @@ impl TurnTools {
     /// command's item is complete then.
     pub(super) async fn launch(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedCommand,
         item: &mut CommandItem,
         sandboxed: bool,
         is_started: bool,
-    ) -> Result<Running, String> {
+    ) -> Result<RunningCommand, String> {
         let (sender, events) = mpsc::channel(EVENTS);
         let terminals = &self.kit.world.terminals;
         let session = item.process.unwrap_or_else(|| terminals.reserve());
@@ -47,7 +48,7 @@ impl TurnTools {
             self.say_started(item).await;
         }
         match opened {
-            Ok(network) => Ok(Running::new(self, item, session, events, network)),
+            Ok(network) => Ok(RunningCommand::new(self, item, session, events, network)),
             Err(why) => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
                 self.say_ended(item, CommandEnd { output: Some(why.clone()), ..end }).await;
@@ -59,14 +60,14 @@ impl TurnTools {
     /// Starts the proxy of a command that runs. Without a proxy the command would wait for ever, so it is ended.
     async fn open_network(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedCommand,
         item: &CommandItem,
         session: SessionId,
         ProxiedNetwork { door, terms }: ProxiedNetwork,
-    ) -> Result<Network, String> {
+    ) -> Result<CommandNetwork, String> {
         let is_open = self.access(wanted).network;
         let gate = CommandGate::new(self, item.id.clone(), terms.domains, is_open);
-        match Network::open(door, gate, terms.methods) {
+        match CommandNetwork::open(door, gate, terms.methods) {
             Ok(network) => Ok(network),
             Err(error) => {
                 self.kit.world.terminals.end(&self.kit.owner, session).await;
@@ -76,29 +77,33 @@ impl TurnTools {
     }
 
     /// A tool that waits for the end offers nothing to type into.
-    fn typed_into(&self, wanted: &Wanted, session: SessionId) -> Option<SessionId> {
+    fn typed_into(&self, wanted: &RequestedCommand, session: SessionId) -> Option<SessionId> {
         (wanted.source == CommandExecutionSource::UnifiedExecStartup).then_some(session)
     }
 
     /// The session of a command that is told before it may run.
-    pub(super) fn reserve(&self, wanted: &Wanted) -> Option<SessionId> {
+    pub(super) fn reserve(&self, wanted: &RequestedCommand) -> Option<SessionId> {
         self.typed_into(wanted, self.kit.world.terminals.reserve())
     }
 
-    async fn spec(&self, wanted: &Wanted, sandboxed: bool) -> Result<(Spec, Option<ProxiedNetwork>), String> {
+    async fn spec(
+        &self,
+        wanted: &RequestedCommand,
+        sandboxed: bool,
+    ) -> Result<(ProcessSpec, Option<ProxiedNetwork>), String> {
         let ConfinedProcess { preparation, network } = match sandboxed {
             true => self.confine(wanted).await?,
             false => confine::unconfined(&self.config).map_err(|error| error.to_string())?,
         };
-        let mut spec = Spec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
-        spec.tty = wanted.tty.then(Size::default);
-        spec.stdin = Input::Null;
+        let mut spec = ProcessSpec::new(&wanted.argv, &wanted.cwd, self.environment(wanted));
+        spec.tty = wanted.tty.then(TerminalSize::default);
+        spec.stdin = InputSource::Null;
         spec.preparation = Some(preparation);
         Ok((spec, network))
     }
 
     /// What the command has beyond its policy.
-    fn access(&self, wanted: &Wanted) -> Access {
+    fn access(&self, wanted: &RequestedCommand) -> AccessGrant {
         let mut access = self.kit.grants().access();
         if let SandboxPermissions::WithAdditional(more) = &wanted.permissions {
             access.extend(more);
@@ -107,7 +112,7 @@ impl TurnTools {
     }
 
     /// Confines a command by the thread's settings. The directory that the model names for it has no part in this.
-    async fn confine(&self, wanted: &Wanted) -> Result<ConfinedProcess, String> {
+    async fn confine(&self, wanted: &RequestedCommand) -> Result<ConfinedProcess, String> {
         let sources = self.access_sources(self.access(wanted));
         let (config, world) = (self.config.clone(), self.kit.world.clone());
         let confine = move || confine::confine(&sources.request(), &config, &world.config);
@@ -117,7 +122,7 @@ impl TurnTools {
         }
     }
 
-    fn environment(&self, wanted: &Wanted) -> Environment {
+    fn environment(&self, wanted: &RequestedCommand) -> ProcessEnvironment {
         // Models must not see what looks like a credential, unless the file says so.
         let policy = environment_policy(&self.config.settings.shell_environment_policy, false);
         let mut env = policy.apply(&std::env::vars_os().collect());
@@ -134,9 +139,9 @@ impl TurnTools {
 pub fn environment_policy(set: &ShellEnvironmentPolicy, keeps_credentials: bool) -> EnvironmentPolicy {
     EnvironmentPolicy {
         inherit: match set.inherit {
-            InheritEnvironment::All => Inherit::All,
-            InheritEnvironment::Core => Inherit::Core,
-            InheritEnvironment::None => Inherit::None,
+            InheritEnvironment::All => InheritPolicy::All,
+            InheritEnvironment::Core => InheritPolicy::Core,
+            InheritEnvironment::None => InheritPolicy::None,
         },
         ignore_default_excludes: set.ignore_default_excludes.unwrap_or(keeps_credentials),
         exclude: set.exclude.clone(),

@@ -5,7 +5,7 @@ use codicil_protocol::{
     CommandExecutionOutputDelta, CommandExecutionOutputDeltaNotification, Frame, ItemId, ThreadId, TurnId,
 };
 
-use crate::step::Step;
+use crate::step::TurnEvent;
 
 /// How much of a command's output its item keeps; what is in the middle goes first.
 const KEPT_BYTES: usize = 1 << 20;
@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 1 << 20;
 const STREAMED_BYTES: usize = 1 << 20;
 
 /// The output of one command.
-pub(crate) struct Screen {
+pub(crate) struct CommandScreen {
     thread: ThreadId,
     turn: TurnId,
     item: ItemId,
@@ -23,14 +23,14 @@ pub(crate) struct Screen {
     streamed: usize,
 }
 
-impl Screen {
+impl CommandScreen {
     pub fn new(thread: ThreadId, turn: TurnId, item: ItemId) -> Self {
         let (text, kept) = (TextStream::default(), HeadTail::new(KEPT_BYTES));
         Self { thread, turn, item, text, kept, streamed: 0 }
     }
 
     /// Takes the next bytes; gives what is to be told about them.
-    pub fn show(&mut self, bytes: &[u8]) -> Option<Step> {
+    pub fn show(&mut self, bytes: &[u8]) -> Option<TurnEvent> {
         self.kept.push(bytes);
         if self.streamed >= STREAMED_BYTES {
             return None;
@@ -41,12 +41,12 @@ impl Screen {
     }
 
     /// The output is complete: what is left to tell.
-    pub fn flush(&mut self) -> Option<Step> {
+    pub fn flush(&mut self) -> Option<TurnEvent> {
         let rest = self.text.finish();
         self.delta(rest)
     }
 
-    fn delta(&self, delta: String) -> Option<Step> {
+    fn delta(&self, delta: String) -> Option<TurnEvent> {
         if delta.is_empty() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Screen {
             item_id: self.item.clone(),
             delta,
         };
-        Some(Step::Told(Frame::notification::<CommandExecutionOutputDelta>(&params)))
+        Some(TurnEvent::Told(Frame::notification::<CommandExecutionOutputDelta>(&params)))
     }
 
     /// What the item keeps; `None` when nothing was written.
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn more_than_is_streamed_is_kept_at_both_ends() {
-        let mut screen = Screen::new("t".into(), "u".into(), "i".into());
+        let mut screen = CommandScreen::new("t".into(), "u".into(), "i".into());
         let chunk = vec![b'x'; STREAMED_BYTES];
         assert!(screen.show(&chunk).is_some());
         assert!(screen.show(b"the end").is_none());

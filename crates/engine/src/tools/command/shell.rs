@@ -6,29 +6,29 @@ use codicil_protocol::CommandExecutionSource;
 use serde::Deserialize;
 
 use super::{
-    Ran, TurnTools, Wanted,
-    escalation::Escalation,
+    CommandOutcome, RequestedCommand, TurnTools,
+    escalation::EscalationArguments,
     text::{exit_text, plain},
 };
-use crate::tools::call::{Call, Cancelled, Output, number, say};
+use crate::tools::call::{ToolCall, ToolOutput, TurnCancelled, number, say};
 
 /// When a command is ended, unless the model says.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
-struct Arguments {
+struct ShellArguments {
     command: String,
     workdir: Option<String>,
     login: Option<bool>,
     #[serde(default, deserialize_with = "number")]
     timeout_ms: Option<u64>,
     #[serde(flatten)]
-    escalation: Escalation,
+    escalation: EscalationArguments,
 }
 
 impl TurnTools {
-    pub(in crate::tools) async fn shell_command(&self, call: &Call) -> Result<Output, Cancelled> {
-        let arguments: Arguments = match call.arguments() {
+    pub(in crate::tools) async fn shell_command(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
+        let arguments: ShellArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
@@ -39,7 +39,7 @@ impl TurnTools {
         }
         let longest = self.config.settings.codicil.deadlines.tool;
         let timeout = arguments.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis).min(longest);
-        let wanted = Wanted {
+        let wanted = RequestedCommand {
             tool: "shell_command",
             argv,
             cwd,
@@ -53,7 +53,7 @@ impl TurnTools {
         };
         let (item, ran) = self.run_command(call, wanted.clone()).await?;
         Ok(match ran {
-            Ran::Exited(ended) | Ran::Denied(ended) => {
+            CommandOutcome::Exited(ended) | CommandOutcome::Denied(ended) => {
                 let mut output = plain(&ended.report.output);
                 if ended.timed_out {
                     output =
@@ -62,9 +62,9 @@ impl TurnTools {
                 let output = codicil_prompts::truncate_output(&output, self.output_tokens(None));
                 say(exit_text(ended.code, ended.ran, &output))
             }
-            Ran::Not(why) => Self::failed(&wanted, &item.command, &why),
+            CommandOutcome::Not(why) => Self::failed(&wanted, &item.command, &why),
             // Without patience a call lasts as long as its command.
-            Ran::Running { .. } => Self::failed(&wanted, &item.command, "it is still running"),
+            CommandOutcome::Running { .. } => Self::failed(&wanted, &item.command, "it is still running"),
         })
     }
 }

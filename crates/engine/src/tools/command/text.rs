@@ -7,7 +7,7 @@ use codicil_prompts::{text_tokens, truncate_output};
 
 /// The state of a session after a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State {
+pub(super) enum TerminalState {
     Exited(i32),
     Running(codicil_exec::SessionId),
 }
@@ -16,7 +16,7 @@ pub(super) enum State {
 pub(super) fn session_text(
     command: Option<&str>,
     waited: Duration,
-    state: State,
+    state: TerminalState,
     output: &HeadTail,
     max_tokens: u64,
 ) -> String {
@@ -25,8 +25,8 @@ pub(super) fn session_text(
         text.push_str(&format!("Command: {command}\n"));
     }
     let state = match state {
-        State::Exited(code) => format!("Process exited with code {code}"),
-        State::Running(session) => format!("Process running with session ID {session}"),
+        TerminalState::Exited(code) => format!("Process exited with code {code}"),
+        TerminalState::Running(session) => format!("Process running with session ID {session}"),
     };
     let whole = plain(output);
     text.push_str(&format!(

@@ -1,6 +1,6 @@
 //! May an MCP tool run? Asked as an elicitation, which is how clients of the protocol expect it.
 
-use codicil_mcp::{ApprovalMode, Hints, McpTool};
+use codicil_mcp::{ApprovalMode, McpTool, ToolHints};
 use codicil_protocol::{
     AskForApproval, ConfigBatchWriteParams, ConfigEdit, McpElicitationSchema, McpServerElicitation,
     McpServerElicitationAction, McpServerElicitationRequest, McpServerElicitationRequestParams,
@@ -8,8 +8,8 @@ use codicil_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::{Call, Cancelled, TurnTools};
-use crate::tools::ask::{Kind, Reply};
+use super::{ToolCall, TurnCancelled, TurnTools};
+use crate::tools::ask::{QuestionKind, QuestionReply};
 
 const REJECTED: &str = "user rejected MCP tool call";
 const CANCELLED: &str = "user cancelled MCP tool call";
@@ -18,10 +18,10 @@ impl TurnTools {
     /// Asks if that is needed. The inner error is why not.
     pub(super) async fn approve_mcp(
         &self,
-        call: &Call,
+        call: &ToolCall,
         tool: &McpTool,
         arguments: &Value,
-    ) -> Result<Result<(), String>, Cancelled> {
+    ) -> Result<Result<(), String>, TurnCancelled> {
         if !self.needs_approval(tool) {
             return Ok(Ok(()));
         }
@@ -40,8 +40,8 @@ impl TurnTools {
                 requested_schema: empty_form(),
             },
         };
-        Ok(match self.ask::<McpServerElicitation>(params, Kind::Approval).await? {
-            Reply::Answer(answer) => match answer.action {
+        Ok(match self.ask::<McpServerElicitation>(params, QuestionKind::Approval).await? {
+            QuestionReply::Answer(answer) => match answer.action {
                 McpServerElicitationAction::Accept => {
                     self.remember_mcp(tool, answer.meta.as_ref()).await;
                     Ok(())
@@ -49,7 +49,7 @@ impl TurnTools {
                 McpServerElicitationAction::Decline => Err(REJECTED.to_owned()),
                 McpServerElicitationAction::Cancel => Err(CANCELLED.to_owned()),
             },
-            Reply::Nonsense | Reply::Error => Err(REJECTED.to_owned()),
+            QuestionReply::Nonsense | QuestionReply::Error => Err(REJECTED.to_owned()),
         })
     }
 
@@ -106,7 +106,7 @@ impl TurnTools {
 }
 
 /// What the server says of its tool; what it leaves out counts as the worse.
-fn could_harm(hints: &Hints) -> bool {
+fn could_harm(hints: &ToolHints) -> bool {
     match (hints.destructive, hints.read_only) {
         (Some(true), _) => true,
         (_, Some(true)) => false,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_a_server_says_of_its_tool_decides() {
         let check = |destructive, read_only, open_world, expected| {
-            let hints = Hints { destructive, read_only, open_world, ..Hints::default() };
+            let hints = ToolHints { destructive, read_only, open_world, ..ToolHints::default() };
             assert_eq!(could_harm(&hints), expected, "{hints:?}");
         };
         check(None, None, None, true);

@@ -6,7 +6,7 @@ mod resources;
 
 use std::{sync::Arc, time::Duration};
 
-use codicil_mcp::{CallError, McpTool, ModelOutput, ModelPart, ProgressSink, ToolCall};
+use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink};
 use codicil_protocol::{
     Frame, FunctionCallOutputBody, FunctionCallOutputContentItem, McpToolCallError, McpToolCallProgress,
     McpToolCallProgressNotification, McpToolCallResult, McpToolCallStatus, ThreadItem,
@@ -16,23 +16,23 @@ use tokio::sync::mpsc;
 
 use super::{
     TurnTools,
-    call::{Call, Cancelled, Output, say},
+    call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
-use crate::{clock::millis, step::Step};
+use crate::{clock::millis, step::TurnEvent};
 
 /// Progress reports that may wait; a tool that reports faster loses the rest.
 const PROGRESS: usize = 64;
 
 /// A call as an item.
 struct McpItem<'a> {
-    call: &'a Call,
+    call: &'a ToolCall,
     server: &'a str,
     tool: &'a str,
     arguments: Value,
 }
 
 /// How a call ended.
-struct End {
+struct McpCallEnd {
     result: Result<(McpToolCallResult, McpToolCallStatus), String>,
     took: Duration,
 }
@@ -42,7 +42,7 @@ impl McpItem<'_> {
         self.item(McpToolCallStatus::InProgress, None, None, None)
     }
 
-    fn ended(&self, end: End) -> ThreadItem {
+    fn ended(&self, end: McpCallEnd) -> ThreadItem {
         let took = Some(millis(end.took));
         match end.result {
             Ok((result, status)) => self.item(status, Some(result), None, took),
@@ -73,7 +73,11 @@ impl McpItem<'_> {
 }
 
 impl TurnTools {
-    pub(super) async fn call_mcp(&self, call: &Call, tool: &McpTool) -> Result<Output, Cancelled> {
+    pub(super) async fn call_mcp(
+        &self,
+        call: &ToolCall,
+        tool: &McpTool,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let arguments: Value = match call.arguments() {
             // Left out altogether, and shown so.
             Ok(_) if call.is_bare() => Value::Null,
@@ -83,14 +87,14 @@ impl TurnTools {
         let item = McpItem { call, server: &tool.server, tool: &tool.tool.name, arguments };
         self.started(item.started()).await;
         if let Err(why) = self.approve_mcp(call, tool, &item.arguments).await? {
-            let end = End { result: Err(why.clone()), took: Duration::ZERO };
+            let end = McpCallEnd { result: Err(why.clone()), took: Duration::ZERO };
             self.completed(item.ended(end)).await;
             return Ok(say(why));
         }
         let began = std::time::Instant::now();
         let (progress, mut reports) = mpsc::channel(PROGRESS);
         let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
-        let called = self.kit.servers.call(ToolCall {
+        let called = self.kit.servers.call(McpCall {
             server: tool.server.clone(),
             tool: tool.tool.name.clone(),
             arguments: item.arguments.clone(),
@@ -114,34 +118,34 @@ impl TurnTools {
             Ok(outcome) => {
                 let output = model_output(outcome.for_model());
                 let status = outcome.status();
-                let end = End { result: Ok((outcome.result, status)), took: outcome.duration };
+                let end = McpCallEnd { result: Ok((outcome.result, status)), took: outcome.duration };
                 self.completed(item.ended(end)).await;
                 Ok(output)
             }
             Err(error) => {
                 let message = error.to_item_error().message;
-                let end = End { result: Err(message.clone()), took: began.elapsed() };
+                let end = McpCallEnd { result: Err(message.clone()), took: began.elapsed() };
                 self.completed(item.ended(end)).await;
                 if error == CallError::Cancelled && self.cancel.is_cancelled() {
-                    return Err(Cancelled);
+                    return Err(TurnCancelled);
                 }
                 Ok(say(message))
             }
         }
     }
 
-    async fn say_progress(&self, call: &Call, message: String) {
+    async fn say_progress(&self, call: &ToolCall, message: String) {
         let params = McpToolCallProgressNotification {
             thread_id: self.kit.thread.clone(),
             turn_id: self.turn.clone(),
             item_id: call.item_id(),
             message,
         };
-        self.steps.one(Step::Told(Frame::notification::<McpToolCallProgress>(&params))).await;
+        self.steps.one(TurnEvent::Told(Frame::notification::<McpToolCallProgress>(&params))).await;
     }
 }
 
-fn model_output(output: ModelOutput) -> Output {
+fn model_output(output: ModelOutput) -> ToolOutput {
     match output {
         ModelOutput::Text(text) => say(text),
         ModelOutput::Parts(parts) => {

@@ -3,20 +3,20 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use codicil_mcp::Elicitor;
-use codicil_policy::{Topic, why_not_ask};
+use codicil_policy::{QuestionTopic, why_not_ask};
 use codicil_protocol::{
     McpServerElicitation, McpServerElicitationAction, McpServerElicitationRequest,
     McpServerElicitationRequestParams, McpServerElicitationRequestResponse, ThreadId, TurnId,
 };
 
 use super::TurnTools;
-use crate::tools::ask::{Asker, Kind, Reply};
+use crate::tools::ask::{QuestionKind, QuestionReply, QuestionSender};
 
 /// Puts a server's questions to the thread's subscribers.
-struct Questions {
+struct ServerElicitor {
     thread: ThreadId,
     turn: TurnId,
-    asker: Asker,
+    asker: QuestionSender,
     /// Whether the policy lets anybody be asked.
     may_ask: bool,
 }
@@ -25,18 +25,19 @@ impl TurnTools {
     /// One for all calls of the turn.
     pub(super) fn elicitor(&self) -> Arc<dyn Elicitor> {
         let make = || -> Arc<dyn Elicitor> {
-            Arc::new(Questions {
+            Arc::new(ServerElicitor {
                 thread: self.kit.thread.clone(),
                 turn: self.turn.clone(),
                 asker: self.asker(),
-                may_ask: why_not_ask(&self.settings.approval_policy, Topic::McpElicitations).is_none(),
+                may_ask: why_not_ask(&self.settings.approval_policy, QuestionTopic::McpElicitations)
+                    .is_none(),
             })
         };
         self.elicitor.get_or_init(make).clone()
     }
 }
 
-impl Elicitor for Questions {
+impl Elicitor for ServerElicitor {
     fn elicit<'a>(
         &'a self,
         server: &'a str,
@@ -52,9 +53,11 @@ impl Elicitor for Questions {
                 server_name: server.to_owned(),
                 request,
             };
-            match self.asker.ask::<McpServerElicitation>(params, Kind::Approval).await {
-                Ok(Reply::Answer(answer)) => answer,
-                Ok(Reply::Nonsense | Reply::Error) => answer(McpServerElicitationAction::Decline),
+            match self.asker.ask::<McpServerElicitation>(params, QuestionKind::Approval).await {
+                Ok(QuestionReply::Answer(answer)) => answer,
+                Ok(QuestionReply::Nonsense | QuestionReply::Error) => {
+                    answer(McpServerElicitationAction::Decline)
+                }
                 Err(_) => answer(McpServerElicitationAction::Cancel),
             }
         })

@@ -7,7 +7,7 @@ use codicil_protocol::{McpToolCallResult, McpToolCallStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Cancelled, End, McpItem, Output, TurnTools};
+use super::{McpCallEnd, McpItem, ToolCall, ToolOutput, TurnCancelled, TurnTools};
 use crate::tools::call::say;
 
 /// Whose tool a list is in its item when it is about all servers.
@@ -26,7 +26,10 @@ struct ReadArguments {
 }
 
 impl TurnTools {
-    pub(in crate::tools) async fn list_mcp_resources(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(in crate::tools) async fn list_mcp_resources(
+        &self,
+        call: &ToolCall,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let arguments: ListArguments = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
@@ -41,7 +44,10 @@ impl TurnTools {
         }
     }
 
-    pub(in crate::tools) async fn read_mcp_resource(&self, call: &Call) -> Result<Output, Cancelled> {
+    pub(in crate::tools) async fn read_mcp_resource(
+        &self,
+        call: &ToolCall,
+    ) -> Result<ToolOutput, TurnCancelled> {
         let ReadArguments { server, uri } = match call.arguments() {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
@@ -52,17 +58,17 @@ impl TurnTools {
     /// Shows what servers are asked as a call of its own.
     async fn show_mcp(
         &self,
-        call: &Call,
+        call: &ToolCall,
         server: &str,
         work: impl Future<Output = Result<Value, ResourceError>>,
-    ) -> Result<Output, Cancelled> {
+    ) -> Result<ToolOutput, TurnCancelled> {
         let arguments = call.arguments().unwrap_or_default();
         let item = McpItem { call, server, tool: &call.name, arguments };
         self.started(item.started()).await;
         let began = Instant::now();
         let found = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return Err(Cancelled),
+            () = self.cancel.cancelled() => return Err(TurnCancelled),
             found = work => found,
         };
         let (result, output) = match found {
@@ -74,7 +80,7 @@ impl TurnTools {
             }
             Err(error) => (Err(error.to_string()), error.to_string()),
         };
-        self.completed(item.ended(End { result, took: began.elapsed() })).await;
+        self.completed(item.ended(McpCallEnd { result, took: began.elapsed() })).await;
         let limit = self.output_tokens(None);
         Ok(say(codicil_prompts::truncate_output(&output, limit)))
     }

@@ -6,46 +6,47 @@ use std::{
 };
 
 use codicil_policy::{
-    Destination, Domains, NetworkDecision, NetworkPolicies, NetworkQuestion, Rules, decide_network,
+    CommandRules, DomainRules, NetworkDecision, NetworkDestination, NetworkPolicies, NetworkQuestion,
+    decide_network,
 };
 use codicil_protocol::{AskForApproval, ItemId};
-use codicil_proxy::{Gate, Pass, Passing};
+use codicil_proxy::{GateDecision, GateFuture, HostGate};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::question::{Answer, Key, Place};
-use crate::tools::{TurnTools, kit::Toolkit};
+use super::question::{HostAnswer, QuestionKey, QuestionState};
+use crate::tools::{TurnTools, kit::ThreadTools};
 
 /// Refusals that the model is told of; more say no more.
 const MOST_REFUSALS: usize = 8;
 
 /// The gate of one command.
 pub(in crate::tools) struct CommandGate {
-    pub(super) kit: Arc<Toolkit>,
+    pub(super) kit: Arc<ThreadTools>,
     /// The turn that started the command, while it lasts.
     pub(super) tools: Weak<TurnTools>,
     over: CancellationToken,
     pub(super) item: ItemId,
     approval: AskForApproval,
-    domains: Domains,
+    domains: DomainRules,
     /// Whether the command was granted all of the network.
     is_open: bool,
-    memory: Mutex<Memory>,
+    memory: Mutex<GateMemory>,
     /// How many connections wait for a person.
     waiting: watch::Sender<usize>,
 }
 
 /// What people have said about the command's connections so far.
 #[derive(Default)]
-struct Memory {
-    answers: HashMap<Key, Answer>,
+struct GateMemory {
+    answers: HashMap<QuestionKey, HostAnswer>,
     /// Why hosts were refused, each once.
     refusals: Vec<String>,
 }
 
 impl CommandGate {
-    pub fn new(tools: &TurnTools, item: ItemId, domains: Domains, is_open: bool) -> Self {
+    pub fn new(tools: &TurnTools, item: ItemId, domains: DomainRules, is_open: bool) -> Self {
         Self {
             kit: tools.kit.clone(),
             tools: tools.me.clone(),
@@ -69,27 +70,27 @@ impl CommandGate {
         self.waiting.subscribe()
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, GateMemory> {
         self.memory.lock()
     }
 
-    async fn decide(&self, to: Destination) -> Pass {
+    async fn decide(&self, to: NetworkDestination) -> GateDecision {
         let decided = match self.settled(&to).await {
             Ok(answer) => answer,
             Err(question) => self.ask_or_join(&to, &question).await,
         };
         match decided {
-            Ok(reach) => Pass::Open(reach),
+            Ok(reach) => GateDecision::Open(reach),
             Err(why) => {
                 self.note(&to, &why);
-                Pass::Shut(why)
+                GateDecision::Shut(why)
             }
         }
     }
 
     /// What is known without asking, or what to ask.
-    async fn settled(&self, to: &Destination) -> Result<Answer, NetworkQuestion> {
-        let remembered = self.memory().answers.get(&Key::of(to)).cloned();
+    async fn settled(&self, to: &NetworkDestination) -> Result<HostAnswer, NetworkQuestion> {
+        let remembered = self.memory().answers.get(&QuestionKey::of(to)).cloned();
         if let Some(answer) = remembered {
             return Ok(answer);
         }
@@ -101,12 +102,12 @@ impl CommandGate {
     }
 
     /// What policies, rules and earlier answers say. The rules are on disk, and may have changed.
-    async fn look_up(&self, to: &Destination) -> NetworkDecision {
+    async fn look_up(&self, to: &NetworkDestination) -> NetworkDecision {
         let rules = self.kit.world.config.home().rules_dir();
         let (approval, domains, is_open) = (self.approval.clone(), self.domains.clone(), self.is_open);
         let (grants, to) = (self.kit.grants().clone(), to.clone());
         let decide = move || {
-            let (rules, errors) = Rules::load(&[rules]);
+            let (rules, errors) = CommandRules::load(&[rules]);
             errors.iter().for_each(|error| tracing::warn!("{error}"));
             let policies = NetworkPolicies {
                 approval: &approval,
@@ -122,11 +123,11 @@ impl CommandGate {
     }
 
     /// Asks, unless somebody else is asking the same. Who asks may go away; then another takes over.
-    async fn ask_or_join(&self, to: &Destination, question: &NetworkQuestion) -> Answer {
-        let _waiting = Waiting::new(&self.waiting);
+    async fn ask_or_join(&self, to: &NetworkDestination, question: &NetworkQuestion) -> HostAnswer {
+        let _waiting = WaitGuard::new(&self.waiting);
         loop {
             match self.kit.network_questions.place(to) {
-                Place::First(asking) => {
+                QuestionState::First(asking) => {
                     // The same may have been asked and answered a moment ago.
                     if let Ok(answer) = self.settled(to).await {
                         return answer;
@@ -138,15 +139,15 @@ impl CommandGate {
                         answer = self.ask(to, question) => answer,
                     };
                     // A program connects many times; its person is asked once.
-                    self.memory().answers.insert(Key::of(to), answer.clone());
+                    self.memory().answers.insert(QuestionKey::of(to), answer.clone());
                     asking.answer(answer.clone());
                     return answer;
                 }
-                Place::Joined(mut answer) => {
+                QuestionState::Joined(mut answer) => {
                     if let Ok(answer) = answer.wait_for(Option::is_some).await
                         && let Some(answer) = &*answer
                     {
-                        self.memory().answers.insert(Key::of(to), answer.clone());
+                        self.memory().answers.insert(QuestionKey::of(to), answer.clone());
                         return answer.clone();
                     }
                 }
@@ -154,7 +155,7 @@ impl CommandGate {
         }
     }
 
-    fn note(&self, to: &Destination, why: &str) {
+    fn note(&self, to: &NetworkDestination, why: &str) {
         let note = format!("network access to {}:{} was refused: {why}", to.host, to.port);
         let mut memory = self.memory();
         if memory.refusals.len() < MOST_REFUSALS && !memory.refusals.contains(&note) {
@@ -163,23 +164,23 @@ impl CommandGate {
     }
 }
 
-impl Gate for CommandGate {
-    fn pass(&self, to: Destination) -> Passing<'_> {
+impl HostGate for CommandGate {
+    fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
         Box::pin(self.decide(to))
     }
 }
 
 /// Counts a connection for as long as it waits.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+struct WaitGuard<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitGuard<'a> {
     fn new(count: &'a watch::Sender<usize>) -> Self {
         count.send_modify(|count| *count += 1);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }

@@ -10,22 +10,26 @@ mod question;
 
 use std::sync::Arc;
 
-use codicil_proxy::{Methods, Proxy};
+use codicil_proxy::{AllowedMethods, CommandProxy};
 
 pub(super) use gate::CommandGate;
-pub(crate) use question::Questions;
+pub(crate) use question::HostQuestions;
 
 /// The proxy of one command, and who decides for it. Ends with the command.
-pub(super) struct Network {
+pub(super) struct CommandNetwork {
     pub gate: Arc<CommandGate>,
-    _proxy: Proxy,
+    _proxy: CommandProxy,
 }
 
-impl Network {
+impl CommandNetwork {
     /// Opens what a command that has just been spawned connects to.
-    pub fn open(door: codicil_sandbox::Door, gate: CommandGate, methods: Methods) -> std::io::Result<Self> {
+    pub fn open(
+        door: codicil_sandbox::ProxyListener,
+        gate: CommandGate,
+        methods: AllowedMethods,
+    ) -> std::io::Result<Self> {
         let gate = Arc::new(gate);
-        let proxy = Proxy::start(door.open()?, gate.clone(), methods)?;
+        let proxy = CommandProxy::start(door.open()?, gate.clone(), methods)?;
         Ok(Self { gate, _proxy: proxy })
     }
 }

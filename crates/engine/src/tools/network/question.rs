@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use codicil_policy::{
-    Destination, Host, NetworkOutcome, NetworkQuestion, NetworkRule, Reach, append_network_rule,
-    settle_network,
+    AddressReach, HostName, NetworkDestination, NetworkOutcome, NetworkQuestion, NetworkRule,
+    append_network_rule, settle_network,
 };
 use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionRequestApprovalParams, NetworkApprovalContext,
@@ -19,26 +19,26 @@ use crate::{
     clock::unix_now_ms,
     tools::{
         TurnTools,
-        ask::{Kind, Reply},
-        call::Cancelled,
+        ask::{QuestionKind, QuestionReply},
+        call::TurnCancelled,
     },
 };
 
 /// Which addresses may be reached, or why none.
-pub(super) type Answer = Result<Reach, String>;
+pub(super) type HostAnswer = Result<AddressReach, String>;
 
 const REJECTED: &str = "rejected by user";
 
 /// What questions are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    host: Host,
+pub(super) struct QuestionKey {
+    host: HostName,
     port: u16,
     protocol: &'static str,
 }
 
-impl Key {
-    pub fn of(to: &Destination) -> Self {
+impl QuestionKey {
+    pub fn of(to: &NetworkDestination) -> Self {
         let protocol = match &to.protocol {
             Protocol::Http => "http",
             Protocol::Https => "https",
@@ -61,45 +61,45 @@ impl Key {
 
 /// The questions of a thread about hosts that are open.
 #[derive(Default)]
-pub(crate) struct Questions(Mutex<HashMap<Key, watch::Receiver<Option<Answer>>>>);
+pub(crate) struct HostQuestions(Mutex<HashMap<QuestionKey, watch::Receiver<Option<HostAnswer>>>>);
 
 /// Whether somebody is asking already.
-pub(super) enum Place<'a> {
-    First(Asking<'a>),
-    Joined(watch::Receiver<Option<Answer>>),
+pub(super) enum QuestionState<'a> {
+    First(QuestionOwner<'a>),
+    Joined(watch::Receiver<Option<HostAnswer>>),
 }
 
 /// The one that asks. When it is dropped without an answer, those who wait ask themselves.
-pub(super) struct Asking<'a> {
-    questions: &'a Questions,
-    key: Key,
-    answer: watch::Sender<Option<Answer>>,
+pub(super) struct QuestionOwner<'a> {
+    questions: &'a HostQuestions,
+    key: QuestionKey,
+    answer: watch::Sender<Option<HostAnswer>>,
 }
 
-impl Questions {
-    pub(super) fn place(&self, to: &Destination) -> Place<'_> {
-        let key = Key::of(to);
+impl HostQuestions {
+    pub(super) fn place(&self, to: &NetworkDestination) -> QuestionState<'_> {
+        let key = QuestionKey::of(to);
         let mut open = self.lock();
         if let Some(asked) = open.get(&key) {
-            return Place::Joined(asked.clone());
+            return QuestionState::Joined(asked.clone());
         }
         let (answer, asked) = watch::channel(None);
         open.insert(key.clone(), asked);
-        Place::First(Asking { questions: self, key, answer })
+        QuestionState::First(QuestionOwner { questions: self, key, answer })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, watch::Receiver<Option<Answer>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<QuestionKey, watch::Receiver<Option<HostAnswer>>>> {
         self.0.lock()
     }
 }
 
-impl Asking<'_> {
-    pub fn answer(self, answer: Answer) {
+impl QuestionOwner<'_> {
+    pub fn answer(self, answer: HostAnswer) {
         self.answer.send_replace(Some(answer));
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for QuestionOwner<'_> {
     fn drop(&mut self) {
         self.questions.lock().remove(&self.key);
     }
@@ -107,11 +107,11 @@ impl Drop for Asking<'_> {
 
 impl CommandGate {
     /// Asks the thread's people, or the guardian in their place.
-    pub(super) async fn ask(&self, to: &Destination, question: &NetworkQuestion) -> Answer {
+    pub(super) async fn ask(&self, to: &NetworkDestination, question: &NetworkQuestion) -> HostAnswer {
         let Some(tools) = self.tools.upgrade() else {
             return Err("nobody can be asked: the turn that started the command is over".to_owned());
         };
-        let key = Key::of(to);
+        let key = QuestionKey::of(to);
         if tools.is_guarded() {
             let action = json!({
                 "tool": "network_access",
@@ -122,14 +122,14 @@ impl CommandGate {
             });
             return match tools.consult_guardian(&self.item, action).await {
                 Ok(ruling) => ruling.map(|()| question.reach),
-                Err(Cancelled) => Err(REJECTED.to_owned()),
+                Err(TurnCancelled) => Err(REJECTED.to_owned()),
             };
         }
         let params = self.params(&tools, &key, to, question);
-        let answer = match tools.ask::<CommandExecutionApproval>(params, Kind::Approval).await {
-            Ok(Reply::Answer(response)) => response.decision,
-            Ok(Reply::Nonsense) | Err(Cancelled) => return Err(REJECTED.to_owned()),
-            Ok(Reply::Error) => return Err("the client could not be asked for approval".to_owned()),
+        let answer = match tools.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await {
+            Ok(QuestionReply::Answer(response)) => response.decision,
+            Ok(QuestionReply::Nonsense) | Err(TurnCancelled) => return Err(REJECTED.to_owned()),
+            Ok(QuestionReply::Error) => return Err("the client could not be asked for approval".to_owned()),
         };
         let outcome = settle_network(&answer, to, &mut self.kit.grants());
         match outcome {
@@ -152,8 +152,8 @@ impl CommandGate {
     fn params(
         &self,
         tools: &TurnTools,
-        key: &Key,
-        to: &Destination,
+        key: &QuestionKey,
+        to: &NetworkDestination,
         question: &NetworkQuestion,
     ) -> CommandExecutionRequestApprovalParams {
         CommandExecutionRequestApprovalParams {

@@ -4,15 +4,15 @@ use super::*;
 
 /// The paths that match, best first.
 fn ranked(query: &str, paths: &[&str]) -> Vec<String> {
-    let query = Query::new(query.to_owned());
-    let mut scorer = Scorer::default();
-    let mut best = Best::default();
+    let query = SearchQuery::new(query.to_owned());
+    let mut scorer = MatchScorer::default();
+    let mut best = BestMatches::default();
     for path in paths {
         if let Some(score) = scorer.score(&query, path) {
-            best.offer(score, path, 0, Kind::File);
+            best.offer(score, path, 0, PathKind::File);
         }
     }
-    let roots = Roots::new(&["/r".to_owned()], Path::new("/"));
+    let roots = SearchRoots::new(&["/r".to_owned()], Path::new("/"));
     best.results(&query, &roots, &mut scorer).into_iter().map(|result| result.path).collect()
 }
 
@@ -43,7 +43,7 @@ fn only_as_many_are_kept_as_are_wanted_and_they_are_the_best() {
 #[test]
 fn a_query_narrows_another_only_by_adding_letters() {
     let check = |earlier: &str, later: &str, expected: bool| {
-        let narrows = Query::new(later.to_owned()).narrows(&Query::new(earlier.to_owned()));
+        let narrows = SearchQuery::new(later.to_owned()).narrows(&SearchQuery::new(earlier.to_owned()));
         assert_eq!(narrows, expected, "{earlier:?} then {later:?}");
     };
     check("foo", "foob", true);
@@ -60,8 +60,8 @@ fn a_query_narrows_another_only_by_adding_letters() {
 fn a_path_that_lacks_a_letter_of_the_query_does_not_match() {
     let queries = ["foo", "Fo0", "a b", "'x", "x$", "^a", "!q", "a !q", "é", "a\\ b"];
     let paths = ["foo", "F/o/0", "ab", "x", "aaa", "q", "é", "e", "a b", "Übung/a", ""];
-    let mut scorer = Scorer::default();
-    for query in queries.map(|query| Query::new(query.to_owned())) {
+    let mut scorer = MatchScorer::default();
+    for query in queries.map(|query| SearchQuery::new(query.to_owned())) {
         for path in paths.iter().filter(|path| scorer.score(&query, path).is_some()) {
             assert_eq!(letters(path) & query.letters(), query.letters(), "{:?} in {path:?}", query.text());
         }
@@ -71,8 +71,8 @@ fn a_path_that_lacks_a_letter_of_the_query_does_not_match() {
 #[test]
 fn matches_are_counted_in_characters_as_a_person_sees_them() {
     let check = |path: &str, query: &str, expected: &[u32]| {
-        let query = Query::new(query.to_owned());
-        assert_eq!(Scorer::default().indices(&query, path), expected, "{path}");
+        let query = SearchQuery::new(query.to_owned());
+        assert_eq!(MatchScorer::default().indices(&query, path), expected, "{path}");
     };
     check("src/foo_bar.rs", "foobar", &[4, 5, 6, 8, 9, 10]);
     check("日本語ファイル.txt", "ファ", &[3, 4]);

@@ -5,14 +5,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::search::{
-    index::Filling,
-    walk::{Found, WalkLimits, walk},
+    index::IndexWriter,
+    walk::{FoundPath, WalkLimits, walk},
 };
 
 /// A tree with a repository in it, and a memory of having walked it.
 struct Scene {
-    memory: Memory,
-    roots: Roots,
+    memory: WalkMemory,
+    roots: SearchRoots,
     place: TempDir,
 }
 
@@ -27,18 +27,18 @@ impl Scene {
             fs::write(root.join(file), "x\n").unwrap();
         }
         symlink("a/b/file", root.join("link")).unwrap();
-        let roots = Roots::new(&[root.to_str().unwrap().to_owned()], Path::new("/"));
-        let scene = Self { memory: Memory::default(), roots, place };
+        let roots = SearchRoots::new(&[root.to_str().unwrap().to_owned()], Path::new("/"));
+        let scene = Self { memory: WalkMemory::default(), roots, place };
         scene.remember(SystemTime::now() + 2 * MARGIN);
         scene.wait_for_the_clock();
         scene
     }
 
-    fn walk(&self) -> Arc<Index> {
-        let index = Arc::new(Index::new(Arc::default()));
+    fn walk(&self) -> Arc<PathIndex> {
+        let index = Arc::new(PathIndex::new(Arc::default()));
         let cancelled = CancellationToken::new();
         let limits = WalkLimits { cancelled: &cancelled, deadline: Instant::now() + Duration::from_secs(60) };
-        walk(&self.roots, 2, limits, || Filling::new(&index));
+        walk(&self.roots, 2, limits, || IndexWriter::new(&index));
         index.finish();
         index
     }
@@ -54,7 +54,7 @@ impl Scene {
         let probe = self.place.path().join("probe");
         let time = || {
             fs::write(&probe, "x").unwrap();
-            Stamp::of(&probe, Aspect::Change).unwrap().changed
+            PathStamp::of(&probe, PathAspect::Change).unwrap().changed
         };
         let before = time();
         while time() == before {
@@ -111,10 +111,10 @@ fn contents_of_files_and_work_of_git_beside_do_not_matter() {
     fs::write(scene.place.path().join("beside"), "").unwrap();
     assert!(scene.remembers());
     let index = scene.memory.recall(&scene.roots, 2).unwrap();
-    let paths = |index: &Index| {
+    let paths = |index: &PathIndex| {
         let (chunks, _) = index.chunks();
         let all = chunks.iter().flat_map(|chunk| (0..chunk.len()).filter_map(|at| chunk.get(at, 0)));
-        let mut paths: Vec<_> = all.map(|Found { path, .. }| path.to_owned()).collect();
+        let mut paths: Vec<_> = all.map(|FoundPath { path, .. }| path.to_owned()).collect();
         paths.sort();
         paths
     };
@@ -157,7 +157,7 @@ fn whoever_asks_for_a_walk_that_is_expected_waits_for_it() {
 #[test]
 fn other_roots_are_other_walks() {
     let scene = Scene::new();
-    let other = Roots::new(&[scene.path("a").to_str().unwrap().to_owned()], Path::new("/"));
+    let other = SearchRoots::new(&[scene.path("a").to_str().unwrap().to_owned()], Path::new("/"));
     assert!(scene.memory.recall(&other, 2).is_none());
     assert!(scene.remembers());
 }

@@ -5,9 +5,9 @@ use super::*;
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW: f64 = 1_800_000_000.0;
 
-fn signed(issuer: Option<&str>, audience: Option<&str>) -> Signed {
-    Signed {
-        secret: Secret(SECRET.to_vec()),
+fn signed(issuer: Option<&str>, audience: Option<&str>) -> SignedTokenRules {
+    SignedTokenRules {
+        secret: TokenSecret(SECRET.to_vec()),
         issuer: issuer.map(str::to_owned),
         audience: audience.map(str::to_owned),
         max_clock_skew_seconds: 5,
@@ -115,7 +115,7 @@ fn a_token_with_critical_extensions_is_refused() {
 
 #[test]
 fn the_authorization_header_carries_the_token() {
-    let auth = WsAuth::Capability(Secret(b"s3cret".to_vec()));
+    let auth = WsAuth::Capability(TokenSecret(b"s3cret".to_vec()));
     let check = |header: Option<&str>, expected: bool| {
         assert_eq!(auth.allows(header), expected, "{header:?}");
         assert!(WsAuth::None.allows(header));
@@ -158,5 +158,5 @@ fn secrets_come_from_files_without_the_space_around_them() {
 fn secrets_are_never_shown() {
     let shown = format!("{:?}", WsAuth::Signed(signed(None, None)));
     assert!(shown.contains("***") && !shown.contains("0123"), "{shown}");
-    assert!(!format!("{:?}", WsAuth::Capability(Secret(b"0123".to_vec()))).contains("0123"));
+    assert!(!format!("{:?}", WsAuth::Capability(TokenSecret(b"0123".to_vec()))).contains("0123"));
 }

@@ -1,4 +1,4 @@
-use codicil_engine::Audience;
+use codicil_engine::ThreadClients;
 use codicil_protocol::{Frame, ThreadArchived, ThreadArchivedNotification, ThreadId};
 use futures_util::stream::SplitStream;
 use tokio::{io::DuplexStream, task::JoinHandle};

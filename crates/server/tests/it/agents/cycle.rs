@@ -4,7 +4,7 @@ use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, ItemStarted, Thread,
     ThreadItem, ThreadLoadedList, ThreadStatus, ThreadStatusChanged, Turn, TurnStatus,
 };
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 /// A model whose main thread makes these calls one after the other, with the id of its agent as `AGENT`, and
 /// whose agents say how many messages they got.
 fn calls(calls: Vec<(&'static str, Value)>) -> Script {
-    Script::new().respond_with(move |request: &Recorded| {
+    Script::new().respond_with(move |request: &RecordedRequest| {
         if is_agent(request) {
             let mine = texts(request).iter().filter(|text| text.starts_with("task")).count();
             return Reply::new().say(format!("answer {mine}"));

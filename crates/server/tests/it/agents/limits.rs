@@ -1,7 +1,7 @@
 //! What agents cannot do, and how the model is told.
 
 use codicil_protocol::{CollabAgentToolCallStatus, ThreadSourceKind};
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{is_agent, is_main, listed, next_call, output, requests, spawn, spawned, steps};
@@ -26,7 +26,7 @@ async fn an_agent_starts_no_agents_unless_the_configuration_says() {
 
 #[tokio::test]
 async fn agents_may_have_agents_as_deep_as_the_configuration_says() {
-    let depth = |request: &Recorded| -> usize {
+    let depth = |request: &RecordedRequest| -> usize {
         let last = request.last_user_text().unwrap_or_default();
         last.matches("further").count()
     };

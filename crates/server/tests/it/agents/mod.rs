@@ -11,42 +11,42 @@ use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, Thread, ThreadId,
     ThreadItem, ThreadList, ThreadListParams, ThreadSourceKind, TurnCompleted, TurnStatus,
 };
-use codicil_testkit::{App, Client, Recorded, Reply};
+use codicil_testkit::{App, RecordedRequest, Reply, TestClient};
 use serde_json::{Value, from_str, json};
 
 /// Whether an agent asks, and not the thread that started it.
-fn is_agent(request: &Recorded) -> bool {
+fn is_agent(request: &RecordedRequest) -> bool {
     request.header("x-openai-subagent") == Some("collab_spawn")
 }
 
-fn is_main(request: &Recorded) -> bool {
+fn is_main(request: &RecordedRequest) -> bool {
     !is_agent(request)
 }
 
 /// What a call of the main thread returned, as the request after it says.
-fn output(request: &Recorded, call: &str) -> Value {
+fn output(request: &RecordedRequest, call: &str) -> Value {
     let text = request.tool_output(call).unwrap_or_else(|| panic!("nothing was returned for {call}"));
     from_str(&text).unwrap_or(Value::String(text))
 }
 
 /// The id of the agent that the call `spawn` started.
-fn spawned(request: &Recorded) -> String {
+fn spawned(request: &RecordedRequest) -> String {
     output(request, "spawn")["agent_id"].as_str().expect("an agent was started").to_owned()
 }
 
 /// How many tool outputs a request holds: how far a scripted model has come.
-fn steps(request: &Recorded) -> usize {
+fn steps(request: &RecordedRequest) -> usize {
     request.input().iter().filter(|item| item["type"] == "function_call_output").count()
 }
 
 /// Every text of the conversation, whoever said it.
-fn texts(request: &Recorded) -> Vec<String> {
+fn texts(request: &RecordedRequest) -> Vec<String> {
     let parts = request.input().iter().flat_map(|item| item["content"].as_array().into_iter().flatten());
     parts.filter_map(|part| part["text"].as_str()).map(str::to_owned).collect()
 }
 
 /// What the main thread was told of its agents.
-fn notifications(request: &Recorded) -> Vec<Value> {
+fn notifications(request: &RecordedRequest) -> Vec<Value> {
     let texts = texts(request).into_iter();
     let inner = texts.filter_map(|text| {
         let inner = text.strip_prefix("<subagent_notification>\n")?;
@@ -60,18 +60,18 @@ fn spawn(message: &str) -> Reply {
 }
 
 /// The requests of the main thread, or of its agents, in order.
-fn requests(app: &App, of: fn(&Recorded) -> bool) -> Vec<Recorded> {
+fn requests(app: &App, of: fn(&RecordedRequest) -> bool) -> Vec<RecordedRequest> {
     app.model().requests().into_iter().filter(of).collect()
 }
 
 /// Reads everything up to the end of a turn of another thread than this one.
-async fn agent_done(client: &mut Client, main: &Thread) -> (ThreadId, TurnStatus) {
+async fn agent_done(client: &mut TestClient, main: &Thread) -> (ThreadId, TurnStatus) {
     let done = client.until_where::<TurnCompleted>(|done| done.thread_id != main.id).await;
     (done.thread_id, done.turn.status)
 }
 
 /// Reads everything up to the end of this thread's turn.
-async fn main_done(client: &mut Client, main: &Thread) -> TurnStatus {
+async fn main_done(client: &mut TestClient, main: &Thread) -> TurnStatus {
     client.until_where::<TurnCompleted>(|done| done.thread_id == main.id).await.turn.status
 }
 
@@ -84,7 +84,7 @@ struct Seen {
     item: ThreadItem,
 }
 
-async fn next_call(client: &mut Client) -> Seen {
+async fn next_call(client: &mut TestClient) -> Seen {
     let is_call = |item: &ThreadItem| matches!(item, ThreadItem::CollabAgentToolCall { .. });
     let item = client.until_where::<ItemCompleted>(|completed| is_call(&completed.item)).await.item;
     let ThreadItem::CollabAgentToolCall { tool, status, receiver_thread_ids, agents_states, .. } =
@@ -96,7 +96,7 @@ async fn next_call(client: &mut Client) -> Seen {
     Seen { tool, status, receivers: receiver_thread_ids, states, item }
 }
 
-async fn listed(client: &mut Client, kinds: Option<Vec<ThreadSourceKind>>) -> Vec<Thread> {
+async fn listed(client: &mut TestClient, kinds: Option<Vec<ThreadSourceKind>>) -> Vec<Thread> {
     let params = ThreadListParams { source_kinds: kinds, ..ThreadListParams::default() };
     client.call::<ThreadList>(params).await.data
 }

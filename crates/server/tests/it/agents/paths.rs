@@ -1,7 +1,7 @@
 //! Agents that are addressed by the path of their task (`multi_agent_v2`).
 
 use codicil_protocol::{CollabAgentTool, ThreadSourceKind};
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{is_agent, is_main, listed, next_call, notifications, output, requests, steps, texts};
@@ -10,7 +10,7 @@ const BY_PATH: &str = "[features]\nmulti_agent_v2 = true\n";
 
 /// A model whose main thread makes these calls one after the other; its agents repeat what they heard last.
 fn calls(calls: Vec<(&'static str, Value)>) -> Script {
-    Script::new().respond_with(move |request: &Recorded| {
+    Script::new().respond_with(move |request: &RecordedRequest| {
         if is_agent(request) {
             return Reply::new().say(texts(request).last().cloned().unwrap_or_default());
         }

@@ -3,7 +3,7 @@
 use codicil_protocol::{
     ThreadResume, ThreadSettingsUpdate, ThreadSettingsUpdated, ThreadStartParams, TurnStatus,
 };
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, from_value, json};
 
 use super::{agent_done, is_agent, main_done, output, spawn, steps, texts};
@@ -11,7 +11,7 @@ use super::{agent_done, is_agent, main_done, output, spawn, steps, texts};
 /// The first turn starts an agent and waits for it; the second one has it go on. The agent runs `touch` whenever it
 /// is asked to.
 fn model() -> Script {
-    Script::new().respond_with(|request: &Recorded| {
+    Script::new().respond_with(|request: &RecordedRequest| {
         if is_agent(request) {
             let tasks = texts(request).iter().filter(|text| text.starts_with("task")).count();
             return match steps(request) < tasks {
@@ -34,7 +34,7 @@ fn call(tool: &str, arguments: Value) -> Reply {
     Reply::new().call(tool, arguments).call_id(tool)
 }
 
-fn agent(request: &Recorded) -> String {
+fn agent(request: &RecordedRequest) -> String {
     output(request, "spawn")["agent_id"].as_str().expect("an agent was started").to_owned()
 }
 

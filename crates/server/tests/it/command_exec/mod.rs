@@ -13,7 +13,7 @@ use std::{fs, ops::ControlFlow, time::Duration};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use codicil_protocol::{CommandExec, CommandExecResponse, CommandExecTerminate, CommandExecWrite};
-use codicil_testkit::{App, Client, Pending};
+use codicil_testkit::{App, PendingRequest, TestClient};
 use serde_json::{Value, from_value, json};
 use tokio::time::timeout;
 
@@ -34,26 +34,26 @@ async fn app() -> App {
 }
 
 /// Runs a command that is answered with a result.
-async fn exec(client: &mut Client, params: Value) -> CommandExecResponse {
+async fn exec(client: &mut TestClient, params: Value) -> CommandExecResponse {
     client.call::<CommandExec>(from_value(params).unwrap()).await
 }
 
 /// Starts a command whose answer is for later.
-async fn start(client: &mut Client, params: Value) -> Pending<CommandExec> {
+async fn start(client: &mut TestClient, params: Value) -> PendingRequest<CommandExec> {
     client.send::<CommandExec>(from_value(params).unwrap()).await
 }
 
-async fn write(client: &mut Client, id: &str, text: &str) -> Result<(), String> {
+async fn write(client: &mut TestClient, id: &str, text: &str) -> Result<(), String> {
     let params = json!({ "processId": id, "deltaBase64": STANDARD.encode(text) });
     said(client.try_call::<CommandExecWrite>(from_value(params).unwrap()).await)
 }
 
-async fn close(client: &mut Client, id: &str) -> Result<(), String> {
+async fn close(client: &mut TestClient, id: &str) -> Result<(), String> {
     let params = json!({ "processId": id, "closeStdin": true });
     said(client.try_call::<CommandExecWrite>(from_value(params).unwrap()).await)
 }
 
-async fn terminate(client: &mut Client, id: &str) -> Result<(), String> {
+async fn terminate(client: &mut TestClient, id: &str) -> Result<(), String> {
     said(client.try_call::<CommandExecTerminate>(from_value(json!({ "processId": id })).unwrap()).await)
 }
 
@@ -62,7 +62,7 @@ fn said<T>(answer: Result<T, codicil_protocol::rpc::ErrorObject>) -> Result<(), 
 }
 
 /// Code and message of a refusal.
-async fn refusal(client: &mut Client, method: &str, params: Value) -> String {
+async fn refusal(client: &mut TestClient, method: &str, params: Value) -> String {
     let answer = client.exchange(json!({ "id": "refused", "method": method, "params": params })).await;
     let error = &answer["error"];
     assert!(!error.is_null(), "{method} {params} was answered: {answer}");
@@ -105,7 +105,7 @@ impl Streamed {
 }
 
 /// Runs it, and fails if anything about it comes after the answer.
-async fn streamed(client: &mut Client, params: Value) -> Streamed {
+async fn streamed(client: &mut TestClient, params: Value) -> Streamed {
     let params = with(json!({ "processId": "s", "streamStdoutStderr": true }), params);
     let message = json!({ "id": "streamed", "method": "command/exec", "params": params });
     let mut seen = Streamed::default();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use codicil_sandbox::Probe;
+use codicil_sandbox::MachineProbe;
 use codicil_testkit::App;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{exec, refusal};
 
 /// Whether there is anything to confine commands with. If not, the test says that it is skipped.
 fn confines() -> bool {
-    let kind = Probe::cached().kind();
+    let kind = MachineProbe::cached().kind();
     if let Err(reason) = &kind {
         eprintln!("skipped: commands cannot be confined here: {reason}");
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use codicil_protocol::{CommandExec, CommandExecOutputDelta, Notice};
+use codicil_protocol::{CommandExec, CommandExecOutputDelta, NotificationMethod};
 use codicil_testkit::App;
 use serde_json::{Value, from_value, json};
 

@@ -2,13 +2,13 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use codicil_protocol::{CommandExecOutputDelta, CommandExecResize};
-use codicil_testkit::Client;
+use codicil_testkit::TestClient;
 use serde_json::{Value, from_value, json};
 
 use super::{app, close, refusal, shell, start, terminate, write};
 
 /// Reads deltas until the terminal has shown a text, and returns all it has shown.
-async fn until_shown(client: &mut Client, shown: &mut String, text: &str) {
+async fn until_shown(client: &mut TestClient, shown: &mut String, text: &str) {
     while !shown.contains(text) {
         let delta = client.until::<CommandExecOutputDelta>().await;
         assert_eq!(delta.stream, codicil_protocol::CommandExecOutputStream::Stdout);
@@ -16,7 +16,7 @@ async fn until_shown(client: &mut Client, shown: &mut String, text: &str) {
     }
 }
 
-async fn resize(client: &mut Client, rows: u16, cols: u16) -> Result<(), String> {
+async fn resize(client: &mut TestClient, rows: u16, cols: u16) -> Result<(), String> {
     let params = json!({ "processId": "t", "size": { "rows": rows, "cols": cols } });
     super::said(client.try_call::<CommandExecResize>(from_value(params).unwrap()).await)
 }

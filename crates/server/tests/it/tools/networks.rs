@@ -6,8 +6,8 @@ use codicil_protocol::{
     NetworkPolicyAmendment, NetworkPolicyRuleAction as Action, ServerRequestResolved, Thread, TurnCompleted,
     TurnStatus,
 };
-use codicil_sandbox::{Kind, Probe};
-use codicil_testkit::{App, Recorded, Reply, Script};
+use codicil_sandbox::{ConfinementKind, MachineProbe};
+use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -90,8 +90,8 @@ fn runs(line: &str) -> Script {
 
 /// Whether commands can be put behind a proxy here.
 fn has_namespaces() -> bool {
-    let kind = Probe::cached().kind();
-    let has = matches!(kind, Ok(Kind::Bubblewrap | Kind::LandlockView));
+    let kind = MachineProbe::cached().kind();
+    let has = matches!(kind, Ok(ConfinementKind::Bubblewrap | ConfinementKind::LandlockView));
     if !has {
         eprintln!("skipped: this machine has no network namespaces for commands: {kind:?}");
     }
@@ -353,7 +353,7 @@ async fn time_in_which_a_person_thinks_does_not_count() {
 async fn the_guardian_answers_about_hosts_too() {
     let Some(target) = Target::start().await else { return };
     let said = json!({ "risk_level": "low", "risk_score": 9, "rationale": "fine", "evidence": [] });
-    let is_guardian = |request: &Recorded| request.header("x-openai-subagent") == Some("guardian");
+    let is_guardian = |request: &RecordedRequest| request.header("x-openai-subagent") == Some("guardian");
     let script = Script::new()
         .call("exec_command", exec(&target.get("localhost")))
         .then()

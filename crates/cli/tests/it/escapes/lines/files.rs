@@ -1,7 +1,7 @@
 //! Attempts to change files outside of the workspace, and what is protected in it.
 
 use super::{Class::*, Line};
-use codicil_sandbox::Gap::FileAttributes;
+use codicil_sandbox::ConfinementGap::FileAttributes;
 
 pub const LINES: &[Line] = &[
     ("write-outside", Denied, "echo x > $OUT/file"),

@@ -17,7 +17,7 @@ mod sockets;
 
 use std::collections::BTreeMap;
 
-use codicil_sandbox::Gap;
+use codicil_sandbox::ConfinementGap;
 use serde_json::{Value, json};
 
 use super::{
@@ -33,7 +33,7 @@ use super::{
 pub enum Class {
     Denied,
     /// Denied, unless the documentation says that the confinement cannot.
-    DeniedUnless(Gap),
+    DeniedUnless(ConfinementGap),
     /// Denied. It does not work without a sandbox either, because there is nothing to get.
     Absent,
     /// As `Absent`, for the commands of models.

@@ -1,7 +1,7 @@
 //! Attempts on other processes of the same user: the server, and a program beside it.
 
 use super::{Class::*, Line};
-use codicil_sandbox::Gap::{Ipc, Pipes, Signals, Terminals};
+use codicil_sandbox::ConfinementGap::{Ipc, Pipes, Signals, Terminals};
 
 pub const LINES: &[Line] = &[
     ("signal-server", DeniedUnless(Signals), "kill -CONT $SERVER"),

@@ -1,7 +1,7 @@
 //! Attempts to reach other programs and the network.
 
 use super::{Class::*, Line};
-use codicil_sandbox::Gap::{AbstractSockets, Sockets};
+use codicil_sandbox::ConfinementGap::{AbstractSockets, Sockets};
 
 /// Without a network.
 pub const LINES: &[Line] = &[
