@@ -1,0 +1,43 @@
+# Short names for what is done often. `just` alone lists them; https://just.systems
+
+[private]
+default:
+    @just --list --unsorted
+
+# Shows the main job in a few seconds, without a network or a key
+demo:
+    cargo run --release -- demo
+
+# Builds and tests one crate: `just test server`
+test crate:
+    cargo test -p codicil-{{ crate }}
+
+# Runs every test of the workspace
+test-all:
+    cargo test --workspace
+
+# Formats the code and reports lints
+lint:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Runs the whole gate, as CI does
+ci:
+    .ci/run
+
+# Checks licences, advisories and duplicate dependencies (needs cargo-deny)
+deny:
+    cargo deny --offline check
+
+# Builds the binary that is shipped
+dist:
+    cargo build --profile dist
+
+# Compares servers side by side: `just bench --case turn --quick`
+bench *arguments:
+    cargo build --profile dist -p codicil-cli -p codicil-bench
+    target/dist/codicil-bench --server codicil=target/dist/codicil {{ arguments }}
+
+# Builds and opens the API documentation
+doc:
+    cargo doc --workspace --no-deps --open
