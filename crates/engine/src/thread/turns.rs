@@ -212,11 +212,14 @@ impl ThreadActor {
             origin: origin.clone(),
         };
         let kit = self.kit.clone();
+        let mut over = CancellationToken::new();
         let run = |steps: TurnReporter, cancel: CancellationToken| {
             let tools = TurnTools::new(kit, turn.clone(), terms, steps.clone(), cancel.clone());
+            over = tools.over.clone();
             TurnTask { thread, turn, provider, steps, cancel, show, tools, prompt }.run()
         };
-        let mut active = ActiveTurn::new(id, kind, run);
+        let mut active = ActiveTurn::new(id.clone(), kind, self.reporter(&id), run);
+        active.over = over;
         active.origin = origin;
         active.output_schema = output_schema.map(Arc::new);
         active

@@ -48,7 +48,6 @@ pub struct ResponseVisibility {
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
     pub async fn run(self) -> TurnOutcome {
-        let _over = self.tools.over.clone().drop_guard();
         let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
             return TurnOutcome::Interrupted;
         };
