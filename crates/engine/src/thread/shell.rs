@@ -21,7 +21,8 @@ impl ThreadActor {
         let id = active_id.unwrap_or_else(new_turn_id);
         let reporter = self.reporter(&id);
         let turn = id.clone();
-        let run = |steps, cancel| ShellTask { thread, turn, command, cwd, shell, start, steps, cancel }.run();
+        let run =
+            |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
         if let Some(active) = &mut self.active {
             active.wants_more = true;
             active.run_beside(reporter, run);
