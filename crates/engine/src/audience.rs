@@ -39,7 +39,7 @@ pub struct OpenQuestion {
 }
 
 /// Something that lives as long as a question.
-pub struct QuestionGuard(pub Box<dyn Send>);
+pub struct QuestionGuard(pub Box<dyn Send + Sync>);
 
 impl std::fmt::Debug for QuestionGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

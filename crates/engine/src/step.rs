@@ -1,87 +1,163 @@
-//! What a running turn reports to its thread, and what it asks of it.
+//! The channel from turns to their thread.
 //!
 //! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
-//! tells subscribers. Steps travel in batches, because a burst of tokens must not cost a message each.
+//! notifies clients. Each thread has one bounded channel, on which everything travels that its turns and their
+//! background commands have to say. The actor therefore handles it in the order in which it was sent, and a turn
+//! never has to wait for earlier messages to be processed.
+//!
+//! Events are batched, because a burst of tokens must not cost a message each.
 
+use std::time::Duration;
+
+use codicil_exec::SessionId;
 use codicil_model::{History, ModelRequest, ToolList};
 use codicil_protocol::{
-    Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError,
-    rpc::RequestId,
+    Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadActiveFlag, ThreadItem, TokenUsageBreakdown,
+    TurnError, TurnId, rpc::RequestId,
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{audience::OpenQuestion, thread::InheritedHistory, tools::QuestionRequest};
+use crate::{audience::ClientReply, thread::InheritedHistory};
 
-/// One thing that happened in a turn.
+/// Messages that may wait for the actor of a thread. A turn that is further ahead waits.
+const CAPACITY: usize = 32;
+
+/// A message from a turn, or from a command that the turn started, to the thread.
+#[derive(Debug)]
+pub(crate) struct TurnMessage {
+    pub turn_id: TurnId,
+    pub body: TurnMessageBody,
+}
+
+/// The content of a [`TurnMessage`]. Large and rare contents are boxed, so that a queue of events stays small.
+#[derive(Debug)]
+pub(crate) enum TurnMessageBody {
+    /// Facts, in the order in which they happened.
+    Events(Vec<TurnEvent>),
+    Query(TurnQuery),
+    Question(Box<QuestionRequest>),
+    /// A command that outlived its tool call has ended. The turn itself may have ended long before.
+    BackgroundCommandEnded(Box<BackgroundCommandEnd>),
+    /// A user's shell command that ran beside the turn has ended.
+    ShellCommandEnded,
+    /// The turn's task has ended. This is the last message of that task.
+    Ended(Box<TurnOutcome>),
+}
+
+/// A fact about a turn.
 #[derive(Debug)]
 pub(crate) enum TurnEvent {
     /// An item begins.
     Started(ThreadItem),
-    /// Something about an open item that is told and not kept.
+    /// A notification that is sent to subscribers and not stored.
     Told(Frame),
     /// An item is complete, with what it adds to the model's history.
     Completed {
         item: ThreadItem,
         context: Vec<ResponseItem>,
     },
-    /// Something enters the model's history that no item shows.
+    /// Additions to the model's history that have no item.
     Context(Vec<ResponseItem>),
-    /// The same, behind what the model is asked next.
+    /// Additions to the model's history that follow the input of the next request.
     Notice(Vec<ResponseItem>),
-    /// A response is complete.
+    /// The token usage of a complete response.
     Used(TokenUsageBreakdown),
     RateLimits(Box<RateLimitSnapshot>),
     Rerouted(String),
-    /// The model failed and is asked again.
+    /// A model request failed and is sent again.
     Retrying(TurnError),
-    /// The history has been summed up; from here on the summary stands for it.
+    /// The summary that replaces the history.
     Compacted {
         item: ItemId,
         summary: String,
     },
-    /// What the model may call in this turn.
+    /// The tools that the model may call from now on.
     Offered(ToolList),
-    /// Somebody is to be asked.
-    Ask {
-        asking: QuestionRequest,
-        reply: oneshot::Sender<OpenQuestion>,
-    },
-    /// Somebody aside wants to know what has been said.
-    Conversation(oneshot::Sender<History>),
-    /// Everything before this has been said.
-    Settled(oneshot::Sender<()>),
-    /// A question has its answer.
-    Answered(RequestId),
-    /// What is there to copy, everything reported so far included?
-    Inherit(oneshot::Sender<InheritedHistory>),
-    /// What is there to do next?
-    Next {
-        follow_up: FollowUp,
-        reply: oneshot::Sender<NextAction>,
-    },
 }
 
-/// What a turn is to do next.
+/// A question of the turn to its thread. The answer accounts for every message sent before it.
+#[derive(Debug)]
+pub(crate) enum TurnQuery {
+    NextAction { follow_up: FollowUp, reply: oneshot::Sender<NextAction> },
+    History(oneshot::Sender<History>),
+    InheritedHistory(oneshot::Sender<InheritedHistory>),
+}
+
+/// A server request that the thread sends to its subscribers on behalf of a tool.
+///
+/// The thread resolves the request for all clients before it forwards the reply. Dropping the receiver of `reply`
+/// withdraws the request.
+pub(crate) struct QuestionRequest {
+    pub kind: QuestionKind,
+    /// Encodes the request once its id is known.
+    pub encode: Box<dyn Fn(&RequestId) -> Frame + Send>,
+    /// Time after which the request is withdrawn and the reply is `None`.
+    pub time_limit: Option<Duration>,
+    pub reply: oneshot::Sender<Option<ClientReply>>,
+}
+
+impl std::fmt::Debug for QuestionRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuestionRequest").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// The effect of an open server request on its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuestionKind {
+    /// A person decides.
+    Approval,
+    /// A person answers.
+    UserInput,
+    /// The client's program answers; the status of the thread does not change.
+    Call,
+}
+
+impl QuestionKind {
+    /// Returns the flag that the thread's status has while the request is open.
+    pub fn flag(self) -> Option<ThreadActiveFlag> {
+        match self {
+            Self::Approval => Some(ThreadActiveFlag::WaitingOnApproval),
+            Self::UserInput => Some(ThreadActiveFlag::WaitingOnUserInput),
+            Self::Call => None,
+        }
+    }
+
+    /// Returns whether `serverRequest/resolved` is sent when the request is over.
+    pub fn is_announced(self) -> bool {
+        self != Self::Call
+    }
+}
+
+/// The end of a background command.
+#[derive(Debug)]
+pub(crate) struct BackgroundCommandEnd {
+    pub session: SessionId,
+    /// The command's item in its final state.
+    pub item: ThreadItem,
+}
+
+/// What a turn does next.
 #[derive(Debug)]
 pub(crate) enum NextAction {
-    /// Have the model go on.
+    /// Request a response from the model.
     Respond(Box<ModelRequest>),
-    /// Have the model sum up the conversation, which is getting too long.
+    /// Request a summary of the history, which is close to the context window.
     Compact(Box<ModelRequest>),
-    /// Nothing: the turn is over.
+    /// End the turn.
     End,
 }
 
-/// Whether a response asks for another one.
+/// Whether a response needs another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowUp {
-    /// It called tools, or is the first of its turn.
+    /// It called tools, or the turn has just begun.
     Needed,
     /// It is the last, unless there is new input.
     IfSteered,
 }
 
-/// How a turn ended by itself.
+/// How the task of a turn ended.
 #[derive(Debug)]
 pub(crate) enum TurnOutcome {
     Completed,
@@ -89,64 +165,78 @@ pub(crate) enum TurnOutcome {
     Failed(TurnError),
 }
 
-/// The turn's end of the channel to its thread.
+/// Creates the channel of a thread.
+pub(crate) fn turn_channel() -> (mpsc::Sender<TurnMessage>, mpsc::Receiver<TurnMessage>) {
+    mpsc::channel(CAPACITY)
+}
+
+/// The sending half of a thread's channel, for one of its turns. Cheap to clone.
+///
+/// Messages to a thread that has been unloaded are dropped; its turns are being cancelled then.
 #[derive(Clone, Debug)]
-pub(crate) struct TurnReporter(mpsc::Sender<Vec<TurnEvent>>);
-
-/// The same end, for the thread itself: it does not keep the turn from being over.
-#[derive(Debug)]
-pub(crate) struct WeakTurnReporter(mpsc::WeakSender<Vec<TurnEvent>>);
-
-impl WeakTurnReporter {
-    /// `None` when the turn is over.
-    pub fn upgrade(&self) -> Option<TurnReporter> {
-        self.0.upgrade().map(TurnReporter)
-    }
+pub(crate) struct TurnReporter {
+    turn_id: TurnId,
+    messages: mpsc::Sender<TurnMessage>,
 }
 
 impl TurnReporter {
-    /// A turn that is this many batches ahead of its thread waits for it.
-    const CAPACITY: usize = 32;
-
-    pub fn channel() -> (Self, mpsc::Receiver<Vec<TurnEvent>>) {
-        let (sender, receiver) = mpsc::channel(Self::CAPACITY);
-        (Self(sender), receiver)
+    pub fn new(turn_id: TurnId, messages: mpsc::Sender<TurnMessage>) -> Self {
+        Self { turn_id, messages }
     }
 
-    pub fn downgrade(&self) -> WeakTurnReporter {
-        WeakTurnReporter(self.0.downgrade())
-    }
-
-    /// A thread that is gone is not told any more; its turns are being cancelled then.
-    pub async fn report(&self, steps: Vec<TurnEvent>) {
-        if !steps.is_empty() {
-            let _ = self.0.send(steps).await;
+    /// Reports a batch of events. An empty batch costs nothing.
+    pub async fn report(&self, events: Vec<TurnEvent>) {
+        if !events.is_empty() {
+            self.send(TurnMessageBody::Events(events)).await;
         }
     }
 
-    pub async fn one(&self, step: TurnEvent) {
-        self.report(vec![step]).await;
+    pub async fn one(&self, event: TurnEvent) {
+        self.report(vec![event]).await;
     }
 
-    /// What has been said so far; `None` when the thread is gone.
+    /// Returns the thread's history; `None` if the thread has been unloaded.
     pub async fn conversation(&self) -> Option<History> {
+        self.query(TurnQuery::History).await
+    }
+
+    /// Returns what a subagent with the thread's full history starts with; `None` if the thread has been unloaded.
+    pub async fn inherited_history(&self) -> Option<InheritedHistory> {
+        self.query(TurnQuery::InheritedHistory).await
+    }
+
+    /// Returns what to do next. The turn ends if the thread has been unloaded.
+    pub async fn next(&self, follow_up: FollowUp) -> NextAction {
+        let next = self.query(|reply| TurnQuery::NextAction { follow_up, reply }).await;
+        next.unwrap_or(NextAction::End)
+    }
+
+    /// Has the thread send a server request to its subscribers.
+    pub async fn ask(&self, question: QuestionRequest) {
+        self.send(TurnMessageBody::Question(Box::new(question))).await;
+    }
+
+    pub async fn background_command_ended(&self, session: SessionId, item: ThreadItem) {
+        let end = BackgroundCommandEnd { session, item };
+        self.send(TurnMessageBody::BackgroundCommandEnded(Box::new(end))).await;
+    }
+
+    pub async fn shell_command_ended(&self) {
+        self.send(TurnMessageBody::ShellCommandEnded).await;
+    }
+
+    pub async fn ended(&self, outcome: TurnOutcome) {
+        self.send(TurnMessageBody::Ended(Box::new(outcome))).await;
+    }
+
+    async fn query<T>(&self, query: impl FnOnce(oneshot::Sender<T>) -> TurnQuery) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.one(TurnEvent::Conversation(reply)).await;
+        self.send(TurnMessageBody::Query(query(reply))).await;
         answer.await.ok()
     }
 
-    /// Waits until everything reported so far has been said. For those who go on to report in another way.
-    pub async fn settled(&self) {
-        let (reply, settled) = oneshot::channel();
-        self.one(TurnEvent::Settled(reply)).await;
-        // A thread that is gone says nothing more.
-        let _ = settled.await;
-    }
-
-    /// What to do next. A thread that is gone wants nothing more.
-    pub async fn next(&self, follow_up: FollowUp) -> NextAction {
-        let (reply, answer) = oneshot::channel();
-        self.one(TurnEvent::Next { follow_up, reply }).await;
-        answer.await.unwrap_or(NextAction::End)
+    async fn send(&self, body: TurnMessageBody) {
+        // An error means that the thread has been unloaded.
+        let _ = self.messages.send(TurnMessage { turn_id: self.turn_id.clone(), body }).await;
     }
 }

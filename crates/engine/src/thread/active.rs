@@ -1,18 +1,19 @@
 //! The turn that is running: everything that lives only while it does.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
 
 use codicil_model::ToolList;
-use codicil_protocol::{CodexErrorInfo, ItemId, ResponseItem, ThreadItem, TurnError, TurnId, rpc::RequestId};
+use codicil_protocol::{CodexErrorInfo, ItemId, ResponseItem, ThreadItem, TurnError, TurnId};
+use futures_util::FutureExt;
 use serde_json::Value;
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{AnnouncedReply, CommandReply, TurnOrigin, input::FirstInput, review::ActiveReview};
-use crate::{
-    step::{TurnEvent, TurnOutcome, TurnReporter, WeakTurnReporter},
-    tools::QuestionKind,
+use super::{
+    AnnouncedReply, CommandReply, TurnOrigin, input::FirstInput, questions::OpenQuestions,
+    review::ActiveReview,
 };
+use crate::step::{TurnOutcome, TurnReporter};
 
 /// What a turn does. Only a regular one takes more input while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +52,7 @@ pub(super) struct ActiveTurn {
     pub last_words: Option<String>,
     /// Items that have begun and are not complete.
     pub open: BTreeMap<ItemId, ThreadItem>,
-    /// Questions that nobody has answered yet.
-    pub asked: Vec<(RequestId, QuestionKind)>,
+    pub questions: OpenQuestions,
     /// What the model may call.
     pub offered: ToolList,
     /// Those who wait for the turn to be stopped.
@@ -66,22 +66,33 @@ pub(super) struct ActiveTurn {
     /// Why the turn fails although the model did not.
     pub failure: Option<TurnError>,
     pub cancel: CancellationToken,
-    pub reports: WeakTurnReporter,
-    steps: mpsc::Receiver<Vec<TurnEvent>>,
-    task: JoinHandle<TurnOutcome>,
+    /// Cancelled when the turn has ended and its end has been announced.
+    pub over: CancellationToken,
+    /// The outcome of the turn's task, once it has ended.
+    outcome: Option<TurnOutcome>,
+    /// Shell commands of the user that run beside the task. The turn ends with the last of them.
+    shell_commands: usize,
+    task: JoinHandle<()>,
 }
 
 impl ActiveTurn {
-    /// Starts the turn's task, which ends with it.
-    pub fn new<R>(id: TurnId, kind: TurnKind, run: impl FnOnce(TurnReporter, CancellationToken) -> R) -> Self
+    /// Starts the turn's task. It reports its outcome as its last message, also if it panics.
+    pub fn new<R>(
+        id: TurnId,
+        kind: TurnKind,
+        reporter: TurnReporter,
+        run: impl FnOnce(TurnReporter, CancellationToken) -> R,
+    ) -> Self
     where
         R: Future<Output = TurnOutcome> + Send + 'static,
     {
-        let (sender, steps) = TurnReporter::channel();
         let cancel = CancellationToken::new();
-        let reports = sender.downgrade();
+        let run = run(reporter.clone(), cancel.clone());
         // Owned by the active turn, which cancels it and waits for its end.
-        let task = tokio::spawn(run(sender, cancel.clone()));
+        let task = tokio::spawn(async move {
+            let outcome = AssertUnwindSafe(run).catch_unwind().await;
+            reporter.ended(outcome.unwrap_or_else(|_| TurnOutcome::Failed(internal_error()))).await;
+        });
         Self {
             id,
             kind,
@@ -92,7 +103,7 @@ impl ActiveTurn {
             notices: Vec::new(),
             last_words: None,
             open: BTreeMap::new(),
-            asked: Vec::new(),
+            questions: OpenQuestions::default(),
             offered: ToolList::default(),
             interrupts: Vec::new(),
             review: None,
@@ -100,18 +111,42 @@ impl ActiveTurn {
             wants_more: false,
             failure: None,
             cancel,
-            reports,
-            steps,
+            over: CancellationToken::new(),
+            outcome: None,
+            shell_commands: 0,
             task,
         }
     }
 
-    /// The next steps, or how the turn ended. Everything it reported comes before its end.
-    pub async fn next_event(&mut self) -> Result<Vec<TurnEvent>, TurnOutcome> {
-        match self.steps.recv().await {
-            Some(steps) => Ok(steps),
-            None => Err((&mut self.task).await.unwrap_or_else(|_| TurnOutcome::Failed(internal_error()))),
-        }
+    /// Runs a user's shell command beside the turn's task. Its outcome does not count for the turn.
+    pub fn run_beside<R>(
+        &mut self,
+        reporter: TurnReporter,
+        run: impl FnOnce(TurnReporter, CancellationToken) -> R,
+    ) where
+        R: Future<Output = TurnOutcome> + Send + 'static,
+    {
+        self.shell_commands += 1;
+        let run = run(reporter.clone(), self.cancel.clone());
+        // Ends with the turn, whose token cancels it.
+        tokio::spawn(async move {
+            // A panic has been logged; the turn ends all the same.
+            let _ = AssertUnwindSafe(run).catch_unwind().await;
+            reporter.shell_command_ended().await;
+        });
+    }
+
+    pub fn task_ended(&mut self, outcome: TurnOutcome) {
+        self.outcome = Some(outcome);
+    }
+
+    pub fn shell_command_ended(&mut self) {
+        self.shell_commands = self.shell_commands.saturating_sub(1);
+    }
+
+    /// Returns the turn's outcome once its task and all shell commands beside it have ended.
+    pub fn take_outcome(&mut self) -> Option<TurnOutcome> {
+        if self.shell_commands > 0 { None } else { self.outcome.take() }
     }
 
     pub fn abort(&self) {

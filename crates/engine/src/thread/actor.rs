@@ -16,14 +16,14 @@ use tokio::{
 
 use super::{
     AnnouncedReply, CommandReply, ElicitationChange, JoinedThread, ThreadCommand, ThreadInbox, ThreadSetup,
-    ThreadSnapshot, ThreadState, active::ActiveTurn, goal::TurnMark,
+    ThreadSnapshot, ThreadState, active::ActiveTurn, goal::TurnMark, questions::EndedQuestion,
 };
 use crate::{
     error::ThreadError,
     ids::new_turn_id,
-    step::{TurnEvent, TurnOutcome},
+    step::{TurnMessage, TurnReporter, turn_channel},
     threads::{IncludeTurns, WeakThreads, stored_turns},
-    tools::{TerminalReport, ThreadTools},
+    tools::ThreadTools,
     world::EngineContext,
 };
 
@@ -35,7 +35,9 @@ pub(crate) struct ThreadActor {
     pub(super) kit: Arc<ThreadTools>,
     /// Commands that have begun and are not complete; they may outlive their turn.
     pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
-    pub(super) reports: mpsc::Receiver<TerminalReport>,
+    /// Everything that turns and background commands report, in order.
+    pub(super) turn_messages: mpsc::Receiver<TurnMessage>,
+    turn_sender: mpsc::Sender<TurnMessage>,
     /// Clients hear of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
     /// The end of a turn that could not be stored yet.
@@ -55,10 +57,9 @@ pub(crate) struct ThreadActor {
 /// Everything that can happen to a thread.
 enum ThreadEvent {
     Command(ThreadCommand),
-    Steps(Vec<TurnEvent>),
-    /// News of commands.
-    Report(TerminalReport),
-    TurnOver(TurnOutcome),
+    Turn(TurnMessage),
+    /// The wait for the reply to a server request is over.
+    QuestionEnded(EndedQuestion),
     /// Nothing has happened for a long time.
     Quiet,
     /// Nobody holds the thread any more.
@@ -73,7 +74,8 @@ impl ThreadActor {
         servers: ThreadServers,
         inbox: ThreadInbox,
     ) -> Self {
-        let (kit, reports) = ThreadTools::new(world.clone(), threads.clone(), &state, servers);
+        let kit = ThreadTools::new(world.clone(), threads.clone(), &state, servers);
+        let (turn_sender, turn_messages) = turn_channel();
         let ThreadInbox { mailbox, progress } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
@@ -83,7 +85,8 @@ impl ThreadActor {
             active: None,
             kit,
             commands,
-            reports,
+            turn_messages,
+            turn_sender,
             skills,
             late_records: Vec::new(),
             turn_mark: None,
@@ -113,9 +116,8 @@ impl ThreadActor {
                     return;
                 }
                 ThreadEvent::Command(command) => self.on_command(command).await,
-                ThreadEvent::Steps(steps) => self.on_steps(steps).await,
-                ThreadEvent::Report(report) => self.on_report(report).await,
-                ThreadEvent::TurnOver(outcome) => self.on_turn_over(outcome).await,
+                ThreadEvent::Turn(message) => self.on_turn_message(message).await,
+                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended),
                 ThreadEvent::Quiet => self.on_quiet(),
                 ThreadEvent::Abandoned => {
                     self.end_active_turn().await;
@@ -142,20 +144,18 @@ impl ThreadActor {
                 None => std::future::pending().await,
             }
         };
-        let turn = async {
+        let question = async {
             match &mut self.active {
-                Some(active) => {
-                    active.next_event().await.map_or_else(ThreadEvent::TurnOver, ThreadEvent::Steps)
-                }
+                Some(active) => active.questions.next().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
             command = self.mailbox.recv() => command.map_or(ThreadEvent::Abandoned, ThreadEvent::Command),
-            // Before the turn: what a tool says of a command comes before what it says to the model.
-            Some(report) = self.reports.recv() => ThreadEvent::Report(report),
-            event = turn => event,
+            // Before the turn's messages: a flood of output must not delay the reply to an approval.
+            ended = question => ThreadEvent::QuestionEnded(ended),
+            Some(message) = self.turn_messages.recv() => ThreadEvent::Turn(message),
             () = quiet => ThreadEvent::Quiet,
         }
     }
@@ -268,6 +268,11 @@ impl ThreadActor {
             goal: self.state.goal.clone(),
             config: self.state.config.clone(),
         }
+    }
+
+    /// Returns the sending half of the thread's channel, for a turn.
+    pub(super) fn reporter(&self, turn_id: &TurnId) -> TurnReporter {
+        TurnReporter::new(turn_id.clone(), self.turn_sender.clone())
     }
 
     /// Writes records; what is written may be said. What could not be written before goes first.

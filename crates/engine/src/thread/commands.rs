@@ -6,30 +6,18 @@ use codicil_exec::SessionId;
 use codicil_protocol::{ItemId, ThreadBackgroundTerminal, ThreadItem, TurnId};
 
 use super::{actor::ThreadActor, finish::cut_off};
-use crate::{step::TurnEvent, tools::TerminalReport};
+use crate::step::BackgroundCommandEnd;
 
 /// How long the commands of a thread that ends may take to be gone.
 const END_TIME: Duration = Duration::from_secs(3);
 
 impl ThreadActor {
-    pub(super) async fn on_report(&mut self, report: TerminalReport) {
-        let TerminalReport { turn, steps } = report;
-        for step in steps {
-            match &step {
-                TurnEvent::Started(item) => {
-                    if let Some(id) = item.id() {
-                        self.commands.insert(id.clone(), (turn.clone(), item.clone()));
-                    }
-                    self.say_started(&turn, item);
-                }
-                TurnEvent::Completed { item, .. } => {
-                    if let Some(id) = item.id() {
-                        self.commands.remove(id);
-                    }
-                    self.on_step(&turn, step).await;
-                }
-                _ => self.on_step(&turn, step).await,
-            }
+    /// Completes the item of a background command, then releases those who wait for its end.
+    pub(super) async fn on_background_command_ended(&mut self, turn: &TurnId, end: BackgroundCommandEnd) {
+        self.on_completed(turn, end.item, Vec::new()).await;
+        let terminal = self.kit.terminals().remove(&end.session);
+        if let Some(terminal) = terminal {
+            terminal.over.cancel();
         }
     }
 
@@ -69,16 +57,15 @@ impl ThreadActor {
         true
     }
 
-    /// Takes in what commands have reported so far.
-    pub(super) async fn drain_reports(&mut self) {
-        while let Ok(report) = self.reports.try_recv() {
-            self.on_report(report).await;
+    /// Handles the messages that are in the channel now.
+    pub(super) async fn handle_queued_messages(&mut self) {
+        while let Ok(message) = self.turn_messages.try_recv() {
+            self.on_turn_message(message).await;
         }
     }
 
     /// The turn is over: its commands are complete, but for those that run in the background.
     pub(super) async fn end_turn_commands(&mut self) {
-        self.drain_reports().await;
         let alive: BTreeSet<_> =
             self.kit.terminals().values().map(|terminal| terminal.item.clone()).collect();
         self.cut_off_commands(|id| !alive.contains(id)).await;
@@ -89,13 +76,12 @@ impl ThreadActor {
         let kit = self.kit.clone();
         let ended = async {
             kit.end_terminals().await;
-            self.drain_reports().await;
-            while !self.commands.is_empty() {
-                match self.reports.recv().await {
-                    Some(report) => self.on_report(report).await,
-                    None => return,
-                }
+            while !self.commands.is_empty()
+                && let Some(message) = self.turn_messages.recv().await
+            {
+                self.on_turn_message(message).await;
             }
+            self.handle_queued_messages().await;
         };
         if tokio::time::timeout(END_TIME, ended).await.is_err() {
             self.cut_off_commands(|_| true).await;
@@ -106,11 +92,7 @@ impl ThreadActor {
     pub(super) async fn cut_off_commands(&mut self, is_lost: impl Fn(&ItemId) -> bool) {
         let lost: Vec<_> = self.commands.extract_if(.., |id, _| is_lost(id)).map(|(_, lost)| lost).collect();
         for (turn, item) in lost {
-            self.complete(&turn, cut_off(item)).await;
+            self.on_completed(&turn, cut_off(item), Vec::new()).await;
         }
-    }
-
-    async fn complete(&mut self, turn: &TurnId, item: ThreadItem) {
-        self.on_step(turn, TurnEvent::Completed { item, context: Vec::new() }).await;
     }
 }

@@ -16,10 +16,15 @@ use crate::{clock::unix_now, step::TurnOutcome};
 const STOP_TIME: Duration = Duration::from_secs(5);
 
 impl ThreadActor {
-    /// The turn's task is over.
-    pub(super) async fn on_turn_over(&mut self, outcome: TurnOutcome) {
-        let Some(active) = self.active.take() else { return };
-        self.finish(active, outcome).await;
+    /// Notes that the turn's task or a command beside it has ended, and finishes the turn after the last of them.
+    pub(super) async fn on_turn_part_ended(&mut self, note: impl FnOnce(&mut ActiveTurn)) {
+        let Some(active) = &mut self.active else { return };
+        note(active);
+        if let Some(outcome) = active.take_outcome()
+            && let Some(active) = self.active.take()
+        {
+            self.finish(active, outcome).await;
+        }
     }
 
     /// Stops the running turn, if any, and waits for its end.
@@ -27,17 +32,20 @@ impl ThreadActor {
         let Some(active) = &self.active else { return };
         active.cancel.cancel();
         let stopped = async {
-            while let Some(active) = &mut self.active {
-                match active.next_event().await {
-                    Ok(steps) => self.on_steps(steps).await,
-                    Err(outcome) => return self.on_turn_over(outcome).await,
-                }
+            while self.active.is_some()
+                && let Some(message) = self.turn_messages.recv().await
+            {
+                self.on_turn_message(message).await;
             }
         };
-        if tokio::time::timeout(STOP_TIME, stopped).await.is_err()
-            && let Some(active) = self.active.take()
-        {
+        if tokio::time::timeout(STOP_TIME, stopped).await.is_ok() {
+            return;
+        }
+        if let Some(active) = &self.active {
             active.abort();
+        }
+        self.handle_queued_messages().await;
+        if let Some(active) = self.active.take() {
             self.finish(active, TurnOutcome::Interrupted).await;
         }
     }
@@ -84,7 +92,9 @@ impl ThreadActor {
         }
         self.charge_goal(&active.id).await;
         self.say_end(active.id, status, error);
-        self.resolve_all(active.asked);
+        // Before the open questions are dropped: a question about a host then ends because the turn is over.
+        active.over.cancel();
+        self.resolve_all(active.questions);
         self.sync_later();
         self.end_progress(progress);
     }

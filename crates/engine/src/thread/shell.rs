@@ -17,22 +17,21 @@ impl ThreadActor {
         let shell = self.world.shell().await;
         let start = login(&self.state.config, None);
         let (thread, cwd) = (self.state.id.clone(), self.state.settings.cwd.clone());
+        let active_id = self.active.as_ref().map(|active| active.id.clone());
+        let id = active_id.unwrap_or_else(new_turn_id);
+        let reporter = self.reporter(&id);
+        let turn = id.clone();
+        let run =
+            |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
         if let Some(active) = &mut self.active {
-            let Some(steps) = active.reports.upgrade() else { return answer(reply, Err(ThreadError::Busy)) };
-            let (turn, cancel) = (active.id.clone(), active.cancel.clone());
             active.wants_more = true;
-            let task = ShellTask { thread, turn, command, cwd, shell, start, steps, cancel };
-            // Ends with the turn: it holds the turn's channel open, and the turn's token cancels it.
-            tokio::spawn(task.run());
+            active.run_beside(reporter, run);
             return self.accept(reply, ()).await;
         }
-        let id = new_turn_id();
         if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
             return answer(reply, Err(error));
         }
-        let turn = id.clone();
-        let run = |steps, cancel| ShellTask { thread, turn, command, cwd, shell, start, steps, cancel }.run();
-        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, run));
+        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, reporter, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }

@@ -8,19 +8,65 @@ use codicil_protocol::{
 };
 use codicil_store::Record;
 
-use super::{actor::ThreadActor, input::context_record};
-use crate::{error::ThreadError, step::TurnEvent};
+use super::{active::ActiveTurn, actor::ThreadActor, input::context_record};
+use crate::{
+    error::ThreadError,
+    step::{TurnEvent, TurnMessage, TurnMessageBody, TurnQuery},
+};
 
 impl ThreadActor {
-    pub(super) async fn on_steps(&mut self, steps: Vec<TurnEvent>) {
-        let Some(turn) = self.active.as_ref().map(|active| active.id.clone()) else { return };
-        for step in steps {
-            self.on_step(&turn, step).await;
+    pub(super) async fn on_turn_message(&mut self, message: TurnMessage) {
+        let TurnMessage { turn_id, body } = message;
+        match body {
+            TurnMessageBody::BackgroundCommandEnded(end) => {
+                self.on_background_command_ended(&turn_id, *end).await
+            }
+            late if !self.is_active(&turn_id) => self.on_late_message(late),
+            TurnMessageBody::Events(events) => {
+                for event in events {
+                    self.on_turn_event(&turn_id, event).await;
+                }
+            }
+            TurnMessageBody::Query(query) => self.on_turn_query(&turn_id, query).await,
+            TurnMessageBody::Question(request) => self.on_question(*request),
+            TurnMessageBody::ShellCommandEnded => {
+                self.on_turn_part_ended(ActiveTurn::shell_command_ended).await
+            }
+            TurnMessageBody::Ended(outcome) => {
+                self.on_turn_part_ended(|active| active.task_ended(*outcome)).await;
+            }
         }
     }
 
-    pub(super) async fn on_step(&mut self, turn: &TurnId, step: TurnEvent) {
-        match step {
+    fn is_active(&self, turn: &TurnId) -> bool {
+        self.active.as_ref().is_some_and(|active| active.id == *turn)
+    }
+
+    /// Handles a message of a turn that has ended. Only the output of its background commands still counts; a query
+    /// or question is dropped, which is the answer for a turn that is over.
+    fn on_late_message(&self, body: TurnMessageBody) {
+        let TurnMessageBody::Events(events) = body else { return };
+        for event in events {
+            if let TurnEvent::Told(frame) = event {
+                self.tell(&frame);
+            }
+        }
+    }
+
+    async fn on_turn_query(&mut self, turn: &TurnId, query: TurnQuery) {
+        // A turn that was aborted meanwhile does not wait for the reply.
+        match query {
+            TurnQuery::NextAction { follow_up, reply } => {
+                let next = self.next_request(turn, follow_up).await;
+                let _ = reply.send(next);
+            }
+            TurnQuery::History(reply) => drop(reply.send(self.state.history.snapshot())),
+            TurnQuery::InheritedHistory(reply) => drop(reply.send(self.inheritance())),
+        }
+    }
+
+    pub(super) async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent) {
+        match event {
             TurnEvent::Told(frame) => self.tell(&frame),
             TurnEvent::Started(item) => self.on_started(turn, item),
             TurnEvent::Completed { item, context } => self.on_completed(turn, item, context).await,
@@ -43,29 +89,23 @@ impl ThreadActor {
                     active.offered = tools;
                 }
             }
-            TurnEvent::Ask { asking, reply } => self.on_ask(asking, reply),
-            // Whoever asked may have been cancelled meanwhile.
-            TurnEvent::Conversation(reply) => drop(reply.send(self.state.history.snapshot())),
-            TurnEvent::Settled(reply) => drop(reply.send(())),
-            TurnEvent::Answered(id) => self.on_answered(&id),
-            // A turn that was aborted meanwhile copies nothing.
-            TurnEvent::Inherit(reply) => drop(reply.send(self.inheritance())),
-            TurnEvent::Next { follow_up, reply } => {
-                let request = self.next_request(turn, follow_up).await;
-                // A turn that was aborted meanwhile asks no more.
-                let _ = reply.send(request);
-            }
         }
     }
 
     fn on_started(&mut self, turn: &TurnId, item: ThreadItem) {
         self.say_started(turn, &item);
-        if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
-            active.open.insert(id.clone(), item);
+        let Some(id) = item.id().cloned() else { return };
+        if let ThreadItem::CommandExecution { .. } = item {
+            self.commands.insert(id, (turn.clone(), item));
+        } else if let Some(active) = &mut self.active {
+            active.open.insert(id, item);
         }
     }
 
-    async fn on_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
+    pub(super) async fn on_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
+        if let (ThreadItem::CommandExecution { .. }, Some(id)) = (&item, item.id()) {
+            self.commands.remove(id);
+        }
         if let (Some(active), ThreadItem::AgentMessage { text, .. }) = (&mut self.active, &item) {
             active.last_words = Some(text.clone());
         }

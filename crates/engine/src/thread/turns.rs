@@ -202,7 +202,9 @@ impl ThreadActor {
     /// Starts the turn's task. Its first steps wait until the turn has been announced.
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
         let NewTurn { id, kind, provider, origin, output_schema, prompt } = new;
-        let (thread, turn, show) = (self.state.id.clone(), id.clone(), self.show(kind));
+        let thread = self.state.id.clone();
+        let turn = id.clone();
+        let visibility = self.visibility(kind);
         let terms = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
@@ -212,11 +214,14 @@ impl ThreadActor {
             origin: origin.clone(),
         };
         let kit = self.kit.clone();
-        let run = |steps: TurnReporter, cancel: CancellationToken| {
-            let tools = TurnTools::new(kit, turn.clone(), terms, steps.clone(), cancel.clone());
-            TurnTask { thread, turn, provider, steps, cancel, show, tools, prompt }.run()
+        let mut over = CancellationToken::new();
+        let run = |reporter: TurnReporter, cancel: CancellationToken| {
+            let tools = TurnTools::new(kit, turn.clone(), terms, reporter.clone(), cancel.clone());
+            over = tools.over.clone();
+            TurnTask { thread, turn, provider, reporter, cancel, visibility, tools, prompt }.run()
         };
-        let mut active = ActiveTurn::new(id, kind, run);
+        let mut active = ActiveTurn::new(id.clone(), kind, self.reporter(&id), run);
+        active.over = over;
         active.origin = origin;
         active.output_schema = output_schema.map(Arc::new);
         active
@@ -243,7 +248,7 @@ impl ThreadActor {
         settings
     }
 
-    fn show(&self, kind: TurnKind) -> ResponseVisibility {
+    fn visibility(&self, kind: TurnKind) -> ResponseVisibility {
         let plan_mode = (self.state.settings.collaboration_mode.as_ref())
             .is_some_and(|mode| mode.mode == codicil_protocol::ModeKind::Plan);
         ResponseVisibility {

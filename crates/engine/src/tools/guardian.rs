@@ -117,7 +117,6 @@ impl TurnTools {
             action: Some(action),
         };
         self.steps.one(TurnEvent::Told(Frame::notification::<AutoApprovalReviewCompleted>(&completed))).await;
-        self.steps.settled().await;
     }
 
     /// The guardian's answer; `None` when there is none that could be used.

@@ -9,10 +9,10 @@ use codicil_exec::{SessionId, SessionOwner};
 use codicil_mcp::ThreadServers;
 use codicil_model::ToolList;
 use codicil_policy::ThreadGrants;
-use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId, TurnId};
+use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId};
 use codicil_sandbox::RootCache;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,10 +20,7 @@ use super::{
     network::HostQuestions,
     offer::{OfferCache, ToolOffer},
 };
-use crate::{step::TurnEvent, thread::ThreadState, threads::WeakThreads, world::EngineContext};
-
-/// Batches of what outlives its turn that may wait for the thread; a command that writes more waits too.
-const REPORTS: usize = 32;
+use crate::{thread::ThreadState, threads::WeakThreads, world::EngineContext};
 
 /// The tools' side of a thread.
 pub(crate) struct ThreadTools {
@@ -35,7 +32,6 @@ pub(crate) struct ThreadTools {
     pub servers: ThreadServers,
     /// Tools that the client runs.
     pub dynamic: Vec<DynamicToolEntry>,
-    pub reports: TerminalReports,
     pub family: SubagentContext,
     /// What is being asked about hosts.
     pub network_questions: HostQuestions,
@@ -64,34 +60,13 @@ pub(crate) struct BackgroundTerminal {
     pub over: CancellationToken,
 }
 
-/// What happened in a turn that may be over by now.
-#[derive(Debug)]
-pub(crate) struct TerminalReport {
-    pub turn: TurnId,
-    pub steps: Vec<TurnEvent>,
-}
-
-/// The way from commands to the thread. Unlike the channel of a turn it does not keep the turn from ending.
-#[derive(Clone, Debug)]
-pub(crate) struct TerminalReports(mpsc::Sender<TerminalReport>);
-
-impl TerminalReports {
-    /// A thread that is gone is not told any more; it has ended its commands then.
-    pub async fn send(&self, turn: &TurnId, steps: Vec<TurnEvent>) {
-        if !steps.is_empty() {
-            let _ = self.0.send(TerminalReport { turn: turn.clone(), steps }).await;
-        }
-    }
-}
-
 impl ThreadTools {
     pub fn new(
         world: Arc<EngineContext>,
         threads: WeakThreads,
         state: &ThreadState,
         servers: ThreadServers,
-    ) -> (Arc<Self>, mpsc::Receiver<TerminalReport>) {
-        let (sender, reports) = mpsc::channel(REPORTS);
+    ) -> Arc<Self> {
         let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let kit = Self {
             world,
@@ -99,7 +74,6 @@ impl ThreadTools {
             owner: SessionOwner::from(state.id.to_string()),
             servers,
             dynamic: state.dynamic_tools.clone(),
-            reports: TerminalReports(sender),
             family: SubagentContext::of(threads, state),
             network_questions: HostQuestions::default(),
             elicitations: watch::Sender::new(0),
@@ -111,7 +85,7 @@ impl ThreadTools {
             found: Mutex::default(),
             offers: OfferCache::default(),
         };
-        (Arc::new(kit), reports)
+        Arc::new(kit)
     }
 
     pub fn grants(&self) -> MutexGuard<'_, ThreadGrants> {

@@ -59,11 +59,10 @@ use crate::{
 
 pub use command::environment_policy;
 pub(crate) use {
-    ask::{QuestionKind, QuestionRequest},
     call::{ToolCall, ToolInput, ToolOutput, TurnCancelled},
     command::{CommandEnd, CommandItem, CommandScreen, login},
     dynamic_check::check_dynamic_tools,
-    kit::{TerminalReport, ThreadTools},
+    kit::ThreadTools,
     offer::{OfferCache, ThreadRole, ToolOffer},
 };
 
@@ -184,8 +183,6 @@ impl TurnTools {
         if calls.is_empty() {
             return;
         }
-        // Commands report in a way of their own: what the model said before comes first.
-        self.steps.settled().await;
         let all = futures_util::future::join_all(calls.into_iter().map(|call| self.run_one(call)));
         let stopped = async {
             self.cancel.cancelled().await;

@@ -1,4 +1,4 @@
-//! Images that the provider made: a copy of each is kept as a file.
+//! Images that the provider generated. A copy of each is saved below the home directory.
 
 use std::{fs, io, path::PathBuf};
 
@@ -9,13 +9,12 @@ use super::TurnTask;
 use crate::step::TurnEvent;
 
 impl TurnTask {
-    /// Writes the images among these steps and notes where they are. An image that cannot be written is
-    /// still in its item.
-    pub(super) async fn keep_images(&self, steps: &mut [TurnEvent]) {
-        for step in steps {
+    /// Saves the images among these events and sets their paths. An image that cannot be saved is still in its item.
+    pub(super) async fn save_images(&self, events: &mut [TurnEvent]) {
+        for event in events {
             let TurnEvent::Completed {
                 item: ThreadItem::ImageGeneration { id, result, saved_path, .. }, ..
-            } = step
+            } = event
             else {
                 continue;
             };
@@ -23,16 +22,18 @@ impl TurnTask {
                 continue;
             }
             let path = self.image_path(id);
-            let (file, image) = (path.clone(), result.clone());
+            let file = path.clone();
+            let image = result.clone();
             match tokio::task::spawn_blocking(move || write(file, &image)).await {
                 Ok(Ok(())) => *saved_path = Some(path.to_string_lossy().into_owned()),
-                Ok(Err(error)) => tracing::warn!("an image could not be kept: {error}"),
-                Err(error) => tracing::error!("an image could not be kept: {error}"),
+                Ok(Err(error)) => tracing::warn!("failed to save a generated image: {error}"),
+                Err(error) => tracing::error!("failed to save a generated image: {error}"),
             }
         }
     }
 
-    /// The provider chooses the id, so no more of it is used than makes a name.
+    /// Returns where an image is saved. The provider chooses the id, so characters that are unsafe in a file name
+    /// are replaced.
     fn image_path(&self, id: &str) -> PathBuf {
         let name: String =
             id.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();

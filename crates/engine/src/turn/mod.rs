@@ -1,152 +1,161 @@
-//! A running turn: ask the model, show what it says, run the tools it calls, until it is done.
+//! The task of a running turn: request a response, run the tools it calls, and repeat until the model is done.
+//!
+//! The task owns nothing of its thread. It reports events on the thread's [channel](crate::step) and asks the
+//! thread what to do next. Every item that it starts is completed, however it ends.
 
-mod compact;
-mod hooks;
 mod images;
+mod model;
 mod plan;
+mod response;
 mod shell;
-mod stream;
-mod web_search;
 
 use std::sync::Arc;
 
-use codicil_model::{ModelError, ModelProvider, ModelRequest};
-use codicil_protocol::{ThreadId, TurnError, TurnId};
+use codicil_model::ModelProvider;
+use codicil_prompts::{developer_message, user_text_message};
+use codicil_protocol::{HookPromptFragment, ThreadId, ThreadItem, TurnError, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    hooks::HookEvent,
+    ids::new_item_id,
     step::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
     tools::{TurnCancelled, TurnTools},
 };
 
 pub use shell::ShellTask;
-use stream::{ModelResponse, ResponseReader};
 
-/// What a turn needs of its thread, as it was when the turn began.
+/// A turn that talks to the model, with the thread's state as it was when the turn began.
 pub struct TurnTask {
     pub thread: ThreadId,
     pub turn: TurnId,
     pub provider: Arc<dyn ModelProvider>,
-    pub steps: TurnReporter,
+    pub reporter: TurnReporter,
     pub cancel: CancellationToken,
-    pub show: ResponseVisibility,
+    pub visibility: ResponseVisibility,
     pub tools: Arc<TurnTools>,
-    /// What the person said, if this turn is about it.
+    /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
 }
 
-/// What of a response is shown to clients.
+/// The parts of a response that clients see.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseVisibility {
-    /// Messages are shown while they are being written.
+    /// Messages are streamed.
     pub deltas: bool,
     pub raw_reasoning: bool,
     /// Proposed plans are items of their own.
     pub plans: bool,
 }
 
+/// Why a turn stops before the model is done.
+enum TurnStop {
+    Interrupted,
+    Failed(TurnError),
+}
+
+impl From<TurnCancelled> for TurnStop {
+    fn from(TurnCancelled: TurnCancelled) -> Self {
+        Self::Interrupted
+    }
+}
+
+/// What hooks decide at the start or at the end of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HookDecision {
+    Continue,
+    End,
+}
+
 impl TurnTask {
-    /// Runs to the end. Whatever happens, every item it started is completed.
+    /// Runs the turn to its end.
     pub async fn run(self) -> TurnOutcome {
-        let _over = self.tools.over.clone().drop_guard();
-        let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
-            return TurnOutcome::Interrupted;
-        };
-        self.steps.one(TurnEvent::Offered(tools)).await;
-        match self.begin_hooks().await {
-            Ok(true) => {}
-            Ok(false) => return TurnOutcome::Completed,
-            Err(TurnCancelled) => return TurnOutcome::Interrupted,
+        match self.run_loop().await {
+            Ok(()) => TurnOutcome::Completed,
+            Err(TurnStop::Interrupted) => TurnOutcome::Interrupted,
+            Err(TurnStop::Failed(error)) => TurnOutcome::Failed(error),
+        }
+    }
+
+    async fn run_loop(&self) -> Result<(), TurnStop> {
+        let tools = self.cancel.run_until_cancelled(self.tools.gather()).await;
+        self.reporter.one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
+        if self.run_start_hooks().await? == HookDecision::End {
+            return Ok(());
         }
         let mut follow_up = FollowUp::Needed;
-        let (mut said, mut kept_on) = (None, false);
+        let mut last_message = None;
+        let mut was_continued = false;
         loop {
-            let done = match self.steps.next(follow_up).await {
-                NextAction::Respond(request) => match self.respond(&request).await {
-                    Ok(Some(response)) => {
-                        said = response.message.or(said);
-                        let is_last = response.calls.is_empty();
-                        follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
-                        self.tools.run(response.calls).await;
-                        if !self.tools.goes_on() {
-                            return TurnOutcome::Completed;
-                        }
-                        Ok(!self.cancel.is_cancelled())
+            match self.reporter.next(follow_up).await {
+                NextAction::Respond(request) => {
+                    let response = self.respond(&request).await?;
+                    last_message = response.message.or(last_message);
+                    let is_last = response.calls.is_empty();
+                    follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
+                    self.tools.run(response.calls).await;
+                    if !self.tools.goes_on() {
+                        return Ok(());
                     }
-                    Ok(None) => Ok(false),
-                    Err(error) => Err(error),
-                },
-                NextAction::Compact(request) => self.compact(*request).await,
-                NextAction::End if self.cancel.is_cancelled() => Ok(false),
-                NextAction::End => match self.stop_hooks(kept_on, said.take()).await {
-                    Ok(true) => {
-                        (kept_on, follow_up) = (true, FollowUp::Needed);
-                        Ok(true)
+                }
+                NextAction::Compact(request) => self.compact(*request).await?,
+                NextAction::End => {
+                    self.check_cancelled()?;
+                    if self.run_stop_hooks(was_continued, last_message.take()).await? == HookDecision::End {
+                        return Ok(());
                     }
-                    Ok(false) => return TurnOutcome::Completed,
-                    Err(TurnCancelled) => Ok(false),
-                },
-            };
-            match done {
-                Ok(true) => {}
-                Ok(false) => return TurnOutcome::Interrupted,
-                Err(error) => return TurnOutcome::Failed(error),
+                    was_continued = true;
+                    follow_up = FollowUp::Needed;
+                }
             }
+            self.check_cancelled()?;
         }
     }
 
-    /// One response, shown as it arrives. `None` when cancelled.
-    async fn respond(&self, request: &ModelRequest) -> Result<Option<ModelResponse>, TurnError> {
-        let mut retry = 0;
-        loop {
-            let error = match self.attempt(request.clone()).await {
-                Ok(response) => return Ok(response),
-                Err(error) => error,
-            };
-            if !self.retries(&mut retry, error).await? {
-                return Ok(None);
-            }
-        }
+    fn check_cancelled(&self) -> Result<(), TurnStop> {
+        if self.cancel.is_cancelled() { Err(TurnStop::Interrupted) } else { Ok(()) }
     }
 
-    /// Says that the model is asked again, and waits for it. An error when it is not worth it, false when
-    /// the turn was cancelled meanwhile.
-    async fn retries(&self, retry: &mut u32, error: ModelError) -> Result<bool, TurnError> {
-        *retry += 1;
-        let policy = self.provider.limits().stream;
-        let Some(wait) = policy.delay(*retry, &error) else { return Err(error.to_turn_error()) };
-        tracing::debug!(retry, %error, "asking the model again");
-        self.steps.one(TurnEvent::Retrying(error.to_retry_error(*retry, policy.max_retries))).await;
-        Ok(tokio::time::timeout(wait, self.cancel.cancelled()).await.is_err())
-    }
-
-    async fn attempt(&self, request: ModelRequest) -> Result<Option<ModelResponse>, ModelError> {
-        let mut reader = ResponseReader::new(self.thread.clone(), self.turn.clone(), self.show);
-        let mut stream = self.provider.stream(request);
-        let mut events = Vec::new();
-        loop {
-            let flow = tokio::select! {
-                biased;
-                () = self.cancel.cancelled() => {
-                    self.steps.report(reader.close()).await;
-                    return Ok(None);
-                }
-                flow = stream.next(&mut events) => flow,
+    /// Runs the hooks for the start of the thread and for the user's prompt.
+    async fn run_start_hooks(&self) -> Result<HookDecision, TurnStop> {
+        let Some(prompt) = self.prompt.clone().filter(|_| self.tools.has_hooks()) else {
+            return Ok(HookDecision::Continue);
+        };
+        let start = self.tools.kit.take_begun_by().map(|source| HookEvent::SessionStart { source });
+        for event in start.into_iter().chain([HookEvent::UserPromptSubmit { prompt }]) {
+            let effect = self.tools.run_hooks(&event).await?;
+            let messages: Vec<_> = effect.context.into_iter().map(|text| developer_message([text])).collect();
+            // Context that a hook adds to a prompt follows the prompt.
+            let event = match event {
+                HookEvent::UserPromptSubmit { .. } => TurnEvent::Notice(messages),
+                _ => TurnEvent::Context(messages),
             };
-            let mut steps = reader.read(events.drain(..));
-            self.keep_images(&mut steps).await;
-            self.steps.report(steps).await;
-            match flow {
-                Ok(codicil_model::StreamFlow::More) => {}
-                Ok(codicil_model::StreamFlow::Done) => {
-                    self.steps.report(reader.close()).await;
-                    return Ok(Some(reader.finish()));
-                }
-                Err(error) => {
-                    self.steps.report(reader.close()).await;
-                    return Err(error);
-                }
+            self.reporter.one(event).await;
+            if effect.block.is_some() || effect.stop.is_some() {
+                return Ok(HookDecision::End);
             }
         }
+        Ok(HookDecision::Continue)
+    }
+
+    /// Runs the hooks for the end of the turn. A hook that blocks the end adds its reason as a prompt.
+    async fn run_stop_hooks(
+        &self,
+        was_continued: bool,
+        last_message: Option<String>,
+    ) -> Result<HookDecision, TurnStop> {
+        if self.prompt.is_none() || !self.tools.has_hooks() {
+            return Ok(HookDecision::End);
+        }
+        let effect = self.tools.run_hooks(&HookEvent::Stop { again: was_continued, last_message }).await?;
+        let Some(reason) = effect.block.filter(|_| effect.stop.is_none()) else {
+            return Ok(HookDecision::End);
+        };
+        let id = new_item_id();
+        let fragment = HookPromptFragment { text: reason.clone(), hook_run_id: id.to_string() };
+        let item = ThreadItem::HookPrompt { id, fragments: vec![fragment] };
+        self.reporter.one(TurnEvent::Started(item.clone())).await;
+        self.reporter.one(TurnEvent::Completed { item, context: vec![user_text_message(reason)] }).await;
+        Ok(HookDecision::Continue)
     }
 }

@@ -1,11 +1,11 @@
-//! Messages of plan mode: the plan within one is an item of its own, shown as it is written.
+//! Messages in plan mode. The plan within a message is an item of its own and is streamed.
 //!
-//! The message itself begins with its first visible letter: one that is nothing but a plan is not shown.
+//! The message item starts with its first visible character; a message that contains nothing but a plan has none.
 
 use codicil_prompts::{PlanPiece, PlanSplitter};
 use codicil_protocol::{Frame, ItemId, MessagePhase, PlanDelta, PlanDeltaNotification, ThreadItem};
 
-use super::stream::{ItemPlace, agent_message};
+use super::response::{ItemPlace, agent_message};
 use crate::step::TurnEvent;
 
 /// A message that may hold a plan.
@@ -13,7 +13,7 @@ pub(super) struct PlanMessage {
     id: ItemId,
     phase: Option<MessagePhase>,
     splitter: PlanSplitter,
-    /// What was said besides the plan.
+    /// The message without the plan.
     text: String,
     plan: Option<String>,
     is_shown: bool,
@@ -21,65 +21,75 @@ pub(super) struct PlanMessage {
 
 impl PlanMessage {
     pub fn new(id: ItemId, phase: Option<MessagePhase>) -> Self {
-        let (splitter, text) = (PlanSplitter::default(), String::new());
-        Self { id, phase, splitter, text, plan: None, is_shown: false }
+        Self {
+            id,
+            phase,
+            splitter: PlanSplitter::default(),
+            text: String::new(),
+            plan: None,
+            is_shown: false,
+        }
     }
 
-    pub fn read(&mut self, place: &ItemPlace, delta: &str, steps: &mut Vec<TurnEvent>) {
+    pub fn read(&mut self, place: &ItemPlace, delta: &str, events: &mut Vec<TurnEvent>) {
         let pieces = self.splitter.feed(delta);
-        self.show(place, pieces, steps);
+        self.show(place, pieces, events);
     }
 
-    /// Completes the plan before its message and returns the message without it, if there is more to it. What came
-    /// as a whole has not been read yet.
-    pub fn end(mut self, place: &ItemPlace, whole: &str, steps: &mut Vec<TurnEvent>) -> Option<String> {
+    /// Completes the plan and returns the rest of the message, if any is visible. `whole` is read first if the message
+    /// arrived without deltas.
+    pub fn end(mut self, place: &ItemPlace, whole: &str, events: &mut Vec<TurnEvent>) -> Option<String> {
         if self.text.is_empty() && self.plan.is_none() {
-            self.read(place, whole, steps);
+            self.read(place, whole, events);
         }
         let rest = self.splitter.finish();
-        self.show(place, rest, steps);
+        self.show(place, rest, events);
         let id = self.plan_id();
         if let Some(text) = self.plan {
-            steps.push(TurnEvent::Completed { item: ThreadItem::Plan { id, text }, context: Vec::new() });
+            events.push(TurnEvent::Completed { item: ThreadItem::Plan { id, text }, context: Vec::new() });
         }
         self.is_shown.then_some(self.text)
     }
 
-    /// The message as far as it came; `None` for one that nobody has seen.
+    /// Returns the item of an incomplete message; `None` if it has not started.
     pub fn cut_off(self) -> Option<ThreadItem> {
         self.is_shown.then(|| agent_message(&self.id, self.text, self.phase))
     }
 
-    fn show(&mut self, place: &ItemPlace, pieces: Vec<PlanPiece>, steps: &mut Vec<TurnEvent>) {
+    fn show(&mut self, place: &ItemPlace, pieces: Vec<PlanPiece>, events: &mut Vec<TurnEvent>) {
         for piece in pieces {
             match piece {
-                PlanPiece::Message(delta) => self.show_message(place, delta, steps),
-                PlanPiece::Plan(delta) => self.show_plan(place, delta, steps),
+                PlanPiece::Message(delta) => self.show_message(place, delta, events),
+                PlanPiece::Plan(delta) => self.show_plan(place, delta, events),
             }
         }
     }
 
-    fn show_message(&mut self, place: &ItemPlace, delta: String, steps: &mut Vec<TurnEvent>) {
+    fn show_message(&mut self, place: &ItemPlace, delta: String, events: &mut Vec<TurnEvent>) {
         self.text.push_str(&delta);
         if self.is_shown {
-            steps.push(place.message_delta(self.id.clone(), delta));
+            events.push(place.message_delta(self.id.clone(), delta));
         } else if !self.text.trim().is_empty() {
             self.is_shown = true;
-            steps.push(TurnEvent::Started(agent_message(&self.id, String::new(), self.phase.clone())));
-            steps.push(place.message_delta(self.id.clone(), self.text.clone()));
+            events.push(TurnEvent::Started(agent_message(&self.id, String::new(), self.phase.clone())));
+            events.push(place.message_delta(self.id.clone(), self.text.clone()));
         }
     }
 
-    fn show_plan(&mut self, place: &ItemPlace, delta: String, steps: &mut Vec<TurnEvent>) {
+    fn show_plan(&mut self, place: &ItemPlace, delta: String, events: &mut Vec<TurnEvent>) {
         let item_id = self.plan_id();
         if self.plan.is_none() {
             let item = ThreadItem::Plan { id: item_id.clone(), text: String::new() };
-            steps.push(TurnEvent::Started(item));
+            events.push(TurnEvent::Started(item));
         }
         self.plan.get_or_insert_default().push_str(&delta);
-        let (thread_id, turn_id) = (place.thread.clone(), place.turn.clone());
-        let params = PlanDeltaNotification { thread_id, turn_id, item_id, delta };
-        steps.push(TurnEvent::Told(Frame::notification::<PlanDelta>(&params)));
+        let params = PlanDeltaNotification {
+            thread_id: place.thread.clone(),
+            turn_id: place.turn.clone(),
+            item_id,
+            delta,
+        };
+        events.push(TurnEvent::Told(Frame::notification::<PlanDelta>(&params)));
     }
 
     fn plan_id(&self) -> ItemId {

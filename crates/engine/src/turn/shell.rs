@@ -1,4 +1,4 @@
-//! A person's own command, run in the thread: outside the sandbox, because they typed it themselves.
+//! `thread/shellCommand`: a command that the user typed. It runs outside the sandbox.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -13,10 +13,10 @@ use crate::{
     tools::{CommandEnd, CommandItem, CommandScreen},
 };
 
-/// What an interrupted command shows that had written nothing.
+/// The output of an interrupted command that wrote nothing.
 const ABORTED: &str = "command aborted by user";
 
-/// One such command.
+/// A user's shell command.
 pub struct ShellTask {
     pub thread: ThreadId,
     pub turn: TurnId,
@@ -24,16 +24,16 @@ pub struct ShellTask {
     pub cwd: PathBuf,
     pub shell: UserShell,
     pub start: ShellStart,
-    pub steps: TurnReporter,
+    pub reporter: TurnReporter,
     pub cancel: CancellationToken,
 }
 
 impl ShellTask {
-    /// Runs to the end. A command that fails is a result; the turn is complete all the same.
+    /// Runs the command to its end. A command that fails still completes the turn.
     pub async fn run(self) -> TurnOutcome {
         let argv = self.shell.argv(&self.command, self.start);
         let item = self.item(display(&argv));
-        self.steps.one(TurnEvent::Started(item.started())).await;
+        self.reporter.one(TurnEvent::Started(item.started())).await;
         let began = Instant::now();
         let mut screen = CommandScreen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
         let spec = ProcessSpec::new(&argv, &self.cwd, std::env::vars_os().collect());
@@ -42,35 +42,36 @@ impl ShellTask {
             () = self.cancel.cancelled() => None,
             code = self.follow(&mut screen, spec) => Some(code),
         };
-        let (output, ran) = (screen.output(), began.elapsed());
+        let output = screen.output();
+        let ran = began.elapsed();
         let Some(exit_code) = exit_code else {
             let output = output.filter(|output| !output.is_empty()).unwrap_or_else(|| ABORTED.to_owned());
             let end = CommandEnd { exit_code: Some(-1), ..CommandEnd::cut_off(Some(output), ran) };
             let item = item.ended(end);
-            self.steps.one(TurnEvent::Completed { item, context: Vec::new() }).await;
+            self.reporter.one(TurnEvent::Completed { item, context: Vec::new() }).await;
             return TurnOutcome::Interrupted;
         };
         let output = output.unwrap_or_default();
-        let told = user_shell_command_message(&self.command, exit_code, ran, &output);
+        let message = user_shell_command_message(&self.command, exit_code, ran, &output);
         let shown = Some(output).filter(|output| !output.is_empty());
         let item = item.ended(CommandEnd::exited(exit_code, shown, ran));
-        self.steps.one(TurnEvent::Completed { item, context: vec![told] }).await;
+        self.reporter.one(TurnEvent::Completed { item, context: vec![message] }).await;
         TurnOutcome::Completed
     }
 
-    /// Shows the output as it comes. A command that cannot be started fails with the reason as its output.
+    /// Streams the output and returns the exit code. If the command cannot be started, the output is the reason.
     async fn follow(&self, screen: &mut CommandScreen, spec: ProcessSpec) -> i32 {
         let mut process = match Process::spawn(spec).await {
             Ok(process) => process,
             Err(error) => {
-                self.steps.report(Vec::from_iter(screen.show(error.to_string().as_bytes()))).await;
+                self.reporter.report(Vec::from_iter(screen.show(error.to_string().as_bytes()))).await;
                 return 127;
             }
         };
         while let Some(chunk) = process.output.next().await {
-            self.steps.report(Vec::from_iter(screen.show(&chunk.bytes))).await;
+            self.reporter.report(Vec::from_iter(screen.show(&chunk.bytes))).await;
         }
-        self.steps.report(Vec::from_iter(screen.flush())).await;
+        self.reporter.report(Vec::from_iter(screen.flush())).await;
         process.exit().await.code()
     }
 

@@ -4,7 +4,6 @@ use codicil_prompts::developer_message;
 use codicil_protocol::{CollabAgentTool, ReasoningEffort, UserInput};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use super::{
     ToolCall, ToolOutput, TurnCancelled, TurnTools,
@@ -17,7 +16,6 @@ use super::{
 use crate::{
     kin::{SubagentOrigin, SubagentSlot},
     settings::TurnSettings,
-    step::TurnEvent,
     thread::{InheritedHistory, ThreadHandle},
     threads::{NewAgent, Threads},
 };
@@ -168,9 +166,7 @@ impl TurnTools {
         if wish.fork_context != Some(true) {
             return Ok(None);
         }
-        let (reply, answer) = oneshot::channel();
-        self.steps.one(TurnEvent::Inherit(reply)).await;
-        let mut inherited = answer.await.map_err(|_| AgentError::Ending)?;
+        let mut inherited = self.steps.inherited_history().await.ok_or(AgentError::Ending)?;
         let words = [Some(FORKED.to_owned()), effect.instructions.clone()];
         inherited.history.push(developer_message(words.into_iter().flatten()));
         Ok(Some(inherited))

@@ -153,7 +153,7 @@ impl TurnTools {
             stdin: arguments.chars.clone(),
         };
         let told = TurnEvent::Told(Frame::notification::<CommandExecutionTerminalInteraction>(&params));
-        self.kit.reports.send(&self.turn, vec![told]).await;
+        self.steps.one(told).await;
         let time = match arguments.chars.is_empty() {
             true => {
                 let longest = self.config.settings.background_terminal_max_timeout;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use codicil_exec::{HeadTail, ProcessExit, SessionEnding, SessionEvent, SessionId, SessionReport};
-use codicil_protocol::{CommandExecutionStatus, TurnId};
+use codicil_protocol::CommandExecutionStatus;
 use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -15,10 +15,10 @@ use super::{
     clock::ClockPauses,
 };
 use crate::{
-    step::TurnEvent,
+    step::TurnReporter,
     tools::{
         call::TurnCancelled,
-        kit::{BackgroundTerminal, TerminalReports, ThreadTools},
+        kit::{BackgroundTerminal, ThreadTools},
         network::CommandNetwork,
     },
 };
@@ -34,8 +34,7 @@ pub(super) struct RunningCommand {
     pub session: SessionId,
     events: mpsc::Receiver<SessionEvent>,
     screen: CommandScreen,
-    turn: TurnId,
-    reports: TerminalReports,
+    steps: TurnReporter,
     began: Instant,
     leash: KillOnDrop,
     network: Option<CommandNetwork>,
@@ -86,8 +85,7 @@ impl RunningCommand {
             session,
             events,
             screen: CommandScreen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
-            turn: tools.turn.clone(),
-            reports: tools.kit.reports.clone(),
+            steps: tools.steps.clone(),
             began: Instant::now(),
             leash: KillOnDrop { kit: tools.kit.clone(), session, is_held: true },
             network,
@@ -100,13 +98,13 @@ impl RunningCommand {
         while let Some(event) = self.events.recv().await {
             match event {
                 SessionEvent::Output { chunk, .. } => {
-                    let told = self.screen.show(&chunk.bytes);
-                    self.reports.send(&self.turn, told.into_iter().collect()).await;
+                    let shown = self.screen.show(&chunk.bytes);
+                    self.steps.report(shown.into_iter().collect()).await;
                 }
                 SessionEvent::Ended { exit, ending, ran, .. } => {
                     self.leash.is_held = false;
-                    let told = self.screen.flush();
-                    self.reports.send(&self.turn, told.into_iter().collect()).await;
+                    let shown = self.screen.flush();
+                    self.steps.report(shown.into_iter().collect()).await;
                     return TerminalEnd { exit, ending, ran };
                 }
             }
@@ -222,17 +220,13 @@ impl TurnTools {
     ) -> CommandOutcome {
         let session = running.session;
         running.leash.is_held = false;
-        let over = CancellationToken::new();
-        let terminal = BackgroundTerminal { item: item.id.clone(), over: over.clone() };
+        let terminal = BackgroundTerminal { item: item.id.clone(), over: CancellationToken::new() };
         self.kit.terminals().insert(session, terminal);
-        let (kit, item, turn) = (self.kit.clone(), item.clone(), self.turn.clone());
+        let item = item.clone();
         // Ends with the session, which ends with the thread.
         tokio::spawn(async move {
             let end = running.watch().await;
-            let step = TurnEvent::Completed { item: item.ended(running.over(&end)), context: Vec::new() };
-            kit.reports.send(&turn, vec![step]).await;
-            kit.terminals().remove(&session);
-            over.cancel();
+            running.steps.background_command_ended(session, item.ended(running.over(&end))).await;
         });
         CommandOutcome::Running { session, report }
     }

@@ -176,14 +176,13 @@ impl TurnTools {
         }
     }
 
-    /// Commands may outlive their turn, so what is said of them goes another way than the rest of the turn.
     async fn say_started(&self, item: &CommandItem) {
-        self.kit.reports.send(&self.turn, vec![TurnEvent::Started(item.started())]).await;
+        self.steps.one(TurnEvent::Started(item.started())).await;
     }
 
     async fn say_ended(&self, item: &CommandItem, end: CommandEnd) {
         let step = TurnEvent::Completed { item: item.ended(end), context: Vec::new() };
-        self.kit.reports.send(&self.turn, vec![step]).await;
+        self.steps.one(step).await;
         self.refresh_diff().await;
     }
 

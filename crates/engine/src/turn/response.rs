@@ -1,4 +1,4 @@
-//! From a model's events to a turn's steps: items begin, grow and end.
+//! Converts the events of a model's response into the events of a turn: items start, grow and complete.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,34 @@ use codicil_protocol::{
     AgentMessageDelta, AgentMessageDeltaNotification, Frame, ItemId, MessagePhase, ReasoningItemContent,
     ReasoningItemReasoningSummary, ReasoningSummaryPartAdded, ReasoningSummaryPartAddedNotification,
     ReasoningSummaryTextDelta, ReasoningSummaryTextDeltaNotification, ReasoningTextDelta,
-    ReasoningTextDeltaNotification, ResponseItem, ThreadId, ThreadItem, TurnId,
+    ReasoningTextDeltaNotification, ResponseItem, ResponsesApiWebSearchAction, ThreadId, ThreadItem, TurnId,
+    WebSearchAction,
 };
 
-use super::{ResponseVisibility, plan::PlanMessage, web_search};
+use super::{ResponseVisibility, plan::PlanMessage};
 use crate::{
     step::TurnEvent,
     tools::{ToolCall, call_of},
 };
 
-/// What a complete response leaves to do.
+/// A complete response, as far as the turn needs it.
 #[derive(Debug, Default)]
 pub struct ModelResponse {
+    /// The tool calls to run.
     pub calls: Vec<ToolCall>,
-    /// The last thing that was said in it.
+    /// The last message.
     pub message: Option<String>,
 }
 
-/// Reads one response.
+/// Reads one response, and keeps the items that are not complete yet.
 pub struct ResponseReader {
     place: ItemPlace,
-    show: ResponseVisibility,
+    visibility: ResponseVisibility,
     open: BTreeMap<ItemId, OpenItem>,
     response: ModelResponse,
 }
 
-/// Where the items of a response belong.
+/// The thread and turn to which the items of a response belong.
 pub(super) struct ItemPlace {
     pub thread: ThreadId,
     pub turn: TurnId,
@@ -47,13 +49,13 @@ impl ItemPlace {
     }
 }
 
-/// An item that has begun.
+/// An item that has started.
 enum OpenItem {
     Message {
         text: String,
         phase: Option<MessagePhase>,
     },
-    /// The same in plan mode.
+    /// A message in plan mode.
     PlanMessage(Box<PlanMessage>),
     Reasoning {
         summary: Vec<String>,
@@ -64,19 +66,19 @@ enum OpenItem {
 }
 
 impl ResponseReader {
-    pub fn new(thread: ThreadId, turn: TurnId, show: ResponseVisibility) -> Self {
+    pub fn new(thread: ThreadId, turn: TurnId, visibility: ResponseVisibility) -> Self {
         let place = ItemPlace { thread, turn };
-        Self { place, show, open: BTreeMap::new(), response: ModelResponse::default() }
+        Self { place, visibility, open: BTreeMap::new(), response: ModelResponse::default() }
     }
 
-    /// What these events mean.
-    pub fn read(&mut self, events: impl Iterator<Item = ModelEvent>) -> Vec<TurnEvent> {
-        let mut steps = Vec::with_capacity(events.size_hint().0);
-        events.for_each(|event| self.on_event(event, &mut steps));
-        steps
+    /// Converts a batch of model events.
+    pub fn read(&mut self, model_events: impl Iterator<Item = ModelEvent>) -> Vec<TurnEvent> {
+        let mut events = Vec::with_capacity(model_events.size_hint().0);
+        model_events.for_each(|event| self.on_event(event, &mut events));
+        events
     }
 
-    /// The response is over, as it should be or not: what has begun ends with what there is of it.
+    /// Completes the items that are still open. A response that ended as it should has none.
     pub fn close(&mut self) -> Vec<TurnEvent> {
         let cut_off = std::mem::take(&mut self.open).into_iter().filter_map(|(id, open)| cut_off(id, open));
         cut_off.map(|item| TurnEvent::Completed { item, context: Vec::new() }).collect()
@@ -86,12 +88,12 @@ impl ResponseReader {
         self.response
     }
 
-    fn on_event(&mut self, event: ModelEvent, steps: &mut Vec<TurnEvent>) {
+    fn on_event(&mut self, event: ModelEvent, events: &mut Vec<TurnEvent>) {
         match event {
-            ModelEvent::RateLimits(limits) => steps.push(TurnEvent::RateLimits(limits)),
-            ModelEvent::Rerouted(model) => steps.push(TurnEvent::Rerouted(model)),
-            ModelEvent::ItemAdded { id, item } => self.begin(id, &item, steps),
-            ModelEvent::TextDelta { item_id, delta } => self.on_text(item_id, delta, steps),
+            ModelEvent::RateLimits(limits) => events.push(TurnEvent::RateLimits(limits)),
+            ModelEvent::Rerouted(model) => events.push(TurnEvent::Rerouted(model)),
+            ModelEvent::ItemAdded { id, item } => self.begin(id, &item, events),
+            ModelEvent::TextDelta { item_id, delta } => self.on_text(item_id, delta, events),
             ModelEvent::ReasoningSummaryPartAdded { item_id, index } => {
                 if let Some(OpenItem::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index);
@@ -101,7 +103,7 @@ impl ResponseReader {
                         item_id,
                         summary_index: index,
                     };
-                    steps.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryPartAdded>(&params)));
+                    events.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryPartAdded>(&params)));
                 }
             }
             ModelEvent::ReasoningSummaryDelta { item_id, index, delta } => {
@@ -114,29 +116,29 @@ impl ResponseReader {
                         summary_index: index,
                         delta,
                     };
-                    steps.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryTextDelta>(&params)));
+                    events.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryTextDelta>(&params)));
                 }
             }
             ModelEvent::ReasoningTextDelta { item_id, index, delta } => {
-                self.on_raw(item_id, index, delta, steps)
+                self.on_raw(item_id, index, delta, events)
             }
-            ModelEvent::ItemDone { id, item } => self.end(id, *item, steps),
-            ModelEvent::Completed { usage, .. } => steps.extend(usage.map(TurnEvent::Used)),
+            ModelEvent::ItemDone { id, item } => self.end(id, *item, events),
+            ModelEvent::Completed { usage, .. } => events.extend(usage.map(TurnEvent::Used)),
         }
     }
 
-    /// Does nothing for an item that has begun already.
-    fn begin(&mut self, id: ItemId, item: &ResponseItem, steps: &mut Vec<TurnEvent>) {
+    /// Starts an item, unless it has started already.
+    fn begin(&mut self, id: ItemId, item: &ResponseItem, events: &mut Vec<TurnEvent>) {
         if self.open.contains_key(&id) {
             return;
         }
         let (open, shown) = match item {
-            ResponseItem::Message { role, phase, .. } if role == "assistant" && self.show.plans => {
+            ResponseItem::Message { role, phase, .. } if role == "assistant" && self.visibility.plans => {
                 let message = PlanMessage::new(id.clone(), phase.clone());
                 self.open.insert(id, OpenItem::PlanMessage(Box::new(message)));
                 return;
             }
-            // What an item has when it begins is shown at once: it may have come as a whole.
+            // The item may already be complete, so its content is shown at once.
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let text = message_text(item);
                 let open = OpenItem::Message { text: text.clone(), phase: phase.clone() };
@@ -153,9 +155,9 @@ impl ResponseReader {
                 (OpenItem::Reasoning { summary, content }, shown)
             }
             ResponseItem::WebSearchCall { action: Some(action), .. } => {
-                (OpenItem::WebSearch, web_search::done(id.clone(), Some(action)))
+                (OpenItem::WebSearch, web_search_done(id.clone(), Some(action)))
             }
-            ResponseItem::WebSearchCall { .. } => (OpenItem::WebSearch, web_search::begun(&id)),
+            ResponseItem::WebSearchCall { .. } => (OpenItem::WebSearch, web_search_started(&id)),
             ResponseItem::ImageGenerationCall { .. } => {
                 let shown = ThreadItem::ImageGeneration {
                     id: id.clone(),
@@ -166,28 +168,28 @@ impl ResponseReader {
                 };
                 (OpenItem::ImageGeneration, shown)
             }
-            // Tool calls begin when they are run.
+            // The items of tool calls start when the tools run.
             _ => return,
         };
         self.open.insert(id, open);
-        steps.push(TurnEvent::Started(shown));
+        events.push(TurnEvent::Started(shown));
     }
 
-    fn on_text(&mut self, item_id: ItemId, delta: String, steps: &mut Vec<TurnEvent>) {
+    fn on_text(&mut self, item_id: ItemId, delta: String, events: &mut Vec<TurnEvent>) {
         match self.open.get_mut(&item_id) {
             Some(OpenItem::Message { text, .. }) => {
                 text.push_str(&delta);
-                if self.show.deltas && !delta.is_empty() {
-                    steps.push(self.place.message_delta(item_id, delta));
+                if self.visibility.deltas && !delta.is_empty() {
+                    events.push(self.place.message_delta(item_id, delta));
                 }
             }
-            Some(OpenItem::PlanMessage(message)) => message.read(&self.place, &delta, steps),
+            Some(OpenItem::PlanMessage(message)) => message.read(&self.place, &delta, events),
             _ => {}
         }
     }
 
-    fn on_raw(&mut self, item_id: ItemId, index: i64, delta: String, steps: &mut Vec<TurnEvent>) {
-        if !self.show.raw_reasoning {
+    fn on_raw(&mut self, item_id: ItemId, index: i64, delta: String, events: &mut Vec<TurnEvent>) {
+        if !self.visibility.raw_reasoning {
             return;
         }
         if let Some(OpenItem::Reasoning { content, .. }) = self.open.get_mut(&item_id) {
@@ -199,28 +201,28 @@ impl ResponseReader {
                 content_index: index,
                 delta,
             };
-            steps.push(TurnEvent::Told(Frame::notification::<ReasoningTextDelta>(&params)));
+            events.push(TurnEvent::Told(Frame::notification::<ReasoningTextDelta>(&params)));
         }
     }
 
-    /// The provider's final word on an item. One that was never announced begins here.
-    fn end(&mut self, id: ItemId, item: ResponseItem, steps: &mut Vec<TurnEvent>) {
-        self.begin(id.clone(), &item, steps);
+    /// Completes an item with the provider's final version. An item that was never announced starts here.
+    fn end(&mut self, id: ItemId, item: ResponseItem, events: &mut Vec<TurnEvent>) {
+        self.begin(id.clone(), &item, events);
         let open = self.open.remove(&id);
         match &item {
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let whole = message_text(&item);
                 let shown = match open {
-                    Some(OpenItem::PlanMessage(message)) => message.end(&self.place, &whole, steps),
+                    Some(OpenItem::PlanMessage(message)) => message.end(&self.place, &whole, events),
                     Some(OpenItem::Message { .. }) => Some(whole),
                     _ => return,
                 };
                 let Some(shown) = shown else {
-                    return steps.push(TurnEvent::Context(vec![item]));
+                    return events.push(TurnEvent::Context(vec![item]));
                 };
                 self.response.message = Some(shown.clone());
                 let shown = agent_message(&id, shown, phase.clone());
-                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::Reasoning { summary, content, .. } => {
                 let shown = ThreadItem::Reasoning {
@@ -228,11 +230,11 @@ impl ResponseReader {
                     summary: summary.iter().map(summary_text).collect(),
                     content: self.raw_texts(content.as_deref()),
                 };
-                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::WebSearchCall { action, .. } => {
-                let shown = web_search::done(id, action.as_ref());
-                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                let shown = web_search_done(id, action.as_ref());
+                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             ResponseItem::ImageGenerationCall { status, revised_prompt, result, .. } => {
                 let shown = ThreadItem::ImageGeneration {
@@ -242,17 +244,17 @@ impl ResponseReader {
                     result: result.clone(),
                     saved_path: None,
                 };
-                steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             _ => {
                 self.response.calls.extend(call_of(&item));
-                steps.push(TurnEvent::Context(vec![item]));
+                events.push(TurnEvent::Context(vec![item]));
             }
         }
     }
 
     fn raw_texts(&self, content: Option<&[ReasoningItemContent]>) -> Vec<String> {
-        if !self.show.raw_reasoning {
+        if !self.visibility.raw_reasoning {
             return Vec::new();
         }
         let texts = content.unwrap_or_default().iter().filter_map(|part| match part {
@@ -265,14 +267,14 @@ impl ResponseReader {
     }
 }
 
-/// What was cut off is kept as far as it came. The model does not see it again: it is told that it was
-/// interrupted, or asked the same once more. `None` for what nobody has seen.
+/// Returns a cut-off item with the content that has arrived; `None` if clients have not seen it. It does not enter the
+/// history: the model learns that the turn was interrupted, or gets the same request again.
 fn cut_off(id: ItemId, open: OpenItem) -> Option<ThreadItem> {
     Some(match open {
         OpenItem::Message { text, phase } => agent_message(&id, text, phase),
         OpenItem::PlanMessage(message) => return message.cut_off(),
         OpenItem::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
-        OpenItem::WebSearch => web_search::done(id, None),
+        OpenItem::WebSearch => web_search_done(id, None),
         OpenItem::ImageGeneration => ThreadItem::ImageGeneration {
             id,
             status: "failed".to_owned(),
@@ -294,12 +296,56 @@ fn summary_text(part: &ReasoningItemReasoningSummary) -> String {
     }
 }
 
-/// The part with this index. Providers count without gaps; one that does not gets its text joined.
+/// Returns the part with this index. A provider that skips an index gets the text appended to the last part.
 fn part(parts: &mut Vec<String>, index: i64) -> &mut String {
     let index = usize::try_from(index).unwrap_or(0);
     if index >= parts.len() {
         parts.push(String::new());
     }
     let last = parts.len() - 1;
-    parts.get_mut(index.min(last)).expect("there is a last part")
+    parts.get_mut(index.min(last)).expect("a part was pushed if there was none")
+}
+
+/// Returns the item of a web search that has started. The provider reports the query when the search is done.
+fn web_search_started(id: &ItemId) -> ThreadItem {
+    ThreadItem::WebSearch { id: id.clone(), query: String::new(), action: Some(WebSearchAction::Other) }
+}
+
+fn web_search_done(id: ItemId, action: Option<&ResponsesApiWebSearchAction>) -> ThreadItem {
+    let action = action.map_or(WebSearchAction::Other, web_search_action);
+    ThreadItem::WebSearch { id, query: web_search_query(&action), action: Some(action) }
+}
+
+fn web_search_action(action: &ResponsesApiWebSearchAction) -> WebSearchAction {
+    match action {
+        ResponsesApiWebSearchAction::Search { query, queries } => {
+            WebSearchAction::Search { query: query.clone(), queries: queries.clone() }
+        }
+        ResponsesApiWebSearchAction::OpenPage { url } => WebSearchAction::OpenPage { url: url.clone() },
+        ResponsesApiWebSearchAction::FindInPage { url, pattern } => {
+            WebSearchAction::FindInPage { url: url.clone(), pattern: pattern.clone() }
+        }
+        ResponsesApiWebSearchAction::Other | ResponsesApiWebSearchAction::Unrecognized(_) => {
+            WebSearchAction::Other
+        }
+    }
+}
+
+/// Returns one line that describes the search.
+fn web_search_query(action: &WebSearchAction) -> String {
+    match action {
+        WebSearchAction::Search { query: Some(query), .. } => query.clone(),
+        WebSearchAction::Search { query: None, queries } => match queries.as_deref() {
+            Some([only]) => only.clone(),
+            Some([first, ..]) => format!("{first} ..."),
+            _ => String::new(),
+        },
+        WebSearchAction::OpenPage { url } => url.clone().unwrap_or_default(),
+        WebSearchAction::FindInPage { url, pattern } => match (pattern, url) {
+            (Some(pattern), Some(url)) => format!("'{pattern}' in {url}"),
+            (Some(pattern), None) => format!("'{pattern}'"),
+            (None, url) => url.clone().unwrap_or_default(),
+        },
+        WebSearchAction::Other | WebSearchAction::Unrecognized(_) => String::new(),
+    }
 }
