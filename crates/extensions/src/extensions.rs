@@ -1,4 +1,4 @@
-//! Skills, plugins and apps of a process, made together because each needs the others.
+//! Constructs skills, plugins and apps together, because they depend on each other.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     skills::{Skills, roots::UserHomes},
 };
 
-/// Everything that extends an agent. Cheap to clone; making it touches neither disk nor network.
+/// Everything that extends an agent. Cheap to clone; construction touches neither disk nor network.
 #[derive(Clone)]
 pub struct Extensions {
     pub skills: Skills,
@@ -19,8 +19,8 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// `user_home` is `~`, where a person may keep skills for several programs. `on_skills_changed` is
-    /// called from any thread when skill files that are watched have changed.
+    /// `user_home` is `~`, which may hold skills for several programs. `on_skills_changed` is called from any
+    /// thread when watched skill files have changed.
     pub fn new(
         config: ConfigStore,
         user_home: Option<PathBuf>,

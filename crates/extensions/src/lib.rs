@@ -1,11 +1,12 @@
-//! What an agent can be given beyond its tools: skills, plugins, apps.
+//! Skills, plugins and apps: what extends an agent beyond its built-in tools.
 //!
-//! [`Extensions`] holds the three of a process. [`Skills`] are instructions in files, found around a working
-//! directory; [`Plugins`] bundle skills, MCP servers and apps and are installed from marketplaces; [`Apps`]
-//! are connectors of a ChatGPT account. [`MessageMentions`] says what of it a message calls for.
+//! [`Extensions`] holds all three for a process. [`Skills`] are instructions in files, found around a working
+//! directory. [`Plugins`] bundle skills, MCP servers and apps and are installed from marketplaces. [`Apps`]
+//! are connectors of a ChatGPT account. [`MessageMentions`] parses the mentions of skills and plugins in a
+//! message.
 //!
-//! What models are told of all this is put into words by `codicil-prompts`. Skills and plugins block on the
-//! disk; a server calls them where that is allowed. Apps wait for the network.
+//! `codicil-prompts` writes the text that describes all this to models. Skills and plugins block on the disk,
+//! so a server calls them on blocking threads. Apps wait for the network asynchronously.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod extensions;

@@ -1,7 +1,8 @@
-//! What a person calls for in a message: skills by `$name` or a `skill` input, plugins by a `mention`.
+//! Parses mentions in a message: skills as `$name` or a `skill` input, plugins as a `mention` input.
 //!
-//! In a text, a link such as `[$name](/path/SKILL.md)` or `[@name](plugin://name@market)` says exactly what
-//! is meant. A bare `$name` is looked up by the reader of this, who knows which skills there are.
+//! In a text, a link such as `[$name](/path/SKILL.md)` or `[@name](plugin://name@market)` identifies the
+//! skill or plugin. A bare `$name` is resolved by [`MessageMentions::choose`] against the skills of the
+//! thread.
 
 use std::path::Path;
 
@@ -12,12 +13,12 @@ use crate::skills::Skill;
 const PLUGIN: &str = "plugin://";
 const SKILL: &str = "skill://";
 
-/// What one message calls for, each thing once, in the order in which it is named.
+/// The mentions of one message in order of appearance, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageMentions {
-    /// Files of skills.
+    /// Paths of skill files.
     pub skill_paths: Vec<String>,
-    /// Names of skills that come without a file.
+    /// Names of skills that are mentioned without a path.
     pub skill_names: Vec<String>,
     /// Ids of plugins.
     pub plugins: Vec<String>,
@@ -38,7 +39,7 @@ impl MessageMentions {
                 UserInput::Image { .. } | UserInput::LocalImage { .. } | UserInput::Unrecognized(_) => {}
             }
         }
-        // An input says which of that name is meant, or that it is none that we know.
+        // A `skill` input identifies the skill of that name, or is for a skill that is not known here.
         mentions.skill_names.retain(|name| !named.contains(&name.as_str()));
         mentions
     }
@@ -47,17 +48,18 @@ impl MessageMentions {
         self.skill_paths.is_empty() && self.skill_names.is_empty() && self.plugins.is_empty()
     }
 
-    /// The skills that are meant and turned on. A name that two of them share means neither: the model
-    /// sees both in its list. Looks at the disk to see through links.
+    /// Returns the mentioned skills that are enabled. A name that two of them share selects neither: the
+    /// model sees both in its list. Resolves symbolic links, so this blocks on the disk.
     pub fn choose<'s>(&self, skills: &'s [Skill]) -> Vec<&'s Skill> {
-        let on = || skills.iter().filter(|skill| skill.metadata.enabled);
+        let enabled = || skills.iter().filter(|skill| skill.metadata.enabled);
         let by_path = self.skill_paths.iter().filter_map(|path| {
-            let (named, real) = (Path::new(path), Path::new(path).canonicalize().ok());
+            let named = Path::new(path);
+            let real = named.canonicalize().ok();
             let is_meant = |known: &Path| known == named || Some(known) == real.as_deref();
-            on().find(|skill| is_meant(Path::new(&skill.metadata.path)))
+            enabled().find(|skill| is_meant(Path::new(&skill.metadata.path)))
         });
         let by_name = self.skill_names.iter().filter_map(|name| {
-            let mut fitting = on().filter(|skill| skill.metadata.name == *name);
+            let mut fitting = enabled().filter(|skill| skill.metadata.name == *name);
             fitting.next().filter(|_| fitting.next().is_none())
         });
         let mut chosen: Vec<&Skill> = Vec::new();
@@ -74,7 +76,7 @@ impl MessageMentions {
         for (at, letter) in text.char_indices() {
             let rest = text.get(at + letter.len_utf8()..).unwrap_or_default();
             match letter {
-                '$' if !before.is_some_and(is_of_word) => self.read_name(before, rest),
+                '$' if !before.is_some_and(is_word_character) => self.read_name(before, rest),
                 '@' if before == Some('[') => {
                     if let Some((_, target)) = link(rest) {
                         self.add_plugin(target);
@@ -90,7 +92,7 @@ impl MessageMentions {
         if let Some((_, target)) = link(rest).filter(|_| before == Some('[')) {
             return self.add_skill_path(target);
         }
-        let end = rest.find(|letter: char| !is_of_name(letter)).unwrap_or(rest.len());
+        let end = rest.find(|letter: char| !is_name_character(letter)).unwrap_or(rest.len());
         let name = rest.get(..end).unwrap_or_default().trim_end_matches([':', '-']);
         if !name.is_empty() {
             add(&mut self.skill_names, name);
@@ -108,9 +110,9 @@ impl MessageMentions {
     }
 }
 
-/// What `name](target)` says.
+/// Parses `name](target)`, the rest of a link.
 fn link(rest: &str) -> Option<(&str, &str)> {
-    let end = rest.find(|letter: char| !is_of_name(letter))?;
+    let end = rest.find(|letter: char| !is_name_character(letter))?;
     let (name, rest) = rest.split_at(end);
     let (target, _) = rest.strip_prefix("](")?.split_once(')')?;
     (!name.is_empty()).then(|| (name, target.trim()))
@@ -122,12 +124,12 @@ fn add(list: &mut Vec<String>, text: &str) {
     }
 }
 
-fn is_of_name(letter: char) -> bool {
+fn is_name_character(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | ':')
 }
 
-/// `US$5` and `\$HOME` call for nothing.
-fn is_of_word(letter: char) -> bool {
+/// Returns whether a `$` after this character is not a mention, as in `US$5` and `\$HOME`.
+fn is_word_character(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '$' | '\\')
 }
 
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_text_calls_for() {
+    fn mentions_in_a_text() {
         let check = |said: &str, names: &[&str], paths: &[&str], plugins: &[&str]| {
             let found = MessageMentions::of(&[text(said)]);
             assert_eq!(found.skill_names, names, "{said}");
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_decides_over_a_name() {
+    fn an_input_overrides_a_name() {
         let skill = UserInput::Skill { name: "mine".into(), path: "/s/SKILL.md".into() };
         let app = UserInput::Mention { name: "App".into(), path: "app://demo".into() };
         let plugin = UserInput::Mention { name: "Sample".into(), path: "plugin://sample@m".into() };

@@ -1,6 +1,6 @@
-//! Reading the small files that describe skills and plugins.
+//! Reads the small files that describe skills and plugins.
 //!
-//! They come from repositories of strangers: a pipe must not hold up the server, nor a huge file fill it.
+//! The files are untrusted: a pipe must not block the server, and a huge file must not fill its memory.
 
 use std::{
     io::{self, Read},
@@ -10,14 +10,14 @@ use std::{
 use codicil_config::open_regular;
 use serde::de::DeserializeOwned;
 
-/// The beginning of a regular file; links are followed.
+/// Reads the beginning of a regular file. Symbolic links are followed.
 pub(crate) fn read_head(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A whole text file that is not larger than `max`.
+/// Reads a whole text file of at most `max` bytes.
 pub(crate) fn read_text(path: &Path, max: u64) -> io::Result<String> {
     let bytes = read_head(path, max.saturating_add(1))?;
     if bytes.len() as u64 > max {
@@ -27,14 +27,14 @@ pub(crate) fn read_text(path: &Path, max: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
-/// What a JSON file says. One that cannot be used is logged and counts as none.
+/// Parses a JSON file. Returns `None` if it is missing; an invalid one is also logged.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> Option<T> {
     if !path.is_file() {
         return None;
     }
     let text = read_text(path, max).map_err(|error| error.to_string());
     let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-    value.inspect_err(|error| tracing::warn!("{} is ignored: {error}", path.display())).ok()
+    value.inspect_err(|error| tracing::warn!("ignoring {}: {error}", path.display())).ok()
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_holds_nobody_up() {
+    fn a_pipe_does_not_block_the_reader() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(

@@ -10,6 +10,7 @@ mod client;
 mod command_flood;
 #[cfg(target_os = "linux")]
 mod confined;
+mod crate_layers;
 mod deadlines;
 mod demo;
 mod doctor;

@@ -1,4 +1,4 @@
-//! What a plugin brings along: skills, MCP servers, apps.
+//! Reads the contents of a plugin: skills, MCP servers, apps.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ const MCP_FILE: &str = ".mcp.json";
 const APP_FILE: &str = ".app.json";
 const MAX_BYTES: u64 = 256 << 10;
 
-/// The parts of a plugin.
+/// The contents of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PluginContents {
-    /// Folders that hold its skills.
+    /// Folders with its skills.
     pub skill_roots: Vec<PathBuf>,
-    /// As `[mcp_servers.NAME]` would have them.
+    /// MCP servers by name, in the form of `[mcp_servers.NAME]`.
     pub mcp_servers: BTreeMap<String, Table>,
     /// Ids of connectors.
     pub apps: Vec<String>,
@@ -46,10 +46,10 @@ struct AppEntry {
 }
 
 impl PluginContents {
-    /// Looks into the plugin's folder. What cannot be read is logged and left out.
+    /// Reads the folder of a plugin. Invalid files and entries are logged and skipped.
     pub(crate) fn of(root: &Path, manifest: &PluginManifest) -> Self {
-        let usual = Some(root.join(SKILLS)).filter(|folder| folder.is_dir());
-        let mut skill_roots: Vec<_> = usual.into_iter().chain(manifest.skills.clone()).collect();
+        let default = Some(root.join(SKILLS)).filter(|folder| folder.is_dir());
+        let mut skill_roots: Vec<_> = default.into_iter().chain(manifest.skills.clone()).collect();
         skill_roots.sort();
         skill_roots.dedup();
         let mcp_file = manifest.mcp_servers.clone().unwrap_or_else(|| root.join(MCP_FILE));
@@ -63,17 +63,17 @@ fn mcp_servers(root: &Path, file: &Path) -> BTreeMap<String, Table> {
     let usable = servers.into_iter().filter_map(|(name, server)| match table(root, server) {
         Ok(table) => Some((name, table)),
         Err(reason) => {
-            tracing::warn!("the MCP server {name} of {} is ignored: {reason}", file.display());
+            tracing::warn!("ignoring the MCP server {name} of {}: {reason}", file.display());
             None
         }
     });
     usable.collect()
 }
 
-/// An entry in the spelling of such files becomes one in that of our configuration.
+/// Converts an entry from the spelling of such files to that of our configuration.
 fn table(root: &Path, server: Value) -> Result<Table, String> {
     let Value::Object(mut server) = server else { return Err("not an object".to_owned()) };
-    // The transport shows in the other keys.
+    // The other keys determine the transport.
     server.remove("type");
     server.retain(|_, value| !value.is_null());
     if let Some(headers) = server.remove("headers") {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_read_in_the_spelling_of_other_programs() {
+    fn servers_are_converted_to_our_configuration() {
         let check = |server: Value, expected: Result<Value, &str>| {
             let table = table(Path::new("/p"), server.clone()).map(|table| json!(table));
             assert_eq!(

@@ -1,11 +1,10 @@
-//! What can go wrong with plugins.
+//! The errors of plugin requests.
 
 use std::{io, path::PathBuf};
 
 use codicil_config::WriteError;
 
-/// Why a plugin cannot be read, installed or removed. Clients match on most of these sentences; they are
-/// the reference server's.
+/// Reasons why a plugin cannot be read, installed or removed. Clients match on most of these texts.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
     #[error("plugins feature is disabled")]
@@ -42,7 +41,7 @@ pub enum PluginError {
     Remote(RemoteError),
 }
 
-/// Why the remote catalogue was not told.
+/// Reasons why a change is not made in a remote catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     #[error("failed to enable remote plugin: {REMOTE_AUTH}")]

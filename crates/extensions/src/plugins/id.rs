@@ -1,10 +1,11 @@
-//! The id of a plugin: its name and its marketplace's.
+//! The id of a plugin: its name and that of its marketplace.
 
 use std::{fmt, str::FromStr};
 
 use super::error::PluginError;
 
-/// `NAME@MARKETPLACE`. Both parts are also names of folders, so they are letters, digits, `-` and `_` only.
+/// `NAME@MARKETPLACE`. Both parts are also names of folders, so only letters, digits, `-` and `_` are
+/// allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginId {
     name: String,

@@ -1,4 +1,4 @@
-//! `.codex-plugin/plugin.json`: what a plugin says of itself.
+//! Reads `.codex-plugin/plugin.json`, the manifest of a plugin.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,10 +13,10 @@ const MAX_BYTES: u64 = 256 << 10;
 const MAX_PROMPTS: usize = 3;
 const MAX_PROMPT_CHARS: usize = 128;
 
-/// A manifest with its paths resolved. Paths that lead out of the plugin are dropped.
+/// A manifest with resolved paths. Paths that lead out of the plugin are dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginManifest {
-    /// The folder's name when the manifest has none.
+    /// The name in the manifest, or else that of the folder.
     pub name: String,
     pub description: Option<String>,
     pub interface: Option<PluginInterface>,
@@ -59,7 +59,8 @@ struct RawInterface {
     screenshots: Vec<String>,
 }
 
-/// The manifest of the plugin in this folder. One that cannot be used is logged and counts as none.
+/// Reads the manifest of the plugin in a folder. Returns `None` if there is none; an invalid one is also
+/// logged.
 pub(crate) fn load(root: &Path) -> Option<PluginManifest> {
     let raw: RawManifest = read_json(&root.join(FILE), MAX_BYTES)?;
     let named = Some(raw.name.trim().to_owned()).filter(|name| !name.is_empty());
@@ -74,12 +75,12 @@ pub(crate) fn load(root: &Path) -> Option<PluginManifest> {
     })
 }
 
-/// The name of the plugin whose root this folder is.
+/// Returns the name of the plugin whose root is this folder.
 pub(crate) fn plugin_at(folder: &Path) -> Option<String> {
     load(folder).map(|manifest| manifest.name)
 }
 
-/// The name of the plugin that a folder belongs to.
+/// Returns the name of the plugin that contains a folder.
 pub(crate) fn plugin_around(folder: &Path) -> Option<String> {
     folder.ancestors().find_map(plugin_at)
 }
@@ -107,7 +108,7 @@ impl RawInterface {
     }
 }
 
-/// The prompts that fit where they are shown; `None` when there are none.
+/// Returns the prompts that are short enough; `None` if there are none.
 fn prompts(given: &Value) -> Option<Vec<String>> {
     let texts = match given {
         Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
@@ -119,7 +120,7 @@ fn prompts(given: &Value) -> Option<Vec<String>> {
     (!prompts.is_empty()).then_some(prompts)
 }
 
-/// A path of the form `./…` that stays within `root`. Whether it is there is not looked at.
+/// Resolves a path of the form `./…` that stays within `root`, whether it exists or not.
 pub(super) fn below(root: &Path, given: &str) -> Option<PathBuf> {
     let path = Path::new(given.strip_prefix("./")?);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_says_nothing_has_no_interface() {
+    fn a_manifest_without_valid_fields_has_no_interface() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("sample");
         std::fs::create_dir_all(root.join(".codex-plugin")).unwrap();

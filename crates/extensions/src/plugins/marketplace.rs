@@ -35,7 +35,8 @@ pub(crate) struct MarketplaceOffer {
 }
 
 impl MarketplaceOffer {
-    /// What the plugin says of itself; the marketplace's category counts more.
+    /// Returns the interface in the plugin's manifest. The marketplace's category overrides that of the
+    /// plugin.
     pub fn interface(&self) -> Option<PluginInterface> {
         let mut interface = manifest::load(&self.source).and_then(|manifest| manifest.interface);
         if let Some(category) = &self.category {
@@ -80,12 +81,12 @@ struct RawPolicy {
     authentication: Option<PluginAuthPolicy>,
 }
 
-/// The files of marketplaces that can be seen from these directories, and the person's own.
+/// Returns the marketplace files of these directories, and that of the user.
 pub(crate) fn discover(user_home: Option<&Path>, cwds: &[AbsolutePathBuf]) -> Vec<PathBuf> {
     let own = user_home.map(|home| home.join(FILE)).filter(|file| file.is_file());
-    let seen = cwds.iter().filter_map(|cwd| seen_from(cwd));
+    let of_cwds = cwds.iter().filter_map(|cwd| marketplace_file(cwd));
     let mut files = Vec::new();
-    for file in own.into_iter().chain(seen) {
+    for file in own.into_iter().chain(of_cwds) {
         if !files.contains(&file) {
             files.push(file);
         }
@@ -93,23 +94,24 @@ pub(crate) fn discover(user_home: Option<&Path>, cwds: &[AbsolutePathBuf]) -> Ve
     files
 }
 
-fn seen_from(cwd: &Path) -> Option<PathBuf> {
+/// Returns the marketplace file of a directory, or else of the repository around it.
+fn marketplace_file(cwd: &Path) -> Option<PathBuf> {
     let in_repository = || cwd.ancestors().find(|folder| folder.join(".git").exists());
     let roots = std::iter::once(cwd).chain(in_repository());
     roots.map(|root| root.join(FILE)).find(|file| file.is_file())
 }
 
-/// Reads a marketplace's file. One plugin that cannot be offered spoils it.
+/// Reads a marketplace file. One invalid plugin makes it invalid.
 pub(crate) fn load(path: &Path) -> Result<Marketplace, PluginError> {
-    load_those(path, |_| true)
+    load_matching(path, |_| true)
 }
 
-/// Reads what a marketplace's file says of one plugin, whatever is wrong with the others.
+/// Reads a marketplace file for one plugin. The other plugins may be invalid.
 pub(crate) fn load_one(path: &Path, name: &str) -> Result<Marketplace, PluginError> {
-    load_those(path, |offered| offered == name)
+    load_matching(path, |offered| offered == name)
 }
 
-fn load_those(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace, PluginError> {
+fn load_matching(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace, PluginError> {
     if !path.exists() {
         return Err(PluginError::NoMarketplace(path.to_owned()));
     }
@@ -127,7 +129,7 @@ fn load_those(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace,
     })
 }
 
-/// The folder that paths in the file count from.
+/// Returns the folder that paths in the file are relative to.
 fn root_of(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| folder.ends_with(".agents/plugins"))?.parent()?.parent()
 }

@@ -1,7 +1,8 @@
 //! Plugins: bundles of skills, MCP servers and apps, offered by marketplaces and copied into the home.
 //!
 //! A plugin is installed when its files are in the store *and* the configuration has an entry
-//! `[plugins."NAME@MARKETPLACE"]`; that entry also turns it on and off. Everything here blocks on the disk.
+//! `[plugins."NAME@MARKETPLACE"]`; that entry also enables and disables it. Everything here blocks on the
+//! disk.
 
 mod contents;
 pub(crate) mod error;
@@ -37,7 +38,7 @@ use crate::skills::{
     scan::{RootKind, SkillRoot, scan},
 };
 
-/// Finds, installs and removes plugins. Clones are the same.
+/// Finds, installs and removes plugins. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugins(Arc<PluginsInner>);
 
@@ -47,7 +48,7 @@ struct PluginsInner {
     store: PluginStore,
 }
 
-/// A plugin that is installed and turned on.
+/// A plugin that is installed and enabled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstalledPlugin {
     pub id: PluginId,
@@ -56,21 +57,21 @@ pub struct InstalledPlugin {
 }
 
 impl InstalledPlugin {
-    /// What to call it when speaking to people.
+    /// Returns the name to show to users.
     pub fn display_name(&self) -> &str {
         let shown = self.manifest.interface.as_ref().and_then(|interface| interface.display_name.as_deref());
         shown.unwrap_or(&self.manifest.name)
     }
 }
 
-/// A plugin as it is read: what clients are told, and the apps that somebody else has to look up.
+/// The result of `plugin/read`. [`Apps`](crate::Apps) fills in the apps.
 #[derive(Debug)]
 pub struct PluginRead {
     pub detail: PluginDetail,
     pub app_ids: Vec<String>,
 }
 
-/// What an installation leaves to be done.
+/// The result of an installation: what the caller has to do next.
 #[derive(Debug)]
 pub struct PluginInstallation {
     pub auth_policy: PluginAuthPolicy,
@@ -83,7 +84,7 @@ impl Plugins {
         Self(Arc::new(PluginsInner { config, homes, store }))
     }
 
-    /// `plugin/list`, without what only a remote catalogue knows.
+    /// Serves `plugin/list`, without the fields of a remote catalogue.
     pub fn list(&self, params: &PluginListParams) -> PluginListResponse {
         let mut listed = PluginListResponse {
             marketplaces: Vec::new(),
@@ -129,14 +130,16 @@ impl Plugins {
         Ok(PluginRead { detail, app_ids: contents.apps })
     }
 
-    /// `plugin/install`: copies the plugin and turns it on.
+    /// Serves `plugin/install`: copies the plugin and enables it.
     pub fn install(&self, params: &PluginInstallParams) -> Result<PluginInstallation, PluginError> {
         self.configured()?;
         let market = marketplace::load_one(&params.marketplace_path, &params.plugin_name)?;
         let offer = find(&market, &params.plugin_name)?;
         if offer.install_policy == PluginInstallPolicy::NotAvailable {
-            let (plugin, marketplace) = (offer.name.clone(), market.name.clone());
-            return Err(PluginError::NotAvailable { plugin, marketplace });
+            return Err(PluginError::NotAvailable {
+                plugin: offer.name.clone(),
+                marketplace: market.name.clone(),
+            });
         }
         let id = PluginId::new(&offer.name, &market.name)?;
         self.0.store.install(&id, &offer.source)?;
@@ -145,21 +148,21 @@ impl Plugins {
         Ok(PluginInstallation { auth_policy: offer.auth_policy.clone(), app_ids: installed })
     }
 
-    /// `plugin/uninstall`: removes its files and its entry. One that is not there is removed already.
+    /// Serves `plugin/uninstall`: removes the files and the entry of a plugin, if they exist.
     pub fn uninstall(&self, id: &PluginId) -> Result<(), PluginError> {
         self.0.store.uninstall(id)?;
         self.configure(id, None, Value::Null).map_err(PluginError::Clear)
     }
 
-    /// The plugins of a configuration that are installed and turned on, in order of their ids. Whether
-    /// there are plugins at all is for the caller to know (`Feature::Plugins`).
+    /// Returns the plugins of a configuration that are installed and enabled, sorted by id. The caller checks
+    /// `Feature::Plugins`.
     pub fn enabled(&self, configured: &BTreeMap<String, PluginSettings>) -> Vec<InstalledPlugin> {
-        let on = configured.iter().filter(|(_, plugin)| plugin.enabled);
-        on.filter_map(|(id, _)| self.installed(&id.parse().ok()?)).collect()
+        let enabled = configured.iter().filter(|(_, plugin)| plugin.enabled);
+        enabled.filter_map(|(id, _)| self.installed(&id.parse().ok()?)).collect()
     }
 
-    /// The plugins that a thread in this directory has. Which are turned on is looked up anew; whether there
-    /// are plugins at all is the thread's own configuration's business.
+    /// Returns the plugins of a thread in this directory. Which are enabled is read from the current
+    /// configuration; whether plugins are used at all is decided by the configuration of the thread.
     pub fn at(&self, cwd: &Path, thread: &EffectiveConfig) -> Vec<InstalledPlugin> {
         if !thread.features.enabled(Feature::Plugins) {
             return Vec::new();
@@ -168,8 +171,8 @@ impl Plugins {
         self.enabled(&now.as_ref().unwrap_or(thread).settings.plugins)
     }
 
-    /// The MCP servers that plugins bring to a configuration, in the form of `[mcp_servers.NAME]`. A server
-    /// that the configuration has itself counts more and is left out here, as is the second of a name.
+    /// Returns the MCP servers of the enabled plugins, in the form of `[mcp_servers.NAME]`, without those
+    /// whose names the configuration uses itself. Of two servers with one name, the first is used.
     pub fn mcp_servers(&self, config: &EffectiveConfig) -> BTreeMap<String, Table> {
         if !config.features.enabled(Feature::Plugins) {
             return BTreeMap::new();
@@ -193,14 +196,14 @@ impl Plugins {
         Some(InstalledPlugin { id: id.clone(), manifest, contents })
     }
 
-    /// What the configuration says of plugins; refused when there are to be none.
+    /// Returns the entries of plugins in the configuration, or an error if the feature is disabled.
     fn configured(&self) -> Result<BTreeMap<String, PluginSettings>, PluginError> {
-        // A configuration that is broken is reported elsewhere; then nothing is installed.
+        // An invalid configuration is reported elsewhere. Then no plugin counts as installed.
         let Ok(config) = self.0.config.load(&ConfigQuery::default()) else { return Ok(BTreeMap::new()) };
-        match config.features.enabled(Feature::Plugins) {
-            true => Ok(config.settings.plugins),
-            false => Err(PluginError::Disabled),
+        if !config.features.enabled(Feature::Plugins) {
+            return Err(PluginError::Disabled);
         }
+        Ok(config.settings.plugins)
     }
 
     fn configure(
@@ -215,7 +218,8 @@ impl Plugins {
         path.map_or(Ok(()), |path| self.0.config.edit(&[KeyEdit::replace(path, value)]).map(drop))
     }
 
-    /// Of two plugins with one id the first counts; a marketplace with nothing left is not shown.
+    /// Returns the entry of a marketplace. Plugins whose ids have been listed before are left out; an empty
+    /// marketplace has no entry.
     fn entry(
         &self,
         path: AbsolutePathBuf,
@@ -242,11 +246,11 @@ impl Plugins {
     ) -> PluginSummary {
         let id = format!("{}@{market}", offer.name);
         let entry = configured.get(&id);
-        let is_there = || id.parse().is_ok_and(|id| self.0.store.has(&id));
+        let has_files = || id.parse().is_ok_and(|id| self.0.store.has(&id));
         PluginSummary {
             name: offer.name.clone(),
             source: PluginSource::Local { path: offer.source.clone() },
-            installed: entry.is_some() && is_there(),
+            installed: entry.is_some() && has_files(),
             enabled: entry.is_some_and(|plugin| plugin.enabled),
             install_policy: offer.install_policy.clone(),
             auth_policy: offer.auth_policy.clone(),
@@ -262,9 +266,10 @@ impl Plugins {
         let roots =
             contents.skill_roots.iter().map(|path| SkillRoot { path: path.clone(), kind: RootKind::User });
         let found = roots.flat_map(|root| scan(&root).skills).map(|skill| skill.metadata);
-        let mut skills: Vec<_> = found.map(|skill| skill_summary(switches.is_on(&skill), skill)).collect();
-        skills.sort_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
-        skills.dedup_by(|one, other| one.path == other.path);
+        let mut skills: Vec<_> =
+            found.map(|skill| skill_summary(switches.is_enabled(&skill), skill)).collect();
+        skills.sort_by(|left, right| (&left.name, &left.path).cmp(&(&right.name, &right.path)));
+        skills.dedup_by(|left, right| left.path == right.path);
         skills
     }
 }

@@ -1,7 +1,7 @@
-//! Installed plugins on disk: `plugins/cache/MARKETPLACE/NAME/local` in the home.
+//! Stores installed plugins in `plugins/cache/MARKETPLACE/NAME/local` of the home.
 //!
-//! A plugin is copied beside its place and then put there in one step, so a thread that reads it meanwhile
-//! sees the old one or the new one. A lock orders servers that share a home.
+//! A plugin is copied to a staging folder and then moved into place atomically, so a concurrent reader sees
+//! either the old or the new plugin. A lock serialises servers that share a home.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -14,14 +14,14 @@ use std::{
 use super::{PluginId, error::PluginError, manifest};
 
 const VERSION: &str = "local";
-/// The ending of folders that are being filled, or on their way out.
+/// Suffix of staging folders, which are being filled or removed.
 const STAGED: &str = ".staged";
 
 const MAX_FILES: usize = 20_000;
 const MAX_BYTES: u64 = 1 << 30;
 const MAX_DEPTH: usize = 32;
 
-/// Copying a plugin may take a while; a lock that is held for longer belongs to something that hangs.
+/// Maximum time to wait for the lock. Copying a plugin takes a while, but not this long.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ impl PluginStore {
         Self { cache: home.join("plugins/cache") }
     }
 
-    /// Where a plugin's files are once it is installed.
+    /// Returns the folder of an installed plugin's files.
     pub fn root(&self, id: &PluginId) -> PathBuf {
         self.place(id).join(VERSION)
     }
@@ -44,56 +44,58 @@ impl PluginStore {
         self.root(id).is_dir()
     }
 
-    /// Copies a plugin into the store, in place of what was there.
+    /// Copies a plugin into the store, replacing an installed version.
     pub fn install(&self, id: &PluginId, source: &Path) -> Result<(), PluginError> {
         if !source.is_dir() {
             return Err(PluginError::NoSource(source.to_owned()));
         }
-        let named = manifest::load(source).ok_or(PluginError::NoManifest)?.name;
-        if named != id.name() {
-            return Err(PluginError::OtherName { manifest: named, marketplace: id.name().to_owned() });
+        let name = manifest::load(source).ok_or(PluginError::NoManifest)?.name;
+        if name != id.name() {
+            return Err(PluginError::OtherName { manifest: name, marketplace: id.name().to_owned() });
         }
-        let shelf = self.shelf(id);
-        fs::create_dir_all(&shelf).map_err(PluginError::Install)?;
+        let folder = self.marketplace_folder(id);
+        fs::create_dir_all(&folder).map_err(PluginError::Install)?;
         let _lock = self.lock().map_err(PluginError::Install)?;
-        clean(&shelf);
-        let staged = shelf.join(format!("{}{STAGED}", id.name()));
+        remove_staged(&folder);
+        let staged = folder.join(format!("{}{STAGED}", id.name()));
         let copied = TreeCopy::new(&self.cache, source).and_then(|mut copy| {
             fs::create_dir(&staged).map_err(PluginError::Install)?;
             copy.folder(source, &staged.join(VERSION), 0)
         });
-        let placed = copied.and_then(|()| put(&staged, &self.place(id)).map_err(PluginError::Install));
-        // What is left there now is the old plugin, or a copy that failed.
-        clean(&shelf);
+        let placed =
+            copied.and_then(|()| move_into_place(&staged, &self.place(id)).map_err(PluginError::Install));
+        // The staging folder now holds the old plugin, or a copy that failed.
+        remove_staged(&folder);
         placed
     }
 
-    /// Removes a plugin's files, if there are some.
+    /// Removes a plugin's files, if it has any.
     pub fn uninstall(&self, id: &PluginId) -> Result<(), PluginError> {
-        let (shelf, place) = (self.shelf(id), self.place(id));
+        let folder = self.marketplace_folder(id);
+        let place = self.place(id);
         if fs::symlink_metadata(&place).is_err() {
             return Ok(());
         }
         let _lock = self.lock().map_err(PluginError::Uninstall)?;
-        clean(&shelf);
-        let leaving = shelf.join(format!("{}{STAGED}", id.name()));
-        fs::rename(&place, &leaving).map_err(PluginError::Uninstall)?;
-        clean(&shelf);
-        // Stays when it holds other plugins.
-        let _ = fs::remove_dir(&shelf);
+        remove_staged(&folder);
+        let removed = folder.join(format!("{}{STAGED}", id.name()));
+        fs::rename(&place, &removed).map_err(PluginError::Uninstall)?;
+        remove_staged(&folder);
+        // Fails if the folder holds other plugins.
+        let _ = fs::remove_dir(&folder);
         Ok(())
     }
 
-    /// The folder of the marketplace.
-    fn shelf(&self, id: &PluginId) -> PathBuf {
+    /// Returns the folder of the plugin's marketplace.
+    fn marketplace_folder(&self, id: &PluginId) -> PathBuf {
         self.cache.join(id.marketplace())
     }
 
     fn place(&self, id: &PluginId) -> PathBuf {
-        self.shelf(id).join(id.name())
+        self.marketplace_folder(id).join(id.name())
     }
 
-    /// Held until the file is dropped, also by a process that is killed.
+    /// Locks the store until the returned file is closed, which also happens when the process is killed.
     fn lock(&self) -> io::Result<File> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).open(self.cache.join(".lock"))?;
@@ -114,23 +116,23 @@ impl PluginStore {
     }
 }
 
-/// Removes what an earlier attempt left. No plugin's name has a dot, so none is meant.
-fn clean(shelf: &Path) {
-    for entry in fs::read_dir(shelf).into_iter().flatten().flatten() {
+/// Removes staging folders. The suffix has a dot, which no plugin's name has.
+fn remove_staged(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().ends_with(STAGED)
             && let Err(error) = fs::remove_dir_all(entry.path())
         {
-            tracing::warn!("{} cannot be removed: {error}", entry.path().display());
+            tracing::warn!("cannot remove {}: {error}", entry.path().display());
         }
     }
 }
 
-/// Puts a folder into a place; what was there is left under the folder's old name.
-fn put(staged: &Path, place: &Path) -> io::Result<()> {
+/// Moves a folder into place. An existing folder there is moved to `staged`.
+fn move_into_place(staged: &Path, place: &Path) -> io::Result<()> {
     match exchange(staged, place) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::rename(staged, place),
-        // Not every file system can exchange two names.
+        // Not every file system can exchange two folders.
         Err(_) => {
             fs::remove_dir_all(place)?;
             fs::rename(staged, place)
@@ -139,19 +141,20 @@ fn put(staged: &Path, place: &Path) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+fn exchange(left: &Path, right: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    Ok(renameat_with(CWD, left, CWD, right, RenameFlags::EXCHANGE)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn exchange(_one: &Path, other: &Path) -> io::Result<()> {
-    let there = fs::symlink_metadata(other).is_ok();
-    let kind = if there { io::ErrorKind::Unsupported } else { io::ErrorKind::NotFound };
+fn exchange(_left: &Path, right: &Path) -> io::Result<()> {
+    let exists = fs::symlink_metadata(right).is_ok();
+    let kind = if exists { io::ErrorKind::Unsupported } else { io::ErrorKind::NotFound };
     Err(kind.into())
 }
 
-/// Copies a tree: folders and files. Links and special files are left out, so nothing points out of it.
+/// Copies folders and regular files. Links and special files are skipped, so that nothing points out of the
+/// copy.
 struct TreeCopy {
     files: usize,
     bytes: u64,

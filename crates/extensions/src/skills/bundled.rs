@@ -1,7 +1,7 @@
-//! The skills that come with the server. They live in the binary and are written to the home when skills
-//! are first looked for, so that a model can read them like any other.
+//! The bundled skills. They are part of the binary and are written to the home at the first search for
+//! skills, so that a model can read them like any other.
 //!
-//! Only files that differ are written, and no other file of the folder is touched: another program that
+//! Only files that differ are written, and other files of the folder do not change: another program that
 //! shares the home may keep its own skills there.
 
 use std::{fs, io, path::Path};
@@ -27,20 +27,19 @@ const FILES: &[BundledFile] = bundled![
     "write-skill/agents/openai.yaml",
 ];
 
-/// Brings the folder up to date. A home that cannot be written has no bundled skills; that is no reason to
-/// fail anything else.
+/// Writes the bundled skills. A failure is only logged: other skills work without them.
 pub(crate) fn install(folder: &Path) {
     for file in FILES {
         let path = folder.join(file.path);
         if let Err(error) = write_if_different(&path, file.text) {
-            tracing::warn!("a bundled skill cannot be written to {}: {error}", path.display());
+            tracing::warn!("cannot write the bundled skill {}: {error}", path.display());
             return;
         }
     }
 }
 
 fn write_if_different(path: &Path, text: &str) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+    if fs::read(path).is_ok_and(|existing| existing == text.as_bytes()) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -54,7 +53,7 @@ mod tests {
     use crate::skills::scan::{RootKind, SkillRoot, scan};
 
     #[test]
-    fn the_bundled_skills_are_well_formed() {
+    fn the_bundled_skills_are_valid() {
         let home = tempfile::tempdir().unwrap();
         install(home.path());
         let found = scan(&SkillRoot { path: home.path().to_owned(), kind: RootKind::System });
@@ -65,10 +64,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_written() {
+    fn only_files_that_differ_are_written() {
         let home = tempfile::tempdir().unwrap();
         install(home.path());
-        let (kept, changed) = (home.path().join(FILES[0].path), home.path().join(FILES[2].path));
+        let kept = home.path().join(FILES[0].path);
+        let changed = home.path().join(FILES[2].path);
         fs::write(&changed, "old").unwrap();
         fs::write(home.path().join("other"), "mine").unwrap();
         let before = fs::metadata(&kept).unwrap().modified().unwrap();
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(fs::metadata(&kept).unwrap().modified().unwrap(), before);
         assert_eq!(fs::read_to_string(&changed).unwrap(), FILES[2].text);
         assert_eq!(fs::read_to_string(home.path().join("other")).unwrap(), "mine");
-        let left = fs::read_dir(changed.parent().unwrap()).unwrap().count();
-        assert_eq!(left, 2, "no temporary file is left");
+        let files = fs::read_dir(changed.parent().unwrap()).unwrap().count();
+        assert_eq!(files, 2, "a temporary file remains");
     }
 }

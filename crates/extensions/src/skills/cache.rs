@@ -1,4 +1,4 @@
-//! What was found in each root, until somebody says that it changed.
+//! Caches the skills found in each root, until a caller reports a change.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,13 +6,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::scan::{RootScan, SkillRoot, scan};
 
-/// How many roots are remembered. With more it is cheaper to look again than to remember.
+/// Maximum number of cached roots. The cache is cleared when it is full.
 const MAX_ROOTS: usize = 4096;
 
-/// Whether what is remembered will do.
+/// Whether a cached result may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheFreshness {
-    Remembered,
+    Cached,
     Reread,
 }
 
@@ -21,17 +21,17 @@ pub(crate) struct SkillCache(Mutex<CacheState>);
 
 #[derive(Default)]
 struct CacheState {
-    /// Counts up when everything is forgotten; what was read before that is not kept.
+    /// Incremented when the cache is cleared. A scan that began before that is not cached.
     generation: u64,
     scans: HashMap<SkillRoot, Arc<RootScan>>,
 }
 
 impl SkillCache {
-    /// Blocks on the disk unless the answer is known.
+    /// Returns the skills of a root. Blocks on the disk unless they are cached.
     pub fn get(&self, root: &SkillRoot, freshness: CacheFreshness) -> Arc<RootScan> {
         let generation = {
             let state = self.lock();
-            if let (CacheFreshness::Remembered, Some(known)) = (freshness, state.scans.get(root)) {
+            if let (CacheFreshness::Cached, Some(known)) = (freshness, state.scans.get(root)) {
                 return known.clone();
             }
             state.generation
@@ -47,12 +47,12 @@ impl SkillCache {
         found
     }
 
-    /// What is known, without looking.
+    /// Returns the cached skills of a root.
     pub fn peek(&self, root: &SkillRoot) -> Option<Arc<RootScan>> {
         self.lock().scans.get(root).cloned()
     }
 
-    pub fn forget_all(&self) {
+    pub fn clear(&self) {
         let mut state = self.lock();
         state.generation += 1;
         state.scans.clear();

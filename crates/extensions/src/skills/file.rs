@@ -1,4 +1,4 @@
-//! One `SKILL.md`: front matter between two lines of dashes, then the instructions.
+//! Reads a `SKILL.md`: front matter between two lines of dashes, then the instructions.
 
 use std::{io, path::Path};
 
@@ -6,31 +6,31 @@ use codicil_protocol::{SkillMetadata, SkillScope};
 use serde_json::Value;
 
 use super::{
-    interface::SkillDetails,
+    details::SkillDetails,
     yaml::{self, YamlError},
 };
 use crate::small_file::read_head;
 
 pub(crate) const FILE_NAME: &str = "SKILL.md";
 
-/// How far into a file its front matter may reach.
+/// Maximum size of the front matter.
 const MAX_FRONT_MATTER_BYTES: u64 = 64 << 10;
-/// How much of a skill's instructions is read.
+/// Maximum size of the instructions; the rest is cut.
 pub(crate) const MAX_BODY_BYTES: u64 = 256 << 10;
 
 const MAX_NAME_CHARS: usize = 64;
 pub(crate) const MAX_TEXT_CHARS: usize = 1024;
 
-/// A skill that was found.
+/// A skill of a root.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skill {
-    /// As clients see it. Whether it is enabled depends on who asks.
+    /// The metadata for clients. `enabled` is set for the directory that is listed.
     pub metadata: SkillMetadata,
-    /// Whether the model may choose it without being asked to.
+    /// Whether the model may choose the skill without a mention.
     pub implicit: bool,
 }
 
-/// Why a file is no skill. The sentences are for people.
+/// Reasons why a file is not a valid skill, shown to users.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SkillFileError {
     #[error("failed to read file: {0}")]
@@ -45,7 +45,7 @@ pub(crate) enum SkillFileError {
     TooLong { field: &'static str, max: usize },
 }
 
-/// Reads the head of a skill file and what stands beside it.
+/// Reads the front matter of a skill file, and the details beside it.
 pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> Result<Skill, SkillFileError> {
     let head = head(path)?;
     let front = yaml::parse(front_matter(&head)?)?;
@@ -56,7 +56,7 @@ pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> R
     let name = within(name, "name", MAX_NAME_CHARS)?;
     let description = line(front.get("description")).ok_or(SkillFileError::Missing("description"))?;
     let short = line(front.get("metadata").and_then(|metadata| metadata.get("short-description")));
-    let details = SkillDetails::beside(path);
+    let details = SkillDetails::read_beside(path);
     let metadata = SkillMetadata {
         name: namespace.map(|plugin| format!("{plugin}:{name}")).unwrap_or(name),
         description: within(description, "description", MAX_TEXT_CHARS)?,
@@ -72,7 +72,7 @@ pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> R
     Ok(Skill { metadata, implicit: details.implicit })
 }
 
-/// The instructions of a skill, without its front matter. Cut when they are too long.
+/// Returns the instructions of a skill without its front matter, cut if they are too long.
 pub(crate) fn body(path: &Path) -> io::Result<String> {
     let bytes = read_head(path, MAX_BODY_BYTES)?;
     let was_cut = bytes.len() as u64 == MAX_BODY_BYTES;
@@ -86,13 +86,14 @@ pub(crate) fn body(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A text on one line, without what does not show; `None` when nothing is left.
+/// Returns a text with whitespace collapsed to single spaces; `None` if it is blank or not a text.
 pub(crate) fn line(value: Option<&Value>) -> Option<String> {
     let words: Vec<_> = value?.as_str()?.split_whitespace().collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// The limit may have cut a letter in two, and what follows the front matter may be anything.
+/// Reads the beginning of a file, up to invalid UTF-8: the limit may split a character, and the body may be
+/// binary.
 fn head(path: &Path) -> io::Result<String> {
     let bytes = read_head(path, MAX_FRONT_MATTER_BYTES)?;
     Ok(bytes.utf8_chunks().next().map(|chunk| chunk.valid().to_owned()).unwrap_or_default())
@@ -107,7 +108,7 @@ fn after_front_matter(text: &str) -> Option<&str> {
     split(text).map(|(_, rest)| rest)
 }
 
-/// What is between the first two lines of dashes, and what is behind them.
+/// Splits a file into its front matter and what follows.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let is_dashes = |line: &str| line.trim() == "---";
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_its_name_and_what_it_is_for() {
+    fn name_and_description_are_read() {
         let check = |text: &str, name: &str, description: &str| {
             let skill = written(text.as_bytes()).1.expect(text).metadata;
             assert_eq!((skill.name.as_str(), skill.description.as_str()), (name, description), "{text}");
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_skill_says_why() {
+    fn invalid_files_are_reported_with_the_reason() {
         let check = |text: &[u8], reason: &str| {
             let error = written(text).1.expect_err("no skill").to_string();
             assert!(error.contains(reason), "{}: {error}", String::from_utf8_lossy(text));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_come_without_the_front_matter() {
+    fn instructions_exclude_the_front_matter() {
         let (folder, skill) = written(b"---\ndescription: d\n---\n\n# Title\n---\nrest\n");
         assert_eq!(body(Path::new(&skill.unwrap().metadata.path)).unwrap(), "\n# Title\n---\nrest\n");
         let long = folder.path().join("long");

@@ -1,19 +1,20 @@
-//! Skills: instructions in files that an agent reads when they are called for.
+//! Skills: instructions in files, which an agent reads when a skill is mentioned or fits the task.
 //!
-//! [`Skills`] finds them ([`roots`] says where, [`scan`] how), remembers what it found, and watches it while
-//! threads are at work. Whether a skill is turned on is looked up in the configuration each time.
+//! [`Skills`] finds them ([`roots`] lists the folders, [`scan`] searches one), caches the result, and watches
+//! the files while threads are loaded. Whether a skill is enabled is looked up in the configuration each
+//! time.
 //!
 //! Everything here blocks on the disk, except [`Skills::watch`].
 
 mod bundled;
 mod cache;
-mod eyes;
+mod details;
+mod enablement;
 mod file;
-mod interface;
 pub(crate) mod roots;
 pub(crate) mod scan;
-mod switches;
 mod watch;
+mod watcher;
 mod yaml;
 
 use std::{
@@ -29,22 +30,22 @@ use codicil_protocol::{
     SkillsListEntry, SkillsListParams, SkillsListResponse,
 };
 
-pub(crate) use self::{file::FILE_NAME, switches::SkillSwitches};
+pub(crate) use self::{enablement::SkillSwitches, file::FILE_NAME};
 pub use self::{file::Skill, watch::SkillWatch};
 
 use self::{
     cache::{CacheFreshness, SkillCache},
+    enablement::SkillSelector,
     roots::UserHomes,
     scan::{RootKind, SkillRoot},
-    switches::SkillSelector,
     watch::SkillWatches,
 };
 use crate::plugins::Plugins;
 
-/// How many directories one request may ask about.
+/// Maximum number of directories in one request.
 const MAX_CWDS: usize = 256;
 
-/// Why a request about skills fails. The first two sentences are the reference server's.
+/// Reasons why a request about skills fails. Clients match on the first two texts.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillsError {
     #[error("skills/list perCwdExtraUserRoots extraUserRoots paths must be absolute: {0}")]
@@ -57,7 +58,7 @@ pub enum SkillsError {
     Write(#[from] WriteError),
 }
 
-/// Finds skills. Clones share what they know.
+/// Finds skills. Clones share the cache.
 #[derive(Clone)]
 pub struct Skills(Arc<SkillsInner>);
 
@@ -66,21 +67,21 @@ pub(crate) struct SkillsInner {
     homes: UserHomes,
     plugins: Plugins,
     cache: SkillCache,
-    watching: SkillWatches,
+    watches: SkillWatches,
     on_change: Box<dyn Fn() + Send + Sync>,
     bundled: Once,
 }
 
-/// The skills of a directory, those that are turned off too.
+/// The skills of a directory, including disabled ones.
 #[derive(Debug, Default)]
 pub struct FoundSkills {
-    /// By scope (repo, user, system, admin), then by name.
+    /// Sorted by scope (repo, user, system, admin), then by name.
     pub skills: Vec<Skill>,
     pub errors: Vec<SkillErrorInfo>,
 }
 
 impl Skills {
-    /// `on_change` is called when files under watch have changed, from any thread.
+    /// `on_change` is called from any thread when watched files have changed.
     pub(crate) fn new(
         config: ConfigStore,
         homes: UserHomes,
@@ -92,13 +93,13 @@ impl Skills {
             homes,
             plugins,
             cache: SkillCache::default(),
-            watching: SkillWatches::default(),
+            watches: SkillWatches::default(),
             on_change: Box::new(on_change),
             bundled: Once::new(),
         }))
     }
 
-    /// `skills/list`. `cwd` is the server's own directory.
+    /// Serves `skills/list`. `cwd` is the server's working directory.
     pub fn list(&self, params: &SkillsListParams, cwd: &Path) -> Result<SkillsListResponse, SkillsError> {
         let cwds = match params.cwds.as_deref() {
             Some(cwds) if !cwds.is_empty() => cwds.to_vec(),
@@ -109,7 +110,7 @@ impl Skills {
         }
         let freshness = match params.force_reload {
             Some(true) => CacheFreshness::Reread,
-            _ => CacheFreshness::Remembered,
+            _ => CacheFreshness::Cached,
         };
         let extra: Vec<_> = cwds.iter().map(|cwd| extra_roots(params, cwd)).collect::<Result<_, _>>()?;
         let entries = cwds.into_iter().zip(extra).map(|(given, extra)| {
@@ -120,16 +121,17 @@ impl Skills {
         Ok(SkillsListResponse { data: entries.collect() })
     }
 
-    /// The skills that a thread in this directory has. Which are turned off is looked up anew; whether
-    /// there are bundled ones and plugins at all is the thread's own configuration's business.
+    /// Returns the skills of a thread in this directory. Which are enabled is read from the current
+    /// configuration; whether bundled skills and plugins are included is decided by the configuration of the
+    /// thread.
     pub fn at(&self, cwd: &Path, thread: &EffectiveConfig) -> FoundSkills {
         let freshness =
-            if self.0.watching.follows(cwd) { CacheFreshness::Remembered } else { CacheFreshness::Reread };
+            if self.0.watches.is_watched(cwd) { CacheFreshness::Cached } else { CacheFreshness::Reread };
         self.0.find(cwd, Vec::new(), Some(thread), freshness)
     }
 
-    /// A skill by its file, for one that is in none of the roots. `None` when the file is no skill, or is
-    /// turned off.
+    /// Returns a skill by its file, which may be outside all roots. `None` if the file is not a skill, or is
+    /// disabled.
     pub fn by_path(&self, path: &Path) -> Option<Skill> {
         let path = path.canonicalize().ok()?;
         if path.file_name()? != FILE_NAME {
@@ -139,32 +141,32 @@ impl Skills {
         let config = self.0.config.load(&ConfigQuery::default()).ok();
         let switches =
             config.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
-        switches.is_on(&skill.metadata).then_some(skill)
+        switches.is_enabled(&skill.metadata).then_some(skill)
     }
 
-    /// The instructions of a skill; cut when they are very long.
+    /// Returns the instructions of a skill, truncated if they are very long.
     pub fn instructions(&self, skill: &SkillMetadata) -> io::Result<String> {
         file::body(Path::new(&skill.path))
     }
 
-    /// `skills/config/write`.
+    /// Serves `skills/config/write`.
     pub fn set_enabled(
         &self,
         params: &SkillsConfigWriteParams,
     ) -> Result<SkillsConfigWriteResponse, SkillsError> {
         let selector = SkillSelector::of(params).ok_or(SkillsError::Selector)?;
-        switches::write(&self.0.config, &selector, params.enabled)?;
+        enablement::write(&self.0.config, &selector, params.enabled)?;
         Ok(SkillsConfigWriteResponse { effective_enabled: params.enabled })
     }
 
-    /// Watches the skills of a directory until the answer is dropped. Does not block.
+    /// Watches the skills of a directory until the returned value is dropped. Does not block.
     pub fn watch(&self, cwd: &Path) -> SkillWatch {
-        self.0.watching.begin(cwd, &self.0)
+        self.0.watches.watch(cwd, &self.0)
     }
 
-    /// Looks at the disk the next time. For those who put skills there.
+    /// Clears the cache. Called after skills were installed or removed.
     pub fn forget(&self) {
-        self.0.cache.forget_all();
+        self.0.cache.clear();
     }
 }
 
@@ -176,12 +178,12 @@ impl SkillsInner {
         thread: Option<&EffectiveConfig>,
         freshness: CacheFreshness,
     ) -> FoundSkills {
-        // A configuration that is broken is reported elsewhere; skills can do without.
+        // An invalid configuration is reported elsewhere. Skills work without one.
         let config = self.config.load(&ConfigQuery::at(cwd)).ok();
-        let now = config.as_ref().or(thread);
+        let current = config.as_ref().or(thread);
         let switches =
-            now.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
-        let mut roots = self.roots(cwd, now, thread.or(now));
+            current.map(|config| SkillSwitches::new(&config.settings.skills.config)).unwrap_or_default();
+        let mut roots = self.roots(cwd, current, thread.or(current));
         roots.extend(extra);
         let mut found = FoundSkills::default();
         let mut seen = HashSet::new();
@@ -199,7 +201,7 @@ impl SkillsInner {
             }
         }
         for skill in &mut found.skills {
-            skill.metadata.enabled = switches.is_on(&skill.metadata);
+            skill.metadata.enabled = switches.is_enabled(&skill.metadata);
         }
         found.skills.sort_by_cached_key(|skill| {
             (rank(&skill.metadata.scope), skill.metadata.name.clone(), skill.metadata.path.clone())
@@ -207,30 +209,31 @@ impl SkillsInner {
         found
     }
 
-    /// `now` is what holds in the directory, `shape` which kinds of roots there are at all.
+    /// Returns all roots. `current` is the configuration of the directory; `thread` decides which kinds of
+    /// roots exist.
     fn roots(
         &self,
         cwd: &Path,
-        now: Option<&EffectiveConfig>,
-        shape: Option<&EffectiveConfig>,
+        current: Option<&EffectiveConfig>,
+        thread: Option<&EffectiveConfig>,
     ) -> Vec<SkillRoot> {
-        let mut roots = roots::roots(&self.homes, cwd, now);
-        let bundled = shape.and_then(|shape| shape.settings.skills.bundled);
+        let mut roots = roots::roots(&self.homes, cwd, current);
+        let bundled = thread.and_then(|thread| thread.settings.skills.bundled);
         if bundled.is_some_and(|bundled| !bundled.enabled) {
             roots.retain(|root| root.kind != RootKind::System);
         }
-        if let (Some(now), Some(shape)) = (now, shape)
-            && shape.features.enabled(Feature::Plugins)
+        if let (Some(current), Some(thread)) = (current, thread)
+            && thread.features.enabled(Feature::Plugins)
         {
-            let plugins = self.plugins.enabled(&now.settings.plugins).into_iter();
+            let plugins = self.plugins.enabled(&current.settings.plugins).into_iter();
             let of_plugins = plugins.flat_map(|plugin| plugin.contents.skill_roots);
             roots.extend(of_plugins.map(|path| SkillRoot { path, kind: RootKind::User }));
         }
         roots
     }
 
-    /// The roots of a directory that can change by themselves.
-    fn followed_roots(&self, cwd: &Path) -> Vec<SkillRoot> {
+    /// Returns the roots of a directory to watch: all but the bundled skills.
+    fn watched_roots(&self, cwd: &Path) -> Vec<SkillRoot> {
         let config = self.config.load(&ConfigQuery::at(cwd)).ok();
         let mut roots = roots::distinct(self.roots(cwd, config.as_ref(), config.as_ref()));
         roots.retain(|root| root.kind != RootKind::System);
@@ -238,13 +241,16 @@ impl SkillsInner {
     }
 }
 
-/// The extra roots that a request names for a directory.
+/// Returns the extra roots that a request lists for a directory.
 fn extra_roots(params: &SkillsListParams, cwd: &str) -> Result<Vec<SkillRoot>, SkillsError> {
     let entries = params.per_cwd_extra_user_roots.iter().flatten().filter(|entry| entry.cwd == cwd);
     let paths = entries.flat_map(|entry| &entry.extra_user_roots).map(PathBuf::from);
-    let root = |path: PathBuf| match path.is_absolute() {
-        true => Ok(SkillRoot { path, kind: RootKind::User }),
-        false => Err(SkillsError::RelativeRoot(path.to_string_lossy().into_owned())),
+    let root = |path: PathBuf| {
+        if path.is_absolute() {
+            Ok(SkillRoot { path, kind: RootKind::User })
+        } else {
+            Err(SkillsError::RelativeRoot(path.to_string_lossy().into_owned()))
+        }
     };
     paths.map(root).collect()
 }

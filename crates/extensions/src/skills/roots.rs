@@ -1,4 +1,4 @@
-//! Where skills are looked for, from a working directory.
+//! The folders that are searched for skills, for a working directory.
 //!
 //! | scope | folders |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | system | `skills/.system` in the server's home: the bundled ones |
 //! | admin | `skills` beside the system's `config.toml` |
 //!
-//! A project need not be trusted: a skill is a text that does nothing until somebody calls for it.
+//! A project need not be trusted: a skill is a text that has no effect until it is mentioned or chosen.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ use codicil_protocol::ConfigLayerSource;
 
 use super::scan::{RootKind, SkillRoot};
 
-const IN_PROJECTS: [&str; 3] = [".agents/skills", ".codicil/skills", ".codex/skills"];
+const PROJECT_FOLDERS: [&str; 3] = [".agents/skills", ".codicil/skills", ".codex/skills"];
 
-/// The two homes of a person.
+/// The two home directories of a user.
 #[derive(Clone, Debug)]
 pub(crate) struct UserHomes {
     /// The server's: configuration, threads, skills.
     pub server: PathBuf,
-    /// `~`; not everybody has one.
+    /// `~`, if there is one.
     pub user: Option<PathBuf>,
 }
 
@@ -33,18 +33,19 @@ impl UserHomes {
     }
 }
 
-/// All roots for a directory but those of plugins. `config` is what holds there; without one the defaults do.
+/// Returns the roots of a directory, except for those of plugins. Without a `config`, the defaults apply.
 pub(crate) fn roots(homes: &UserHomes, cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<SkillRoot> {
-    let of_user =
+    let user_folders =
         [Some(homes.server.join("skills")), homes.user.as_ref().map(|home| home.join(".agents/skills"))];
-    let mut roots: Vec<_> = of_user.into_iter().flatten().map(|path| root(path, RootKind::User)).collect();
+    let mut roots: Vec<_> =
+        user_folders.into_iter().flatten().map(|path| root(path, RootKind::User)).collect();
     roots.push(root(homes.bundled_skills(), RootKind::System));
-    roots.extend(config.and_then(of_machine));
-    roots.extend(of_project(cwd, config));
+    roots.extend(config.and_then(system_root));
+    roots.extend(project_roots(cwd, config));
     roots
 }
 
-/// Without those that are there already; the first of them counts.
+/// Removes roots that are the same folder as an earlier one.
 pub(crate) fn distinct(roots: Vec<SkillRoot>) -> Vec<SkillRoot> {
     let mut kept: Vec<(PathBuf, SkillRoot)> = Vec::with_capacity(roots.len());
     for root in roots {
@@ -56,7 +57,7 @@ pub(crate) fn distinct(roots: Vec<SkillRoot>) -> Vec<SkillRoot> {
     kept.into_iter().map(|(_, root)| root).collect()
 }
 
-fn of_machine(config: &EffectiveConfig) -> Option<SkillRoot> {
+fn system_root(config: &EffectiveConfig) -> Option<SkillRoot> {
     let file = config.layers().enabled().find_map(|layer| match layer.source() {
         ConfigLayerSource::System { file } => Some(file),
         _ => None,
@@ -64,13 +65,13 @@ fn of_machine(config: &EffectiveConfig) -> Option<SkillRoot> {
     Some(root(file.parent()?.join("skills"), RootKind::Admin))
 }
 
-fn of_project(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<SkillRoot> {
+fn project_roots(cwd: &Path, config: Option<&EffectiveConfig>) -> Vec<SkillRoot> {
     let top = match config.and_then(|config| config.project.as_ref()) {
         Some(project) => project.root.as_path(),
         None => cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd),
     };
     let folders = cwd.ancestors().take_while(|folder| folder.starts_with(top));
-    let paths = folders.flat_map(|folder| IN_PROJECTS.map(|skills| folder.join(skills)));
+    let paths = folders.flat_map(|folder| PROJECT_FOLDERS.map(|skills| folder.join(skills)));
     paths.map(|path| root(path, RootKind::Repo)).collect()
 }
 

@@ -1,7 +1,8 @@
-//! Looking through one folder for skills, within bounds.
+//! Searches one root for skills, within limits.
 //!
-//! Links are followed, because people keep skills in repositories and link them; a folder is looked at
-//! once, so a loop ends. Hidden folders are left alone. A skill below a plugin carries the plugin's name.
+//! Symbolic links are followed, because users link skills from repositories; each folder is visited once, so
+//! a loop ends. Hidden folders are skipped. The name of a skill below a plugin begins with the name of the
+//! plugin.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -15,11 +16,11 @@ use codicil_protocol::{SkillErrorInfo, SkillScope};
 use super::file::{self, FILE_NAME, Skill};
 use crate::plugins::manifest;
 
-/// How far below its root a skill may be.
+/// Maximum depth of a skill below its root.
 const MAX_DEPTH: usize = 6;
-/// How many folders of a root are looked at.
+/// Maximum number of visited folders of a root.
 const MAX_FOLDERS: usize = 2000;
-/// How many names are looked at, so that a folder full of files costs little.
+/// Maximum number of directory entries of a root, so that a folder full of files costs little.
 const MAX_ENTRIES: usize = 50_000;
 
 /// A folder that holds skills.
@@ -29,7 +30,7 @@ pub(crate) struct SkillRoot {
     pub kind: RootKind,
 }
 
-/// Whose skills a root holds.
+/// Where a root comes from, which is the scope of its skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RootKind {
     Repo,
@@ -49,25 +50,25 @@ impl RootKind {
     }
 }
 
-/// What a root holds.
+/// The skills of a root.
 #[derive(Debug, Default)]
 pub(crate) struct RootScan {
     pub skills: Vec<Skill>,
     pub errors: Vec<SkillErrorInfo>,
-    /// Every folder that was looked at, by its real name.
+    /// All visited folders, with links resolved.
     pub folders: Vec<PathBuf>,
-    /// Size and time of each skill file, so that a change of its text is a change of the scan.
+    /// Size and modification time of each skill file, so that a change of its text is a change of the scan.
     stamps: Vec<(u64, Option<SystemTime>)>,
 }
 
 impl RootScan {
-    /// Whether there is no difference that anybody who uses skills would notice.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Returns whether the skills and errors are the same, including the contents of the files.
+    pub fn is_same_as(&self, other: &Self) -> bool {
         (&self.skills, &self.errors, &self.stamps) == (&other.skills, &other.errors, &other.stamps)
     }
 }
 
-/// Looks through a root. One that is not there holds nothing.
+/// Searches a root. A missing root has no skills.
 pub(crate) fn scan(root: &SkillRoot) -> RootScan {
     let Ok(path) = root.path.canonicalize() else { return RootScan::default() };
     let mut walk = SkillWalk {
@@ -94,17 +95,14 @@ struct SkillWalk {
 struct SkillFolder {
     path: PathBuf,
     depth: usize,
-    /// The plugin that it belongs to.
+    /// The plugin that the folder belongs to.
     plugin: Option<String>,
 }
 
 impl SkillWalk {
     fn visit(&mut self, folder: SkillFolder) {
         if self.seen.len() == MAX_FOLDERS {
-            tracing::warn!(
-                "more than {MAX_FOLDERS} folders with skills; {} is left out",
-                folder.path.display()
-            );
+            tracing::warn!("more than {MAX_FOLDERS} folders with skills; skipping {}", folder.path.display());
             self.waiting.clear();
             return;
         }
@@ -137,7 +135,7 @@ impl SkillWalk {
     }
 
     fn take(&mut self, path: &Path, plugin: Option<&str>) {
-        // The real name is what the configuration refers to, whatever link led here.
+        // The configuration refers to skills by their real paths, so links are resolved.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let metadata = fs::metadata(&path).ok();
         self.found.stamps.push(metadata.map_or((0, None), |file| (file.len(), file.modified().ok())));

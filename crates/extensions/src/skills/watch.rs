@@ -1,10 +1,9 @@
-//! Watching skill files while threads work beside them.
+//! Watches skill files while threads are loaded.
 //!
-//! A thread holds a [`SkillWatch`] for its directory. One task for the process follows the folders of all
-//! of them: those that were looked through, and for a root that is not there yet the nearest folder above
-//! it. When something happened it waits until it is quiet, looks again, and tells of it only if what it
-//! finds is different. So a file that somebody touches, or a folder that has nothing to do with skills,
-//! makes no noise.
+//! A thread holds a [`SkillWatch`] for its directory. One task per process watches the folders of all of
+//! them: the visited folders of each root, or the nearest existing folder above a root that does not exist
+//! yet. After an event, the task waits until no more follow, searches the roots again, and reports a change
+//! only if the skills differ. So a touched file, or an unrelated folder, is not reported.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,18 +26,18 @@ use tokio::{
 use super::{
     SkillsInner,
     cache::CacheFreshness,
-    eyes::{SkillWatcher, WatchTargets},
     scan::{RootScan, SkillRoot},
+    watcher::{SkillWatcher, WatchTargets},
 };
 
-/// How long nothing must happen before it is looked at.
+/// Time without events before the roots are searched again.
 const QUIET: Duration = Duration::from_millis(150);
-/// How long it may go on before it is looked at all the same.
+/// Maximum time from the first event to the search.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many directories are followed; threads in others see changes when they look themselves.
+/// Maximum number of watched directories. Threads in other directories search anew each time.
 const MAX_DIRECTORIES: usize = 256;
 
-/// Keeps the skills of a directory under observation for as long as it lives.
+/// Watches the skills of a directory until it is dropped.
 #[derive(Debug)]
 pub struct SkillWatch {
     cwd: PathBuf,
@@ -46,7 +45,7 @@ pub struct SkillWatch {
 }
 
 impl SkillWatch {
-    /// The directory it is for.
+    /// Returns the watched directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
@@ -64,19 +63,19 @@ impl Drop for SkillWatch {
     }
 }
 
-/// What the holders of watches and the task share.
+/// State shared by watches and the task.
 #[derive(Debug, Default)]
 struct WatchShared {
     wanted: Mutex<BTreeMap<PathBuf, WantedFolders>>,
     wake: Notify,
-    /// Something happened in a folder that is followed.
-    stirred: Arc<AtomicBool>,
+    /// Whether an event has arrived since the last search.
+    has_event: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct WantedFolders {
     holders: usize,
-    is_followed: bool,
+    is_watched: bool,
 }
 
 impl WatchShared {
@@ -84,13 +83,13 @@ impl WatchShared {
         self.wanted.lock()
     }
 
-    fn stir(&self) {
-        self.stirred.store(true, Ordering::Release);
+    fn on_event(&self) {
+        self.has_event.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 }
 
-/// The watches of a process. Its task starts with the first one and ends with this.
+/// The watches of a process. The task starts with the first watch and ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SkillWatches {
     shared: Arc<WatchShared>,
@@ -98,8 +97,8 @@ pub(crate) struct SkillWatches {
 }
 
 impl SkillWatches {
-    /// Posts the wish; the looking is done elsewhere.
-    pub fn begin(&self, cwd: &Path, inner: &Arc<SkillsInner>) -> SkillWatch {
+    /// Adds a watch. The task does the blocking work.
+    pub fn watch(&self, cwd: &Path, inner: &Arc<SkillsInner>) -> SkillWatch {
         let watch = SkillWatch { cwd: cwd.to_owned(), shared: self.shared.clone() };
         let is_new = {
             let mut wanted = self.shared.lock();
@@ -114,14 +113,14 @@ impl SkillWatches {
         watch
     }
 
-    /// Whether changes in this directory will be noticed.
-    pub fn follows(&self, cwd: &Path) -> bool {
-        self.shared.lock().get(cwd).is_some_and(|wanted| wanted.is_followed)
+    /// Returns whether changes in this directory are being watched.
+    pub fn is_watched(&self, cwd: &Path) -> bool {
+        self.shared.lock().get(cwd).is_some_and(|wanted| wanted.is_watched)
     }
 
     fn start(&self, inner: &Arc<SkillsInner>) {
         let mut task = self.task.lock();
-        // Without a runtime there is nobody to tell either.
+        // Without a runtime there are no clients to notify.
         if let (None, Ok(runtime)) = (&*task, Handle::try_current()) {
             let run = run(Arc::downgrade(inner), self.shared.clone());
             *task = Some(runtime.spawn(run).abort_handle());
@@ -139,24 +138,25 @@ impl Drop for SkillWatches {
 }
 
 async fn run(inner: Weak<SkillsInner>, shared: Arc<WatchShared>) {
-    let mut state = Some(FollowedFolders::default());
+    let mut state = Some(WatchedRoots::default());
     loop {
         shared.wake.notified().await;
         let reread = settle(&shared).await;
-        let Some(followed) = state.take() else { return };
-        let (inner, shared) = (inner.clone(), shared.clone());
-        match spawn_blocking(move || followed.look_again(&inner, &shared, reread)).await {
+        let Some(folders) = state.take() else { return };
+        let skills = inner.clone();
+        let watches = shared.clone();
+        match spawn_blocking(move || folders.search_again(&skills, &watches, reread)).await {
             Ok(next) => state = next,
-            Err(error) => return tracing::error!("skills are no longer watched: {error}"),
+            Err(error) => return tracing::error!("stopped watching skills: {error}"),
         }
     }
 }
 
-/// Waits until nothing has happened for a while. What was found before holds if nothing did at all.
+/// Waits until no event has arrived for a while. Returns whether known roots have to be searched again.
 async fn settle(shared: &WatchShared) -> RereadScope {
     let until = Instant::now() + PATIENCE;
     let mut reread = RereadScope::New;
-    while shared.stirred.swap(false, Ordering::AcqRel) {
+    while shared.has_event.swap(false, Ordering::AcqRel) {
         reread = RereadScope::All;
         if Instant::now() >= until {
             break;
@@ -166,27 +166,27 @@ async fn settle(shared: &WatchShared) -> RereadScope {
     reread
 }
 
-/// Which folders have to be looked through.
+/// The roots that have to be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RereadScope {
-    /// Those that were not followed until now.
+    /// Roots that were not watched before.
     New,
     All,
 }
 
-/// What is followed now, and what was found there.
+/// The watched roots with their skills.
 #[derive(Default)]
-struct FollowedFolders {
-    eyes: Option<SkillWatcher>,
-    /// The system does not let us watch; asking again would only fill the log.
-    is_blind: bool,
+struct WatchedRoots {
+    watcher: Option<SkillWatcher>,
+    /// Set after the operating system refused to watch, so that it is not logged each time.
+    is_refused: bool,
     found: HashMap<SkillRoot, Arc<RootScan>>,
 }
 
-impl FollowedFolders {
-    /// Looks at every directory, follows what it finds, and tells what changed. `None` when the server is
-    /// gone. Blocks.
-    fn look_again(
+impl WatchedRoots {
+    /// Searches the roots of every directory, watches their folders, and reports changes. Returns `None` when
+    /// [`Skills`] has been dropped. Blocks.
+    fn search_again(
         mut self,
         inner: &Weak<SkillsInner>,
         shared: &Arc<WatchShared>,
@@ -197,65 +197,66 @@ impl FollowedFolders {
         if directories.is_empty() {
             return Some(Self::default());
         }
-        let before = std::mem::take(&mut self.found);
-        let mut sights = WatchTargets::default();
+        let previously_found = std::mem::take(&mut self.found);
+        let mut targets = WatchTargets::default();
         let mut is_changed = false;
-        let roots: BTreeSet<_> = directories.iter().flat_map(|cwd| inner.followed_roots(cwd)).collect();
+        let roots: BTreeSet<_> = directories.iter().flat_map(|cwd| inner.watched_roots(cwd)).collect();
         for root in roots {
-            let known = before.get(&root);
+            let known = previously_found.get(&root);
             let now = match known {
                 Some(known) if reread == RereadScope::New => known.clone(),
                 known => {
-                    // What was listed before counts too: somebody has seen it.
-                    let then = known.cloned().or_else(|| inner.cache.peek(&root));
+                    // A result in the cache has been listed to a client, so a difference to it is a change
+                    // too.
+                    let previous = known.cloned().or_else(|| inner.cache.peek(&root));
                     let now = inner.cache.get(&root, CacheFreshness::Reread);
-                    is_changed |= then.is_some_and(|then| !then.is_like(&now));
+                    is_changed |= previous.is_some_and(|previous| !previous.is_same_as(&now));
                     now
                 }
             };
-            sights.add(&root.path, &now);
+            targets.add(&root.path, &now);
             self.found.insert(root, now);
         }
-        let has_grown = self.follow(sights, shared);
+        let has_grown = self.follow(targets, shared);
         if is_changed {
             (inner.on_change)();
         }
         for cwd in &directories {
             if let Some(wanted) = shared.lock().get_mut(cwd) {
-                wanted.is_followed = self.eyes.is_some();
+                wanted.is_watched = self.watcher.is_some();
             }
         }
-        // What changed between looking and following has been seen by nobody.
+        // Changes between the search and the watch of the watching were missed.
         if has_grown {
-            shared.stir();
+            shared.on_event();
         }
         Some(self)
     }
 
-    /// True when folders are followed that were not before.
-    fn follow(&mut self, sights: WatchTargets, shared: &Arc<WatchShared>) -> bool {
-        if self.eyes.is_none() && !self.is_blind {
-            let told = shared.clone();
-            let opened = SkillWatcher::open(move || told.stir());
-            self.eyes =
-                opened.inspect_err(|error| tracing::warn!("skill files cannot be watched: {error}")).ok();
-            self.is_blind = self.eyes.is_none();
+    /// Returns whether folders are watched that were not watched before.
+    fn follow(&mut self, targets: WatchTargets, shared: &Arc<WatchShared>) -> bool {
+        if self.watcher.is_none() && !self.is_refused {
+            let notified = shared.clone();
+            let opened = SkillWatcher::open(move || notified.on_event());
+            self.watcher =
+                opened.inspect_err(|error| tracing::warn!("cannot watch skill files: {error}")).ok();
+            self.is_refused = self.watcher.is_none();
         }
-        self.eyes.as_mut().is_some_and(|eyes| eyes.follow(sights))
+        self.watcher.as_mut().is_some_and(|watcher| watcher.follow(targets))
     }
 }
 
 impl WatchTargets {
-    /// The folders of one root: those it has, or the way to it.
+    /// Adds the folders of a root, or the nearest existing folder above it.
     pub(super) fn add(&mut self, root: &Path, scan: &RootScan) {
         if scan.folders.is_empty() {
-            self.await_root(root);
+            self.watch_for_root(root);
         } else {
             self.folders.extend(scan.folders.iter().cloned());
         }
     }
 
-    fn await_root(&mut self, root: &Path) {
+    fn watch_for_root(&mut self, root: &Path) {
         let mut missing = BTreeSet::new();
         for folder in root.ancestors() {
             if folder.is_dir() {

@@ -1,18 +1,24 @@
-//! The YAML of skill files, read into JSON within bounds.
+//! Parses the YAML of skill files into JSON, within limits.
 //!
-//! Only what such files need: mappings, lists and scalars. Aliases are refused, so a small text cannot
-//! stand for a large value; depth and number of values are limited. A scalar without quotes is a text
-//! unless it is a truth value or nothing: a name like `2048` is meant as it is written.
+//! Mappings, lists and scalars are supported. Aliases are rejected, so that a small text cannot expand to a
+//! large value; depth and number of values are limited. An unquoted scalar is a text unless it is `true`,
+//! `false` or null: a name like `2048` or a version like `1.10` stays as written.
+//!
+//! This is a fold over the events of `saphyr-parser` instead of a serde crate for YAML. These files are read
+//! field by field, and an invalid field is ignored, so the target is an untyped value; and into an untyped
+//! value every serde crate turns `1.10` into the number 1.1. Apart from that, `serde-saphyr` has suitable
+//! limits, but adds six packages for what is sixty lines here, and `serde_norway` and `serde_yaml_ng` limit
+//! neither the number of values nor reject aliases.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use serde_json::{Map, Value};
 
-/// How deep values may be nested.
+/// Maximum depth of nested values.
 const MAX_DEPTH: usize = 16;
-/// How many values a text may hold.
+/// Maximum number of values in a text.
 const MAX_VALUES: usize = 4096;
 
-/// Why a text is not the YAML we read. Lines count from the first of the text.
+/// Reasons why a text is rejected. Line numbers count from the beginning of the text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum YamlError {
     #[error("{} at line {} column {}", .0.info(), .0.marker().line(), .0.marker().col() + 1)]
@@ -29,7 +35,7 @@ pub(crate) enum YamlError {
     TooMany,
 }
 
-/// The first document of a text; null when there is nothing in it.
+/// Parses the first document of a text. An empty text is null.
 pub(crate) fn parse(text: &str) -> Result<Value, YamlError> {
     let mut tree = YamlTree::default();
     for event in Parser::new_from_str(text) {
@@ -49,10 +55,10 @@ pub(crate) fn parse(text: &str) -> Result<Value, YamlError> {
     Ok(tree.done)
 }
 
-/// The value so far.
+/// The value that is being built.
 #[derive(Default)]
 struct YamlTree {
-    /// Collections that are not complete, the outermost first, each with the key that waits for a value.
+    /// Incomplete collections, the outermost first, each with the key whose value comes next.
     open: Vec<(Value, Option<String>)>,
     done: Value,
     values: usize,
@@ -117,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_skill_files_say() {
+    fn scalars_lists_and_mappings_are_parsed() {
         let check = |text: &str, expected: Value| assert_eq!(parse(text).unwrap(), expected, "{text}");
         check("", Value::Null);
         check("name: a\ndescription: b c", json!({ "name": "a", "description": "b c" }));
@@ -137,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn aliases_duplicate_keys_and_large_values_are_rejected() {
         let check = |text: &str, reason: &str| {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(reason), "{text}: {error}");
@@ -152,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_makes_it_panic(text in "[ -~\n\t&*\\[\\]{}:,>|'\"-]{0,200}") {
+        fn no_text_causes_a_panic(text in "[ -~\n\t&*\\[\\]{}:,>|'\"-]{0,200}") {
             let _ = parse(&text);
         }
     }

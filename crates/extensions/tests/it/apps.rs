@@ -9,23 +9,23 @@ use parking_lot::Mutex;
 
 use crate::{
     backend::{Backend, two_apps},
-    support::Place,
+    support::TestHomes,
 };
 
 const TOKEN: &str = "canary-token-123";
 
-fn signed_in(backend: &Backend) -> Place {
+fn signed_in(backend: &Backend) -> TestHomes {
     let account = ChatgptAccount {
         access_token: SecretText::new(TOKEN),
         account_id: Some("acc-1".to_owned()),
         is_workspace: false,
     };
-    let place = Place::with(Arc::new(account), || {});
-    place.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
-    place
+    let homes = TestHomes::with(Arc::new(account), || {});
+    homes.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
+    homes
 }
 
-impl Place {
+impl TestHomes {
     async fn apps(&self, refetch: RefetchApps) -> Option<Vec<AppInfo>> {
         self.extensions.apps.list(&self.load(), refetch, |_| {}).await
     }
@@ -38,11 +38,11 @@ fn names(apps: Option<Vec<AppInfo>>) -> Vec<String> {
 #[tokio::test]
 async fn the_directory_and_the_connected_apps_are_one_list() {
     let backend = Backend::start(two_apps).await;
-    let place = signed_in(&backend);
+    let homes = signed_in(&backend);
     let updates = Mutex::new(Vec::new());
 
-    let config = place.load();
-    let listed = place.extensions.apps.list(&config, RefetchApps::IfNeeded, |apps| {
+    let config = homes.load();
+    let listed = homes.extensions.apps.list(&config, RefetchApps::IfNeeded, |apps| {
         updates.lock().push(apps);
     });
     let apps = listed.await.unwrap();
@@ -60,28 +60,28 @@ async fn the_directory_and_the_connected_apps_are_one_list() {
 #[tokio::test]
 async fn sources_are_asked_again_only_on_demand_and_failure_takes_nothing_away() {
     let backend = Backend::start(two_apps).await;
-    let place = signed_in(&backend);
-    assert_eq!(names(place.apps(RefetchApps::IfNeeded).await), ["Demo App", "Other Thing"]);
+    let homes = signed_in(&backend);
+    assert_eq!(names(homes.apps(RefetchApps::IfNeeded).await), ["Demo App", "Other Thing"]);
     let asked = backend.received().len();
 
-    place.apps(RefetchApps::IfNeeded).await;
+    homes.apps(RefetchApps::IfNeeded).await;
     assert_eq!(backend.received().len(), asked);
 
     backend.answer_with(|_| (500, "down".to_owned()));
-    assert_eq!(names(place.apps(RefetchApps::Always).await), ["Demo App", "Other Thing"]);
+    assert_eq!(names(homes.apps(RefetchApps::Always).await), ["Demo App", "Other Thing"]);
     assert!(backend.received().len() > asked);
 }
 
 #[tokio::test]
 async fn a_backend_that_is_down_makes_an_empty_list() {
     let backend = Backend::start(two_apps).await;
-    let place = signed_in(&backend);
+    let homes = signed_in(&backend);
     for answer in [(500, ""), (200, "not json"), (401, "{}"), (302, "")] {
         backend.answer_with(move |_| (answer.0, answer.1.to_owned()));
-        assert_eq!(names(place.apps(RefetchApps::Always).await), Vec::<String>::new(), "{answer:?}");
+        assert_eq!(names(homes.apps(RefetchApps::Always).await), Vec::<String>::new(), "{answer:?}");
     }
     drop(backend);
-    assert_eq!(names(place.apps(RefetchApps::Always).await), Vec::<String>::new());
+    assert_eq!(names(homes.apps(RefetchApps::Always).await), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -94,31 +94,31 @@ async fn pages_of_the_directory_are_read_to_the_end() {
         _ => two_apps(request),
     })
     .await;
-    let place = signed_in(&backend);
-    assert_eq!(names(place.apps(RefetchApps::IfNeeded).await), ["Demo App", "A", "B"]);
+    let homes = signed_in(&backend);
+    assert_eq!(names(homes.apps(RefetchApps::IfNeeded).await), ["Demo App", "A", "B"]);
 }
 
 #[tokio::test]
 async fn there_are_no_apps_without_a_sign_in_or_the_feature() {
-    let signed_out = Place::new();
+    let signed_out = TestHomes::new();
     assert_eq!(signed_out.apps(RefetchApps::Always).await, None);
     assert!(!signed_out.extensions.apps.has_account().await);
 
     let backend = Backend::start(two_apps).await;
-    let place = signed_in(&backend);
-    let text = place.config_text();
-    place.write("home/config.toml", &format!("{text}\n[features]\napps = false\n"));
-    assert_eq!(place.apps(RefetchApps::Always).await, None);
+    let homes = signed_in(&backend);
+    let text = homes.config_text();
+    homes.write("home/config.toml", &format!("{text}\n[features]\napps = false\n"));
+    assert_eq!(homes.apps(RefetchApps::Always).await, None);
     assert!(backend.received().is_empty());
 }
 
 #[tokio::test]
 async fn the_configuration_turns_apps_off() {
     let backend = Backend::start(two_apps).await;
-    let place = signed_in(&backend);
-    let text = place.config_text();
-    place.write("home/config.toml", &format!("{text}\n[apps.other]\nenabled = false\n"));
-    let apps = place.apps(RefetchApps::IfNeeded).await.unwrap();
+    let homes = signed_in(&backend);
+    let text = homes.config_text();
+    homes.write("home/config.toml", &format!("{text}\n[apps.other]\nenabled = false\n"));
+    let apps = homes.apps(RefetchApps::IfNeeded).await.unwrap();
     assert_eq!(apps.iter().map(|app| app.is_enabled).collect::<Vec<_>>(), [true, false]);
 }
 
@@ -130,7 +130,7 @@ async fn a_plugins_apps_say_whether_they_want_a_sign_in() {
     let shown: Vec<_> = known.iter().map(|app| (app.name.as_str(), app.needs_auth)).collect();
     assert_eq!(shown, [("Demo App", false), ("Other Thing", true), ("unknown", true)]);
 
-    let unknown = Place::new().extensions.apps.summaries(&ids).await;
+    let unknown = TestHomes::new().extensions.apps.summaries(&ids).await;
     assert!(unknown.iter().all(|app| !app.needs_auth && app.name == app.id));
-    assert!(Place::new().extensions.apps.summaries(&[]).await.is_empty());
+    assert!(TestHomes::new().extensions.apps.summaries(&[]).await.is_empty());
 }

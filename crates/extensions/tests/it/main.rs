@@ -1,11 +1,11 @@
-//! Skills, plugins and apps as the server uses them, in homes of their own.
+//! Skills, plugins and apps through the API that the server uses, each test with its own homes.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod apps;
 mod backend;
 mod discovery;
+mod enablement;
 mod plugins;
 mod support;
-mod switches;
 mod watching;

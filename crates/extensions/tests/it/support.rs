@@ -1,4 +1,4 @@
-//! A place with a home, a person's home and a workspace, and what is written there.
+//! A server's home, a user's home and a workspace in a temporary directory.
 
 use std::{
     fs,
@@ -11,13 +11,14 @@ use codicil_extensions::{AccountSource, Extensions, NoAccount};
 use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
 use tempfile::TempDir;
 
-pub struct Place {
+/// Directories and configuration of one test.
+pub struct TestHomes {
     root: TempDir,
     pub config: ConfigStore,
     pub extensions: Extensions,
 }
 
-impl Place {
+impl TestHomes {
     pub fn new() -> Self {
         Self::with(Arc::new(NoAccount), || {})
     }
@@ -50,7 +51,7 @@ impl Place {
         AbsolutePathBuf::new(self.path(name)).unwrap()
     }
 
-    /// Writes a file in one step, so that whoever watches never sees half of it.
+    /// Writes a file atomically, so that a watcher never reads half of it.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -73,7 +74,7 @@ impl Place {
         fs::read_to_string(self.path("home/config.toml")).unwrap_or_default()
     }
 
-    /// The skills of a directory, read anew.
+    /// Lists the skills of a directory without the cache.
     pub fn list_at(&self, cwd: &Path) -> SkillsListEntry {
         self.list(SkillsListParams {
             cwds: Some(vec![cwd.to_string_lossy().into_owned()]),
@@ -86,7 +87,7 @@ impl Place {
         self.extensions.skills.list(&params, &self.work()).unwrap().data.remove(0)
     }
 
-    /// Names and scopes of those that are not bundled.
+    /// Returns names and scopes of the skills that are not bundled.
     pub fn names(&self) -> Vec<(String, SkillScope)> {
         own(self.list_at(&self.work()).skills).into_iter().map(|skill| (skill.name, skill.scope)).collect()
     }

@@ -1,4 +1,4 @@
-//! Changes of skill files are noticed while somebody watches, and at no other time.
+//! Changes of skill files are reported while a directory is watched, and at no other time.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -6,90 +6,90 @@ use codicil_extensions::NoAccount;
 use codicil_protocol::SkillsListParams;
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::support::{Place, own, skill_text};
+use crate::support::{TestHomes, own, skill_text};
 
 const MINE: &str = "home/skills/mine/SKILL.md";
 
-/// Generous: machines are busy.
+/// Generous, because machines are busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn watched() -> (Place, mpsc::UnboundedReceiver<()>) {
+fn watched() -> (TestHomes, mpsc::UnboundedReceiver<()>) {
     let (sender, changes) = mpsc::unbounded_channel();
-    (Place::with(Arc::new(NoAccount), move || sender.send(()).unwrap_or_default()), changes)
+    (TestHomes::with(Arc::new(NoAccount), move || sender.send(()).unwrap_or_default()), changes)
 }
 
-async fn change(changes: &mut mpsc::UnboundedReceiver<()>) {
-    timeout(PATIENCE, changes.recv()).await.expect("the change is noticed").unwrap();
+async fn wait_for_change(changes: &mut mpsc::UnboundedReceiver<()>) {
+    timeout(PATIENCE, changes.recv()).await.expect("the wait_for_change is noticed").unwrap();
 }
 
-/// What a client does: list without asking for a new reading.
-fn description(place: &Place) -> Option<String> {
-    own(place.list(SkillsListParams::default()).skills).first().map(|skill| skill.description.clone())
-}
-
-#[tokio::test]
-async fn a_changed_file_is_noticed_and_read_again() {
-    let (place, mut changes) = watched();
-    place.skill("home/skills", "mine");
-    assert_eq!(description(&place).as_deref(), Some("Does a thing"));
-    let _watch = place.extensions.skills.watch(&place.work());
-
-    // At once: a change that comes before the watching has begun counts too.
-    place.write(MINE, &skill_text("mine", "Changed"));
-    change(&mut changes).await;
-    assert_eq!(description(&place).as_deref(), Some("Changed"));
-
-    place.write(MINE, &skill_text("mine", "Changed again"));
-    change(&mut changes).await;
-    assert_eq!(description(&place).as_deref(), Some("Changed again"));
+/// Lists skills as a client does, without a forced reload.
+fn description(homes: &TestHomes) -> Option<String> {
+    own(homes.list(SkillsListParams::default()).skills).first().map(|skill| skill.description.clone())
 }
 
 #[tokio::test]
-async fn skills_that_come_and_go_are_noticed() {
-    let (place, mut changes) = watched();
-    assert_eq!(description(&place), None);
-    let _watch = place.extensions.skills.watch(&place.work());
+async fn a_changed_file_is_reported_and_read_again() {
+    let (homes, mut changes) = watched();
+    homes.skill("home/skills", "mine");
+    assert_eq!(description(&homes).as_deref(), Some("Does a thing"));
+    let _watch = homes.extensions.skills.watch(&homes.work());
 
-    place.skill("work/.agents/skills", "new");
-    change(&mut changes).await;
-    assert_eq!(description(&place).as_deref(), Some("Does a thing"));
+    // Immediately: a change before the watching has begun is reported too.
+    homes.write(MINE, &skill_text("mine", "Changed"));
+    wait_for_change(&mut changes).await;
+    assert_eq!(description(&homes).as_deref(), Some("Changed"));
 
-    fs::remove_dir_all(place.path("work/.agents")).unwrap();
-    change(&mut changes).await;
-    assert_eq!(description(&place), None);
-
-    place.skill("work/.agents/skills", "back");
-    change(&mut changes).await;
-    assert_eq!(description(&place).as_deref(), Some("Does a thing"));
+    homes.write(MINE, &skill_text("mine", "Changed again"));
+    wait_for_change(&mut changes).await;
+    assert_eq!(description(&homes).as_deref(), Some("Changed again"));
 }
 
 #[tokio::test]
-async fn what_makes_no_difference_makes_no_noise() {
-    let (place, mut changes) = watched();
-    place.skill("home/skills", "mine");
-    assert!(description(&place).is_some());
-    let _watch = place.extensions.skills.watch(&place.work());
-    place.write("work/.codex/config.toml", "");
-    place.write("home/skills/mine/notes.txt", "1");
-    place.write("home/skills/.hidden", "1");
+async fn added_and_removed_skills_are_reported() {
+    let (homes, mut changes) = watched();
+    assert_eq!(description(&homes), None);
+    let _watch = homes.extensions.skills.watch(&homes.work());
 
-    place.write(MINE, &skill_text("mine", "Changed"));
-    change(&mut changes).await;
+    homes.skill("work/.agents/skills", "new");
+    wait_for_change(&mut changes).await;
+    assert_eq!(description(&homes).as_deref(), Some("Does a thing"));
 
-    // All of it came before the change that counts; it would have been told by now.
+    fs::remove_dir_all(homes.path("work/.agents")).unwrap();
+    wait_for_change(&mut changes).await;
+    assert_eq!(description(&homes), None);
+
+    homes.skill("work/.agents/skills", "back");
+    wait_for_change(&mut changes).await;
+    assert_eq!(description(&homes).as_deref(), Some("Does a thing"));
+}
+
+#[tokio::test]
+async fn unrelated_changes_are_not_reported() {
+    let (homes, mut changes) = watched();
+    homes.skill("home/skills", "mine");
+    assert!(description(&homes).is_some());
+    let _watch = homes.extensions.skills.watch(&homes.work());
+    homes.write("work/.codex/config.toml", "");
+    homes.write("home/skills/mine/notes.txt", "1");
+    homes.write("home/skills/.hidden", "1");
+
+    homes.write(MINE, &skill_text("mine", "Changed"));
+    wait_for_change(&mut changes).await;
+
+    // The other writes came before this change, so they would have been reported by now.
     assert!(changes.try_recv().is_err());
 }
 
 #[tokio::test]
-async fn nobody_watches_when_nobody_wants_to_know() {
-    let (place, mut changes) = watched();
-    place.skill("home/skills", "mine");
-    drop(place.extensions.skills.watch(&place.work()));
-    let other = place.extensions.skills.watch(&place.path("user"));
-    assert_eq!(other.cwd(), place.path("user"));
+async fn watching_ends_with_the_last_watch() {
+    let (homes, mut changes) = watched();
+    homes.skill("home/skills", "mine");
+    drop(homes.extensions.skills.watch(&homes.work()));
+    let other = homes.extensions.skills.watch(&homes.path("user"));
+    assert_eq!(other.cwd(), homes.path("user"));
     drop(other);
-    place.write(MINE, &skill_text("mine", "Changed"));
-    drop(place);
-    // The sender goes with the service: nothing keeps the task, or what it watches, alive.
+    homes.write(MINE, &skill_text("mine", "Changed"));
+    drop(homes);
+    // The sender is dropped with the service, so nothing keeps the task alive.
     assert_eq!(timeout(PATIENCE, changes.recv()).await.expect("everything ends"), None);
 }

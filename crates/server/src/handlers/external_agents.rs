@@ -1,10 +1,10 @@
 //! `externalAgentConfig/*`.
 
+use codicil_migrate::external_agents::{ExternalAgents, ImportError};
 use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse, ExternalAgentConfigImportParams,
     ExternalAgentConfigImportResponse,
 };
-use codicil_services::external_agents::{ExternalAgents, ImportError};
 
 use super::config::blocking;
 use crate::{cx::Cx, error::RpcError};

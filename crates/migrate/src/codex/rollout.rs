@@ -1,10 +1,10 @@
-//! The lines of a rollout file, as codex writes them.
+//! Parses the lines of a rollout file.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One line: when it was written, and what it says.
+/// One line with the time it was written.
 #[derive(Debug)]
 pub struct RolloutLine {
     pub at: Option<Timestamp>,
@@ -13,17 +13,17 @@ pub struct RolloutLine {
 
 #[derive(Debug)]
 pub enum RolloutEntry {
-    /// How a thread began. A fork repeats that of the thread it comes from.
+    /// The metadata of a thread. A fork repeats that of the thread it comes from.
     Meta(Value),
     /// The settings of a turn.
     Settings(Value),
-    /// Something that entered the model's history.
+    /// An item of the model's history.
     Item(Value),
-    /// The history so far was replaced.
+    /// A replacement of the history so far.
     Compacted(Value),
-    /// What clients were told.
+    /// An event that clients received.
     Event(Value),
-    /// Of no use to us.
+    /// A kind of line that is not imported.
     Other,
 }
 
@@ -36,7 +36,7 @@ struct WrappedEntry {
 }
 
 impl RolloutLine {
-    /// `None` for a line that is no JSON object.
+    /// Returns `None` for a line that is not a JSON object.
     pub fn parse(text: &str) -> Option<Self> {
         match serde_json::from_str::<WrappedEntry>(text) {
             Ok(line) => {
@@ -47,7 +47,7 @@ impl RolloutLine {
         }
     }
 
-    /// The oldest files have the items themselves for lines, and a head that says no type.
+    /// Parses a line of the oldest format: an item without a wrapper, or a first line without a type.
     fn bare(value: Value) -> Option<Self> {
         let members = value.as_object()?;
         let at = text(&value, "timestamp").and_then(|at| at.parse().ok());
@@ -73,17 +73,17 @@ impl WrappedEntry {
     }
 }
 
-/// The text of a member.
+/// Returns the text of a member.
 pub fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name)?.as_str()
 }
 
-/// The same, as a string of its own; empty if there is none.
+/// Returns the text of a member, or an empty string.
 pub fn owned(value: &Value, name: &str) -> String {
     text(value, name).unwrap_or_default().to_owned()
 }
 
-/// A member in a type of ours; `None` if it is not there or looks different.
+/// Deserializes a member. Returns `None` if it is missing or has another type.
 pub fn member<T: for<'de> Deserialize<'de>>(value: &Value, name: &str) -> Option<T> {
     T::deserialize(value.get(name)?).ok()
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_generations_of_lines_are_read() {
+    fn wrapped_and_bare_lines_are_parsed() {
         let check = |line: &str, expected: &str| {
             let entry = match RolloutLine::parse(line).map(|line| line.entry) {
                 None => "none",

@@ -1,4 +1,4 @@
-//! Settings: what they mean in our configuration, and adding it there.
+//! Converts settings to our configuration, and adds them to it.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use toml::{Table, Value};
 
 use super::{
     ImportError,
-    place::{ConfigPlace, read, write},
+    config_place::{ConfigPlace, read, write},
 };
 
-/// What the other agent's settings say that ours can say too.
+/// Returns the settings of the other agent that our configuration has an equivalent for.
 pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
     let Some(settings) = read_object(&place.settings())? else { return Ok(Table::new()) };
     let mut wanted = Table::new();
@@ -28,7 +28,7 @@ pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
     Ok(wanted)
 }
 
-/// Variables with values that a shell has.
+/// Returns the variables whose values are scalars.
 fn environment(env: Option<&Json>) -> Table {
     let members = env.and_then(Json::as_object).into_iter().flatten();
     let text = |value: &Json| match value {
@@ -40,7 +40,7 @@ fn environment(env: Option<&Json>) -> Table {
     members.filter_map(|(name, value)| Some((name.clone(), Value::String(text(value)?)))).collect()
 }
 
-/// A file that holds a JSON object; `None` when there is none.
+/// Reads a file with a JSON object; `None` if it does not exist.
 pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Json>>, ImportError> {
     let Some(text) = read(path)? else { return Ok(None) };
     match serde_json::from_str(&text)? {
@@ -49,38 +49,38 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Json>>, Impo
     }
 }
 
-/// Our configuration as it is.
+/// Reads our configuration.
 pub(super) fn existing(place: &ConfigPlace) -> Result<Table, ImportError> {
     read(&place.config())?.unwrap_or_default().parse().map_err(ImportError::Toml)
 }
 
-/// Whether something would be added.
+/// Returns whether adding `wanted` would change the configuration.
 pub(super) fn lacks(existing: &Table, wanted: &Table) -> bool {
-    let mut with = existing.clone();
-    add(&mut with, wanted);
-    with != *existing
+    let mut extended = existing.clone();
+    add(&mut extended, wanted);
+    extended != *existing
 }
 
-/// Adds what is not there, at every depth. An MCP server is there or not, as a whole.
+/// Adds missing keys, at every depth. An MCP server is added as a whole, or not at all.
 fn add(table: &mut Table, wanted: &Table) {
     for (key, value) in wanted {
         match (table.get_mut(key), value) {
             (None, value) => {
                 table.insert(key.clone(), value.clone());
             }
-            (Some(Value::Table(there)), Value::Table(servers)) if key == "mcp_servers" => {
+            (Some(Value::Table(existing)), Value::Table(servers)) if key == "mcp_servers" => {
                 for (name, server) in servers {
-                    there.entry(name.clone()).or_insert_with(|| server.clone());
+                    existing.entry(name.clone()).or_insert_with(|| server.clone());
                 }
             }
-            (Some(Value::Table(there)), Value::Table(more)) => add(there, more),
+            (Some(Value::Table(existing)), Value::Table(more)) => add(existing, more),
             (Some(_), _) => {}
         }
     }
 }
 
-/// Adds to our configuration. The user's own is changed as every other change of it is: checked, and in
-/// turn with other processes.
+/// Adds to our configuration. The user's own file is changed through the store, which validates it and locks
+/// out other processes.
 pub(super) fn import(place: &ConfigPlace, config: &ConfigStore, wanted: Table) -> Result<(), ImportError> {
     if wanted.is_empty() || !lacks(&existing(place)?, &wanted) {
         return Ok(());

@@ -1,19 +1,18 @@
-//! Moving in from another agent: its instructions, settings, MCP servers, skills and commands.
+//! Imports the configuration of another agent: instructions, settings, MCP servers, skills and commands.
 //!
-//! [`ExternalAgents::detect`] says what could be taken over, [`ExternalAgents::import`] takes over what was
-//! chosen. Nothing that is there is overwritten, and what has been taken over is not found again. The other
-//! agent's files stay as they are.
+//! [`ExternalAgents::detect`] lists what can be imported, [`ExternalAgents::import`] imports the chosen
+//! items. Existing files and settings are never overwritten, imported items are not detected again, and the
+//! files of the other agent do not change.
 //!
-//! A `ConfigPlace` knows where things are, in the person's home or in a project; each of the other modules
-//! knows one kind of thing.
+//! `ConfigPlace` knows the paths, in the user's home or in a project; each of the other modules imports one
+//! kind of item.
 
 mod commands;
+mod config_place;
 mod instructions;
 mod mcp;
-mod place;
 mod settings;
 mod skills;
-mod wording;
 
 use std::{
     io,
@@ -25,9 +24,9 @@ use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigMigrationItem, ExternalAgentConfigMigrationItemType,
 };
 
-use self::place::ConfigPlace;
+use self::config_place::ConfigPlace;
 
-/// Why something could not be looked at or taken over.
+/// Reasons why items cannot be detected or imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("{}: {source}", path.display())]
@@ -49,11 +48,11 @@ impl ImportError {
     }
 }
 
-/// Looks for what other agents left and takes it over. All calls block on the disk.
+/// Detects and imports configuration. All methods block on the disk.
 #[derive(Clone)]
 pub struct ExternalAgents {
     config: ConfigStore,
-    /// The person's own directory, not the server's.
+    /// The user's home directory, not the server's.
     user_home: Option<PathBuf>,
 }
 
@@ -65,7 +64,7 @@ impl ExternalAgents {
         Self { config, user_home }
     }
 
-    /// What could be taken over, for a person to choose from.
+    /// Returns the items that can be imported.
     pub fn detect(&self, params: &ExternalAgentConfigDetectParams) -> Result<Vec<Item>, ImportError> {
         let mut places = Vec::new();
         if params.include_home.unwrap_or(false) {
@@ -82,7 +81,7 @@ impl ExternalAgents {
         Ok(items)
     }
 
-    /// Takes over what was chosen. What has gone, or is there already, is passed over.
+    /// Imports items. Those that no longer exist, or are already present, are skipped.
     pub fn import(&self, items: &[Item]) -> Result<(), ImportError> {
         for item in items {
             let place = match &item.cwd {
@@ -105,7 +104,8 @@ impl ExternalAgents {
         let mut found = |item_type, description| {
             items.push(Item { item_type, description, cwd: place.cwd() });
         };
-        let (settings, servers) = (settings::wanted(place)?, mcp::wanted(place)?);
+        let settings = settings::wanted(place)?;
+        let servers = mcp::wanted(place)?;
         let existing = if settings.is_empty() && servers.is_empty() {
             toml::Table::new()
         } else {
@@ -138,7 +138,7 @@ impl ExternalAgents {
                 commands::import(place)
             }
             Kind::AgentsMd => instructions::import(place),
-            // Refused before it came here.
+            // The handler rejects other types.
             _ => Ok(()),
         }
     }

@@ -1,34 +1,35 @@
-//! How far a file has been taken over: the last record of each batch that an import writes.
+//! Records how far a file has been imported, as the last record of each batch.
 
 use codicil_store::Record;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The name of the record.
+/// The kind of the extra record that holds the mark.
 const KIND: &str = "import";
 
-/// Kept in the thread itself, so that nothing can get out of step with it.
+/// How far a file has been imported. It is stored in the thread itself, so that the two cannot disagree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportMark {
     pub source: String,
-    /// Of the source, whole lines.
+    /// Length of the imported lines.
     pub bytes: u64,
-    /// Of these bytes.
+    /// SHA-256 of these bytes.
     pub sha256: String,
-    /// How many records came from them.
+    /// Number of records that were converted from them.
     pub records: u64,
     pub name: Option<String>,
     pub archived: bool,
 }
 
 impl ImportMark {
-    pub fn record(&self) -> anyhow::Result<Record> {
-        Ok(Record::Extra { kind: KIND.to_owned(), data: serde_json::to_value(self)? })
+    pub fn to_record(&self) -> Record {
+        let data = serde_json::to_value(self).expect("a struct of strings and numbers is valid JSON");
+        Record::Extra { kind: KIND.to_owned(), data }
     }
 
-    /// `None` for records that something else wrote.
-    pub fn of(record: Record) -> Option<Self> {
+    /// Returns `None` for records that are not marks.
+    pub fn from_record(record: Record) -> Option<Self> {
         match record {
             Record::Extra { kind, data } if kind == KIND => serde_json::from_value(data).ok(),
             _ => None,
@@ -36,7 +37,7 @@ impl ImportMark {
     }
 }
 
-/// What was read of a source so far.
+/// The length and hash of what has been read from a source.
 #[derive(Clone, Default)]
 pub struct SourceDigest {
     pub bytes: u64,
@@ -59,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_found_again() {
+    fn a_mark_is_read_back() {
         let mark =
             ImportMark { source: "/a".into(), bytes: 7, records: 3, archived: true, ..ImportMark::default() };
-        assert_eq!(ImportMark::of(mark.record().unwrap()), Some(mark));
-        assert_eq!(ImportMark::of(Record::Rollback { turns: 1 }), None);
+        assert_eq!(ImportMark::from_record(mark.to_record()), Some(mark));
+        assert_eq!(ImportMark::from_record(Record::Rollback { turns: 1 }), None);
         let other = Record::Extra { kind: "other".into(), data: serde_json::json!({}) };
-        assert_eq!(ImportMark::of(other), None);
+        assert_eq!(ImportMark::from_record(other), None);
     }
 }

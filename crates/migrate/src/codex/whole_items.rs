@@ -1,4 +1,4 @@
-//! Items of later files, which keep each item whole as it was complete, and no other events about it.
+//! Converts the items of later files, which store each completed item whole and no other events about it.
 
 use codicil_protocol::{
     ItemId, McpToolCallError, McpToolCallResult, McpToolCallStatus, ResponsesApiWebSearchAction, ThreadItem,
@@ -8,58 +8,58 @@ use serde_json::Value;
 
 use super::{
     convert::RolloutConverter,
-    items::searched,
-    outputs,
+    items::search_action,
     rollout::{member, owned, text},
+    tool_items,
 };
 
-/// The item that a file keeps. Older files have some of them too, and tell of them by other events as well: only
-/// plans have no other.
-pub fn of_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<ThreadItem> {
+/// Returns the item. Older files also have some of these events, next to others about the same items: only
+/// plans have no other event.
+pub fn from_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<ThreadItem> {
     let id = ItemId::from(text(item, "id")?);
     let shown = match text(item, "type")? {
         "Plan" => ThreadItem::Plan { id, text: owned(item, "text") },
-        _ if !converter.head.is_typed => return None,
+        _ if !converter.head.has_whole_items => return None,
         "UserMessage" => ThreadItem::UserMessage { id, content: input(item) },
         "AgentMessage" => {
-            let (text, phase) = (said(item), member(item, "phase"));
-            ThreadItem::AgentMessage { id, text, phase, memory_citation: None }
+            let text = message_text(item);
+            ThreadItem::AgentMessage { id, text, phase: member(item, "phase"), memory_citation: None }
         }
         "Reasoning" => {
             let list = |name| member::<Vec<String>>(item, name).unwrap_or_default();
             ThreadItem::Reasoning { id, summary: list("summary_text"), content: list("raw_content") }
         }
-        "CommandExecution" => outputs::command_event(&as_event(item)),
-        "FileChange" => outputs::patch_event(&as_event(item)),
-        "DynamicToolCall" => outputs::dynamic_event(&as_event(item)),
+        "CommandExecution" => tool_items::command_event(&as_event(item)),
+        "FileChange" => tool_items::patch_event(&as_event(item)),
+        "DynamicToolCall" => tool_items::dynamic_event(&as_event(item)),
         "McpToolCall" => mcp(id, item),
         "WebSearch" => {
-            let action = member::<ResponsesApiWebSearchAction>(item, "action").map(searched);
+            let action = member::<ResponsesApiWebSearchAction>(item, "action").map(search_action);
             ThreadItem::WebSearch { id, query: owned(item, "query"), action }
         }
-        "ImageView" => ThreadItem::ImageView { id, path: local(text(item, "path")?) },
+        "ImageView" => ThreadItem::ImageView { id, path: local_path(text(item, "path")?) },
         "ImageGeneration" => ThreadItem::ImageGeneration {
             id,
             status: owned(item, "status"),
             revised_prompt: member(item, "revised_prompt"),
             result: owned(item, "result"),
-            saved_path: member::<String>(item, "saved_path").map(|path| local(&path)),
+            saved_path: member::<String>(item, "saved_path").map(|path| local_path(&path)),
         },
         "ContextCompaction" => ThreadItem::ContextCompaction { id },
         _ => return None,
     };
-    // Calls and their items share an id.
-    converter.told.insert(owned(item, "id"));
+    // An item and its call share an id.
+    converter.calls_with_events.insert(owned(item, "id"));
     Some(shown)
 }
 
-/// The same, as events of older files tell it.
+/// Returns the item in the form of an event of older files.
 fn as_event(item: &Value) -> Value {
     let mut event = item.clone();
     if let Some(members) = event.as_object_mut() {
         members.insert("call_id".to_owned(), owned(item, "id").into());
         if let Some(cwd) = text(item, "cwd") {
-            members.insert("cwd".to_owned(), local(cwd).into());
+            members.insert("cwd".to_owned(), local_path(cwd).into());
         }
     }
     event
@@ -71,21 +71,22 @@ fn input(item: &Value) -> Vec<UserInput> {
 }
 
 fn part(part: &Value) -> Option<UserInput> {
-    let (name, path) = (|| owned(part, "name"), || owned(part, "path"));
+    let name = || owned(part, "name");
+    let path = || owned(part, "path");
     Some(match text(part, "type")? {
         "text" => UserInput::Text {
             text: owned(part, "text"),
             text_elements: member(part, "text_elements").unwrap_or_default(),
         },
         "image" => UserInput::Image { url: owned(part, "image_url") },
-        "local_image" => UserInput::LocalImage { path: local(&path()) },
-        "skill" => UserInput::Skill { name: name(), path: local(&path()) },
+        "local_image" => UserInput::LocalImage { path: local_path(&path()) },
+        "skill" => UserInput::Skill { name: name(), path: local_path(&path()) },
         "mention" => UserInput::Mention { name: name(), path: path() },
         _ => return None,
     })
 }
 
-fn said(item: &Value) -> String {
+fn message_text(item: &Value) -> String {
     let parts = item.get("content").and_then(Value::as_array);
     parts.into_iter().flatten().filter_map(|part| text(part, "text")).collect()
 }
@@ -109,13 +110,13 @@ fn mcp(id: ItemId, item: &Value) -> ThreadItem {
                 .or_else(|| member(result, "structured_content")),
         }),
         error: error.map(|error| McpToolCallError { message: message(error) }),
-        duration_ms: outputs::duration(item),
+        duration_ms: tool_items::duration(item),
     }
 }
 
-/// A path on this machine, which these files write as an address.
-fn local(address: &str) -> String {
-    let Some(path) = address.strip_prefix("file://") else { return address.to_owned() };
+/// Returns a local path, which these files write as a `file://` URL.
+fn local_path(url: &str) -> String {
+    let Some(path) = url.strip_prefix("file://") else { return url.to_owned() };
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -132,8 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_become_paths() {
-        let check = |address: &str, path: &str| assert_eq!(local(address), path);
+    fn file_urls_become_paths() {
+        let check = |url: &str, path: &str| assert_eq!(local_path(url), path);
         check("file:///a/b%20c/%C3%A9", "/a/b c/é");
         check("file:///100%", "/100%");
         check("/plain%20path", "/plain%20path");

@@ -1,4 +1,4 @@
-//! Commands: a text file each, which becomes a skill of the same name.
+//! Converts commands, which are text files, into skills of the same name.
 
 use std::{
     fs,
@@ -7,22 +7,23 @@ use std::{
 
 use super::{
     ImportError,
-    place::{ConfigPlace, read, write},
+    config_place::{ConfigPlace, read, write},
+    instructions::rename_agent,
     skills::children,
-    wording::reworded,
 };
 
-/// Folders of commands that lie within each other.
+/// Maximum depth of nested command folders.
 const MAX_DEPTH: usize = 8;
 
-/// The files whose skills are not there yet, with their names.
+/// Returns the commands without a skill yet, with the names of their skills.
 pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, String)>, ImportError> {
     let mut found = Vec::new();
     gather(&place.agent().join("commands"), "", MAX_DEPTH, &mut found)?;
-    let (ours, theirs) = (place.skills(), place.agent().join("skills"));
-    // A skill of the other agent that has this name goes there.
+    let existing = place.skills();
+    // A skill of the other agent with this name is copied to that place instead.
+    let copied = place.agent().join("skills");
     found.retain(|(_, name)| {
-        [&ours, &theirs].iter().all(|skills| fs::symlink_metadata(skills.join(name)).is_err())
+        [&existing, &copied].iter().all(|skills| fs::symlink_metadata(skills.join(name)).is_err())
     });
     Ok(found)
 }
@@ -48,7 +49,7 @@ fn gather(
     Ok(())
 }
 
-/// Small letters, digits and dashes.
+/// Returns the text in lowercase letters, digits and dashes.
 fn skill_name(text: &str) -> String {
     let mut name = String::new();
     for letter in text.chars() {
@@ -70,24 +71,24 @@ pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// A command as a skill: its own description if it has one, else its first line.
+/// Returns the text of a skill. Its description is that of the command, or else the first line.
 fn skill(name: &str, text: &str) -> String {
-    let (head, body) = split_head(text);
-    let described = head.lines().find_map(|line| line.strip_prefix("description:"));
+    let (head, body) = split_front_matter(text);
+    let declared = head.lines().find_map(|line| line.strip_prefix("description:"));
     let first = || body.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
-    let description = described.map(unquoted).filter(|text| !text.is_empty()).or_else(first).unwrap_or(name);
-    let description = serde_json::Value::String(reworded(description));
-    format!("---\nname: {name}\ndescription: {description}\n---\n\n{}", reworded(body.trim_start()))
+    let description = declared.map(unquote).filter(|text| !text.is_empty()).or_else(first).unwrap_or(name);
+    let description = serde_json::Value::String(rename_agent(description));
+    format!("---\nname: {name}\ndescription: {description}\n---\n\n{}", rename_agent(body.trim_start()))
 }
 
-fn unquoted(text: &str) -> &str {
+fn unquote(text: &str) -> &str {
     let text = text.trim();
     let within = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
     within('"').or_else(|| within('\'')).unwrap_or(text)
 }
 
-/// What stands between two lines of dashes at the top, and what follows.
-fn split_head(text: &str) -> (&str, &str) {
+/// Splits the text into its front matter, which two lines of dashes enclose, and the rest.
+fn split_front_matter(text: &str) -> (&str, &str) {
     let split = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
     split.map_or(("", text), |(head, body)| (head, body.split_once('\n').map_or("", |(_, body)| body)))
 }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_becomes_a_skill_that_says_what_it_is_for() {
+    fn a_command_becomes_a_skill_with_a_description() {
         let check = |text: &str, expected: &str| assert_eq!(skill("deploy", text), expected);
         check(
             "# Ship it\n\nRun $ARGUMENTS",
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_of_small_letters_digits_and_dashes() {
+    fn skill_names_have_lowercase_letters_digits_and_dashes() {
         let check = |text: &str, expected: &str| assert_eq!(skill_name(text), expected);
         check("Review PR!", "review-pr");
         check("git-fix__2", "git-fix-2");

@@ -1,4 +1,4 @@
-//! Skills: folders with a `SKILL.md`, copied as they are.
+//! Copies skills, which are folders with a `SKILL.md`.
 
 use std::{
     fs,
@@ -7,14 +7,14 @@ use std::{
 
 use super::{
     ImportError,
-    place::{ConfigPlace, read, write},
-    wording::reworded,
+    config_place::{ConfigPlace, read, write},
+    instructions::rename_agent,
 };
 
-/// How deep a skill is copied; there is no end to what links and mounts can do.
+/// Maximum depth of a skill. Mounts could make a folder contain itself.
 const MAX_DEPTH: usize = 16;
 
-/// The folders that are not there yet, with where they go.
+/// Returns the skills that do not exist here yet, with their destinations.
 pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, PathBuf)>, ImportError> {
     let target = place.skills();
     let folders = children(&place.agent().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
@@ -26,7 +26,7 @@ pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     missing(place)?.into_iter().try_for_each(|(from, to)| copy(&from, &to, MAX_DEPTH))
 }
 
-/// Links are left out: they may lead anywhere, and elsewhere from the new place.
+/// Copies a folder without its symbolic links, whose targets may be outside, and differ from the new place.
 fn copy(from: &Path, to: &Path, depth: usize) -> Result<(), ImportError> {
     fs::create_dir_all(to).map_err(ImportError::io(to))?;
     for child in children(from)? {
@@ -43,19 +43,19 @@ fn copy(from: &Path, to: &Path, depth: usize) -> Result<(), ImportError> {
 fn copy_file(from: &Path, to: &Path) -> Result<(), ImportError> {
     let is_description = from.file_name().is_some_and(|name| name == "SKILL.md");
     match is_description.then(|| read(from)).transpose()?.flatten() {
-        Some(text) => write(to, &reworded(&text)),
+        Some(text) => write(to, &rename_agent(&text)),
         None => fs::copy(from, to).map(drop).map_err(ImportError::io(from)),
     }
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 pub(super) struct DirectoryChild {
     pub name: std::ffi::OsString,
     pub path: PathBuf,
     pub kind: fs::FileType,
 }
 
-/// What a directory holds, by name; nothing when it is not there.
+/// Returns the entries of a directory sorted by name; none if it cannot be read.
 pub(super) fn children(folder: &Path) -> Result<Vec<DirectoryChild>, ImportError> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
     let child = |entry: fs::DirEntry| {
@@ -63,6 +63,6 @@ pub(super) fn children(folder: &Path) -> Result<Vec<DirectoryChild>, ImportError
     };
     let children: std::io::Result<Vec<_>> = entries.map(|entry| child(entry?)).collect();
     let mut children = children.map_err(ImportError::io(folder))?;
-    children.sort_by(|one, other| one.name.cmp(&other.name));
+    children.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(children)
 }

@@ -1,7 +1,7 @@
-//! `[[skills.config]]`: which skills a person has turned off.
+//! `[[skills.config]]`: which skills are disabled.
 //!
-//! An entry names a skill by its file or by its name. The last entry that fits decides; a skill that no
-//! entry fits is on, so turning one on again takes its entry away.
+//! An entry selects a skill by its file or its name, and the last matching entry decides. A skill without an
+//! entry is enabled, so enabling one again removes its entry.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use codicil_config::{ConfigStore, EditError, SkillEntry, WriteError};
 use codicil_protocol::{SkillMetadata, SkillsConfigWriteParams};
 use toml::{Table, Value};
 
-/// Which skill is meant.
+/// Selects a skill in an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SkillSelector {
-    /// The real name of its `SKILL.md`.
+    /// The path of its `SKILL.md`, with links resolved.
     Path(PathBuf),
     Name(String),
 }
 
 impl SkillSelector {
-    /// `None` unless exactly one of the two is given.
+    /// Returns `None` unless exactly one of path and name is given.
     pub fn of(params: &SkillsConfigWriteParams) -> Option<Self> {
         let name = params.name.as_deref().map(str::trim).filter(|name| !name.is_empty());
         match (&params.path, name) {
@@ -28,7 +28,7 @@ impl SkillSelector {
         }
     }
 
-    fn fits(&self, name: &str, path: &Path) -> bool {
+    fn matches(&self, name: &str, path: &Path) -> bool {
         match self {
             Self::Path(selected) => selected == path,
             Self::Name(selected) => selected == name,
@@ -36,7 +36,7 @@ impl SkillSelector {
     }
 }
 
-/// The entries in force, strongest last.
+/// The entries of all configuration layers, the strongest last.
 #[derive(Debug, Default)]
 pub(crate) struct SkillSwitches(Vec<(SkillSelector, bool)>);
 
@@ -50,21 +50,21 @@ impl SkillSwitches {
         Self(entries.iter().filter_map(|entry| Some((selector(entry)?, entry.enabled))).collect())
     }
 
-    pub fn is_on(&self, skill: &SkillMetadata) -> bool {
-        let fitting =
-            self.0.iter().rev().find(|(selector, _)| selector.fits(&skill.name, Path::new(&skill.path)));
-        fitting.is_none_or(|(_, on)| *on)
+    pub fn is_enabled(&self, skill: &SkillMetadata) -> bool {
+        let matching =
+            self.0.iter().rev().find(|(selector, _)| selector.matches(&skill.name, Path::new(&skill.path)));
+        matching.is_none_or(|(_, enabled)| *enabled)
     }
 }
 
-/// Changes the user's file so that the skill is on or off.
+/// Enables or disables a skill in the user's configuration.
 pub(crate) fn write(config: &ConfigStore, selector: &SkillSelector, enabled: bool) -> Result<(), WriteError> {
     config.update(|table| {
         let mut entries = entries(table);
         entries.retain(|entry| selector_of(entry, config.home().path()).as_ref() != Some(selector));
-        // An entry for a name would keep a skill off that is turned on by its path.
+        // An entry for its name would otherwise keep a skill disabled that is enabled by its path.
         let is_needed =
-            !enabled || (matches!(selector, SkillSelector::Path(_)) && entries.iter().any(turns_name_off));
+            !enabled || (matches!(selector, SkillSelector::Path(_)) && entries.iter().any(disables_name));
         if is_needed {
             entries.push(entry(selector, enabled));
         }
@@ -93,7 +93,7 @@ fn put(table: &mut Table, entries: Vec<Value>) -> Result<(), EditError> {
     Ok(())
 }
 
-/// In the file as it is written, a relative path counts from the home.
+/// Parses an entry of the user's file, where paths are relative to the home.
 fn selector_of(entry: &Value, home: &Path) -> Option<SkillSelector> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     match (text("path"), text("name")) {
@@ -103,7 +103,7 @@ fn selector_of(entry: &Value, home: &Path) -> Option<SkillSelector> {
     }
 }
 
-fn turns_name_off(entry: &Value) -> bool {
+fn disables_name(entry: &Value) -> bool {
     entry.get("name").is_some() && entry.get("enabled").and_then(Value::as_bool) == Some(false)
 }
 
@@ -118,7 +118,7 @@ fn entry(selector: &SkillSelector, enabled: bool) -> Value {
     Value::Table(entry)
 }
 
-/// A skill that is gone keeps the name it had.
+/// Resolves links. The path of a deleted skill is returned unchanged.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The operating system's notices about folders, filtered to what matters for skills.
+//! A file system watcher that only reports events that concern skills.
 
 use std::{
     collections::BTreeSet,
@@ -9,17 +9,17 @@ use std::{
 use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::Mutex;
 
-/// How many folders are followed.
+/// Maximum number of watched folders.
 const MAX_FOLDERS: usize = 4096;
 
-/// What to look at.
+/// The folders to watch, and which of their events matter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WatchTargets {
-    /// Folders with skills: everything in them matters that is not hidden.
+    /// Folders with skills. Every event in them matters, except for hidden files.
     pub folders: BTreeSet<PathBuf>,
-    /// Folders above roots that are not there yet.
+    /// Existing folders above roots that do not exist yet.
     pub above: BTreeSet<PathBuf>,
-    /// Names in those that matter: the way to a root.
+    /// Paths whose creation leads to such a root.
     pub awaited: BTreeSet<PathBuf>,
 }
 
@@ -36,48 +36,44 @@ impl WatchTargets {
     }
 }
 
-/// A watcher and what it watches. It ends when it is dropped.
+/// A watcher with its folders. Dropping it stops the watching.
 pub(super) struct SkillWatcher {
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
-    sights: Arc<Mutex<WatchTargets>>,
+    targets: Arc<Mutex<WatchTargets>>,
 }
 
 impl SkillWatcher {
-    /// `stirred` is called, from a thread of its own, whenever something in sight happened.
-    pub fn open(stirred: impl Fn() + Send + 'static) -> notify::Result<Self> {
-        let sights = Arc::new(Mutex::new(WatchTargets::default()));
-        let seen = sights.clone();
+    /// Calls `on_relevant_event`, from a thread of its own, for each event that concerns the targets.
+    pub fn open(on_relevant_event: impl Fn() + Send + 'static) -> notify::Result<Self> {
+        let targets = Arc::new(Mutex::new(WatchTargets::default()));
+        let watched = targets.clone();
         let on_event = move |event: notify::Result<Event>| {
-            let concerns = |event: &Event| lock(&seen).concerns(event);
+            let concerns = |event: &Event| watched.lock().concerns(event);
             if event.as_ref().map_or(true, concerns) {
-                stirred();
+                on_relevant_event();
             }
         };
         let watcher = RecommendedWatcher::new(on_event, Config::default())?;
-        Ok(Self { watcher, watched: BTreeSet::new(), sights })
+        Ok(Self { watcher, watched: BTreeSet::new(), targets })
     }
 
-    /// Looks at this and nothing else from now on. True when some of it is new.
-    pub fn follow(&mut self, sights: WatchTargets) -> bool {
-        let wanted: BTreeSet<_> = sights.folders.union(&sights.above).take(MAX_FOLDERS).cloned().collect();
-        *lock(&self.sights) = sights;
-        for gone in self.watched.difference(&wanted) {
-            // The system forgets a folder that was removed by itself.
-            let _ = self.watcher.unwatch(gone);
+    /// Replaces the watched folders. Returns whether some of them were not watched before.
+    pub fn follow(&mut self, targets: WatchTargets) -> bool {
+        let wanted: BTreeSet<_> = targets.folders.union(&targets.above).take(MAX_FOLDERS).cloned().collect();
+        *self.targets.lock() = targets;
+        for removed in self.watched.difference(&wanted) {
+            // The operating system has already dropped a folder that was deleted.
+            let _ = self.watcher.unwatch(removed);
         }
         let before = std::mem::take(&mut self.watched);
-        // Again also for those that are watched: a folder may have been replaced by another of its name.
+        // Also watch known folders again: one may have been replaced by another of the same name.
         for folder in wanted {
             match self.watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.watched.insert(folder)),
-                Err(error) => tracing::debug!("{} is not watched: {error}", folder.display()),
+                Err(error) => tracing::debug!("cannot watch {}: {error}", folder.display()),
             }
         }
         !self.watched.is_subset(&before)
     }
-}
-
-fn lock(sights: &Mutex<WatchTargets>) -> parking_lot::MutexGuard<'_, WatchTargets> {
-    sights.lock()
 }

@@ -1,4 +1,4 @@
-//! Items of tools: from the events that codex stores on request, or from what the model was answered.
+//! Converts tool calls into items: from events (`…_event`), or from a call and its output in the history.
 
 use codicil_patch::{Patch, PatchLine, PatchOperation, PatchSection};
 use codicil_policy::{CommandLine, command_actions};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::rollout::{member, owned, text};
 
-/// A command and what became of it.
+/// A command and its result.
 pub struct CommandResult {
     argv: Vec<String>,
     output: Option<String>,
@@ -21,39 +21,40 @@ pub struct CommandResult {
 }
 
 impl CommandResult {
-    /// From the arguments of a call and the text that answered it.
-    pub fn of(arguments: &Value, answer: &str) -> Option<Self> {
+    /// Reads the arguments of a call and the text of its output.
+    pub fn from_call(arguments: &Value, output: &str) -> Option<Self> {
         let script = text(arguments, "cmd").or_else(|| text(arguments, "command"));
-        let shown = answer.lines().next().and_then(|line| line.strip_prefix("Command: "));
+        let shown = output.lines().next().and_then(|line| line.strip_prefix("Command: "));
         let argv = match (shown.and_then(shlex::split), script) {
             (Some(argv), _) => argv,
             (None, Some(script)) => vec!["bash".to_owned(), "-lc".to_owned(), script.to_owned()],
             (None, None) => member(arguments, "command")?,
         };
-        Some(Self { argv, ..Self::answered(answer) })
+        Some(Self { argv, ..Self::from_output(output) })
     }
 
-    fn answered(answer: &str) -> Self {
-        let (exit_code, seconds, output) = match serde_json::from_str::<Value>(answer) {
+    /// Parses the output of a command, in the forms of all versions of codex.
+    fn from_output(raw: &str) -> Self {
+        let (exit_code, seconds, output) = match serde_json::from_str::<Value>(raw) {
             Ok(json) if json.get("metadata").is_some() => {
                 let about = json.get("metadata").unwrap_or(&Value::Null);
                 let seconds = about.get("duration_seconds").and_then(Value::as_f64);
                 (member(about, "exit_code"), seconds, Some(owned(&json, "output")))
             }
             _ => {
-                let after = |mark: &str| answer.lines().find_map(|line| line.strip_prefix(mark));
+                let after = |mark: &str| raw.lines().find_map(|line| line.strip_prefix(mark));
                 let code = after("Process exited with code ").or_else(|| after("Exit code: "));
                 let seconds = after("Wall time: ").or_else(|| after("Duration: "));
                 let seconds = seconds.and_then(|time| time.split(' ').next()?.parse().ok());
-                let output = answer.split_once("Output:\n").map(|(_, output)| output.to_owned());
+                let output = raw.split_once("Output:\n").map(|(_, output)| output.to_owned());
                 (code.and_then(|code| code.trim().parse().ok()), seconds, output)
             }
         };
         let status = match exit_code {
             Some(0) => CommandExecutionStatus::Completed,
-            None if answer.contains("rejected by user") => CommandExecutionStatus::Declined,
-            // It was still running when the model was answered.
-            None if answer.contains("Process running") => CommandExecutionStatus::Completed,
+            None if raw.contains("rejected by user") => CommandExecutionStatus::Declined,
+            // The command was still running when the model received this output.
+            None if raw.contains("Process running") => CommandExecutionStatus::Completed,
             _ => CommandExecutionStatus::Failed,
         };
         let output = output.filter(|output| !output.is_empty());
@@ -78,7 +79,7 @@ impl CommandResult {
     }
 }
 
-/// A command that the person ran, as the model was told of it.
+/// Parses the message that reports a command of the user to the model.
 pub fn user_command(message: &str) -> Option<CommandResult> {
     let rest = message.trim().strip_prefix("<user_shell_command>")?;
     let (_, rest) = rest.split_once("<command>\n")?;
@@ -86,7 +87,7 @@ pub fn user_command(message: &str) -> Option<CommandResult> {
     let (_, rest) = rest.split_once("<result>\n")?;
     let (result, _) = rest.rsplit_once("\n</result>")?;
     let argv = ["bash", "-lc", script].map(str::to_owned).to_vec();
-    Some(CommandResult { argv, ..CommandResult::answered(result) })
+    Some(CommandResult { argv, ..CommandResult::from_output(result) })
 }
 
 pub fn command_event(event: &Value) -> ThreadItem {
@@ -97,7 +98,7 @@ pub fn command_event(event: &Value) -> ThreadItem {
         _ => CommandExecutionStatus::Failed,
     };
     let output = text(event, "aggregated_output").filter(|output| !output.is_empty());
-    let ran = CommandResult {
+    let result = CommandResult {
         argv: member(event, "command").unwrap_or_default(),
         output: output.map(str::to_owned),
         exit_code,
@@ -110,7 +111,7 @@ pub fn command_event(event: &Value) -> ThreadItem {
         Some("unified_exec_interaction") => CommandExecutionSource::UnifiedExecInteraction,
         _ => CommandExecutionSource::Agent,
     };
-    ran.item(owned(event, "call_id").into(), owned(event, "cwd"), source)
+    result.item(owned(event, "call_id").into(), owned(event, "cwd"), source)
 }
 
 pub fn patch_event(event: &Value) -> ThreadItem {
@@ -141,12 +142,13 @@ fn changed(path: &str, change: &Value) -> FileUpdateChange {
     FileUpdateChange { path: path.to_owned(), kind, diff }
 }
 
-/// From the patch itself: lines are shown, their numbers are not known any more.
-pub fn patch(id: ItemId, input: &str, arguments: &Value, answer: &str, cwd: &str) -> Option<ThreadItem> {
+/// Converts the text of a patch. The diffs have no line numbers, because the files it applied to are not
+/// known.
+pub fn patch(id: ItemId, input: &str, arguments: &Value, output: &str, cwd: &str) -> Option<ThreadItem> {
     let input = text(arguments, "input").unwrap_or(input);
     let operations = Patch::parse(input).ok()?.operations;
-    let answer = CommandResult::answered(answer);
-    let status = match answer.status {
+    let result = CommandResult::from_output(output);
+    let status = match result.status {
         CommandExecutionStatus::Completed => PatchApplyStatus::Completed,
         CommandExecutionStatus::Declined => PatchApplyStatus::Declined,
         _ => PatchApplyStatus::Failed,
@@ -195,10 +197,8 @@ pub fn mcp_event(event: &Value) -> ThreadItem {
         structured_content: member(ok, "structuredContent").or_else(|| member(ok, "structured_content")),
     });
     let is_error = event.pointer("/result/Ok/isError") == Some(&Value::Bool(true));
-    let status = match failure.is_some() || is_error {
-        true => McpToolCallStatus::Failed,
-        false => McpToolCallStatus::Completed,
-    };
+    let status =
+        if failure.is_some() || is_error { McpToolCallStatus::Failed } else { McpToolCallStatus::Completed };
     ThreadItem::McpToolCall {
         id: owned(event, "call_id").into(),
         server: owned(call, "server"),
@@ -211,10 +211,10 @@ pub fn mcp_event(event: &Value) -> ThreadItem {
     }
 }
 
-/// The model is answered the content as JSON, or else words about what went wrong.
-pub fn mcp(id: ItemId, server: &str, tool: &str, arguments: Value, answer: &str) -> ThreadItem {
-    let content = serde_json::from_str::<Vec<Value>>(answer)
-        .unwrap_or_else(|_| vec![json!({ "type": "text", "text": answer })]);
+/// Converts a call of an MCP tool. The output is the content as JSON, or else the text of an error.
+pub fn mcp(id: ItemId, server: &str, tool: &str, arguments: Value, output: &str) -> ThreadItem {
+    let content = serde_json::from_str::<Vec<Value>>(output)
+        .unwrap_or_else(|_| vec![json!({ "type": "text", "text": output })]);
     ThreadItem::McpToolCall {
         id,
         server: server.to_owned(),
@@ -249,7 +249,7 @@ pub fn dynamic(
     namespace: Option<String>,
     tool: &str,
     arguments: Value,
-    answer: String,
+    output: String,
 ) -> ThreadItem {
     ThreadItem::DynamicToolCall {
         id,
@@ -257,7 +257,7 @@ pub fn dynamic(
         tool: tool.to_owned(),
         arguments,
         status: DynamicToolCallStatus::Completed,
-        content_items: Some(vec![DynamicToolCallOutputContentItem::InputText { text: answer }]),
+        content_items: Some(vec![DynamicToolCallOutputContentItem::InputText { text: output }]),
         success: Some(true),
         duration_ms: None,
     }

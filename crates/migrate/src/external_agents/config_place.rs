@@ -1,4 +1,4 @@
-//! Where the other agent's things are, and where ours go.
+//! The paths of the other agent's files and of ours.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
 
 use super::ImportError;
 
-/// No file of a person's own comes near; more is not read.
+/// Maximum size of a file. Larger ones are ignored.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A person's home, or a project.
+/// The user's home, or a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ConfigPlace {
     Home { user: PathBuf, server: PathBuf },
@@ -23,7 +23,7 @@ impl ConfigPlace {
         Self::Home { user: user.to_owned(), server: server.to_owned() }
     }
 
-    /// The repository around a directory, or the directory itself. `None` when it does not exist.
+    /// Returns the repository around a directory, or the directory itself; `None` if it does not exist.
     pub fn project(cwd: &Path) -> Option<Self> {
         if !cwd.is_absolute() || !cwd.is_dir() {
             return None;
@@ -32,7 +32,7 @@ impl ConfigPlace {
         Some(Self::Project(root.to_owned()))
     }
 
-    /// How items name it.
+    /// Returns the `cwd` of items in this place.
     pub fn cwd(&self) -> Option<String> {
         match self {
             Self::Home { .. } => None,
@@ -51,7 +51,7 @@ impl ConfigPlace {
         self.agent().join("settings.json")
     }
 
-    /// Where it keeps its MCP servers.
+    /// The file that lists the other agent's MCP servers.
     pub fn servers(&self) -> PathBuf {
         match self {
             Self::Home { user, .. } => user.join(".claude.json"),
@@ -59,7 +59,7 @@ impl ConfigPlace {
         }
     }
 
-    /// Where its instructions may be; the first that says something counts.
+    /// The files that may hold the other agent's instructions. The first with text is used.
     pub fn sources(&self) -> Vec<PathBuf> {
         let inner = self.agent().join("CLAUDE.md");
         match self {
@@ -83,7 +83,7 @@ impl ConfigPlace {
         }
     }
 
-    /// Skills, where agents of several makers look.
+    /// The directory of skills that several agents share.
     pub fn skills(&self) -> PathBuf {
         match self {
             Self::Home { user: root, .. } | Self::Project(root) => root.join(".agents").join("skills"),
@@ -91,7 +91,7 @@ impl ConfigPlace {
     }
 }
 
-/// The text of a file; `None` when there is none, or nothing that could be text of a person.
+/// Reads a text file. Returns `None` if it does not exist, is too large, or is not a regular file of UTF-8.
 pub(super) fn read(path: &Path) -> Result<Option<String>, ImportError> {
     let file = match codicil_fs::open_regular(path) {
         Ok(file) => file,
@@ -112,7 +112,7 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-/// Writes a file with the directories above it. Readers see all of it or nothing.
+/// Writes a file atomically, and creates the directories above it.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), ImportError> {
     let failed = || ImportError::io(path);
     let Some(folder) = path.parent() else { return Ok(()) };
@@ -120,7 +120,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), ImportError> {
     codicil_config::replace_shared(path, text.as_bytes(), readable()).map_err(failed())
 }
 
-/// The mode of a new file: it is as readable as others of a person's projects.
+/// Returns the mode of a new file, that of ordinary files in a project.
 fn readable() -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     fs::Permissions::from_mode(0o644)

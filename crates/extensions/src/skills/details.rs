@@ -1,6 +1,8 @@
-//! `agents/openai.yaml` beside a skill: how to show it, what it needs, whether the model may choose it.
+//! Reads `agents/openai.yaml` of a skill: its presentation, its dependencies, and whether the model may
+//! choose it.
 //!
-//! It is an extra: what is wrong in it is logged and left out, and the skill works without.
+//! The file is optional. Invalid fields are ignored, an invalid file is logged, and the skill works without
+//! it.
 
 use std::{
     io,
@@ -21,23 +23,24 @@ const ASSETS: &str = "assets";
 const MAX_BYTES: u64 = 64 << 10;
 const MAX_NAME_CHARS: usize = 64;
 
-/// What the file says, as far as it can be used.
+/// The valid fields of the file.
 #[derive(Debug)]
 pub(crate) struct SkillDetails {
     pub interface: Option<SkillInterface>,
     pub dependencies: Option<SkillDependencies>,
+    /// Whether the model may choose the skill without a mention.
     pub implicit: bool,
 }
 
 impl SkillDetails {
-    /// Those of the skill whose `SKILL.md` this is.
-    pub fn beside(skill_file: &Path) -> Self {
+    /// Reads the details of the skill with this `SKILL.md`.
+    pub fn read_beside(skill_file: &Path) -> Self {
         let folder = skill_file.parent().unwrap_or(Path::new("/"));
-        let said = read(&folder.join(FILE)).unwrap_or_default();
-        let policy = said.get("policy").and_then(|policy| policy.get("allow_implicit_invocation"));
+        let fields = read(&folder.join(FILE)).unwrap_or_default();
+        let policy = fields.get("policy").and_then(|policy| policy.get("allow_implicit_invocation"));
         Self {
-            interface: said.get("interface").and_then(|interface| self::interface(interface, folder)),
-            dependencies: said.get("dependencies").and_then(dependencies),
+            interface: fields.get("interface").and_then(|interface| self::interface(interface, folder)),
+            dependencies: fields.get("dependencies").and_then(dependencies),
             implicit: policy.and_then(Value::as_bool).unwrap_or(true),
         }
     }
@@ -49,11 +52,11 @@ fn read(path: &Path) -> Option<Value> {
         text => text.map_err(|error| error.to_string()),
     };
     let parsed = text.and_then(|text| yaml::parse(&text).map_err(|error| error.to_string()));
-    parsed.inspect_err(|error| tracing::warn!("{} is ignored: {error}", path.display())).ok()
+    parsed.inspect_err(|error| tracing::warn!("ignoring {}: {error}", path.display())).ok()
 }
 
-fn interface(said: &Value, folder: &Path) -> Option<SkillInterface> {
-    let text = |key: &str, max| text(said, key, max);
+fn interface(fields: &Value, folder: &Path) -> Option<SkillInterface> {
+    let text = |key: &str, max| text(fields, key, max);
     let icon = |key: &str| text(key, MAX_TEXT_CHARS).and_then(|given| asset(folder, &given));
     let interface = SkillInterface {
         display_name: text("display_name", MAX_NAME_CHARS),
@@ -66,28 +69,28 @@ fn interface(said: &Value, folder: &Path) -> Option<SkillInterface> {
     (interface != SkillInterface::default()).then_some(interface)
 }
 
-fn dependencies(said: &Value) -> Option<SkillDependencies> {
-    let tools: Vec<_> = said.get("tools")?.as_array()?.iter().filter_map(tool).collect();
+fn dependencies(fields: &Value) -> Option<SkillDependencies> {
+    let tools: Vec<_> = fields.get("tools")?.as_array()?.iter().filter_map(tool).collect();
     (!tools.is_empty()).then_some(SkillDependencies { tools })
 }
 
-fn tool(said: &Value) -> Option<SkillToolDependency> {
+fn tool(fields: &Value) -> Option<SkillToolDependency> {
     Some(SkillToolDependency {
-        kind: text(said, "type", MAX_NAME_CHARS)?,
-        value: text(said, "value", MAX_TEXT_CHARS)?,
-        description: text(said, "description", MAX_TEXT_CHARS),
-        transport: text(said, "transport", MAX_NAME_CHARS),
-        command: text(said, "command", MAX_TEXT_CHARS),
-        url: text(said, "url", MAX_TEXT_CHARS),
+        kind: text(fields, "type", MAX_NAME_CHARS)?,
+        value: text(fields, "value", MAX_TEXT_CHARS)?,
+        description: text(fields, "description", MAX_TEXT_CHARS),
+        transport: text(fields, "transport", MAX_NAME_CHARS),
+        command: text(fields, "command", MAX_TEXT_CHARS),
+        url: text(fields, "url", MAX_TEXT_CHARS),
     })
 }
 
-/// A text that is there, says something and is not too long.
-fn text(said: &Value, key: &str, max: usize) -> Option<String> {
-    line(said.get(key)).filter(|text| text.chars().count() <= max)
+/// Returns a text that is not blank and not too long.
+fn text(fields: &Value, key: &str, max: usize) -> Option<String> {
+    line(fields.get(key)).filter(|text| text.chars().count() <= max)
 }
 
-/// The absolute path of a file below the skill's `assets`; whether it is there is not looked at.
+/// Returns the absolute path of a file below the skill's `assets`, whether it exists or not.
 fn asset(folder: &Path, given: &str) -> Option<String> {
     let mut path = PathBuf::new();
     for part in Path::new(given).components() {
@@ -113,11 +116,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("agents")).unwrap();
         std::fs::write(folder.path().join(FILE), yaml).unwrap();
-        SkillDetails::beside(&folder.path().join("SKILL.md"))
+        SkillDetails::read_beside(&folder.path().join("SKILL.md"))
     }
 
     #[test]
-    fn an_icon_is_below_the_assets() {
+    fn icons_must_be_below_the_assets() {
         let check = |given: &str, expected: Option<&str>| {
             assert_eq!(asset(Path::new("/s"), given).as_deref(), expected, "{given}");
         };
@@ -130,25 +133,25 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_left_out() {
-        let said = details(
+    fn invalid_fields_are_ignored() {
+        let fields = details(
             "interface:\n  display_name: Nice\n  brand_color: red\n  icon_small: ./icon.svg\n\
              dependencies:\n  tools:\n    - type: mcp\n    - type: mcp\n      value: docs\n      url: https://x\n\
              policy:\n  allow_implicit_invocation: false\n",
         );
-        let interface = said.interface.unwrap();
+        let interface = fields.interface.unwrap();
         assert_eq!(interface.display_name.as_deref(), Some("Nice"));
         assert_eq!((interface.brand_color, interface.icon_small), (None, None));
-        let tools = said.dependencies.unwrap().tools;
+        let tools = fields.dependencies.unwrap().tools;
         assert_eq!((tools.len(), tools[0].value.as_str()), (1, "docs"));
-        assert!(!said.implicit);
+        assert!(!fields.implicit);
     }
 
     #[test]
-    fn a_broken_file_is_as_good_as_none() {
+    fn an_invalid_file_is_ignored() {
         for text in ["a: b: c", "- list", "interface: text\ndependencies: {tools: text}", ""] {
-            let said = details(text);
-            assert!(said.interface.is_none() && said.dependencies.is_none() && said.implicit, "{text}");
+            let fields = details(text);
+            assert!(fields.interface.is_none() && fields.dependencies.is_none() && fields.implicit, "{text}");
         }
     }
 }

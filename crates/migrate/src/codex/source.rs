@@ -1,4 +1,4 @@
-//! The files of a codex home that hold threads, and what names people gave them.
+//! Finds the rollout files of a codex home, and the names of their threads.
 
 use std::{
     collections::HashMap,
@@ -7,20 +7,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// Below `sessions`, years, months and days.
+use super::CodexImportError;
+
+/// Levels of directories below `sessions`: years, months and days.
 const DEPTH: u32 = 3;
 
-/// What is to be taken over.
+/// The files to import.
 pub struct ImportSource {
+    /// The home, or the directory of a single file.
     pub root: PathBuf,
     /// Oldest first, archived ones last.
     pub files: Vec<RolloutFile>,
+    /// Names of threads by id.
     pub names: HashMap<String, String>,
 }
 
+/// A file that holds one thread.
 pub struct RolloutFile {
     pub path: PathBuf,
     pub archived: bool,
@@ -33,21 +37,19 @@ struct NamedThread {
 }
 
 impl ImportSource {
-    /// A home, or a single file of one.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let found = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    /// Lists the rollout files of a home, or takes a single file.
+    pub fn open(path: &Path) -> Result<Self, CodexImportError> {
+        let found = fs::metadata(path)
+            .map_err(|source| CodexImportError::Unreadable { path: path.to_owned(), source })?;
         if found.is_file() {
             let root = path.parent().unwrap_or(Path::new("/")).to_owned();
             let file = RolloutFile { path: path.to_owned(), archived: false };
             return Ok(Self { root, files: vec![file], names: HashMap::new() });
         }
-        let (sessions, archive) = (path.join("sessions"), path.join("archived_sessions"));
+        let sessions = path.join("sessions");
+        let archive = path.join("archived_sessions");
         if !sessions.is_dir() && !archive.is_dir() {
-            bail!(
-                "{} is no home of codex: it has neither sessions nor archived_sessions. Name the home, or one of \
-                 its rollout files, as in `codicil import PATH`",
-                path.display()
-            );
+            return Err(CodexImportError::NotCodexHome(path.to_owned()));
         }
         let mut files = Vec::new();
         collect(&sessions, DEPTH, false, &mut files);
@@ -56,7 +58,8 @@ impl ImportSource {
     }
 }
 
-/// Directories that cannot be read are passed over; what is in them is brought by the next run.
+/// Collects rollout files in order of their names. Directories that cannot be read are skipped until the next
+/// import.
 fn collect(dir: &Path, depth: u32, archived: bool, files: &mut Vec<RolloutFile>) {
     let mut paths: Vec<_> =
         fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -75,7 +78,7 @@ fn is_rollout(path: &Path) -> bool {
     name.starts_with("rollout-") && name.ends_with(".jsonl") && path.is_file()
 }
 
-/// Each line is a change; the last one of a thread counts.
+/// Reads the names of threads. Each line is a change, and the last one of a thread counts.
 fn names(path: &Path) -> HashMap<String, String> {
     let Ok(file) = codicil_store::open_regular(path) else { return HashMap::new() };
     let lines = BufReader::new(file).lines().map_while(Result::ok);
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rollouts_at_their_places_are_found() {
+    fn only_rollout_files_in_known_directories_are_found() {
         let home = tempfile::tempdir().unwrap();
         let day = home.path().join("sessions/2026/11/16");
         fs::create_dir_all(&day).unwrap();

@@ -1,7 +1,8 @@
-//! What people see of a turn: from the events of a rollout, and where those are missing from the history.
+//! Converts the events and the model's history of a turn into items.
 //!
-//! Codex stores the events of tools only on request. What the model asked for and was answered is always there,
-//! so commands, patches and calls are shown from that, as far as it tells.
+//! Codex stores the events of tools only on request (`persistExtendedHistory`). Without them, items of
+//! commands, patches and tool calls are made from the history, which always holds the calls and their
+//! tool_items.
 
 use codicil_prompts::ReviewOutput;
 use codicil_protocol::{
@@ -13,20 +14,20 @@ use serde_json::Value;
 
 use super::{
     convert::RolloutConverter,
-    outputs::{self, CommandResult},
     rollout::{member, owned, text},
-    typed,
+    tool_items::{self, CommandResult},
+    whole_items,
 };
 
-/// A tool that was called and has not answered.
+/// A tool call without an output yet.
 pub struct OpenCall {
     pub namespace: Option<String>,
     pub name: String,
-    /// As the model wrote it.
+    /// The arguments, as the model wrote them.
     pub input: String,
 }
 
-/// Whether a message is what a person said, in files that have no events.
+/// Returns whether a message is the user's input, in files without events.
 pub fn is_input(item: &ResponseItem) -> bool {
     matches!(item, ResponseItem::Message { role, .. } if role == "user")
         && !codicil_prompts::is_context_message(item)
@@ -44,9 +45,9 @@ pub fn user_message(converter: &mut RolloutConverter<'_>, event: &Value) -> Thre
     ThreadItem::UserMessage { id: converter.next_id(), content }
 }
 
-/// The item that an event tells of, if it does.
-pub fn of_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option<ThreadItem> {
-    let call = || ItemId::from(owned(event, "call_id"));
+/// Returns the item of an event, if it has one.
+pub fn from_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option<ThreadItem> {
+    let call_id = || ItemId::from(owned(event, "call_id"));
     let item = match text(event, "type")? {
         "agent_message" => ThreadItem::AgentMessage {
             id: converter.next_id(),
@@ -54,15 +55,15 @@ pub fn of_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option<T
             phase: member(event, "phase"),
             memory_citation: None,
         },
-        "item_completed" => return typed::of_item(converter, event.get("item")?),
+        "item_completed" => return whole_items::from_item(converter, event.get("item")?),
         "context_compacted" => ThreadItem::ContextCompaction { id: converter.next_id() },
         "entered_review_mode" => {
             let id = converter.next_id();
             let item = ThreadItem::EnteredReviewMode { id, review: owned(event, "user_facing_hint") };
-            // It is told before the turn begins.
+            // Codex emits this event before the turn begins.
             match converter.turn {
                 Some(_) => return Some(item),
-                None => converter.waiting.push(item),
+                None => converter.waiting_items.push(item),
             }
             return None;
         }
@@ -70,60 +71,62 @@ pub fn of_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option<T
             let output = member::<ReviewOutput>(event, "review_output").unwrap_or_default();
             ThreadItem::ExitedReviewMode { id: converter.next_id(), review: output.text() }
         }
-        "exec_command_end" => outputs::command_event(event),
-        "patch_apply_end" => outputs::patch_event(event),
-        "mcp_tool_call_end" => outputs::mcp_event(event),
-        "dynamic_tool_call_response" => outputs::dynamic_event(event),
+        "exec_command_end" => tool_items::command_event(event),
+        "patch_apply_end" => tool_items::patch_event(event),
+        "mcp_tool_call_end" => tool_items::mcp_event(event),
+        "dynamic_tool_call_response" => tool_items::dynamic_event(event),
         "image_generation_end" => ThreadItem::ImageGeneration {
-            id: call(),
+            id: call_id(),
             status: owned(event, "status"),
             revised_prompt: member(event, "revised_prompt"),
             result: owned(event, "result"),
             saved_path: member(event, "saved_path"),
         },
         "web_search_end" => {
-            converter.search_told = true;
-            let action = member::<ResponsesApiWebSearchAction>(event, "action").map(searched);
-            return Some(ThreadItem::WebSearch { id: call(), query: owned(event, "query"), action });
+            converter.search_has_event = true;
+            let action = member::<ResponsesApiWebSearchAction>(event, "action").map(search_action);
+            return Some(ThreadItem::WebSearch { id: call_id(), query: owned(event, "query"), action });
         }
         _ => return None,
     };
     if let Some(call) = text(event, "call_id") {
-        converter.told.insert(call.to_owned());
+        converter.calls_with_events.insert(call.to_owned());
     }
     Some(item)
 }
 
-/// The item that an entry of the history stands for, unless an event told of it.
-pub fn of_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -> Option<ThreadItem> {
+/// Returns the item of an entry of the history, unless an event has reported it.
+pub fn from_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -> Option<ThreadItem> {
     match item {
         ResponseItem::Message { .. }
         | ResponseItem::Reasoning { .. }
         | ResponseItem::WebSearchCall { .. }
-            if converter.head.is_typed =>
+            if converter.head.has_whole_items =>
         {
             None
         }
-        ResponseItem::Message { role, .. } => of_message(converter, role, item),
+        ResponseItem::Message { role, .. } => from_message(converter, role, item),
         ResponseItem::Reasoning { summary, content, .. } => reasoning(converter, summary, content.as_deref()),
         ResponseItem::FunctionCall { call_id, namespace, name, arguments, .. } => {
-            call(converter, call_id, namespace.as_deref(), name, arguments)
+            open_call(converter, call_id, namespace.as_deref(), name, arguments)
         }
         ResponseItem::CustomToolCall { call_id, name, input, .. } => {
-            call(converter, call_id, None, name, input)
+            open_call(converter, call_id, None, name, input)
         }
         ResponseItem::LocalShellCall { call_id: Some(call_id), action, .. } => {
             let LocalShellAction::Exec { command, working_directory, .. } = action else { return None };
             let input = serde_json::json!({ "command": command, "workdir": working_directory });
-            call(converter, call_id, None, "shell", &input.to_string())
+            open_call(converter, call_id, None, "shell", &input.to_string())
         }
         ResponseItem::FunctionCallOutput { call_id, output }
-        | ResponseItem::CustomToolCallOutput { call_id, output, .. } => answered(converter, call_id, output),
+        | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
+            tool_output(converter, call_id, output)
+        }
         ResponseItem::WebSearchCall { action, .. } => {
-            if std::mem::take(&mut converter.search_told) {
+            if std::mem::take(&mut converter.search_has_event) {
                 return None;
             }
-            let action = action.clone().map(searched);
+            let action = action.clone().map(search_action);
             let query = action.as_ref().map(query).unwrap_or_default();
             Some(ThreadItem::WebSearch { id: converter.next_id(), query, action })
         }
@@ -131,15 +134,15 @@ pub fn of_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -> 
     }
 }
 
-fn of_message(converter: &mut RolloutConverter<'_>, role: &str, item: &ResponseItem) -> Option<ThreadItem> {
+fn from_message(converter: &mut RolloutConverter<'_>, role: &str, item: &ResponseItem) -> Option<ThreadItem> {
     let text = codicil_prompts::message_text(item);
     if role == "user"
-        && let Some(ran) = outputs::user_command(&text)
+        && let Some(result) = tool_items::user_command(&text)
     {
         let id = converter.next_id();
-        return Some(ran.item(id, converter.cwd.clone(), CommandExecutionSource::UserShell));
+        return Some(result.item(id, converter.cwd.clone(), CommandExecutionSource::UserShell));
     }
-    // Where there are events they tell of messages.
+    // In files with events, messages come from those.
     if !converter.head.is_bare {
         return None;
     }
@@ -196,7 +199,8 @@ fn reasoning(
     })
 }
 
-fn call(
+/// Remembers a tool call until its output follows. A call has no item of its own.
+fn open_call(
     converter: &mut RolloutConverter<'_>,
     id: &str,
     namespace: Option<&str>,
@@ -204,7 +208,7 @@ fn call(
     input: &str,
 ) -> Option<ThreadItem> {
     let (namespace, name) = match namespace {
-        // Servers have namespaces of their own in later files.
+        // In later files, each MCP server has a namespace.
         Some(server) if server.starts_with("mcp__") => {
             (None, format!("{}__{name}", server.trim_end_matches('_')))
         }
@@ -215,14 +219,15 @@ fn call(
     None
 }
 
-fn answered(
+fn tool_output(
     converter: &mut RolloutConverter<'_>,
     id: &str,
     output: &FunctionCallOutputBody,
 ) -> Option<ThreadItem> {
-    let call = converter.calls.remove(id).filter(|_| !converter.told.contains(id))?;
+    let call = converter.calls.remove(id).filter(|_| !converter.calls_with_events.contains(id))?;
     let arguments: Value = serde_json::from_str(&call.input).unwrap_or_default();
-    let (id, output) = (ItemId::from(id), output_text(output));
+    let id = ItemId::from(id);
+    let output = output_text(output);
     match call.name.as_str() {
         "exec_command" | "shell_command" | "shell" | "container.exec" | "local_shell" => {
             let cwd = text(&arguments, "workdir").unwrap_or(&converter.cwd).to_owned();
@@ -230,21 +235,21 @@ fn answered(
                 "exec_command" => CommandExecutionSource::UnifiedExecStartup,
                 _ => CommandExecutionSource::Agent,
             };
-            Some(CommandResult::of(&arguments, &output)?.item(id, cwd, source))
+            Some(CommandResult::from_call(&arguments, &output)?.item(id, cwd, source))
         }
-        "apply_patch" => outputs::patch(id, &call.input, &arguments, &output, &converter.cwd),
+        "apply_patch" => tool_items::patch(id, &call.input, &arguments, &output, &converter.cwd),
         "view_image" => Some(ThreadItem::ImageView { id, path: owned(&arguments, "path") }),
         name => match name.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
-            Some((server, tool)) => Some(outputs::mcp(id, server, tool, arguments, &output)),
+            Some((server, tool)) => Some(tool_items::mcp(id, server, tool, arguments, &output)),
             None if is_dynamic(converter, &call) => {
-                Some(outputs::dynamic(id, call.namespace.clone(), name, arguments, output))
+                Some(tool_items::dynamic(id, call.namespace.clone(), name, arguments, output))
             }
             None => None,
         },
     }
 }
 
-/// Whether the call is one of the client's tools.
+/// Returns whether the call is for a tool of the client.
 fn is_dynamic(converter: &RolloutConverter<'_>, call: &OpenCall) -> bool {
     let tools = converter.head.meta.dynamic_tools.iter().flat_map(|entry| entry.tools());
     let mut names = tools.map(|(space, tool)| (space.map(|space| space.name.as_str()), tool.name.as_str()));
@@ -264,7 +269,8 @@ fn output_text(output: &FunctionCallOutputBody) -> String {
     }
 }
 
-pub fn searched(action: ResponsesApiWebSearchAction) -> WebSearchAction {
+/// Converts the action of a search from the model's form to the protocol's.
+pub fn search_action(action: ResponsesApiWebSearchAction) -> WebSearchAction {
     match action {
         ResponsesApiWebSearchAction::Search { query, queries } => WebSearchAction::Search { query, queries },
         ResponsesApiWebSearchAction::OpenPage { url } => WebSearchAction::OpenPage { url },
@@ -275,12 +281,12 @@ pub fn searched(action: ResponsesApiWebSearchAction) -> WebSearchAction {
     }
 }
 
-/// What people are shown of a search.
+/// Returns the text that describes a search.
 fn query(action: &WebSearchAction) -> String {
     match action {
         WebSearchAction::Search { query: Some(query), .. } => query.clone(),
         WebSearchAction::Search { queries: Some(queries), .. } => match queries.as_slice() {
-            [one] => one.clone(),
+            [query] => query.clone(),
             [first, ..] => format!("{first} ..."),
             [] => String::new(),
         },

@@ -1,7 +1,7 @@
-//! The lines of a rollout into records, one after the other.
+//! Converts the lines of a rollout file into records, one after the other.
 //!
-//! What comes out for a line depends only on the lines before it: an import that goes on where it stopped relies
-//! on that. So a turn that has no end in the source gets none here either, and reads as interrupted.
+//! The records of a line depend only on the lines before it: continuing an interrupted import relies on that.
+//! So a turn without an end in the source gets none here either, and is read as interrupted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,23 +21,24 @@ use super::{
 pub struct RolloutConverter<'a> {
     pub(super) head: &'a RolloutHead,
     pub(super) turn: Option<TurnId>,
-    /// Whether the file says where the turn begins and ends. Older ones do not.
+    /// Whether the file marks the beginning and end of the turn. Older files do not.
     is_marked: bool,
     turns: u64,
     items: u64,
+    /// The last model and effort that were recorded.
     settings: Option<(String, Option<ReasoningEffort>)>,
-    /// The directory of the turn.
+    /// Working directory of the turn.
     pub(super) cwd: String,
-    /// Calls of tools that have no output yet.
+    /// Tool calls without an output yet.
     pub(super) calls: HashMap<String, OpenCall>,
-    /// Calls of this turn whose items were told by events, which know more.
-    pub(super) told: HashSet<String>,
-    /// Whether the next search was told by an event already.
-    pub(super) search_told: bool,
-    /// What came before the turn it belongs to.
-    pub(super) waiting: Vec<ThreadItem>,
-    /// The last thing a person said in this turn, while nothing followed it.
-    pub(super) last_said: Option<String>,
+    /// Calls of this turn whose items came from events, which hold more than the history.
+    pub(super) calls_with_events: HashSet<String>,
+    /// Whether an event has already reported the next web search.
+    pub(super) search_has_event: bool,
+    /// Items that came before the turn they belong to.
+    pub(super) waiting_items: Vec<ThreadItem>,
+    /// The user's message, if nothing has followed it in this turn.
+    pub(super) last_user_message: Option<String>,
     error: Option<TurnError>,
 }
 
@@ -52,15 +53,15 @@ impl<'a> RolloutConverter<'a> {
             settings: None,
             cwd: head.meta.cwd.clone(),
             calls: HashMap::new(),
-            told: HashSet::new(),
-            search_told: false,
-            waiting: Vec::new(),
-            last_said: None,
+            calls_with_events: HashSet::new(),
+            search_has_event: false,
+            waiting_items: Vec::new(),
+            last_user_message: None,
             error: None,
         }
     }
 
-    /// What follows from the head, besides the first record.
+    /// Returns the records of the head that follow the thread's first record.
     pub fn begin(&mut self) -> Vec<Record> {
         let git = self.head.git.clone();
         git.map(|git| Record::Git { git: Some(git) }).into_iter().collect()
@@ -99,7 +100,7 @@ impl<'a> RolloutConverter<'a> {
             records.extend(self.end(TurnStatus::Completed));
             records.extend(self.start(None));
         }
-        let shown = items::of_history(self, &item);
+        let shown = items::from_history(self, &item);
         records.push(Record::Context { turn_id: self.turn.clone(), item });
         records.extend(shown.map(|item| self.show(item)).unwrap_or_default());
         records
@@ -118,15 +119,13 @@ impl<'a> RolloutConverter<'a> {
         let id = text(event, "turn_id").map(TurnId::from);
         match text(event, "type").unwrap_or_default() {
             "task_started" | "turn_started" => {
-                // A turn that was cut off is followed by the next one.
+                // The turn before may have been cut off without an end.
                 let mut records = self.end(TurnStatus::Interrupted);
                 records.extend(self.start(id));
                 records
             }
-            "task_complete" | "turn_complete" => match self.error.is_some() {
-                true => self.end(TurnStatus::Failed),
-                false => self.end(TurnStatus::Completed),
-            },
+            "task_complete" | "turn_complete" if self.error.is_some() => self.end(TurnStatus::Failed),
+            "task_complete" | "turn_complete" => self.end(TurnStatus::Completed),
             "turn_aborted" => self.end(TurnStatus::Interrupted),
             "error" => {
                 self.error = Some(TurnError {
@@ -143,29 +142,26 @@ impl<'a> RolloutConverter<'a> {
                 records
             }
             "token_count" => self.usage(event).into_iter().collect(),
-            "user_message" => self.said(event),
+            "user_message" => self.user_message(event),
             _ => {
-                let item = items::of_event(self, event);
+                let item = items::from_event(self, event);
                 item.map(|item| self.show(item)).unwrap_or_default()
             }
         }
     }
 
-    /// Files from before turns had ids begin one with what a person says.
-    fn said(&mut self, event: &Value) -> Vec<Record> {
+    /// Files without turn ids begin a turn with each message of the user.
+    fn user_message(&mut self, event: &Value) -> Vec<Record> {
         let message = owned(event, "message");
-        // A review says its own prompt twice.
-        if self.last_said.as_ref() == Some(&message) {
+        // A review has two events for its prompt.
+        if self.last_user_message.as_ref() == Some(&message) {
             return Vec::new();
         }
-        let mut records = match self.is_marked {
-            true => Vec::new(),
-            false => self.end(TurnStatus::Completed),
-        };
+        let mut records = if self.is_marked { Vec::new() } else { self.end(TurnStatus::Completed) };
         records.extend(self.ensure_turn());
         let item = items::user_message(self, event);
         records.extend(self.show(item));
-        self.last_said = Some(message);
+        self.last_user_message = Some(message);
         records
     }
 
@@ -189,24 +185,24 @@ impl<'a> RolloutConverter<'a> {
         let id = id.unwrap_or_else(|| TurnId::from(format!("{}-{}", self.head.meta.id, self.turns)));
         self.turn = Some(id.clone());
         let mut records = vec![Record::Turn { turn_id: id }];
-        for item in std::mem::take(&mut self.waiting) {
+        for item in std::mem::take(&mut self.waiting_items) {
             records.extend(self.show(item));
         }
         records
     }
 
     fn end(&mut self, status: TurnStatus) -> Vec<Record> {
-        self.told.clear();
-        self.last_said = None;
+        self.calls_with_events.clear();
+        self.last_user_message = None;
         let error = self.error.take().filter(|_| status == TurnStatus::Failed);
         let end = |turn_id| Record::TurnEnd { turn_id, status, error };
         self.turn.take().map(end).into_iter().collect()
     }
 
-    /// Outside a turn there is no place for an item. A turn whose end is not marked is over, for all that is
-    /// known, with every answer.
+    /// Returns the records of an item; none outside a turn. A turn whose end is not marked may be over with
+    /// each message of the agent, so each one ends it.
     fn show(&mut self, item: ThreadItem) -> Vec<Record> {
-        self.last_said = None;
+        self.last_user_message = None;
         let Some(turn_id) = self.turn.clone() else { return Vec::new() };
         let is_answer = matches!(item, ThreadItem::AgentMessage { .. });
         let mut records = vec![Record::Item { turn_id: turn_id.clone(), item }];
@@ -216,7 +212,7 @@ impl<'a> RolloutConverter<'a> {
         records
     }
 
-    /// An id for an item that has none of its own.
+    /// Returns an id for an item that has none of its own.
     pub(super) fn next_id(&mut self) -> ItemId {
         self.items += 1;
         format!("item-{}", self.items).into()
@@ -239,11 +235,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::import::rollout::RolloutLine;
+    use crate::codex::rollout::RolloutLine;
 
     const HEAD: &str = r#"{"id":"01a1e24a-8d00-7532-b7b5-6d33c86bf60d","timestamp":"2025-05-01T00:00:00Z"}"#;
 
-    /// The records, each in a few words.
+    /// Returns the records, each as a few words.
     fn convert(head: &str, lines: &[Value]) -> Vec<String> {
         let head = RolloutHead::parse(head).unwrap();
         let mut converter = RolloutConverter::new(&head);
@@ -294,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn before_turns_had_marks_what_people_said_began_them() {
+    fn user_messages_begin_turns_that_are_not_marked() {
         let head = json!({ "timestamp": "2025-05-01T00:00:00Z", "type": "session_meta", "payload": {
             "id": "01a1e24a-8d00-7532-b7b5-6d33c86bf60d", "timestamp": "2025-05-01T00:00:00Z" } });
         let lines = [
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_turn_stays_one_and_what_follows_is_its_own() {
+    fn a_failed_turn_stays_failed() {
         let lines = [
             event(json!({ "type": "task_started", "turn_id": "t1" })),
             event(json!({ "type": "error", "message": "no", "codex_error_info": "other" })),

@@ -1,14 +1,15 @@
-//! MCP servers: from `mcpServers` in JSON to `[mcp_servers.NAME]`.
+//! Converts MCP servers from `mcpServers` in JSON to `[mcp_servers.NAME]`.
 //!
-//! The other agent puts variables of the environment into texts (`${NAME}`). Ours names them instead, so
-//! that no secret is written down; a text that cannot be put that way makes its server stay behind.
+//! The other agent expands environment variables within texts (`${NAME}`). Our configuration names the
+//! variable instead, so that no secret is written to disk. A server that uses variables in any other way is
+//! not imported.
 
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
-use super::{ImportError, place::ConfigPlace, settings::read_object};
+use super::{ImportError, config_place::ConfigPlace, settings::read_object};
 
-/// `{mcp_servers: {…}}`, or nothing.
+/// Returns `{mcp_servers: {…}}`, or an empty table.
 pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
     let Some(file) = read_object(&place.servers())? else { return Ok(Table::new()) };
     let servers = file.get("mcpServers").and_then(Json::as_object).into_iter().flatten();
@@ -26,23 +27,24 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// `None` for a kind of server that we cannot reach, or one that is not told properly.
+/// Returns `None` for an unsupported transport or an invalid entry.
 fn translate(server: &Map<String, Json>) -> Option<Table> {
     match server.get("type").and_then(Json::as_str) {
-        None | Some("stdio") if server.contains_key("command") => over_stdio(server),
-        None | Some("http" | "streamable-http" | "streamable_http") => over_http(server),
+        None | Some("stdio") if server.contains_key("command") => stdio_server(server),
+        None | Some("http" | "streamable-http" | "streamable_http") => http_server(server),
         Some(_) => None,
     }
 }
 
-fn over_stdio(server: &Map<String, Json>) -> Option<Table> {
+fn stdio_server(server: &Map<String, Json>) -> Option<Table> {
     let mut table = Table::new();
     table.insert("command".to_owned(), plain(server.get("command")?)?);
     if let Some(arguments) = server.get("args") {
         let arguments: Option<Vec<_>> = arguments.as_array()?.iter().map(plain).collect();
         table.insert("args".to_owned(), Value::Array(arguments?));
     }
-    let (mut set, mut passed) = (Table::new(), Vec::new());
+    let mut set = Table::new();
+    let mut passed = Vec::new();
     for (name, value) in members(server, "env")? {
         match variable(value.as_str()?) {
             Some(variable) if variable == name => passed.push(Value::String(name.clone())),
@@ -56,10 +58,11 @@ fn over_stdio(server: &Map<String, Json>) -> Option<Table> {
     Some(table)
 }
 
-fn over_http(server: &Map<String, Json>) -> Option<Table> {
+fn http_server(server: &Map<String, Json>) -> Option<Table> {
     let mut table = Table::new();
     table.insert("url".to_owned(), plain(server.get("url")?)?);
-    let (mut set, mut named) = (Table::new(), Table::new());
+    let mut set = Table::new();
+    let mut named = Table::new();
     for (name, value) in members(server, "headers")? {
         let value_text = value.as_str()?;
         let bearer = value_text.strip_prefix("Bearer ").and_then(variable);
@@ -76,7 +79,7 @@ fn over_http(server: &Map<String, Json>) -> Option<Table> {
     Some(table)
 }
 
-/// The members of an object, none when it is not there; `None` when it is something else.
+/// Returns the members of an object, none if it is missing, and `None` if it is not an object.
 fn members<'s>(server: &'s Map<String, Json>, key: &str) -> Option<Vec<(&'s String, &'s Json)>> {
     match server.get(key) {
         Some(members) => Some(members.as_object()?.iter().collect()),
@@ -84,13 +87,13 @@ fn members<'s>(server: &'s Map<String, Json>, key: &str) -> Option<Vec<(&'s Stri
     }
 }
 
-/// A text without variables in it.
+/// Returns a text that contains no variable.
 fn plain(value: &Json) -> Option<Value> {
     let text = value.as_str().filter(|text| !text.contains("${"))?;
     Some(Value::String(text.to_owned()))
 }
 
-/// The name in a text that is one variable and nothing else.
+/// Returns the name in a text that consists of one variable.
 fn variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix("${")?.strip_suffix('}')?;
     name.chars()
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_in_our_words() {
+    fn servers_are_converted_to_our_configuration() {
         use serde_json::json;
         check(json!({ "command": "x" }), Some("command = 'x'"));
         check(
