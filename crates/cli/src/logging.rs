@@ -3,7 +3,7 @@
 
 use std::{env, io};
 
-use codicil_services::feedback::recent_logs;
+use codicil_server::recent_logs;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, fmt, fmt::writer::MakeWriterExt};
 

@@ -5,13 +5,13 @@ use std::{path::Path, sync::Arc};
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
 use codicil_engine::{AnnouncedReply, Threads, TurnOrigin};
-use codicil_services::feedback::Feedback;
 use parking_lot::Mutex;
 
 use crate::{
     background::BackgroundTasks,
     clients::{ClientRegistry, ConnectedClient},
     ephemeral::EphemeralThreads,
+    feedback::Feedback,
     files::FileServices,
     server::ServerShared,
     user_agent::user_agent,

@@ -15,6 +15,7 @@ mod cx;
 mod encoded;
 mod ephemeral;
 mod error;
+mod feedback;
 mod files;
 #[cfg(test)]
 mod fixture;
@@ -30,6 +31,7 @@ mod transport;
 mod user_agent;
 
 pub use error::RpcError;
+pub use feedback::{RecentLogs, recent_logs};
 pub use server::{PROTOCOL_VERSION, Server, ServerSetup};
 pub use transport::{
     auth::{AuthError, WsAuth},

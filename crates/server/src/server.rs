@@ -11,7 +11,6 @@ use codicil_engine::{EngineContext, Threads};
 use codicil_model::{EnvironmentSource, ProviderContext};
 use codicil_protocol::SessionSource;
 use codicil_sandbox::ServerPlaces;
-use codicil_services::feedback::Feedback;
 use codicil_store::Store;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -19,6 +18,7 @@ use crate::{
     background::BackgroundTasks,
     clients::ClientRegistry,
     ephemeral::EphemeralThreads,
+    feedback::Feedback,
     files::FileServices,
     inbound::InboundBudget,
     route::Router,

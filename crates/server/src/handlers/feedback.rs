@@ -3,10 +3,14 @@
 use codicil_config::ConfigQuery;
 use codicil_engine::{IncludeTurns, ThreadError};
 use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
-use codicil_services::feedback::{FeedbackError, FeedbackSender};
 
 use super::config::blocking;
-use crate::{cx::Cx, encoded::ReadJson, error::RpcError};
+use crate::{
+    cx::Cx,
+    encoded::ReadJson,
+    error::RpcError,
+    feedback::{FeedbackError, FeedbackSender},
+};
 
 /// Answers once the report is on disk. It is sent in its own time, if the configuration says where to.
 pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUploadResponse, RpcError> {
@@ -20,8 +24,8 @@ pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUplo
     }
     let thread = read_thread(&cx, &params).await?;
     let writer = cx.clone();
-    let (thread_id, report) =
-        blocking(move || Ok(writer.feedback().write(params, &sender(&writer), thread)?)).await?;
+    let report = blocking(move || Ok(writer.feedback().write(params, &sender(&writer), thread)?)).await?;
+    let thread_id = report.thread_id.clone();
     if let Some(endpoint) = settings.feedback.endpoint {
         cx.feedback().send(endpoint, report);
     }

@@ -1,4 +1,4 @@
-//! What a report holds, and where it is written.
+//! The contents of a report and the directory that reports are written to.
 
 use std::{
     fs,
@@ -11,19 +11,26 @@ use codicil_protocol::{FeedbackUploadParams, ThreadId};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{FeedbackSender, logs::recent_logs, redact::redact};
+use super::{logs::recent_logs, redact::redact};
 
-/// The longest text of an attachment; of a longer one the end is taken.
-pub const MAX_ATTACHMENT_BYTES: usize = 4 << 20;
+/// The longest text of an attachment. A longer text loses its beginning.
+pub(super) const MAX_ATTACHMENT_BYTES: usize = 4 << 20;
 
-/// The longest that a person's own words may be.
+/// The longest text that the user can write into a report.
 const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// Files that a client can attach.
 const MAX_FILES: usize = 16;
 
-/// Reports that are kept. Older ones make room.
-pub const MAX_REPORTS: usize = 50;
+/// Reports that are kept. Older ones are deleted.
+pub(super) const MAX_REPORTS: usize = 50;
+
+/// The software that a report comes from.
+#[derive(Clone, Debug, Default)]
+pub struct FeedbackSender {
+    pub user_agent: String,
+    pub server_version: String,
+}
 
 /// A report, as it is written and sent.
 #[derive(Debug, Serialize)]
@@ -41,7 +48,7 @@ pub(super) struct FeedbackReport {
     attachments: Vec<ReportAttachment>,
 }
 
-/// A text that goes with a report, or why it does not.
+/// A text that belongs to a report, or the reason why it is missing.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReportAttachment {
@@ -50,31 +57,33 @@ struct ReportAttachment {
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// The beginning is missing.
+    /// Whether the beginning of the text is missing.
     is_cut: bool,
 }
 
 impl FeedbackReport {
     pub fn new(
-        id: &ThreadId,
+        thread_id: &ThreadId,
         params: FeedbackUploadParams,
         sender: &FeedbackSender,
         thread: Option<String>,
     ) -> Self {
         let mut attachments = Vec::new();
         if params.include_logs {
-            attachments.extend(thread.map(|text| ReportAttachment::of_text("thread.json", text)));
+            attachments.extend(thread.map(|text| ReportAttachment::from_text("thread.json", text)));
             let log = recent_logs().text();
-            attachments.extend((!log.is_empty()).then(|| ReportAttachment::of_text("server.log", log)));
+            if !log.is_empty() {
+                attachments.push(ReportAttachment::from_text("server.log", log));
+            }
             let files = params.extra_log_files.iter().flatten().take(MAX_FILES);
-            attachments.extend(files.map(|path| ReportAttachment::of_file(path)));
+            attachments.extend(files.map(|path| ReportAttachment::from_file(path)));
         }
         Self {
             id: Uuid::now_v7().to_string(),
             created_at: jiff::Timestamp::now().to_string(),
-            thread_id: id.clone(),
-            classification: short(&params.classification),
-            reason: params.reason.as_deref().map(short),
+            thread_id: thread_id.clone(),
+            classification: user_text(&params.classification),
+            reason: params.reason.as_deref().map(user_text),
             user_agent: sender.user_agent.clone(),
             server_version: sender.server_version.clone(),
             os: std::env::consts::OS,
@@ -83,44 +92,46 @@ impl FeedbackReport {
         }
     }
 
-    /// The file and what it says. Ids count time, so the oldest reports have the smallest names.
-    pub fn write(&self, folder: &Path) -> io::Result<(PathBuf, String)> {
+    /// Writes the report and deletes the oldest reports beyond the limit. Returns the file's path and text.
+    pub fn write(&self, directory: &Path) -> io::Result<(PathBuf, String)> {
         let body = serde_json::to_string_pretty(self)?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let path = folder.join(format!("{}.json", self.id));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let path = directory.join(format!("{}.json", self.id));
         codicil_config::replace_private(&path, body.as_bytes())?;
-        make_room(folder)?;
+        remove_oldest(directory)?;
         Ok((path, body))
     }
 }
 
-fn make_room(folder: &Path) -> io::Result<()> {
-    let entries = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+fn remove_oldest(directory: &Path) -> io::Result<()> {
+    let entries = fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path()));
     let mut reports: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect();
+    // File names begin with the time.
     reports.sort_unstable();
     let excess = reports.len().saturating_sub(MAX_REPORTS);
-    // Somebody else may be making room at the same time.
-    reports.iter().take(excess).for_each(|path| drop(fs::remove_file(path)));
+    for path in reports.iter().take(excess) {
+        // Another process with the same home may have deleted it already.
+        let _ = fs::remove_file(path);
+    }
     Ok(())
 }
 
-/// A person's own words, without secrets.
-fn short(text: &str) -> String {
+/// Returns what the user wrote, shortened and without secrets.
+fn user_text(text: &str) -> String {
     redact(text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or(text))
 }
 
 impl ReportAttachment {
-    fn of_text(name: &str, text: String) -> Self {
+    fn from_text(name: &str, text: String) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_ATTACHMENT_BYTES));
         let end = text.get(start..).unwrap_or_default();
         Self { name: name.to_owned(), text: Some(redact(end)), error: None, is_cut: start > 0 }
     }
 
-    /// A file that cannot be read is named with the reason.
-    fn of_file(path: &str) -> Self {
+    fn from_file(path: &str) -> Self {
         match read_end(Path::new(path)) {
-            Ok((text, is_cut)) => Self { is_cut, ..Self::of_text(path, text) },
+            Ok(FileEnd { text, is_cut }) => Self { is_cut, ..Self::from_text(path, text) },
             Err(error) => {
                 Self { name: path.to_owned(), text: None, error: Some(error.to_string()), is_cut: false }
             }
@@ -128,7 +139,13 @@ impl ReportAttachment {
     }
 }
 
-fn read_end(path: &Path) -> Result<(String, bool), codicil_fs::FileError> {
+/// The last bytes of a file.
+struct FileEnd {
+    text: String,
+    is_cut: bool,
+}
+
+fn read_end(path: &Path) -> Result<FileEnd, codicil_fs::FileError> {
     if !path.is_absolute() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute").into());
     }
@@ -137,5 +154,5 @@ fn read_end(path: &Path) -> Result<(String, bool), codicil_fs::FileError> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(MAX_ATTACHMENT_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), start > 0))
+    Ok(FileEnd { text: String::from_utf8_lossy(&bytes).into_owned(), is_cut: start > 0 })
 }

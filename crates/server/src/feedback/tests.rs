@@ -1,17 +1,17 @@
-//! Reports: what is written, what is blotted out, what is sent.
-
 use std::{
     fs,
     io::{Read, Write},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
-    path::Path,
     thread,
 };
 
-use codicil_protocol::FeedbackUploadParams;
-use codicil_services::feedback::{Feedback, FeedbackSender, MAX_ATTACHMENT_BYTES, MAX_REPORTS};
 use serde_json::Value;
+
+use super::{
+    report::{MAX_ATTACHMENT_BYTES, MAX_REPORTS},
+    *,
+};
 
 fn params(include_logs: bool) -> FeedbackUploadParams {
     FeedbackUploadParams {
@@ -35,22 +35,22 @@ fn read(path: &Path) -> Value {
 fn a_report_is_written_for_its_owner_only_and_without_secrets() {
     let home = tempfile::tempdir().unwrap();
     let feedback = Feedback::new(home.path());
-    let (id, written) = feedback.write(params(false), &sender(), Some("not wanted".to_owned())).unwrap();
-    assert!(id.starts_with("no-active-thread-"), "{id:?}");
+    let written = feedback.write(params(false), &sender(), Some("not wanted".to_owned())).unwrap();
+    assert!(written.thread_id.starts_with("no-active-thread-"), "{:?}", written.thread_id);
     let report = read(&written.path);
-    assert_eq!(report["threadId"], *id);
+    assert_eq!(report["threadId"], *written.thread_id);
     assert_eq!(report["classification"], "bug");
     assert_eq!(report["reason"], "it ate my key [redacted]");
     assert_eq!(report["attachments"], serde_json::json!([]));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&written.path), mode(written.path.parent().unwrap())), (0o600, 0o700));
-    let mut about = params(false);
-    about.thread_id = Some("thread".into());
-    assert_eq!(*feedback.write(about, &sender(), None).unwrap().0, *"thread");
+    assert_eq!(mode(&written.path), 0o600);
+    assert_eq!(mode(written.path.parent().unwrap()), 0o700);
+    let about_thread = FeedbackUploadParams { thread_id: Some("thread".into()), ..params(false) };
+    assert_eq!(*feedback.write(about_thread, &sender(), None).unwrap().thread_id, *"thread");
 }
 
 #[test]
-fn logs_go_along_when_they_are_wanted() {
+fn logs_are_attached_if_the_client_asks_for_them() {
     let home = tempfile::tempdir().unwrap();
     let log = home.path().join("client.log");
     fs::write(&log, format!("{}\ntoken=abcdefgh\n", "x".repeat(MAX_ATTACHMENT_BYTES))).unwrap();
@@ -59,7 +59,7 @@ fn logs_go_along_when_they_are_wanted() {
     params.extra_log_files =
         Some(vec![log.to_str().unwrap().to_owned(), missing.clone(), "relative".into(), "/dev/zero".into()]);
     let thread = r#"{"text":"Authorization: Bearer abcdefgh1234"}"#.to_owned();
-    let (_, written) = Feedback::new(home.path()).write(params, &sender(), Some(thread)).unwrap();
+    let written = Feedback::new(home.path()).write(params, &sender(), Some(thread)).unwrap();
     let report = read(&written.path);
     let attachments = report["attachments"].as_array().unwrap();
     let named = |name: &str| attachments.iter().find(|attachment| attachment["name"] == name).unwrap();
@@ -73,36 +73,37 @@ fn logs_go_along_when_they_are_wanted() {
 }
 
 #[test]
-fn old_reports_make_room_for_new_ones() {
+fn the_oldest_reports_are_deleted() {
     let home = tempfile::tempdir().unwrap();
     let feedback = Feedback::new(home.path());
     let mut last = None;
     for _ in 0..MAX_REPORTS + 5 {
-        last = Some(feedback.write(params(false), &sender(), None).unwrap().1.path);
+        last = Some(feedback.write(params(false), &sender(), None).unwrap().path);
     }
     assert_eq!(fs::read_dir(home.path().join("feedback")).unwrap().count(), MAX_REPORTS);
     assert!(last.unwrap().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_sent_where_the_configuration_says() {
+async fn a_report_is_posted_to_the_endpoint() {
     let home = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/reports", listener.local_addr().unwrap());
     let receiving = thread::spawn(move || receive(&listener));
     let feedback = Feedback::new(home.path());
-    let (id, written) = feedback.write(params(false), &sender(), None).unwrap();
+    let written = feedback.write(params(false), &sender(), None).unwrap();
     let path = written.path.clone();
+    let thread_id = written.thread_id.clone();
     feedback.send(endpoint, written);
     let request = tokio::task::spawn_blocking(move || receiving.join().unwrap()).await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("POST /reports HTTP/1.1"), "{head}");
     let body: Value = serde_json::from_str(body).unwrap();
-    assert_eq!(body["threadId"], *id);
-    assert_eq!(body, read(&path), "what is sent is what was written");
+    assert_eq!(body["threadId"], *thread_id);
+    assert_eq!(body, read(&path), "the body is the file");
 }
 
-/// One request as text, answered.
+/// Accepts one request, answers it with 200 and returns its text.
 fn receive(listener: &TcpListener) -> String {
     let (mut stream, _) = listener.accept().unwrap();
     let mut text = Vec::new();

@@ -1,29 +1,26 @@
-//! The last lines of the server's log, kept for reports.
+//! The last lines of the server's log, kept in memory for feedback reports.
 
 use std::{collections::VecDeque, fmt, io};
 
 use parking_lot::Mutex;
 
-/// How much of the log is kept.
 const MAX_BYTES: usize = 256 << 10;
 
-/// A writer that remembers the end of what was written. Logging goes through it as well as to where it is
-/// shown.
+/// A log writer that keeps the last 256 KiB. The logger writes to it and to standard error.
 #[derive(Default)]
 pub struct RecentLogs(Mutex<VecDeque<u8>>);
 
 static RECENT: RecentLogs = RecentLogs(Mutex::new(VecDeque::new()));
 
-/// The log of this process: there is only one.
+/// Returns the log buffer of this process.
 pub fn recent_logs() -> &'static RecentLogs {
     &RECENT
 }
 
 impl RecentLogs {
-    /// What is remembered, beginning with a whole line.
+    /// Returns the kept text, beginning with a whole line.
     pub fn text(&self) -> String {
-        let kept = self.0.lock().clone();
-        let bytes = Vec::from(kept);
+        let bytes = Vec::from(self.0.lock().clone());
         let is_cut = bytes.len() >= MAX_BYTES;
         let start = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut).map_or(0, |end| end + 1);
         String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
@@ -57,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_end_is_remembered_in_whole_lines() {
+    fn only_the_last_whole_lines_are_kept() {
         let logs = RecentLogs::default();
         (&logs).write_all(b"first\n").unwrap();
         assert_eq!(logs.text(), "first\n");

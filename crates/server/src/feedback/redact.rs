@@ -1,13 +1,16 @@
-//! Blotting out what looks like a secret.
+//! Removes text that looks like a secret.
+//!
+//! There is no crate for this: scanners for secrets in repositories bring rule files and entropy checks, while a
+//! report needs a fixed set of patterns that runs in linear time and redacts too much rather than too little.
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-/// What stands where a secret was.
-const BLOT: &str = "[redacted]";
+/// Replaces each secret.
+const REDACTED: &str = "[redacted]";
 
-/// What is recognised by its form, wherever it stands.
+/// Tokens that are recognised by their own form.
 static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x)
@@ -30,8 +33,8 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What is recognised by what stands before it. A quoted value reaches to its quote, a passphrase to the end of its
-/// line, and others to the next space. The escaped quotes of JSON within JSON are quotes too.
+/// Values that are recognised by the name or scheme before them. A quoted value ends at its quote, any other value at
+/// the next space. An escaped quote, as in JSON within JSON, counts as a quote.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r#"(?xi)
@@ -49,7 +52,7 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// A passphrase without quotes: several words.
+/// Passphrases without quotes, which have several words and end with their line.
 static PASSPHRASE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(?i)(?P<name>\bpass[ _-]?phrases?\s*[:=]\s*)(?P<value>[^\s"'\\][^"'\\\r\n]{4,})"#)
 });
@@ -61,27 +64,26 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is tested")
 }
 
-/// The text without what looks like a secret: keys and tokens of known forms, private keys, credentials in
-/// headers and addresses, and values whose names say what they are. It errs on the side of blotting out. Takes time in
-/// proportion to the text, whatever it says.
+/// Replaces what looks like a secret: private keys, tokens of known forms, credentials in headers and URLs, and values
+/// with names such as `password`. When in doubt, it redacts. Runs in time linear in the length of the text.
 pub(super) fn redact(text: &str) -> String {
     let text = without_private_keys(text);
-    let text = TOKENS.replace_all(&text, BLOT);
+    let text = TOKENS.replace_all(&text, REDACTED);
     let text = PASSPHRASE.replace_all(&text, |found: &Captures<'_>| {
         let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
         let value = part("value");
-        format!("{}{}", part("name"), if value.starts_with(BLOT) { value } else { BLOT })
+        format!("{}{}", part("name"), if value.starts_with(REDACTED) { value } else { REDACTED })
     });
-    NAMED.replace_all(&text, blotted).into_owned()
+    NAMED.replace_all(&text, redact_named).into_owned()
 }
 
-/// Takes out private keys in PEM. One whose end is missing is taken out up to the end of the text: it was cut.
+/// Replaces private keys in PEM. A key without an end was cut off, so everything after its beginning is replaced.
 fn without_private_keys(text: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let mut rest = text;
-    while let Some((before, label, after)) = next_private_key(rest) {
+    while let Some(PrivateKey { before, label, after }) = next_private_key(rest) {
         kept.push_str(before);
-        kept.push_str(BLOT);
+        kept.push_str(REDACTED);
         let end = after.find(KEY_ENDS).and_then(|at| after.get(at + KEY_ENDS.len()..));
         rest = end.map_or("", |end| end.strip_prefix(label).unwrap_or(end));
         rest = rest.strip_prefix("-----").unwrap_or(rest);
@@ -89,40 +91,48 @@ fn without_private_keys(text: &str) -> Cow<'_, str> {
     if kept.is_empty() && rest.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(kept + rest) }
 }
 
-/// The next private key: what stands before it, its label, and what follows its first line.
-fn next_private_key(text: &str) -> Option<(&str, &str, &str)> {
+/// The first line of a private key, `-----BEGIN <label>-----`, and the text around that line.
+struct PrivateKey<'a> {
+    before: &'a str,
+    label: &'a str,
+    after: &'a str,
+}
+
+fn next_private_key(text: &str) -> Option<PrivateKey<'_>> {
     let mut from = 0;
     loop {
         let begin = from + text.get(from..)?.find(KEY_BEGINS)?;
-        let label = begin + KEY_BEGINS.len();
+        let label_start = begin + KEY_BEGINS.len();
         let is_letter = |byte: &u8| byte.is_ascii_uppercase() || *byte == b' ' || byte.is_ascii_digit();
-        let len = text.as_bytes().get(label..)?.iter().take_while(|byte| is_letter(byte)).count();
-        let (name, after) = (text.get(label..label + len)?, text.get(label + len..)?);
-        if name.contains("PRIVATE KEY") && after.starts_with("-----") {
-            return Some((text.get(..begin)?, name, after.get(5..)?));
+        let len = text.as_bytes().get(label_start..)?.iter().take_while(|byte| is_letter(byte)).count();
+        let (label, rest) = text.get(label_start..)?.split_at(len);
+        if label.contains("PRIVATE KEY")
+            && let Some(after) = rest.strip_prefix("-----")
+        {
+            return Some(PrivateKey { before: text.get(..begin)?, label, after });
         }
-        from = label;
+        from = label_start;
     }
 }
 
-fn blotted(found: &Captures<'_>) -> String {
+fn redact_named(found: &Captures<'_>) -> String {
     let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
     let quoted = [("open1", "quoted1"), ("open2", "quoted2"), ("open3", "quoted3")];
     if let Some((open, quoted)) = quoted.into_iter().find(|(_, quoted)| found.name(quoted).is_some()) {
-        let shown = if part(quoted).starts_with(BLOT) { part(quoted) } else { BLOT };
+        let shown = if part(quoted).starts_with(REDACTED) { part(quoted) } else { REDACTED };
         return format!("{}{}{shown}", part("name"), part(open));
     }
     if let Some(value) = found.name("value") {
-        // Counts of tokens are no secrets, and what is blotted out already stays so.
+        // Numbers of tokens are not secrets.
         let is_number = value.as_str().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let is_blotted = value.as_str().starts_with("[redacted");
-        let shown = if is_number || is_blotted { value.as_str() } else { BLOT };
+        let is_redacted = value.as_str().starts_with("[redacted");
+        let shown = if is_number || is_redacted { value.as_str() } else { REDACTED };
         return format!("{}{}{shown}", part("name"), part("bare"));
     }
     if found.name("password").is_some() {
-        return format!("{}{BLOT}@", part("at"));
+        return format!("{}{REDACTED}@", part("at"));
     }
-    format!("{}{BLOT}", part("scheme"))
+    format!("{}{REDACTED}", part("scheme"))
 }
 
 #[cfg(test)]
@@ -130,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_blotted_out() {
+    fn secrets_are_redacted() {
         let check = |text: &str, expected: &str| assert_eq!(redact(text), expected);
         check("key sk-proj-abcdefghijklmnop1234 end", "key [redacted] end");
         check("ghp_abcdefghijklmnopqrstuvwxyz012345", "[redacted]");
@@ -148,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_many_services_are_known() {
+    fn tokens_of_many_services_are_redacted() {
         let letters = "abcdefghij0123456789ABCDEFGHIJ0123456789";
         for token in [
             format!("sk_live_{letters}"),
@@ -204,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_taken_out_whole_or_cut() {
+    fn private_keys_are_redacted_even_if_cut_off() {
         let check = |text: &str, expected: &str| assert_eq!(redact(text), expected, "{text}");
         for label in ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "] {
             let key =
@@ -222,9 +232,9 @@ mod tests {
         check("-----BEGIN PRIVATE KEY-----", "[redacted]");
     }
 
-    /// Texts that make a pattern start again and again would take minutes if that took quadratic time.
+    /// With a quadratic pattern these texts would take minutes.
     #[test]
-    fn long_texts_take_time_in_proportion() {
+    fn long_texts_take_linear_time() {
         let begun = std::time::Instant::now();
         for piece in [
             "-----BEGIN RSA PRIVATE KEY",
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays() {
+    fn other_text_stays_as_it_is() {
         for text in [
             r#"{"totalTokens": 123456789, "cachedTokens": 1234567}"#,
             "the token is short; a secret garden",
@@ -265,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_more_is_blotted_out_the_second_time() {
+    fn redacting_twice_changes_nothing() {
         let once = redact("token=abcdefgh Authorization: Bearer abcdefgh1 https://a:bcdef@c/");
         assert_eq!(redact(&once), once);
     }

@@ -1,5 +1,0 @@
-//! Feedback reports on real directories.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod feedback;
