@@ -7,7 +7,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod abilities;
 mod audience;
 mod clock;
 mod confine;
@@ -18,12 +17,12 @@ mod goals;
 mod hooks;
 mod ids;
 mod kin;
+mod model_context;
 mod permissions;
 mod profiles;
 mod realtime;
 mod settings;
 mod step;
-mod surroundings;
 mod thread;
 mod threads;
 mod tools;

@@ -2,16 +2,15 @@
 
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest, ReasoningOptions};
-use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 
 use super::{TurnKind, actor::ThreadActor};
 use crate::{
     file_access::AccessSources,
     kin::SubagentOrigin,
+    model_context::ModelContext,
     settings::TurnSettings,
     step::{FollowUp, NextAction},
-    surroundings::{ContextInputs, doc_search},
 };
 
 /// The share of a context window that a conversation may fill; the rest is for the answer.
@@ -119,62 +118,40 @@ impl ThreadActor {
         Some(window.saturating_mul(USABLE_PERCENT) / 100)
     }
 
-    /// What has changed since the model was last told, as messages.
+    /// Returns the messages for what has changed since the model's last context.
     pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
-        let (now, messages) = self.look_around(self.state.settings.clone(), self.state.told.clone()).await;
-        if now.is_some() {
-            self.state.told = now;
+        self.watch_skills();
+        let update = self.model_context(self.state.settings.clone()).update(self.state.told.clone()).await;
+        if update.snapshot.is_some() {
+            self.state.told = update.snapshot;
         }
-        messages
+        update.messages
     }
 
-    /// Everything that a reviewer is told: its conversation is not the thread's.
+    /// Returns the full context of a reviewer, whose history is not the thread's.
     pub(super) async fn reviewer_context(&mut self) -> Vec<ResponseItem> {
-        self.look_around(self.tool_settings(TurnKind::Review), None).await.1
+        self.watch_skills();
+        self.model_context(self.tool_settings(TurnKind::Review)).update(None).await.messages
     }
 
-    /// What a model is to know by now, and the messages that tell it what it does not.
-    async fn look_around(
-        &mut self,
-        settings: TurnSettings,
-        before: Option<ContextSnapshot>,
-    ) -> (Option<ContextSnapshot>, Vec<ResponseItem>) {
-        self.follow_skills();
-        let access = AccessSources::new(&settings, &self.kit, self.kit.grants().access());
-        let surroundings = ContextInputs {
-            access,
+    /// Returns user input as the model sees it. Blocks on files only if the input refers to any.
+    pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
+        let mentions = MessageMentions::of(input);
+        if !codicil_prompts::reads_files(input) && mentions.is_empty() {
+            return codicil_prompts::user_message(input, &self.state.settings.cwd).into_iter().collect();
+        }
+        self.model_context(self.state.settings.clone()).user_messages(input.to_vec(), mentions).await
+    }
+
+    fn model_context(&self, settings: TurnSettings) -> ModelContext {
+        ModelContext {
+            access: AccessSources::new(&settings, &self.kit, self.kit.grants().access()),
             settings,
-            hosts_by_proxy: self.state.config.network_proxy().is_some(),
+            config: self.state.config.clone(),
+            extensions: self.world.extensions.clone(),
+            home: self.world.config.home().path().to_path_buf(),
             supports_personality: self.model_info().personality,
             developer_instructions: self.state.developer_instructions.clone(),
-            docs: doc_search(&self.state.config, self.world.config.home().path()),
-            abilities: self.abilities(),
-            before,
-        };
-        match tokio::task::spawn_blocking(move || surroundings.look()).await {
-            Ok((now, messages)) => (Some(now), messages),
-            // Only a panic ends up here; the turn can do without.
-            Err(error) => {
-                tracing::error!("the context of a turn could not be made: {error}");
-                (None, Vec::new())
-            }
         }
-    }
-
-    /// A user's input as the model sees it, with what it calls for; nothing where there is nothing to say.
-    pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
-        let cwd = self.state.settings.cwd.clone();
-        let abilities = self.abilities();
-        let called = MessageMentions::of(input);
-        if !codicil_prompts::reads_files(input) && called.is_empty() {
-            return codicil_prompts::user_message(input, &cwd).into_iter().collect();
-        }
-        let input = input.to_vec();
-        let content = tokio::task::spawn_blocking(move || {
-            let message = codicil_prompts::user_message(&input, &cwd);
-            message.into_iter().chain(abilities.called(&called)).collect()
-        });
-        // Only a panic ends up in the error.
-        content.await.unwrap_or_default()
     }
 }
