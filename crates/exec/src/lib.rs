@@ -38,7 +38,6 @@ mod spawner;
 mod terminal;
 
 mod environment;
-mod glob;
 mod shell;
 
 mod memory;
