@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     leave_something_open();
     let mut command = Command::new(&program[0]);
     let mut prepared = confinement.prepare().unwrap();
-    let door = prepared.take_door();
+    let door = prepared.take_proxy_listener();
     prepared
         .apply(&mut command, if options.dying { CommandLifetime::OfCaller } else { CommandLifetime::Own });
     command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
