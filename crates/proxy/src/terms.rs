@@ -43,7 +43,7 @@ impl ProxyConfig {
     /// The variables that tell a command of its proxy. Names of this machine that the configuration allows mean
     /// the machine, and not the command's own loopback.
     pub fn environment(&self, proxy: SocketAddr) -> Vec<(&'static str, String)> {
-        let is_named = |name: &str| HostName::parse(name).is_some_and(|host| self.domains.name(&host));
+        let is_named = |name: &str| HostName::parse(name).is_some_and(|host| self.domains.names(&host));
         environment(proxy, is_named)
     }
 }
