@@ -1,44 +1,38 @@
-//! What a child does between fork and exec: it splits off its minder, becomes the leader of its own session, and
-//! starts with the signals that a program expects.
+//! The steps of every child between `fork` and `exec`, before those of the sandbox: it gets a minder, leads its own
+//! session, and starts with default signal dispositions.
 //!
-//! The server has many threads, so the code here may not allocate, lock or panic.
+//! The server has many threads, so the code here must not allocate, lock or panic.
 
-use std::{io, os::unix::process::CommandExt, process::Command, sync::OnceLock};
+use std::{io, os::unix::process::CommandExt, process::Command};
 
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 
-use crate::minder::{self, InitReport, MinderTask};
+use crate::{
+    minder::{self, InitReport, MinderTask},
+    startup::command_file_limit,
+};
 
-/// What the new process is before the sandbox does its part.
+/// The relation of a new process to the process that minds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChildRole {
-    /// It splits off a minder.
+    /// It forks: the parent becomes the minder, the child goes on to become the command.
     Minded(MinderTask),
-    /// It is the first process of a process namespace, and will mind the others in it by itself.
+    /// It is the first process of a PID namespace, and minds the other processes in it.
     Init(InitReport),
-}
-
-/// The limit of open files that commands start with, if it is not the server's.
-static FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
-
-/// Gives commands another limit of open files than the server has: some programs misbehave with a large one. The first
-/// call counts.
-pub fn set_command_file_limit(limit: Rlimit) {
-    let _ = FILE_LIMIT.set(limit);
 }
 
 /// The steps for one child.
 #[derive(Clone, Copy)]
 pub(crate) struct ChildSetup {
     role: ChildRole,
-    /// Whether standard input is a terminal to take over.
-    terminal: bool,
+    has_terminal: bool,
     file_limit: Option<Rlimit>,
 }
 
 impl ChildSetup {
-    pub(crate) fn new(role: ChildRole, terminal: bool) -> Self {
-        Self { role, terminal, file_limit: FILE_LIMIT.get().copied() }
+    /// Returns the steps for a child. With `has_terminal`, standard input becomes its controlling terminal.
+    pub(crate) fn new(role: ChildRole, has_terminal: bool) -> Self {
+        Self { role, has_terminal, file_limit: command_file_limit() }
     }
 
     /// Adds the steps to a command.
@@ -49,7 +43,7 @@ impl ChildSetup {
 
     fn run(&self) -> io::Result<()> {
         match &self.role {
-            ChildRole::Minded(minding) => minder::split(minding)?,
+            ChildRole::Minded(task) => minder::become_minder(task)?,
             ChildRole::Init(report) => minder::start_as_init(report)?,
         }
         default_signals();
@@ -57,15 +51,15 @@ impl ChildSetup {
         if let Some(limit) = self.file_limit {
             setrlimit(Resource::Nofile, limit)?;
         }
-        if self.terminal {
+        if self.has_terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
         }
         Ok(())
     }
 }
 
-/// A signal that the server ignores must not be ignored by its commands: `nohup` for the server is not `nohup` for
-/// what it runs.
+/// Resets every signal to its default. A signal that the server ignores, for example under `nohup`, must not be
+/// ignored by its commands.
 fn default_signals() {
     for signal in 1..32 {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {

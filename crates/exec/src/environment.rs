@@ -1,78 +1,124 @@
-//! Which variables a command gets: pure functions over the server's environment.
+//! The environment of a command: pure functions over the server's environment.
 
-use std::{collections::BTreeMap, ffi::OsStr, fmt};
+use std::{collections::BTreeMap, ffi::OsStr, fmt, sync::LazyLock};
 
-use crate::{glob::matches, spec::ProcessEnvironment};
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::spec::ProcessEnvironment;
 
 /// Names that look like credentials.
-const DEFAULT_EXCLUDES: [&str; 3] = ["*KEY*", "*SECRET*", "*TOKEN*"];
+static DEFAULT_EXCLUDES: LazyLock<NamePatterns> =
+    LazyLock::new(|| NamePatterns::new(&["*KEY*", "*SECRET*", "*TOKEN*"]));
 
-/// What a shell and its tools need to work at all.
+/// Variables that a shell and its tools need to work at all.
 const CORE: [&str; 12] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "USER",
     "USERNAME",
 ];
 
-/// The `shell_environment_policy` of the configuration as plain data. Patterns are globs (`*`, `?`), compared
-/// without regard to case.
+/// The `shell_environment_policy` of the configuration as plain data. Patterns are globs of `*` and `?` that match the
+/// whole name and ignore case; every other character stands for itself.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentPolicy {
     pub inherit: InheritPolicy,
-    /// Keeps inherited names that look like credentials: `*KEY*`, `*SECRET*`, `*TOKEN*`.
+    /// Whether to keep inherited names that look like credentials: `*KEY*`, `*SECRET*`, `*TOKEN*`.
     pub ignore_default_excludes: bool,
-    /// Inherited names to drop.
+    /// Patterns of inherited names to drop.
     pub exclude: Vec<String>,
-    /// Variables to add, whatever was dropped before.
+    /// Variables to add, including ones dropped before.
     pub set: BTreeMap<String, String>,
-    /// If there are any: the only names to keep, also of those in `set`.
+    /// Patterns of the only names to keep, including those in `set`. Empty to keep all.
     pub include_only: Vec<String>,
 }
 
-/// What a command starts from.
+/// Which of the server's variables a command starts with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InheritPolicy {
     #[default]
     All,
-    /// `HOME`, `PATH`, `SHELL`, `USER` and the like.
+    /// `HOME`, `PATH`, `SHELL`, `USER` and similar ones.
     Core,
     None,
 }
 
 impl EnvironmentPolicy {
-    /// The environment of a command. In this order: inherit, drop the default excludes, drop `exclude`, add
-    /// `set`, keep `include_only`.
+    /// Returns the environment of a command. The steps, in order: inherit, drop the default excludes, drop `exclude`,
+    /// add `set`, keep `include_only`.
     pub fn apply(&self, server: &ProcessEnvironment) -> ProcessEnvironment {
+        let excluded = NamePatterns::new(&self.exclude);
         let mut env: ProcessEnvironment = server
             .iter()
-            .filter(|(name, _)| self.inherits(name))
+            .filter(|(name, _)| self.inherits(name) && !excluded.may_match(name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         env.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
         if !self.include_only.is_empty() {
-            env.retain(|name, _| fits(name, &self.include_only));
+            let included = NamePatterns::new(&self.include_only);
+            env.retain(|name, _| included.matches(name));
         }
         env
     }
 
     fn inherits(&self, name: &OsStr) -> bool {
-        let inherited = match self.inherit {
+        let is_inherited = match self.inherit {
             InheritPolicy::All => true,
             InheritPolicy::Core => CORE.iter().any(|core| name == *core),
             InheritPolicy::None => false,
         };
-        inherited
-            && (self.ignore_default_excludes || !fits(name, &DEFAULT_EXCLUDES))
-            && !fits(name, &self.exclude)
+        is_inherited && (self.ignore_default_excludes || !DEFAULT_EXCLUDES.may_match(name))
     }
 }
 
-fn fits(name: &OsStr, patterns: &[impl AsRef<str>]) -> bool {
-    let name = name.to_string_lossy();
-    patterns.iter().any(|pattern| matches(pattern.as_ref(), &name))
+/// Compiled patterns for names of variables.
+struct NamePatterns {
+    matchers: Vec<GlobMatcher>,
+    /// Whether a pattern could not be compiled, which only its size can cause.
+    has_unusable: bool,
 }
 
-/// What `exec_command` adds, so that tools neither page nor colour nor translate: their reader is a model.
-/// `TERM` is kept, and says that the terminal can do nothing when there is none.
+impl NamePatterns {
+    fn new(patterns: &[impl AsRef<str>]) -> Self {
+        let mut compiled = Self { matchers: Vec::with_capacity(patterns.len()), has_unusable: false };
+        for pattern in patterns {
+            match GlobBuilder::new(&to_glob(pattern.as_ref())).backslash_escape(false).build() {
+                Ok(glob) => compiled.matchers.push(glob.compile_matcher()),
+                Err(error) => {
+                    tracing::warn!(%error, "unusable pattern in shell_environment_policy");
+                    compiled.has_unusable = true;
+                }
+            }
+        }
+        compiled
+    }
+
+    fn matches(&self, name: &OsStr) -> bool {
+        let name = name.to_string_lossy().to_lowercase();
+        self.matchers.iter().any(|matcher| matcher.is_match(&name))
+    }
+
+    /// As [`NamePatterns::matches`], and true for every name if a pattern is unusable: such a pattern must not let a
+    /// variable through that it was meant to exclude.
+    fn may_match(&self, name: &OsStr) -> bool {
+        self.has_unusable || self.matches(name)
+    }
+}
+
+/// Translates a pattern to the syntax of `globset`, in which brackets and braces are special and `**` is a path
+/// operator. Case is folded here, because `globset` folds that of ASCII letters only.
+fn to_glob(pattern: &str) -> String {
+    let mut glob = String::with_capacity(pattern.len());
+    for character in pattern.to_lowercase().chars() {
+        match character {
+            '*' if glob.ends_with('*') => {}
+            '[' | ']' | '{' | '}' => glob.extend(['[', character, ']']),
+            character => glob.push(character),
+        }
+    }
+    glob
+}
+
+/// Adds the variables that `exec_command` sets so that tools do not page, colour or translate their output, which a
+/// model reads. `TERM` is kept, or set to `dumb` if there is none.
 pub fn add_tool_defaults(env: &mut ProcessEnvironment) {
     const ADDED: [(&str, &str); 9] = [
         ("NO_COLOR", "1"),
@@ -89,7 +135,7 @@ pub fn add_tool_defaults(env: &mut ProcessEnvironment) {
     env.entry("TERM".into()).or_insert_with(|| "dumb".into());
 }
 
-/// Values in `set` may be secret: only their names are shown.
+/// Prints only the names in `set`. Values may be secret.
 impl fmt::Debug for EnvironmentPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnvironmentPolicy")
@@ -104,6 +150,8 @@ impl fmt::Debug for EnvironmentPolicy {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SERVER: [(&str, &str); 7] = [
@@ -130,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_the_policy_counts() {
+    fn each_step_of_the_policy_has_its_effect() {
         let policy = EnvironmentPolicy::default;
         let set = || {
             BTreeMap::from([("MY_TOKEN".to_owned(), "x".to_owned()), ("PATH".to_owned(), "/o".to_owned())])
@@ -154,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_wins_over_what_is_inherited() {
+    fn set_variables_replace_inherited_ones() {
         let set = BTreeMap::from([("HOME".to_owned(), "/elsewhere".to_owned())]);
         let env = EnvironmentPolicy { set, ..Default::default() }.apply(&environment(&SERVER));
         assert_eq!(env[OsStr::new("HOME")], "/elsewhere");
     }
 
     #[test]
-    fn tools_are_told_to_be_plain() {
+    fn tool_defaults_replace_everything_but_term() {
         let mut env = environment(&[("TERM", "xterm"), ("PAGER", "less"), ("HOME", "/h")]);
         add_tool_defaults(&mut env);
 
@@ -183,6 +231,80 @@ mod tests {
         let mut bare = ProcessEnvironment::new();
         add_tool_defaults(&mut bare);
         assert_eq!(bare[OsStr::new("TERM")], "dumb");
+    }
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        NamePatterns::new(&[pattern]).matches(OsStr::new(name))
+    }
+
+    #[test]
+    fn patterns_match_the_whole_name() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        };
+        check("PATH", "PATH", true);
+        check("path", "PATH", true);
+        check("PATH", "PATHS", false);
+        check("AWS_*", "AWS_REGION", true);
+        check("AWS_*", "AWS_", true);
+        check("AWS_*", "MY_AWS_", false);
+        check("*KEY*", "OPENAI_API_KEY", true);
+        check("*KEY*", "monkeys", true);
+        check("*KEY*", "KE", false);
+        check("?", "A", true);
+        check("?", "", false);
+        check("A?C", "ABC", true);
+        check("A*B*C", "AxxBxBxC", true);
+        check("A*B*C", "AxxBxBx", false);
+        check("*", "", true);
+        check("*", "A/B", true);
+        check("**", "anything", true);
+        check("", "", true);
+        check("", "A", false);
+        check("ÄRGER*", "ärgernis", true);
+        check("[AB]", "A", false);
+        check("[AB]", "[ab]", true);
+        check("{A,B}", "A", false);
+        check("A\\*", "A\\B", true);
+    }
+
+    #[test]
+    fn patterns_with_many_stars_are_fast() {
+        assert!(!matches(&"*a".repeat(500), &"a".repeat(499)));
+        assert!(!matches(&format!("{}b", "*a".repeat(100)), &"a".repeat(5_000)));
+    }
+
+    /// The definition of a pattern, without regard to speed.
+    fn matches_by_definition(pattern: &[char], name: &[char]) -> bool {
+        match (pattern, name) {
+            ([], name) => name.is_empty(),
+            (['*', rest @ ..], name) => {
+                (0..=name.len()).any(|skipped| matches_by_definition(rest, &name[skipped..]))
+            }
+            ([wanted, rest @ ..], [found, more @ ..]) => {
+                (*wanted == '?' || wanted == found) && matches_by_definition(rest, more)
+            }
+            (_, []) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_by_their_definition(
+            pattern in "[aB_*?/.\\[\\]{},!^\\\\-]{0,8}",
+            name in "[Ab_/.\\[\\]{},!^\\\\-]{0,8}",
+        ) {
+            let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
+            let expected = matches_by_definition(&letters(&pattern), &letters(&name));
+            prop_assert_eq!(matches(&pattern, &name), expected);
+        }
+
+        #[test]
+        fn stars_match_any_characters(pattern in "[aÄß€*]{0,6}", name in "[Aäß€]{0,8}") {
+            let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
+            let expected = matches_by_definition(&letters(&pattern), &letters(&name));
+            prop_assert_eq!(matches(&pattern, &name), expected);
+        }
     }
 
     #[test]

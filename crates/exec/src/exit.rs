@@ -1,20 +1,20 @@
-//! How a process ended, and the number that is told about it.
+//! How a process ended, and the exit code that clients see.
 
 /// How a process ended. A command that fails is a result, not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
-    /// It ended by itself with this code.
+    /// It exited with this code.
     Code(i32),
-    /// A signal ended it; after [`crate::ProcessHandle::terminate`] this is `Signal(9)`.
+    /// A signal ended it. After [`crate::ProcessHandle::terminate`] this is `Signal(9)`.
     Signal(i32),
-    /// It was ended because [`crate::ProcessSpec::timeout`] was over.
+    /// It was killed because [`crate::ProcessSpec::timeout`] expired.
     TimedOut,
-    /// Another part of the program waited for the process first and took its status.
+    /// Its status could not be read.
     Unknown,
 }
 
 impl ProcessExit {
-    /// The exit code a shell would tell: 128 + n for signal n (137 for `SIGKILL`), 124 after a timeout.
+    /// Returns the exit code that a shell would report: 128 + n for signal n (137 for `SIGKILL`), 124 after a timeout.
     pub fn code(self) -> i32 {
         match self {
             ProcessExit::Code(code) => code,
@@ -24,16 +24,17 @@ impl ProcessExit {
         }
     }
 
-    /// True for an exit with code 0 and nothing else.
+    /// Returns whether the process exited with code 0.
     pub fn success(self) -> bool {
         self == ProcessExit::Code(0)
     }
 
-    /// From what `waitpid` says.
+    /// Converts a status from `waitpid`.
     pub(crate) fn from_wait_status(status: i32) -> ProcessExit {
-        match libc::WIFSIGNALED(status) {
-            true => ProcessExit::Signal(libc::WTERMSIG(status)),
-            false => ProcessExit::Code(libc::WEXITSTATUS(status)),
+        if libc::WIFSIGNALED(status) {
+            ProcessExit::Signal(libc::WTERMSIG(status))
+        } else {
+            ProcessExit::Code(libc::WEXITSTATUS(status))
         }
     }
 }
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_a_shell() {
+    fn exit_codes_follow_the_shell_convention() {
         let check = |exit: ProcessExit, code: i32| assert_eq!(exit.code(), code, "{exit:?}");
         check(ProcessExit::Code(0), 0);
         check(ProcessExit::Code(7), 7);

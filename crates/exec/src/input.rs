@@ -1,4 +1,4 @@
-//! What a process reads: standard input by pipe, or what is typed at its terminal.
+//! The input of a process: a pipe, or the keyboard of its terminal.
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
@@ -9,22 +9,22 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// [`ProcessInput::close`].
 pub struct ProcessInput {
     end: Arc<AsyncFd<OwnedFd>>,
-    terminal: bool,
-    /// A line has been begun at the terminal and not been finished.
-    in_line: bool,
+    is_terminal: bool,
+    /// Whether the last byte written was not the end of a line.
+    is_within_line: bool,
 }
 
 impl ProcessInput {
     pub(crate) fn pipe(end: AsyncFd<OwnedFd>) -> ProcessInput {
-        ProcessInput { end: Arc::new(end), terminal: false, in_line: false }
+        ProcessInput { end: Arc::new(end), is_terminal: false, is_within_line: false }
     }
 
     pub(crate) fn terminal(controller: Arc<AsyncFd<OwnedFd>>) -> ProcessInput {
-        ProcessInput { end: controller, terminal: true, in_line: false }
+        ProcessInput { end: controller, is_terminal: true, is_within_line: false }
     }
 
-    /// Writes everything, waiting while the process does not read. When dropped before it is done, some of it
-    /// may have been written; [`ProcessInput::write_some`] tells how much.
+    /// Writes all bytes, waiting while the process does not read. If the future is dropped before it completes, some
+    /// bytes may have been written; [`ProcessInput::write_some`] returns how many.
     pub async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = self.write_some(bytes).await?;
@@ -33,20 +33,21 @@ impl ProcessInput {
         Ok(())
     }
 
-    /// Writes as much as fits once something does. Safe to drop while waiting: nothing has been written then.
+    /// Waits until some bytes fit, writes them and returns their number. Cancel-safe: if the future is dropped before
+    /// it completes, nothing has been written.
     pub async fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let write = |end: &OwnedFd| Ok(rustix::io::retry_on_intr(|| rustix::io::write(end, bytes))?);
         let count = self.end.async_io(Interest::WRITABLE, write).await?;
         if let Some(last) = bytes.get(..count).and_then(<[u8]>::last) {
-            self.in_line = *last != b'\n';
+            self.is_within_line = *last != b'\n';
         }
         Ok(count)
     }
 
-    /// Ends the input. At a terminal that reads lines this is the end-of-file key, pressed twice after an
-    /// unfinished line: the first only hands over that line. A terminal in raw mode has no end of input.
+    /// Ends the input. On a terminal in line mode this sends the end-of-file character, twice after an unfinished
+    /// line, because the first one only submits that line. A terminal in raw mode has no end of input.
     pub async fn close(mut self) -> io::Result<()> {
-        if !self.terminal {
+        if !self.is_terminal {
             return Ok(());
         }
         let modes = tcgetattr(self.end.get_ref())?;
@@ -55,7 +56,7 @@ impl ProcessInput {
         }
         let key = modes.special_codes[SpecialCodeIndex::VEOF];
         let keys = [key, key];
-        let count = if self.in_line { 2 } else { 1 };
+        let count = if self.is_within_line { 2 } else { 1 };
         self.write(keys.get(..count).unwrap_or_default()).await
     }
 }

@@ -1,11 +1,10 @@
-//! What the server does for each child from its spawn until its minder has been reaped.
+//! The keeper: the thread that waits for each child from its spawn until its minder has been reaped.
 //!
-//! One thread with a small runtime of its own runs a task per child. It belongs to no runtime of the
-//! server's: a child must be ended and reaped also when the runtime that asked for it is already gone. The
-//! thread lives as long as the process; a task ends with its child.
+//! It has its own small runtime with a task for each child, because a child must be ended and reaped even if the runtime
+//! that spawned it is gone. The thread lives as long as the server; a task ends with its child.
 //!
-//! A signal is sent only to a minder (`minder.rs`) that has not been reaped, so its number cannot meanwhile belong to
-//! another process. The minder kills the rest.
+//! Only minders (`minder.rs`) are signalled, and only before they are reaped, so that a process id cannot belong to
+//! another process. The minder kills the other processes of the command.
 
 use std::{
     future::pending,
@@ -29,34 +28,35 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{exit::ProcessExit, output::register, spawner::LIVE};
+use crate::{exit::ProcessExit, output::register, spawner::LIVE_COMMANDS};
 
-/// A child as the server knows it: its minder, and how the command ended.
+/// The server's view of a child: its minder, and how the command ended.
 pub(crate) struct KeptChild {
     minder: Pid,
-    end: Signal,
+    end_signal: Signal,
     is_reaped: Mutex<bool>,
     exit: watch::Sender<Option<ProcessExit>>,
     order: watch::Sender<KeeperOrder>,
 }
 
-/// What is asked of the keeper. Later orders include earlier ones.
+/// What the owner wants of the child. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeeperOrder {
-    Live,
+    Run,
     Terminate,
+    /// The owner has dropped the child.
     Release,
 }
 
 impl KeptChild {
-    /// `end` is the signal that ends everything.
-    pub(crate) fn new(minder: Pid, end: Signal) -> KeptChild {
+    /// Returns the child of this minder. `end_signal` makes the minder kill everything and exit.
+    pub(crate) fn new(minder: Pid, end_signal: Signal) -> KeptChild {
         KeptChild {
             minder,
-            end,
+            end_signal,
             is_reaped: Mutex::new(false),
             exit: watch::Sender::new(None),
-            order: watch::Sender::new(KeeperOrder::Live),
+            order: watch::Sender::new(KeeperOrder::Run),
         }
     }
 
@@ -64,52 +64,54 @@ impl KeptChild {
         self.minder.as_raw_pid().unsigned_abs()
     }
 
-    /// Kills the command and everything it started. Repeating it does no harm.
+    /// Kills the command and everything it started. May be called repeatedly.
     pub(crate) fn terminate(&self) {
         self.order(KeeperOrder::Terminate);
     }
 
-    /// Becomes `Some` when the command has ended.
+    /// Returns a receiver that holds `Some` once the command has ended.
     pub(crate) fn exit(&self) -> watch::Receiver<Option<ProcessExit>> {
         self.exit.subscribe()
     }
 
     fn order(&self, new: KeeperOrder) {
-        self.end();
+        self.signal_end();
         self.order.send_if_modified(|order| {
-            let later = new > *order;
+            let is_later = new > *order;
             *order = new.max(*order);
-            later
+            is_later
         });
     }
 
-    /// Tells the minder to kill everything. Does nothing once the minder has been reaped.
-    fn end(&self) {
+    /// Signals the minder to kill everything. Has no effect once the minder has been reaped.
+    fn signal_end(&self) {
         let is_reaped = self.is_reaped.lock();
         if !*is_reaped {
-            // It may have ended by itself.
-            let _ = kill_process(self.minder, self.end);
+            // Fails if the minder has exited, which does not matter here.
+            let _ = kill_process(self.minder, self.end_signal);
         }
     }
 
-    async fn ordered(&self, least: KeeperOrder) {
+    async fn wait_for_order(&self, least: KeeperOrder) {
         // The sender is in `self`, so the wait cannot fail.
         let _ = self.order.subscribe().wait_for(|order| *order >= least).await;
     }
 
-    /// Reaps the minder if it has ended.
+    /// Reaps the minder if it has exited. Returns whether it has been reaped.
     fn reap(&self) -> bool {
         let mut is_reaped = self.is_reaped.lock();
         if !*is_reaped {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-            // An error means that another part of the program waited for every child: the number is not ours any more.
+            // An error means that another part of the program has reaped the minder: its id may belong to another
+            // process now.
             *is_reaped = !matches!(waitid(WaitId::Pid(self.minder), options), Ok(None) | Err(Errno::INTR));
         }
         *is_reaped
     }
 }
 
-/// Owning a child. Dropped, everything that the child started is killed and what the server holds is given back.
+/// The ownership of a child. Dropping it kills the command and everything it started, and lets the keeper reap the
+/// minder.
 pub(crate) struct ChildLease {
     pub(crate) child: Arc<KeptChild>,
 }
@@ -120,7 +122,7 @@ impl Drop for ChildLease {
     }
 }
 
-/// Starts the keeper's thread.
+/// Starts the keeper's thread and returns its runtime.
 pub(crate) fn start() -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
@@ -128,20 +130,20 @@ pub(crate) fn start() -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// Keeps one child until it has ended and its owner has let go of it. `report` is where the minder writes how the
-/// command ended.
-pub(crate) async fn keep(child: Arc<KeptChild>, timeout: Option<Duration>, report: OwnedFd) {
-    let exit = until_exit(&child, timeout, report).await;
+/// Keeps one child until the command has ended, its owner has dropped it, and the minder is reaped. The minder writes
+/// the command's status to the other end of `status_pipe`.
+pub(crate) async fn keep(child: Arc<KeptChild>, timeout: Option<Duration>, status_pipe: OwnedFd) {
+    let exit = wait_for_exit(&child, timeout, status_pipe).await;
     child.exit.send_replace(Some(exit));
-    // What the command left running lives until the owner lets go, or asks for its end.
-    child.ordered(KeeperOrder::Release).await;
-    until_reaped(&child).await;
-    LIVE.fetch_sub(1, Ordering::Relaxed);
+    // Processes that the command left running live until the owner drops or terminates the child.
+    child.wait_for_order(KeeperOrder::Release).await;
+    wait_until_reaped(&child).await;
+    LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn until_exit(child: &KeptChild, timeout: Option<Duration>, report: OwnedFd) -> ProcessExit {
-    let mut reported = std::pin::pin!(reported(child, report));
-    let over = async {
+async fn wait_for_exit(child: &KeptChild, timeout: Option<Duration>, status_pipe: OwnedFd) -> ProcessExit {
+    let mut exit = std::pin::pin!(read_status(child, status_pipe));
+    let expired = async {
         match timeout {
             Some(time) => sleep(time).await,
             None => pending().await,
@@ -149,38 +151,38 @@ async fn until_exit(child: &KeptChild, timeout: Option<Duration>, report: OwnedF
     };
     tokio::select! {
         biased;
-        exit = &mut reported => exit,
-        () = over => {
-            child.end();
-            reported.await;
+        exit = &mut exit => exit,
+        () = expired => {
+            child.signal_end();
+            exit.await;
             ProcessExit::TimedOut
         }
     }
 }
 
-/// Waits for the minder's report. A minder that was told to end leaves without one: everything was killed.
-async fn reported(child: &KeptChild, report: OwnedFd) -> ProcessExit {
+/// Waits for the status that the minder writes. A minder that is signalled to end writes none: the command was killed.
+async fn read_status(child: &KeptChild, status_pipe: OwnedFd) -> ProcessExit {
     let read = |end: &OwnedFd| {
         let mut status = [0; size_of::<i32>()];
         let length = rustix::io::read(end, &mut status)?;
         Ok((length == status.len()).then(|| ProcessExit::from_wait_status(i32::from_ne_bytes(status))))
     };
-    let read = match register(report, Interest::READABLE) {
-        Ok(report) => AsyncFd::async_io(&report, Interest::READABLE, read).await,
+    let status = match register(status_pipe, Interest::READABLE) {
+        Ok(pipe) => AsyncFd::async_io(&pipe, Interest::READABLE, read).await,
         Err(error) => Err(error),
     };
-    match read {
+    match status {
         Ok(exit) => exit.unwrap_or(ProcessExit::Signal(libc::SIGKILL)),
         Err(error) => {
-            tracing::error!(%error, "cannot read how a command ended, ending it");
-            child.end();
+            tracing::error!(%error, "failed to read the status of a command, killing it");
+            child.signal_end();
             ProcessExit::Unknown
         }
     }
 }
 
-/// Waits for the end of the minder, by its process descriptor where there is one.
-async fn until_reaped(child: &KeptChild) {
+/// Waits until the minder has exited, through a process descriptor where the system has them, and reaps it.
+async fn wait_until_reaped(child: &KeptChild) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -191,11 +193,11 @@ async fn until_reaped(child: &KeptChild) {
             let _ = descriptor.readable().await;
         }
     }
-    reaped_by_signal(child).await
+    reap_on_sigchld(child).await
 }
 
-/// The same by `SIGCHLD`: for other systems, old kernels, and when descriptors have run out.
-async fn reaped_by_signal(child: &KeptChild) {
+/// Does the same through `SIGCHLD`: for other systems, old kernels, and if no descriptor is free.
+async fn reap_on_sigchld(child: &KeptChild) {
     if child.reap() {
         return;
     }
@@ -215,10 +217,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_is_seen_without_a_process_descriptor() {
+    async fn an_exit_is_noticed_without_a_process_descriptor() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let child = KeptChild::new(Pid::from_child(&process), Signal::KILL);
-        let waiting = reaped_by_signal(&child);
+        let waiting = reap_on_sigchld(&child);
         tokio::pin!(waiting);
         tokio::select! {
             biased;

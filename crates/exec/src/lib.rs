@@ -1,57 +1,56 @@
-//! Child processes for a server: commands by pipe and by terminal that end with whoever owns them.
+//! Child processes of a server: commands with pipes or a terminal that end, with everything they started, when their
+//! owner drops them or the server dies.
 //!
-//! | what | where |
+//! | task | types |
 //! |---|---|
-//! | say what to run | [`ProcessSpec`], [`UserShell`], [`EnvironmentPolicy`] |
-//! | run it, read it, write to it, end it | [`Process`], [`ProcessOutput`], [`ProcessInput`], [`ProcessHandle`] |
-//! | collect its output within a ceiling | [`Process::capture`], [`HeadTail`] |
+//! | describe a command | [`ProcessSpec`], [`UserShell`], [`EnvironmentPolicy`] |
+//! | run it, read its output, write its input, end it | [`Process`], [`ProcessOutput`], [`ProcessInput`], [`ProcessHandle`] |
+//! | collect its output within a limit | [`Process::capture`], [`HeadTail`] |
 //! | let it outlive the call that started it | [`TerminalSessions`] |
 //!
-//! How a process is owned:
+//! # How a process is owned
 //!
-//! 1. Between the server and each command stands a small process, the minder (`minder.rs`). Whatever the command
-//!    starts stays within the minder's reach: process groups, sessions and daemons of its own do not lead out of it.
-//! 2. When the [`Process`] is dropped or terminated, the server tells the minder to end, and the minder kills
-//!    everything. The minder is reaped only after that, so its id cannot meanwhile belong to another process.
-//! 3. When the server is killed, the kernel tells the minder: the parent-death signal. It is tied to the thread
-//!    that spawned, so one thread that lives as long as the process spawns everything (`spawner.rs`).
+//! 1. A small process, the *minder* (`minder.rs`), stands between the server and each command. Everything that the
+//!    command starts stays a descendant of the minder: new process groups, sessions and daemons do not leave it.
+//! 2. When the [`Process`] is dropped or terminated, the server signals the minder, and the minder kills every
+//!    descendant. The minder is reaped only after that, so its process id cannot belong to another process before.
+//! 3. When the server is killed, the kernel signals the minder (parent-death signal). That signal is tied to the
+//!    thread that spawned, so one thread that lives as long as the server spawns everything (`spawner.rs`). The *keeper*
+//!    (`keeper.rs`) is the thread that waits for commands and reaps minders.
 //!
-//! The server sends signals to minders only, and a minder only to its own children. An unconfined command can kill
-//! its minder, as it can kill anything of its user; then only the command itself ends with it. A sandbox keeps
-//! commands from that.
+//! The server signals minders only, and a minder signals its own children only.
+//!
+//! Not guaranteed: an unconfined command can kill its minder, as it can kill any process of its user. Then only the
+//! command itself ends with the minder; what it started lives on. The sandbox keeps confined commands from doing that.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod exit;
+mod environment;
+mod shell;
 mod spec;
 
+mod exit;
 mod process;
 
 mod head_tail;
 mod input;
 mod output;
 
+mod spawner;
+
 mod child;
 mod keeper;
 mod minder;
 mod namespaces;
-mod spawner;
 mod terminal;
 
-mod environment;
-mod glob;
-mod shell;
-
-mod memory;
-
 mod sessions;
+mod startup;
 
 pub use {
-    child::set_command_file_limit,
     environment::{EnvironmentPolicy, InheritPolicy, add_tool_defaults},
     exit::ProcessExit,
     head_tail::HeadTail,
     input::ProcessInput,
-    memory::return_large_blocks,
     minder::{attach_minder, become_init},
     output::{OutputChunk, OutputSource, ProcessOutput},
     process::{CapturedOutput, Process, ProcessHandle, ResizeError},
@@ -62,4 +61,5 @@ pub use {
     shell::{ShellStart, UserShell, display},
     spawner::SpawnError,
     spec::{CaptureLimit, ChildPreparation, InputSource, ProcessEnvironment, ProcessSpec, TerminalSize},
+    startup::{return_large_blocks, set_command_file_limit},
 };

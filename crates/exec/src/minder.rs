@@ -1,18 +1,19 @@
-//! The process between the server and a command. It keeps everything that the command starts within reach.
+//! The minder: the process between the server and a command that keeps every descendant of the command within reach.
 //!
-//! A command can leave its process group and its session, and its parent may end before it does. It cannot leave
-//! the minder: the kernel hands orphans to the nearest ancestor that asked for them (`PR_SET_CHILD_SUBREAPER`), or,
-//! in a process namespace, to the namespace's first process. So the minder can always find and kill what is left:
-//! when the server asks for it ([`END`]), when the server itself has ended (the same signal, as the parent-death
-//! signal), and when the command has ended and no status has to be reported.
+//! A command can leave its process group and its session, and a process may outlive its parent. It cannot leave the
+//! minder: the kernel reparents orphans to the nearest ancestor that asked for them (`PR_SET_CHILD_SUBREAPER`) or, in a
+//! PID namespace, to the namespace's first process. So the minder can always find and kill the remaining processes. It
+//! does so when the server signals it ([`END_SIGNAL`]), when the server has died (the same signal, as the parent-death
+//! signal), and, if it has no status to report, when the command has exited.
 //!
-//! [`split`] is called between `fork` and `exec`. The calling process becomes the minder and never returns; its new
-//! child returns and goes on to become the command. A sandbox that makes a process namespace calls [`become_init`]
-//! in that child, which splits once more: the first process of the namespace minds everything in it, and the kernel
-//! kills the namespace with it. A server that may make process namespaces by itself (`spawner.rs`) starts that first
-//! process directly, without a minder outside: killing it is enough.
+//! [`become_minder`] is called between `fork` and `exec`. The calling process becomes the minder and never returns; its
+//! new child returns and goes on to become the command. A sandbox that uses a PID namespace calls [`become_init`] in
+//! that child, which forks once more: the first process of the namespace minds every process in it, and the kernel kills
+//! the whole namespace when that process ends. A server that may create PID namespaces itself (`namespaces.rs`) starts
+//! that first process directly, without a minder outside, because killing it is enough.
 //!
-//! The server has many threads, and the minder is a copy of one of them. No code here allocates, locks or panics.
+//! Written with raw system calls: the server has many threads, and the minder is a copy of one of them. No code here
+//! allocates, locks or panics.
 
 use std::{
     io,
@@ -23,79 +24,79 @@ use std::{
 
 use rustix::process::{Pid, Signal, getpid, getppid};
 
-/// Tells a minder to kill everything and to end.
-pub(crate) const END: Signal = Signal::USR2;
-const END_NUMBER: libc::c_int = libc::SIGUSR2;
+/// The signal on which a minder kills everything and exits.
+pub(crate) const END_SIGNAL: Signal = Signal::USR2;
+const END_SIGNAL_NUMBER: libc::c_int = libc::SIGUSR2;
 
-/// The pipe for the command's status in this process. Set in a process that has one thread, and kept by its children:
-/// neither the sandbox nor a parent that has lost its stack can be handed it.
-static REPORT: AtomicI32 = AtomicI32::new(NO_REPORT);
-const NO_REPORT: RawFd = -1;
+/// The pipe for the command's status. Set in a process that has one thread, and inherited by its children. A static,
+/// because neither the sandbox's steps nor a parent that has lost its stack can take it as an argument.
+static STATUS_PIPE: AtomicI32 = AtomicI32::new(NO_PIPE);
+const NO_PIPE: RawFd = -1;
 
-/// What a minder does besides waiting.
+/// The settings of a minder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MinderTask {
-    /// Namespaces to put the command into, as flags of `clone`.
+    /// New namespaces for the command, as flags of `clone`.
     pub namespaces: libc::c_int,
-    /// Where the status of the command is written, as the four bytes that `waitpid` gives. The rest of the tree then
-    /// lives until the minder is told to end. Without a pipe the minder ends everything with the command, and exits
-    /// as it did.
-    pub report: Option<RawFd>,
-    /// The process whose end also ends the command.
+    /// The pipe to which the command's status is written, as the four bytes of `waitpid`. The descendants of the
+    /// command then live until the minder is signalled. Without a pipe, the minder kills them when the command exits,
+    /// and exits with its code.
+    pub status_pipe: Option<RawFd>,
+    /// The parent process whose end also ends the command.
     pub owner: Option<Pid>,
 }
 
-/// Makes the calling process the minder of a new child, which is the one that returns.
-pub(crate) fn split(minding: &MinderTask) -> io::Result<()> {
+/// Makes the calling process the minder of a new child. Only the child returns.
+pub(crate) fn become_minder(task: &MinderTask) -> io::Result<()> {
     let mask = block_signals();
-    if let Some(owner) = minding.owner {
-        end_with_parent(END_NUMBER)?;
-        // It may have ended before the signal was asked for.
+    if let Some(owner) = task.owner {
+        end_with_parent(END_SIGNAL_NUMBER)?;
+        // The owner may have ended before the signal was requested.
         if getppid() != Some(owner) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
     }
     adopt_orphans();
     let minder = getpid();
-    REPORT.store(minding.report.unwrap_or(NO_REPORT), Ordering::Relaxed);
-    if minding.namespaces & NEW_PID_NAMESPACE == 0 {
-        split_until_exec(minding.namespaces)?;
+    STATUS_PIPE.store(task.status_pipe.unwrap_or(NO_PIPE), Ordering::Relaxed);
+    if task.namespaces & NEW_PID_NAMESPACE == 0 {
+        fork_until_exec(task.namespaces)?;
         set_mask(&mask);
         end_with_parent(libc::SIGKILL)?;
-        return match getppid() == Some(minder) {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-        };
+        if getppid() != Some(minder) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        return Ok(());
     }
-    match fork(minding.namespaces)? {
+    match fork(task.namespaces)? {
         0 => {
             set_mask(&mask);
             end_with_parent(libc::SIGKILL)
         }
-        // The first process of the namespace reports by itself.
-        child => mind(child, None),
+        // The first process of the namespace reports the status itself.
+        child => run_minder(child, None),
     }
 }
 
-/// How the first process of a process namespace, which the server started without a minder, reports.
+/// The status pipe of the first process of a PID namespace that the server started without a minder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InitReport {
-    /// Where the status of the command is written.
+    /// The end to which the command's status is written.
     pub pipe: RawFd,
-    /// The other end, which only the server must have.
+    /// The server's end, which the new process closes.
     pub server_end: RawFd,
 }
 
-/// Prepares the first process of a process namespace for [`become_init`].
-pub(crate) fn start_as_init(report: &InitReport) -> io::Result<()> {
-    REPORT.store(report.pipe, Ordering::Relaxed);
+/// Prepares the first process of a PID namespace for [`become_init`].
+pub(crate) fn start_as_init(status_pipe: &InitReport) -> io::Result<()> {
+    STATUS_PIPE.store(status_pipe.pipe, Ordering::Relaxed);
     end_with_parent(libc::SIGKILL)?;
-    // The server may have ended before the signal was asked for. It cannot be seen from within the namespace, but
-    // without it nothing reads the pipe.
-    let mut pipe = libc::pollfd { fd: report.pipe, events: 0, revents: 0 };
+    // The server may have ended before the signal was requested. Its process cannot be seen from within the namespace,
+    // but without it the pipe has no reader.
+    let mut pipe = libc::pollfd { fd: status_pipe.pipe, events: 0, revents: 0 };
     // SAFETY: plain system calls; the descriptor is this process's own copy.
     unsafe {
-        libc::close(report.server_end);
+        libc::close(status_pipe.server_end);
         libc::poll(&mut pipe, 1, 0);
     }
     match pipe.revents & libc::POLLERR {
@@ -104,88 +105,88 @@ pub(crate) fn start_as_init(report: &InitReport) -> io::Result<()> {
     }
 }
 
-/// Splits the first process of a process namespace from the command that will run in it. For a sandbox, between
-/// `fork` and `exec`; the namespace was made by the first split.
+/// Makes the calling process, the first of a PID namespace, the minder of a new child, which becomes the command. Only
+/// the child returns. Called by a sandbox between `fork` and `exec`.
 pub fn become_init() -> io::Result<()> {
     let mask = block_signals();
-    split_until_exec(0)?;
+    fork_until_exec(0)?;
     set_mask(&mask);
     Ok(())
 }
 
-/// What [`split_until_exec`] goes on with in the parent.
-extern "C" fn mind_child(child: libc::c_long) -> ! {
-    let report = REPORT.load(Ordering::Relaxed);
-    mind(child as i32, (report != NO_REPORT).then_some(report))
+/// Runs the minder in the parent after [`fork_until_exec`].
+extern "C" fn run_minder_of(child: libc::c_long) -> ! {
+    let status_pipe = STATUS_PIPE.load(Ordering::Relaxed);
+    run_minder(child as i32, (status_pipe != NO_PIPE).then_some(status_pipe))
 }
 
-/// Adds a minder to a command that is spawned without this crate's [`Process`](crate::Process). It ends everything
-/// with the command and exits as it did, passes SIGTERM and SIGHUP on to it, and puts it into `namespaces` (flags of
-/// `clone`). With `ends_with_parent` it also ends everything with the *thread* that spawns the command; the kernel
-/// knows no other parent. Call this before other `pre_exec` steps are added.
+/// Adds a minder to a command that is spawned without this crate's [`Process`](crate::Process). The minder kills all
+/// descendants when the command exits, exits with its code, passes SIGTERM and SIGHUP on to it, and starts it in new
+/// `namespaces` (flags of `clone`). With `ends_with_parent` it also kills everything when the *thread* that spawned the
+/// command ends; the kernel has no such signal for a process. Call this before adding other `pre_exec` steps.
 pub fn attach_minder(command: &mut Command, namespaces: libc::c_int, ends_with_parent: bool) {
-    let minding = MinderTask { namespaces, report: None, owner: ends_with_parent.then(getpid) };
-    // SAFETY: `split` makes only async-signal-safe calls.
-    unsafe { command.pre_exec(move || split(&minding)) };
+    let task = MinderTask { namespaces, status_pipe: None, owner: ends_with_parent.then(getpid) };
+    // SAFETY: `become_minder` makes only async-signal-safe calls.
+    unsafe { command.pre_exec(move || become_minder(&task)) };
 }
 
-/// Ends the process at once, without the server's exit handlers.
-fn leave(code: i32) -> ! {
+/// Exits at once, without the server's exit handlers.
+fn exit_now(code: i32) -> ! {
     // SAFETY: takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Ends the process when it unwinds: not even a panic may make a minder go on as a second server.
-struct LeaveOnPanic;
+/// Exits the process when it unwinds: not even a panic may let a minder continue as a second server.
+struct ExitOnPanic;
 
-impl Drop for LeaveOnPanic {
+impl Drop for ExitOnPanic {
     fn drop(&mut self) {
-        leave(1)
+        exit_now(1)
     }
 }
 
-/// The whole life of a minder. Every signal is blocked.
-fn mind(child: i32, report: Option<RawFd>) -> ! {
-    let _leave = LeaveOnPanic;
-    step_aside(report);
+/// Runs the minder until nothing is left to mind. Every signal is blocked.
+fn run_minder(child: i32, status_pipe: Option<RawFd>) -> ! {
+    let _exit = ExitOnPanic;
+    release_inherited(status_pipe);
     loop {
-        reap_ended(child, report);
+        reap_ended(child, status_pipe);
         match next_signal() {
-            END_NUMBER => {
+            END_SIGNAL_NUMBER => {
                 kill_everything();
-                leave(128 + libc::SIGKILL)
+                exit_now(128 + libc::SIGKILL)
             }
-            // Meant for the command, by a parent that knows only the minder. The child has not been reaped, so its
-            // number is still its own.
-            signal @ (libc::SIGTERM | libc::SIGHUP) if report.is_none() => send(child, signal),
+            // Sent by a parent that knows only the minder, and meant for the command. The child has not been reaped, so
+            // its id is still its own.
+            signal @ (libc::SIGTERM | libc::SIGHUP) if status_pipe.is_none() => send_signal(child, signal),
             _ => {}
         }
     }
 }
 
-/// Reaps every process that has ended. Ends the minder where nothing is left to mind.
-fn reap_ended(child: i32, report: Option<RawFd>) {
+/// Reaps every process that has ended. Exits if nothing is left to mind.
+fn reap_ended(child: i32, status_pipe: Option<RawFd>) {
     loop {
-        match (reap(libc::WNOHANG), report) {
-            (ReapedProcess::Process(pid, status), Some(report)) if pid == child => {
-                write_status(report, status)
+        match (reap(libc::WNOHANG), status_pipe) {
+            (ReapedProcess::Process(pid, status), Some(status_pipe)) if pid == child => {
+                write_status(status_pipe, status)
             }
             (ReapedProcess::Process(pid, status), None) if pid == child => {
                 kill_everything();
-                leave(exit_code(status))
+                exit_now(exit_code(status))
             }
             (ReapedProcess::Process(..), _) => {}
             (ReapedProcess::NotYet, _) => return,
-            (ReapedProcess::NoChildren, _) => leave(0),
+            (ReapedProcess::NoChildren, _) => exit_now(0),
         }
     }
 }
 
-/// Kills what the minder can reach until there is nothing left. Children of a process that was killed become the
-/// minder's own, so it goes round by round.
+/// Kills children until there are none. The children of a killed process become the minder's own, so this takes several
+/// rounds.
 fn kill_everything() {
     loop {
-        each_child(|child| send(child, libc::SIGKILL));
+        for_each_child(|child| send_signal(child, libc::SIGKILL));
         if let ReapedProcess::NoChildren = reap(0) {
             return;
         }
@@ -212,21 +213,22 @@ fn reap(options: libc::c_int) -> ReapedProcess {
     }
 }
 
-/// As a shell says it.
+/// Converts a status of `waitpid` to the exit code that a shell would report.
 fn exit_code(status: i32) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
-fn write_status(report: RawFd, status: i32) {
+fn write_status(status_pipe: RawFd, status: i32) {
     let bytes = status.to_ne_bytes();
-    // SAFETY: the bytes are valid for their length. SIGPIPE is blocked: a server that does not listen is no reason
-    // to end before the rest of the tree.
-    while unsafe { libc::write(report, bytes.as_ptr().cast(), bytes.len()) } == -1 && errno() == libc::EINTR {
-    }
+    // SAFETY: the bytes are valid for their length. SIGPIPE is blocked, so a server that does not read does not end the
+    // minder before its descendants.
+    while unsafe { libc::write(status_pipe, bytes.as_ptr().cast(), bytes.len()) } == -1
+        && errno() == libc::EINTR
+    {}
 }
 
-/// Signals one process, never a group: 0 and negative numbers stand for many.
-fn send(pid: i32, signal: libc::c_int) {
+/// Signals one process, never a group, which 0 and negative numbers stand for.
+fn send_signal(pid: i32, signal: libc::c_int) {
     if pid > 0 {
         // SAFETY: takes numbers. Only children of this process are signalled, which no other process can reap.
         unsafe { libc::kill(pid, signal) };
@@ -241,7 +243,8 @@ fn errno() -> i32 {
 fn block_signals() -> libc::sigset_t {
     // SAFETY: plain calls on values of this function.
     unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, &mut before);
         before
@@ -253,8 +256,8 @@ fn set_mask(mask: &libc::sigset_t) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
-/// Leaves the server's directory and open files: a minder must not keep a pipe, a lock or a mount busy.
-fn step_aside(kept: Option<RawFd>) {
+/// Leaves the server's working directory and closes its files: a minder must not keep a pipe, a lock or a mount busy.
+fn release_inherited(kept: Option<RawFd>) {
     let _ = rustix::process::chdir(c"/");
     #[cfg(target_os = "linux")]
     // SAFETY: sets the name of this process.
@@ -289,11 +292,11 @@ fn close_range(first: RawFd, last: RawFd) {
 
 #[cfg(target_os = "linux")]
 use linux::{
-    NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal, split_until_exec,
+    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
 };
 #[cfg(not(target_os = "linux"))]
 use other::{
-    NEW_PID_NAMESPACE, adopt_orphans, each_child, end_with_parent, fork, next_signal, split_until_exec,
+    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
 };
 
 #[cfg(target_os = "linux")]
@@ -307,7 +310,7 @@ mod linux {
 
     pub(super) const NEW_PID_NAMESPACE: libc::c_int = libc::CLONE_NEWPID;
 
-    /// The system call itself: the library's `fork` runs handlers of other libraries, and knows no namespaces.
+    /// Forks by the system call itself: the C library's `fork` runs handlers of other libraries and has no namespaces.
     pub(super) fn fork(namespaces: libc::c_int) -> io::Result<i32> {
         let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
         // SAFETY: without CLONE_VM this is a fork. The child only makes system calls and then executes.
@@ -317,11 +320,11 @@ mod linux {
         }
     }
 
-    /// Forks where the child is going to execute a program: it borrows the memory of its parent until then, instead of
-    /// copying it, and the parent waits. Only the child returns. The parent goes on in `mind_child`, and never looks at
-    /// its stack again, because the child has used it meanwhile.
+    /// Forks a child that is going to execute a program. Until then it shares the memory of its parent instead of copying
+    /// it, and the parent is suspended. Only the child returns. The parent continues in `run_minder_of` and never reads
+    /// its old stack again, because the child has used it.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
         let flags = namespaces | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let result: libc::c_long;
         // SAFETY: the child returns on the stack of its parent, which the kernel holds until the child executes a
@@ -334,10 +337,10 @@ mod linux {
                 "jle 2f",
                 "mov rdi, rax",
                 "and rsp, -16",
-                "call {mind_child}",
+                "call {run_minder_of}",
                 "ud2",
                 "2:",
-                mind_child = sym super::mind_child,
+                run_minder_of = sym super::run_minder_of,
                 inlateout("rax") libc::SYS_clone => result,
                 inlateout("rdi") libc::c_long::from(flags) => _,
                 inlateout("rsi") 0_i64 => _,
@@ -356,10 +359,10 @@ mod linux {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
         match fork(namespaces)? {
             0 => Ok(()),
-            child => super::mind_child(child.into()),
+            child => super::run_minder_of(child.into()),
         }
     }
 
@@ -383,24 +386,25 @@ mod linux {
     }
 
     /// Calls `found` for each child of this process.
-    pub(super) fn each_child(mut found: impl FnMut(i32)) {
+    pub(super) fn for_each_child(mut found: impl FnMut(i32)) {
         if !listed_children(&mut found) {
             searched_children(found);
         }
     }
 
-    /// By the kernel's list, which not every kernel has. A list that does not fit is read again in the next round.
+    /// Calls `found` for the children in the kernel's list. Returns false if the kernel has none. A list that does not
+    /// fit into the buffer is completed in the next round.
     fn listed_children(found: &mut impl FnMut(i32)) -> bool {
         let Some((text, length)) = read(c"/proc/thread-self/children") else { return false };
         let text = text.get(..length).unwrap_or_default();
-        // The last number may be cut off.
+        // The last number may be incomplete.
         let whole = text.iter().rposition(|byte| *byte == b' ').map_or(0, |end| end + 1);
         let numbers = text.get(..whole).unwrap_or_default().split(|byte| *byte == b' ');
         numbers.filter_map(number).for_each(found);
         true
     }
 
-    /// By looking at every process.
+    /// Calls `found` for the children among all processes of the system.
     fn searched_children(mut found: impl FnMut(i32)) {
         let own = getpid().as_raw_pid();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -416,14 +420,14 @@ mod linux {
         }
     }
 
-    /// `/proc/PID/stat`, without an allocation.
+    /// Returns `/proc/PID/stat` without an allocation.
     fn stat_path(pid: i32, buffer: &mut [u8; 32]) -> &CStr {
         use std::io::Write;
         let _ = write!(buffer.as_mut_slice(), "/proc/{pid}/stat\0");
         CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
     }
 
-    /// The second field after the name, which is in parentheses and may contain anything.
+    /// Returns the parent's id: the second field after the name, which is in parentheses and may contain anything.
     fn parent(stat: &CStr) -> Option<i32> {
         let (text, length) = read(stat)?;
         let text = text.get(..length)?;
@@ -447,13 +451,14 @@ mod linux {
         use super::*;
 
         #[test]
-        fn children_are_found_in_both_ways() {
+        fn children_are_found_with_and_without_the_kernels_list() {
             let mut child =
                 std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-            let (mut listed, mut searched) = (Vec::new(), Vec::new());
+            let mut listed = Vec::new();
             if listed_children(&mut |pid| listed.push(pid)) {
                 assert!(listed.contains(&(child.id() as i32)), "{listed:?}");
             }
+            let mut searched = Vec::new();
             searched_children(|pid| searched.push(pid));
             assert!(searched.contains(&(child.id() as i32)), "{searched:?}");
             drop(child.stdin.take());
@@ -461,7 +466,7 @@ mod linux {
         }
 
         #[test]
-        fn only_numbers_are_processes() {
+        fn only_numbers_are_process_ids() {
             assert_eq!(number(b"4711"), Some(4711));
             for name in ["", "self", "12a", "99999999999"] {
                 assert_eq!(number(name.as_bytes()), None, "{name}");
@@ -470,8 +475,8 @@ mod linux {
     }
 }
 
-/// Systems without parent-death signals and without a way to adopt orphans: the minder waits for the end of the
-/// server through `kqueue`, and reaches the command's process group.
+/// Systems without parent-death signals and without reparenting to a subreaper: the minder waits for the end of the
+/// server through `kqueue`, and kills the command's process group. Processes that leave that group are not reached.
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::{
@@ -481,7 +486,7 @@ mod other {
 
     pub(super) const NEW_PID_NAMESPACE: libc::c_int = 0;
 
-    /// The command, which leads its process group.
+    /// The id of the command, which leads its process group.
     static CHILD: AtomicI32 = AtomicI32::new(0);
 
     pub(super) fn fork(_: libc::c_int) -> io::Result<i32> {
@@ -495,14 +500,14 @@ mod other {
         }
     }
 
-    pub(super) fn split_until_exec(namespaces: libc::c_int) -> io::Result<()> {
+    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
         match fork(namespaces)? {
             0 => Ok(()),
-            child => super::mind_child(child.into()),
+            child => super::run_minder_of(child.into()),
         }
     }
 
-    /// Done by `next_signal`; a command whose minder was killed is left to its own devices.
+    /// Does nothing: `next_signal` waits for the end of the parent. A command whose minder is killed is not ended.
     pub(super) fn end_with_parent(_: libc::c_int) -> io::Result<()> {
         Ok(())
     }
@@ -514,7 +519,7 @@ mod other {
         unsafe {
             let queue = libc::kqueue();
             let mut changes: [libc::kevent; 4] = std::mem::zeroed();
-            let signals = [libc::SIGCHLD, super::END_NUMBER, libc::SIGTERM];
+            let signals = [libc::SIGCHLD, super::END_SIGNAL_NUMBER, libc::SIGTERM];
             for (change, signal) in changes.iter_mut().zip(signals) {
                 change.ident = signal as libc::uintptr_t;
                 change.filter = libc::EVFILT_SIGNAL;
@@ -527,25 +532,30 @@ mod other {
             let mut event: libc::kevent = std::mem::zeroed();
             let mut pending = std::mem::zeroed();
             libc::sigpending(&mut pending);
-            let waiting = signals.into_iter().find(|signal| libc::sigismember(&pending, *signal) == 1);
-            let seen = waiting.unwrap_or_else(|| {
+            let already_pending =
+                signals.into_iter().find(|signal| libc::sigismember(&pending, *signal) == 1);
+            let seen = already_pending.unwrap_or_else(|| {
                 libc::kevent(queue, changes.as_ptr(), 4, &mut event, 1, std::ptr::null());
-                if event.filter == libc::EVFILT_PROC { super::END_NUMBER } else { event.ident as libc::c_int }
+                if event.filter == libc::EVFILT_PROC {
+                    super::END_SIGNAL_NUMBER
+                } else {
+                    event.ident as libc::c_int
+                }
             });
             libc::close(queue);
-            let mut one = std::mem::zeroed();
-            libc::sigemptyset(&mut one);
-            libc::sigaddset(&mut one, seen);
+            let mut seen_set = std::mem::zeroed();
+            libc::sigemptyset(&mut seen_set);
+            libc::sigaddset(&mut seen_set, seen);
             libc::sigpending(&mut pending);
             let mut taken = 0;
             if libc::sigismember(&pending, seen) == 1 {
-                libc::sigwait(&one, &mut taken);
+                libc::sigwait(&seen_set, &mut taken);
             }
             seen
         }
     }
 
-    pub(super) fn each_child(mut found: impl FnMut(i32)) {
+    pub(super) fn for_each_child(mut found: impl FnMut(i32)) {
         let child = CHILD.load(Ordering::Relaxed);
         if child > 1 {
             // SAFETY: takes numbers; the group is that of a child that has not been reaped.

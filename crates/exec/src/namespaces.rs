@@ -1,28 +1,30 @@
-//! Starting a process in a new process namespace, where the server itself may make one.
+//! Starts a process in a new PID namespace, where the server itself may create one.
 //!
-//! A thread that has left its process namespace for its children starts them in the new one. That needs a privilege
-//! (`CAP_SYS_ADMIN`), which an ordinary user has only in a user namespace, where the server is not; then a minder makes
-//! the namespace (`minder.rs`), at the price of one more process.
+//! After `unshare(CLONE_NEWPID)`, the children of a thread start in the new namespace. That needs `CAP_SYS_ADMIN`, which
+//! an ordinary user has only inside a user namespace. Without it, a minder creates the namespace (`minder.rs`), which
+//! costs one more process.
 
 #[cfg(target_os = "linux")]
 use std::io;
 
 use crate::spawner::SpawnError;
 
-/// Whether these namespaces, flags of `clone`, are a process namespace and no other.
+/// Returns whether these flags of `clone` name a PID namespace and no other namespace.
 pub(crate) fn can_be_made_directly(namespaces: i32) -> bool {
-    cfg!(target_os = "linux") && namespaces == NEW_PROCESSES
+    cfg!(target_os = "linux") && namespaces == PID_NAMESPACE
 }
 
 #[cfg(target_os = "linux")]
-const NEW_PROCESSES: i32 = libc::CLONE_NEWPID;
+const PID_NAMESPACE: i32 = libc::CLONE_NEWPID;
 #[cfg(not(target_os = "linux"))]
-const NEW_PROCESSES: i32 = i32::MIN;
+const PID_NAMESPACE: i32 = i32::MIN;
 
-/// Calls `spawn` so that the process which it starts is the first of a new namespace. Only for the spawning thread,
-/// which starts one process at a time and no threads.
+/// Calls `spawn` so that the process it starts is the first of a new PID namespace. Must be called on the spawning
+/// thread only, which starts one process at a time and no threads.
 #[cfg(target_os = "linux")]
-pub(crate) fn with_new_processes<T>(spawn: impl FnOnce() -> Result<T, SpawnError>) -> Result<T, SpawnError> {
+pub(crate) fn with_new_pid_namespace<T>(
+    spawn: impl FnOnce() -> Result<T, SpawnError>,
+) -> Result<T, SpawnError> {
     use std::{fs::File, os::fd::AsRawFd};
 
     let own = File::open("/proc/thread-self/ns/pid")?;
@@ -31,14 +33,16 @@ pub(crate) fn with_new_processes<T>(spawn: impl FnOnce() -> Result<T, SpawnError
     let spawned = spawn();
     // SAFETY: takes numbers. The thread's own namespace can always be entered by the privilege that left it.
     if let Err(error) = check(unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWPID) }) {
-        tracing::error!(%error, "cannot return to the process namespace of the server");
+        tracing::error!(%error, "failed to return to the server's PID namespace");
         return Err(error.into());
     }
     spawned
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn with_new_processes<T>(spawn: impl FnOnce() -> Result<T, SpawnError>) -> Result<T, SpawnError> {
+pub(crate) fn with_new_pid_namespace<T>(
+    spawn: impl FnOnce() -> Result<T, SpawnError>,
+) -> Result<T, SpawnError> {
     spawn()
 }
 

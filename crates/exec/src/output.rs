@@ -1,7 +1,7 @@
-//! What a process writes, as a stream of chunks.
+//! The output of a process as a stream of chunks.
 //!
-//! Nothing is read ahead: the kernel's pipe is the only buffer, so a slow reader slows the process down and
-//! nobody else. Bytes are passed on as they are, in pieces as large as there are; nothing looks at lines.
+//! Nothing is read ahead: the kernel's pipe is the only buffer, so a slow reader blocks this process and no other.
+//! Bytes are passed on unchanged, in chunks as large as available; lines have no meaning here.
 
 use std::{cell::RefCell, fmt, future::pending, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -15,17 +15,17 @@ use tokio::{
 
 use crate::exit::ProcessExit;
 
-/// How long output is waited for after the process has ended, when something it started keeps a pipe open.
-const GRACE: Duration = Duration::from_millis(250);
+/// How long output is awaited after the process has exited, if a process it started keeps a pipe open.
+const DRAIN_TIME: Duration = Duration::from_millis(250);
 
-/// The largest chunk.
-const PIECE: usize = 256 * 1024;
+/// The size of the largest chunk.
+const MAX_CHUNK: usize = 256 * 1024;
 
-/// What is read of a stream after the grace, at most. More than a pipe or terminal holds, so all that the
-/// process itself wrote is there; and bounded, in case something it started never stops writing.
-const LAST_LOOK: usize = 1024 * 1024;
+/// The most bytes read from a stream after [`DRAIN_TIME`]. More than a pipe or terminal holds, so it includes all that
+/// the process itself wrote; and bounded, in case a process it started never stops writing.
+const MAX_FINAL_READ: usize = 1024 * 1024;
 
-/// A piece of output.
+/// Some bytes of output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutputChunk {
     pub source: OutputSource,
@@ -33,14 +33,14 @@ pub struct OutputChunk {
     pub bytes: Bytes,
 }
 
-/// Shows the size: output may be secret, and it is long.
+/// Prints the size only: output is long and may be secret.
 impl fmt::Debug for OutputChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Chunk({:?}, {} bytes)", self.source, self.bytes.len())
     }
 }
 
-/// Where a chunk was written to.
+/// The stream that a chunk was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputSource {
     Stdout,
@@ -53,26 +53,26 @@ pub enum OutputSource {
 pub struct ProcessOutput {
     /// Standard output or the terminal, and standard error, until they are closed.
     readers: [Option<StreamReader>; 2],
-    /// Which of the two is looked at first; it alternates, so that neither starves the other.
-    second_first: bool,
+    /// Whether the next read polls standard error first. It alternates, so that neither stream starves the other.
+    is_stderr_first: bool,
     exit: watch::Receiver<Option<ProcessExit>>,
     phase: ReaderPhase,
 }
 
 enum ReaderPhase {
     Running,
-    /// The process has ended; what it wrote is still being read.
+    /// The process has exited; its output is still being read.
     Draining {
         until: Instant,
     },
-    /// The grace is over: only what is there already.
-    LastLook,
+    /// [`DRAIN_TIME`] is over: only bytes that are already available are read.
+    FinalRead,
 }
 
 enum ReaderEvent {
     Read(usize, io::Result<Bytes>),
     Exited,
-    GraceOver,
+    DrainTimeOver,
 }
 
 impl ProcessOutput {
@@ -90,7 +90,7 @@ impl ProcessOutput {
         let [stdout, stderr] = readers;
         Ok(ProcessOutput {
             readers: [stdout?, stderr?],
-            second_first: false,
+            is_stderr_first: false,
             exit,
             phase: ReaderPhase::Running,
         })
@@ -103,24 +103,24 @@ impl ProcessOutput {
         let reader = StreamReader::new(controller, OutputSource::Terminal);
         ProcessOutput {
             readers: [Some(reader), None],
-            second_first: false,
+            is_stderr_first: false,
             exit,
             phase: ReaderPhase::Running,
         }
     }
 
-    /// The next piece, in order within each source. `None` when the process has ended and everything it wrote
-    /// has been read. Safe to drop while waiting: nothing is lost.
+    /// Returns the next chunk, in order within each source. `None` once the process has exited and all its output has
+    /// been read. Cancel-safe: dropping the future loses no bytes.
     pub async fn next(&mut self) -> Option<OutputChunk> {
         loop {
             if matches!(self.phase, ReaderPhase::Draining { until } if until <= Instant::now()) {
-                self.phase = ReaderPhase::LastLook;
+                self.phase = ReaderPhase::FinalRead;
             }
-            if matches!(self.phase, ReaderPhase::LastLook) {
-                return self.readers.iter_mut().find_map(last_look);
+            if matches!(self.phase, ReaderPhase::FinalRead) {
+                return self.readers.iter_mut().find_map(final_read);
             }
             if self.readers.iter().all(Option::is_none) {
-                exited(&mut self.exit).await;
+                wait_for_exit(&mut self.exit).await;
                 return None;
             }
             match self.event().await {
@@ -129,26 +129,41 @@ impl ProcessOutput {
                         return Some(chunk);
                     }
                 }
-                ReaderEvent::Exited => self.phase = ReaderPhase::Draining { until: Instant::now() + GRACE },
-                ReaderEvent::GraceOver => self.phase = ReaderPhase::LastLook,
+                ReaderEvent::Exited => {
+                    self.phase = ReaderPhase::Draining { until: Instant::now() + DRAIN_TIME }
+                }
+                ReaderEvent::DrainTimeOver => self.phase = ReaderPhase::FinalRead,
             }
         }
     }
 
     async fn event(&mut self) -> ReaderEvent {
-        let [one, two] = &mut self.readers;
-        let ((i, first), (j, second)) =
-            if self.second_first { ((1, two), (0, one)) } else { ((0, one), (1, two)) };
-        let (running, until) = match self.phase {
-            ReaderPhase::Draining { until } => (false, until),
-            _ => (true, Instant::now()),
+        let drain_until = match self.phase {
+            ReaderPhase::Draining { until } => Some(until),
+            ReaderPhase::Running | ReaderPhase::FinalRead => None,
         };
+        let exit = &mut self.exit;
+        let process_event = async move {
+            match drain_until {
+                Some(until) => {
+                    sleep_until(until).await;
+                    ReaderEvent::DrainTimeOver
+                }
+                None => {
+                    wait_for_exit(exit).await;
+                    ReaderEvent::Exited
+                }
+            }
+        };
+        let [stdout, stderr] = &mut self.readers;
+        let first = usize::from(self.is_stderr_first);
+        let (first_reader, second_reader) =
+            if self.is_stderr_first { (stderr, stdout) } else { (stdout, stderr) };
         tokio::select! {
             biased;
-            bytes = read(first) => ReaderEvent::Read(i, bytes),
-            bytes = read(second) => ReaderEvent::Read(j, bytes),
-            () = exited(&mut self.exit), if running => ReaderEvent::Exited,
-            () = sleep_until(until), if !running => ReaderEvent::GraceOver,
+            bytes = read(first_reader) => ReaderEvent::Read(first, bytes),
+            bytes = read(second_reader) => ReaderEvent::Read(1 - first, bytes),
+            event = process_event => event,
         }
     }
 
@@ -158,27 +173,27 @@ impl ProcessOutput {
             Ok(bytes) if !bytes.is_empty() => Some(OutputChunk { source: reader.as_ref()?.source, bytes }),
             Ok(_) => None,
             Err(error) => {
-                tracing::warn!(%error, "the output of a process cannot be read further");
+                tracing::warn!(%error, "failed to read the output of a process");
                 None
             }
         };
         match chunk {
-            Some(_) => self.second_first = from == 0,
+            Some(_) => self.is_stderr_first = from == 0,
             None => *reader = None,
         }
         chunk
     }
 }
 
-/// Makes a descriptor non-blocking and known to the runtime of the caller.
+/// Makes a descriptor non-blocking and registers it with the caller's runtime.
 pub(crate) fn register(end: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     rustix::io::ioctl_fionbio(&end, true)?;
     // SAFETY: an `OwnedFd` is open and stays the same descriptor as long as it lives, and it moves in here.
     Ok(unsafe { AsyncFd::register_with_interest(end, interest) }?)
 }
 
-async fn exited(exit: &mut watch::Receiver<Option<ProcessExit>>) {
-    // An error means that the keeper is gone, and then the process is too.
+async fn wait_for_exit(exit: &mut watch::Receiver<Option<ProcessExit>>) {
+    // An error means that the keeper's task is gone, and with it the process.
     let _ = exit.wait_for(Option::is_some).await;
 }
 
@@ -189,52 +204,52 @@ async fn read(reader: &mut Option<StreamReader>) -> io::Result<Bytes> {
     }
 }
 
-/// What is there without waiting, within the bound.
-fn last_look(place: &mut Option<StreamReader>) -> Option<OutputChunk> {
-    let reader = place.as_mut()?;
-    let bytes = take(reader.end.get_ref()).ok().filter(|bytes| !bytes.is_empty() && reader.left > 0);
-    let Some(mut bytes) = bytes else {
-        *place = None;
+/// Returns the bytes that are available without waiting, within [`MAX_FINAL_READ`].
+fn final_read(slot: &mut Option<StreamReader>) -> Option<OutputChunk> {
+    let reader = slot.as_mut()?;
+    let available = read_available(reader.end.get_ref()).ok();
+    let Some(mut bytes) = available.filter(|bytes| !bytes.is_empty() && reader.remaining > 0) else {
+        *slot = None;
         return None;
     };
-    bytes.truncate(reader.left);
-    reader.left -= bytes.len();
+    bytes.truncate(reader.remaining);
+    reader.remaining -= bytes.len();
     Some(OutputChunk { source: reader.source, bytes })
 }
 
 struct StreamReader {
     end: Arc<AsyncFd<OwnedFd>>,
     source: OutputSource,
-    /// How much of [`LAST_LOOK`] is left.
-    left: usize,
+    /// The part of [`MAX_FINAL_READ`] that has not been used.
+    remaining: usize,
 }
 
 impl StreamReader {
     fn new(end: Arc<AsyncFd<OwnedFd>>, source: OutputSource) -> StreamReader {
-        StreamReader { end, source, left: LAST_LOOK }
+        StreamReader { end, source, remaining: MAX_FINAL_READ }
     }
 
-    /// Waits for output; empty at its end.
+    /// Waits for output. Returns no bytes at its end.
     async fn read(&mut self) -> io::Result<Bytes> {
-        self.end.async_io(Interest::READABLE, take).await
+        self.end.async_io(Interest::READABLE, read_available).await
     }
 }
 
 thread_local! {
-    /// Shared by all processes that are read on this thread, so that an idle process holds no buffer.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(PIECE));
+    /// A buffer for all processes read on this thread, so that an idle process holds none.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(MAX_CHUNK));
 }
 
-/// Takes what is there, up to a piece, in as many reads as that needs: a program that writes short lines is
-/// woken and told of as rarely as one that writes long blocks.
-fn take(end: &OwnedFd) -> io::Result<Bytes> {
+/// Reads the available bytes up to [`MAX_CHUNK`], in as many reads as needed: a program that writes short lines causes
+/// as few chunks as one that writes long blocks.
+fn read_available(end: &OwnedFd) -> io::Result<Bytes> {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.clear();
-        while scratch.len() < PIECE {
+        while scratch.len() < MAX_CHUNK {
             match rustix::io::read(end, rustix::buffer::spare_capacity(scratch)) {
                 Ok(0) => break,
                 Ok(_) | Err(Errno::INTR) => {}
-                // A terminal says so when its last user has closed it.
+                // A terminal returns this error once its last user has closed it.
                 Err(Errno::IO) => break,
                 Err(error) if scratch.is_empty() => return Err(error.into()),
                 Err(_) => break,

@@ -1,4 +1,4 @@
-//! One child process: starting it, holding it, and waiting for its end.
+//! One child process: spawning it, owning it, and waiting for its exit.
 
 use std::{
     io,
@@ -20,35 +20,35 @@ use crate::{
     terminal,
 };
 
-/// A process and its ownership: dropping this kills the process and everything it started.
+/// An owned process: dropping it kills the process and everything it started.
 ///
-/// The streams are fields so that a task can read and write at the same time. They may be taken out; they do
-/// not keep the process alive.
+/// The streams are fields so that a task can read and write at the same time. They may be taken out; they do not keep
+/// the process alive.
 pub struct Process {
-    /// `None` when [`crate::InputSource::Null`] was asked for.
+    /// `None` with [`crate::InputSource::Null`] and without a terminal.
     pub stdin: Option<ProcessInput>,
     pub output: ProcessOutput,
     handle: ProcessHandle,
     _lease: ChildLease,
 }
 
-/// Ends, resizes and awaits a process from elsewhere. Does not keep it alive, and outlives it harmlessly.
+/// A handle that terminates, resizes and awaits a process. It does not keep the process alive and may outlive it.
 #[derive(Clone)]
 pub struct ProcessHandle {
     child: Arc<KeptChild>,
     terminal: Option<Weak<AsyncFd<OwnedFd>>>,
 }
 
-/// Everything about a process that has ended.
+/// The exit and the output of a process.
 #[derive(Debug)]
 pub struct CapturedOutput {
     pub exit: ProcessExit,
-    /// Standard output, or all output of a terminal.
+    /// Standard output, or the whole output of a terminal.
     pub stdout: HeadTail,
     pub stderr: HeadTail,
 }
 
-/// Why a terminal kept its size.
+/// Why a terminal could not be resized.
 #[derive(Debug, Error)]
 pub enum ResizeError {
     #[error("process is not attached to a PTY")]
@@ -60,7 +60,7 @@ pub enum ResizeError {
 }
 
 impl Process {
-    /// Starts a process in a session of its own. Its streams belong to the runtime of the caller.
+    /// Spawns a process in its own session. Its streams are registered with the caller's runtime.
     pub async fn spawn(spec: ProcessSpec) -> Result<Process, SpawnError> {
         let StartedProcess { lease, stdio } = spawner::spawn(spec).await?;
         let exit = lease.child.exit();
@@ -79,12 +79,11 @@ impl Process {
         Ok(Process { stdin, output, handle, _lease: lease })
     }
 
-    /// For those who end, resize or await it from elsewhere.
     pub fn handle(&self) -> ProcessHandle {
         self.handle.clone()
     }
 
-    /// The id of the process that minds this one: see the crate's documentation.
+    /// See [`ProcessHandle::id`].
     pub fn id(&self) -> u32 {
         self.handle.id()
     }
@@ -99,14 +98,15 @@ impl Process {
         self.handle.exit().await
     }
 
-    /// Closes the input and reads until the process has ended, keeping of each stream what the cap allows.
-    /// Dropped before that, the process is killed.
-    pub async fn capture(mut self, cap: CaptureLimit) -> CapturedOutput {
+    /// Closes the input and reads until the process has exited, keeping of each stream what `limit` allows. If the
+    /// future is dropped before that, the process is killed.
+    pub async fn capture(mut self, limit: CaptureLimit) -> CapturedOutput {
         if let Some(stdin) = self.stdin.take() {
-            // A process that does not read has ended or will not miss it.
+            // Fails if the process has exited or closed its input, which does not matter here.
             let _ = stdin.close().await;
         }
-        let (mut stdout, mut stderr) = (HeadTail::with_cap(cap), HeadTail::with_cap(cap));
+        let mut stdout = HeadTail::with_cap(limit);
+        let mut stderr = HeadTail::with_cap(limit);
         while let Some(chunk) = self.output.next().await {
             match chunk.source {
                 OutputSource::Stdout | OutputSource::Terminal => stdout.push(&chunk.bytes),
@@ -118,31 +118,31 @@ impl Process {
 }
 
 impl ProcessHandle {
-    /// The id of the process that minds this one: see the crate's documentation.
+    /// Returns the process id of the minder, not of the command itself: see the crate's documentation.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills the process and everything it started, at once. May be called at any time and repeatedly; does
-    /// nothing once the process has been let go of.
+    /// Kills the process and everything it started, at once. May be called at any time and repeatedly; has no effect
+    /// once the owner has dropped the process.
     pub fn terminate(&self) {
         self.child.terminate();
     }
 
-    /// Waits until the process itself has ended. What it started may still run, and output may still be
-    /// unread; but a process whose output nobody reads may never end.
+    /// Waits until the process itself has exited. Processes that it started may still run, and output may still be
+    /// unread. A process whose output is not read may block on a full pipe and never exit.
     pub async fn exit(&self) -> ProcessExit {
         let mut exit = self.child.exit();
         // The sender lives in the child, which this handle holds.
         exit.wait_for(Option::is_some).await.ok().and_then(|exit| *exit).unwrap_or(ProcessExit::Unknown)
     }
 
-    /// How it ended, if it has.
+    /// Returns how the process ended, or `None` while it runs.
     pub fn try_exit(&self) -> Option<ProcessExit> {
         *self.child.exit().borrow()
     }
 
-    /// Gives the terminal another size.
+    /// Changes the size of the terminal.
     pub fn resize(&self, size: TerminalSize) -> Result<(), ResizeError> {
         let terminal = self.terminal.as_ref().ok_or(ResizeError::NoTerminal)?;
         let controller = terminal.upgrade().ok_or(ResizeError::Ended)?;

@@ -1,4 +1,4 @@
-//! The person's shell: which one it is, how it runs a line, and how that is shown.
+//! The user's shell: which one it is, how it runs a command line, and how a command is displayed.
 
 use std::{
     env,
@@ -9,11 +9,11 @@ use std::{
 
 use rustix::fs::{Access, access};
 
-/// Shells that understand what a model writes, and `-c` and `-l`. A person with another one gets `bash`.
-const UNDERSTOOD: [&str; 7] = ["bash", "zsh", "sh", "dash", "ksh", "mksh", "ash"];
+/// Shells that accept POSIX-like syntax, `-c` and `-l`. Users of another shell get `bash`.
+const SUPPORTED: [&str; 7] = ["bash", "zsh", "sh", "dash", "ksh", "mksh", "ash"];
 
-/// Where to look after `PATH`, which a service may not have.
-const PLACES: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
+/// Directories to search after those of `PATH`, which a service may not have.
+const FALLBACK_DIRECTORIES: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
 
 /// A shell that runs command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct UserShell {
     path: PathBuf,
 }
 
-/// Whether the shell reads the person's profile first.
+/// Whether the shell reads the user's profile first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShellStart {
     #[default]
@@ -30,20 +30,23 @@ pub enum ShellStart {
 }
 
 impl UserShell {
-    /// The login shell: of the user database, else `$SHELL`, else `bash`, else `sh`. Reads the user database,
-    /// which may be a network away: call it once, and not on an async runtime.
+    /// Returns the user's login shell: from the user database, else `$SHELL`, else `bash`, else `sh`. Blocks while it
+    /// reads the user database, which may use the network: call it once, and not on an async runtime.
     pub fn of_user() -> UserShell {
         let path = env::var_os("PATH").unwrap_or_default();
-        let places =
-            || env::split_paths(&path).filter(|place| place.is_absolute()).chain(PLACES.map(PathBuf::from));
+        let directories = || {
+            let absolute = env::split_paths(&path).filter(|directory| directory.is_absolute());
+            absolute.chain(FALLBACK_DIRECTORIES.map(PathBuf::from))
+        };
         let own = passwd_shell().into_iter().chain(env::var_os("SHELL").map(PathBuf::from));
-        let others = ["bash", "sh"].into_iter().flat_map(|name| places().map(move |place| place.join(name)));
-        UserShell {
-            path: choose(own, others, |path| access(path, Access::EXEC_OK).is_ok() && path.is_file()),
-        }
+        let others = ["bash", "sh"]
+            .into_iter()
+            .flat_map(|name| directories().map(move |directory| directory.join(name)));
+        let is_executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
+        UserShell { path: choose_shell(own, others, is_executable) }
     }
 
-    /// A given shell, as in the `shell` argument of `exec_command`.
+    /// Returns the shell at this path, as in the `shell` argument of `exec_command`.
     pub fn at(path: impl Into<PathBuf>) -> UserShell {
         UserShell { path: path.into() }
     }
@@ -52,7 +55,7 @@ impl UserShell {
         &self.path
     }
 
-    /// Program and arguments that run a command line: `[shell, "-lc", line]`, or `-c` without the profile.
+    /// Returns the program and arguments that run a command line: `[shell, "-lc", line]`, or `-c` without the profile.
     pub fn argv(&self, line: &str, start: ShellStart) -> Vec<String> {
         let flag = match start {
             ShellStart::Login => "-lc",
@@ -62,26 +65,28 @@ impl UserShell {
     }
 }
 
-/// A command as a person would type it: words quoted where a shell needs it.
+/// Joins a command's words into one line, quoted where a shell needs it.
 pub fn display<S: AsRef<str>>(argv: &[S]) -> String {
     // A word with a zero byte cannot be quoted, and could not be run either.
     shlex::try_join(argv.iter().map(AsRef::as_ref))
         .unwrap_or_else(|_| argv.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" "))
 }
 
-fn choose(
+/// Returns the first executable path: of the user's own shells those that are supported, then of the others.
+fn choose_shell(
     own: impl Iterator<Item = PathBuf>,
     others: impl Iterator<Item = PathBuf>,
-    runs: impl Fn(&Path) -> bool,
+    is_executable: impl Fn(&Path) -> bool,
 ) -> PathBuf {
-    let understood = |path: &PathBuf| {
+    let is_supported = |path: &PathBuf| {
         path.is_absolute()
-            && path.file_name().is_some_and(|name| UNDERSTOOD.iter().any(|known| name == *known))
+            && path.file_name().is_some_and(|name| SUPPORTED.iter().any(|known| name == *known))
     };
-    own.filter(understood).chain(others).find(|path| runs(path)).unwrap_or_else(|| PathBuf::from("/bin/sh"))
+    let mut candidates = own.filter(is_supported).chain(others);
+    candidates.find(|path| is_executable(path)).unwrap_or_else(|| PathBuf::from("/bin/sh"))
 }
 
-/// The shell in the user database. The standard library offers no way to it.
+/// Returns the user's shell from the user database, which the standard library cannot read.
 fn passwd_shell() -> Option<PathBuf> {
     let uid = rustix::process::getuid().as_raw();
     let mut buffer: Vec<u8> = vec![0; 1024];
@@ -116,8 +121,9 @@ mod tests {
         let check = |own: &[&str], existing: &[&str], expected: &str| {
             let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>().into_iter();
             let others = paths(&["/usr/bin/bash", "/bin/bash", "/bin/sh"]);
-            let chosen =
-                choose(paths(own), others, |path| existing.iter().any(|known| path == Path::new(known)));
+            let chosen = choose_shell(paths(own), others, |path| {
+                existing.iter().any(|known| path == Path::new(known))
+            });
             assert_eq!(chosen, Path::new(expected), "{own:?} {existing:?}");
         };
         check(&["/bin/zsh", "/bin/bash"], &["/bin/zsh", "/bin/bash"], "/bin/zsh");
@@ -129,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_shown_as_typed() {
+    fn a_command_is_displayed_as_it_could_be_typed() {
         let check = |line: &str, expected: &str| {
             let argv = UserShell::at("/bin/bash").argv(line, ShellStart::Login);
             assert_eq!(display(&argv), expected);

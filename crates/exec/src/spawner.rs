@@ -1,8 +1,8 @@
 //! The one thread that spawns every process.
 //!
-//! Linux sends the parent-death signal when the *thread* that spawned a child ends, not the process. A worker
-//! of a runtime or of a pool for blocking calls may end at any time, and would take its children along. So
-//! this thread does nothing but spawn, one process after the other, and lives as long as the process.
+//! Linux sends the parent-death signal when the *thread* that spawned a child ends, not when its process ends. A worker
+//! of a runtime or of a blocking pool may end at any time, and its children would be killed with it. So this thread only
+//! spawns, one process after the other, and lives as long as the server.
 
 use std::{
     io,
@@ -29,33 +29,33 @@ use tokio::{
 use crate::{
     child::{ChildRole, ChildSetup},
     keeper::{self, ChildLease, KeptChild},
-    minder::{END, InitReport, MinderTask},
+    minder::{END_SIGNAL, InitReport, MinderTask},
     namespaces,
     spec::{ChildPreparation, InputSource, ProcessSpec},
     terminal::{self, TerminalPair},
 };
 
-/// How many commands may exist at a time.
-const MAX_LIVE: usize = 4096;
+/// How many commands may exist at the same time.
+const MAX_COMMANDS: usize = 4096;
 
-/// How many spawns may wait for their turn; further callers wait before they are in line.
-const MAX_WAITING: usize = 64;
+/// How many spawns may be queued. Further callers wait for room in the queue.
+const MAX_QUEUED: usize = 64;
 
-/// How many processes exist, from before the spawn until the minder is reaped.
-pub(crate) static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// How many commands exist, counted from before the spawn until the minder is reaped.
+pub(crate) static LIVE_COMMANDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Why a process could not be started.
 #[derive(Debug, Error)]
 pub enum SpawnError {
     #[error("command must not be empty")]
     NoCommand,
-    #[error("failed to spawn command: {MAX_LIVE} processes are running already")]
+    #[error("failed to spawn command: {MAX_COMMANDS} processes are running already")]
     TooMany,
     #[error("failed to spawn command: {0}")]
     Io(#[from] io::Error),
 }
 
-/// A process that runs, with the server's ends of its streams.
+/// A running process with the server's ends of its streams.
 pub(crate) struct StartedProcess {
     pub(crate) lease: ChildLease,
     pub(crate) stdio: ServerEnds,
@@ -71,36 +71,35 @@ struct SpawnJob {
     reply: oneshot::Sender<Result<StartedProcess, SpawnError>>,
 }
 
-/// Has the spawner start a process. A caller that stops waiting leaves nothing behind: what was started for
-/// it is killed as soon as it is handed back.
+/// Spawns a process on the spawner thread. If the future is dropped, the process is killed as soon as it is started.
 pub(crate) async fn spawn(spec: ProcessSpec) -> Result<StartedProcess, SpawnError> {
     let (reply, answer) = oneshot::channel();
-    line()?.send(SpawnJob { spec, reply }).await.map_err(|_| stopped())?;
-    answer.await.map_err(|_| stopped())?
+    job_queue()?.send(SpawnJob { spec, reply }).await.map_err(|_| spawner_stopped())?;
+    answer.await.map_err(|_| spawner_stopped())?
 }
 
-fn stopped() -> SpawnError {
+fn spawner_stopped() -> SpawnError {
     SpawnError::Io(io::Error::other("the spawning thread has stopped"))
 }
 
-/// The queue of the spawner, which is started when it is first needed.
-fn line() -> io::Result<mpsc::Sender<SpawnJob>> {
-    static LINE: Mutex<Option<mpsc::Sender<SpawnJob>>> = Mutex::new(None);
+/// Returns the queue of the spawner thread, which is started on first use.
+fn job_queue() -> io::Result<mpsc::Sender<SpawnJob>> {
+    static QUEUE: Mutex<Option<mpsc::Sender<SpawnJob>>> = Mutex::new(None);
 
-    let mut line = LINE.lock();
-    if let Some(line) = &*line {
-        return Ok(line.clone());
+    let mut queue = QUEUE.lock();
+    if let Some(jobs) = &*queue {
+        return Ok(jobs.clone());
     }
-    heed_children();
+    restore_sigchld();
     let keeper = keeper::start()?;
-    let (jobs, waiting) = mpsc::channel(MAX_WAITING);
-    thread::Builder::new().name("exec-spawner".into()).spawn(move || run(waiting, &keeper))?;
-    Ok(line.insert(jobs).clone())
+    let (jobs, queued) = mpsc::channel(MAX_QUEUED);
+    thread::Builder::new().name("exec-spawner".into()).spawn(move || run(queued, &keeper))?;
+    Ok(queue.insert(jobs).clone())
 }
 
-/// A program that was started with `SIGCHLD` ignored gets no exit codes, and its children's ids are free for
-/// others before it knows. The default is restored; a handler that is set stays.
-fn heed_children() {
+/// Restores the default of `SIGCHLD` if it is ignored. A program that was started with it ignored gets no exit codes,
+/// and the kernel reuses the ids of its children before it learns of their end. A handler is kept.
+fn restore_sigchld() {
     // SAFETY: reads and sets the disposition of one signal, with a value on the stack.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -114,58 +113,57 @@ fn heed_children() {
 fn run(mut jobs: mpsc::Receiver<SpawnJob>, keeper: &Handle) {
     while let Some(job) = jobs.blocking_recv() {
         let started = start(job.spec, keeper);
-        // A caller that has stopped waiting gets nothing: dropping what was started ends it.
+        // If the caller has stopped waiting, dropping the process kills it.
         let _ = job.reply.send(started);
     }
 }
 
 fn start(spec: ProcessSpec, keeper: &Handle) -> Result<StartedProcess, SpawnError> {
-    if LIVE.fetch_add(1, Ordering::Relaxed) >= MAX_LIVE {
-        LIVE.fetch_sub(1, Ordering::Relaxed);
+    if LIVE_COMMANDS.fetch_add(1, Ordering::Relaxed) >= MAX_COMMANDS {
+        LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed);
         return Err(SpawnError::TooMany);
     }
     let timeout = spec.timeout;
-    let spawned = exec(spec).inspect_err(|_| _ = LIVE.fetch_sub(1, Ordering::Relaxed))?;
-    let child = Arc::new(KeptChild::new(spawned.minder, spawned.end));
-    keeper.spawn(keeper::keep(child.clone(), timeout, spawned.report));
+    let spawned = fork_and_exec(spec).inspect_err(|_| _ = LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed))?;
+    let child = Arc::new(KeptChild::new(spawned.minder, spawned.end_signal));
+    keeper.spawn(keeper::keep(child.clone(), timeout, spawned.status_pipe));
     Ok(StartedProcess { lease: ChildLease { child }, stdio: spawned.stdio })
 }
 
-/// A minder and its command, and the server's ends of what leads to them.
+/// A minder and its command, with the server's ends of their pipes.
 struct SpawnedChild {
     minder: Pid,
-    /// The signal that makes it end everything.
-    end: Signal,
-    report: OwnedFd,
+    /// The signal on which the minder kills everything and exits.
+    end_signal: Signal,
+    status_pipe: OwnedFd,
     stdio: ServerEnds,
 }
 
-/// Forks and executes. On an error no process is left; the standard library has waited for it.
-fn exec(mut spec: ProcessSpec) -> Result<SpawnedChild, SpawnError> {
+/// Forks and executes. On an error no process is left: the standard library has waited for it.
+fn fork_and_exec(mut spec: ProcessSpec) -> Result<SpawnedChild, SpawnError> {
     let terminal = spec.tty.map(terminal::open).transpose()?;
-    let (report, reporting) = io::pipe()?;
+    let (status_reader, status_writer) = io::pipe()?;
     let preparation = spec.preparation.take();
     let namespaces = preparation.as_ref().map_or(0, |preparation| preparation.namespaces);
     let is_init = namespaces::can_be_made_directly(namespaces);
-    let role = match is_init {
-        true => ChildRole::Init(InitReport { pipe: reporting.as_raw_fd(), server_end: report.as_raw_fd() }),
-        false => ChildRole::Minded(MinderTask {
-            namespaces,
-            report: Some(reporting.as_raw_fd()),
-            owner: Some(getpid()),
-        }),
+    let role = if is_init {
+        let pipe = status_writer.as_raw_fd();
+        ChildRole::Init(InitReport { pipe, server_end: status_reader.as_raw_fd() })
+    } else {
+        let status_pipe = Some(status_writer.as_raw_fd());
+        ChildRole::Minded(MinderTask { namespaces, status_pipe, owner: Some(getpid()) })
     };
-    let command = command(&spec, ChildSetup::new(role, terminal.is_some()), preparation)?;
+    let command = build_command(&spec, ChildSetup::new(role, terminal.is_some()), preparation)?;
     let spawn = || match terminal {
-        Some(terminal) => spawn_in(command, terminal),
+        Some(terminal) => spawn_in_terminal(command, terminal),
         None => spawn_with_pipes(command, spec.stdin),
     };
-    let (minder, stdio) = if is_init { namespaces::with_new_processes(spawn)? } else { spawn()? };
-    let end = if is_init { Signal::KILL } else { END };
-    Ok(SpawnedChild { minder, end, report: report.into(), stdio })
+    let (minder, stdio) = if is_init { namespaces::with_new_pid_namespace(spawn)? } else { spawn()? };
+    let end_signal = if is_init { Signal::KILL } else { END_SIGNAL };
+    Ok(SpawnedChild { minder, end_signal, status_pipe: status_reader.into(), stdio })
 }
 
-fn command(
+fn build_command(
     spec: &ProcessSpec,
     setup: ChildSetup,
     preparation: Option<ChildPreparation>,
@@ -181,7 +179,7 @@ fn command(
     setup.attach(&mut command);
     if let Some(preparation) = preparation {
         command.envs(preparation.env);
-        // SAFETY: a preparation promises to make only async-signal-safe calls.
+        // SAFETY: the steps of a preparation make only async-signal-safe calls, as its documentation demands.
         unsafe { command.pre_exec(preparation.steps) };
     }
     Ok(command)
@@ -201,10 +199,10 @@ fn spawn_with_pipes(mut command: Command, stdin: InputSource) -> Result<(Pid, Se
     Ok((Pid::from_child(&child), ends))
 }
 
-fn spawn_in(mut command: Command, terminal: TerminalPair) -> Result<(Pid, ServerEnds), SpawnError> {
+fn spawn_in_terminal(mut command: Command, terminal: TerminalPair) -> Result<(Pid, ServerEnds), SpawnError> {
     let TerminalPair { controller, user } = terminal;
     command.stdin(user.try_clone()?).stdout(user.try_clone()?).stderr(user);
-    // The command holds the user's end; it is dropped on return.
+    // `command` holds the program's end of the terminal and is dropped on return.
     let child = command.spawn()?;
     Ok((Pid::from_child(&child), ServerEnds::Terminal(controller)))
 }

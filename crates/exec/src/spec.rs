@@ -1,4 +1,4 @@
-//! What to run and how: plain data, filled in by the caller.
+//! The description of a process to spawn: plain data, filled in by the caller.
 
 use std::{
     collections::BTreeMap,
@@ -8,48 +8,50 @@ use std::{
     time::Duration,
 };
 
-/// All variables of a process, name to value.
+/// The environment variables of a process, by name.
 pub type ProcessEnvironment = BTreeMap<OsString, OsString>;
 
-/// What another crate (the sandbox) does to a command.
+/// The changes that another crate (the sandbox) makes to a command before it runs.
 pub struct ChildPreparation {
-    /// A program with arguments that runs the command, which is appended to it; empty for none.
+    /// A program and its arguments that run the command, which is appended to them. Empty to run the command directly.
     pub launcher: Vec<OsString>,
-    /// Variables that are set on top of the environment.
+    /// Variables to set in addition to the environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Namespaces that the command starts in, as flags of `clone`. With a process namespace, `steps` must call
+    /// The new namespaces that the command starts in, as flags of `clone`. With a PID namespace, `steps` must call
     /// [`become_init`](crate::become_init).
     pub namespaces: i32,
-    /// Runs between `fork` and `exec`, in a process that leads its session: it may not allocate, lock or panic.
+    /// Steps that run between `fork` and `exec`, in a process that leads its session. They must not allocate, lock or
+    /// panic.
     pub steps: Box<dyn FnMut() -> io::Result<()> + Send + Sync>,
 }
 
-/// One process to spawn.
+/// A process to spawn.
 pub struct ProcessSpec {
     /// Program and arguments. A program without a slash is looked up in the `PATH` of `env`.
     pub argv: Vec<OsString>,
-    /// Where it runs. What is relative in it is relative to the server's own directory.
+    /// The working directory. A relative path is relative to the server's own working directory.
     pub cwd: PathBuf,
-    /// The whole environment; nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub env: ProcessEnvironment,
-    /// Where standard input comes from when there is no terminal.
+    /// The source of standard input. Ignored with a terminal.
     pub stdin: InputSource,
-    /// The size of a terminal of its own; without one, output comes by two pipes. With one, input is always
-    /// offered, and standard output and error arrive as one stream.
+    /// The size of the command's own terminal, or `None` for two output pipes. A terminal always has input, and
+    /// standard output and error arrive as one stream.
     pub tty: Option<TerminalSize>,
-    /// After this time everything is killed and the exit is [`crate::ProcessExit::TimedOut`].
+    /// The time after which the command and everything it started is killed. The exit is then
+    /// [`crate::ProcessExit::TimedOut`].
     pub timeout: Option<Duration>,
-    /// What the sandbox does to the command.
+    /// The sandbox's changes to the command.
     pub preparation: Option<ChildPreparation>,
 }
 
-/// Where standard input comes from.
+/// The source of standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputSource {
-    /// `/dev/null`: reading ends at once.
+    /// `/dev/null`.
     #[default]
     Null,
-    /// From [`crate::Process::stdin`].
+    /// A pipe, written through [`crate::Process::stdin`].
     Piped,
 }
 
@@ -69,16 +71,16 @@ impl Default for TerminalSize {
 /// How much of a stream [`crate::Process::capture`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureLimit {
-    /// At most so many bytes, half of them from the beginning and half from the end.
+    /// At most this many bytes, half of them from the beginning and half from the end.
     HeadTail(usize),
-    /// At most so many bytes from the beginning.
+    /// At most this many bytes from the beginning.
     Head(usize),
-    /// Everything; the caller answers for the memory.
+    /// Everything. Memory use is then bounded by the command's output alone.
     Unlimited,
 }
 
 impl ProcessSpec {
-    /// A process with pipes, nothing to read, no timeout and no preparation.
+    /// Returns a process with output pipes, empty input, no timeout and no preparation.
     pub fn new<A: AsRef<OsStr>>(
         argv: impl IntoIterator<Item = A>,
         cwd: impl Into<PathBuf>,
@@ -96,7 +98,7 @@ impl ProcessSpec {
     }
 }
 
-/// Arguments and values of variables may be secret: shown are the program and the names of the variables.
+/// Prints the program and the names of the variables. Arguments and values may be secret.
 impl fmt::Debug for ProcessSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec")

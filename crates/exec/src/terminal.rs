@@ -1,4 +1,4 @@
-//! Pseudo-terminals: opening a pair and setting its size.
+//! Opens pseudo-terminals and sets their size.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -13,8 +13,8 @@ use crate::spec::TerminalSize;
 pub(crate) struct TerminalPair {
     /// The server's end.
     pub(crate) controller: OwnedFd,
-    /// The end for the program. It must be closed in the server once the program has it, else the controller
-    /// never sees the end of the output.
+    /// The program's end. The server must close it once the program has it; otherwise the controller never sees the
+    /// end of the output.
     pub(crate) user: OwnedFd,
 }
 
@@ -24,14 +24,14 @@ pub(crate) fn open(size: TerminalSize) -> io::Result<TerminalPair> {
     unlockpt(&controller)?;
     let user = open_user(&controller)?;
     let mut modes = tcgetattr(&user)?;
-    // Else erasing a character in line mode erases one byte of it.
+    // Without this, erasing a character in line mode erases one byte of it.
     modes.input_modes |= InputModes::IUTF8;
     tcsetattr(&user, OptionalActions::Now, &modes)?;
     resize(&controller, size)?;
     Ok(TerminalPair { controller, user })
 }
 
-/// Tells the terminal its size; the kernel tells the programs in it.
+/// Sets the size of a terminal. The kernel notifies the programs in it with `SIGWINCH`.
 pub(crate) fn resize(controller: &OwnedFd, size: TerminalSize) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(controller, size)?)
@@ -45,7 +45,7 @@ fn open_controller() -> io::Result<OwnedFd> {
     Ok(openpt(FLAGS)?)
 }
 
-/// Through the controller, not by name: the name may mean another terminal where `/dev/pts` is another one.
+/// Opens the program's end through the controller. Its name could mean another terminal if `/dev/pts` is another mount.
 #[cfg(target_os = "linux")]
 fn open_user(controller: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::pty::ioctl_tiocgptpeer(controller, FLAGS)?)

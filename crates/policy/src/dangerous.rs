@@ -1,9 +1,9 @@
-//! Commands that could do harm that cannot be undone. A list of the usual accidents, not a defence: that is
-//! what the sandbox is for.
+//! Recognises commands that could do harm that cannot be undone. A list of common accidents, not a defence against an
+//! attacker: that is the sandbox.
 
 use crate::{
+    command_line::{CommandConnector, PlainCommand, is_shell},
     git_words::GitWords,
-    line::{CommandConnector, PlainCommand, is_shell},
 };
 
 /// Dangerous in any form.
@@ -13,13 +13,13 @@ const ALWAYS: [&str; 23] = [
     "usermod", "wipefs",
 ];
 
-/// Whether a command removes files without asking back.
+/// Returns whether a command removes files without asking.
 pub(crate) fn removes_by_force(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     command.program() == "rm" && has_option(&words, "f", &["force"])
 }
 
-/// Whether somebody should look at a command before it runs without a sandbox.
+/// Returns whether the user should see a command before it runs without a sandbox.
 pub fn is_dangerous(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     match command.program() {
@@ -43,7 +43,7 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
             .first()
             .is_some_and(|first| matches!(*first, "publish" | "unpublish" | "yank" | "upload" | "push")),
         "gh" => words.contains(&"delete"),
-        // A script that nobody has seen: `curl … | sh`.
+        // A script that the user has not seen: `curl … | sh`.
         shell if is_shell(shell) => {
             command.connector == CommandConnector::Pipe && reads_script_from_input(&words)
         }
@@ -51,7 +51,7 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
     }
 }
 
-/// Whether an option might be among the words: clusters of letters and abbreviations of long names count.
+/// Returns whether an option may be among the words, including clusters of letters and abbreviations of long names.
 fn has_option(words: &[&str], letters: &str, names: &[&str]) -> bool {
     words.iter().take_while(|word| **word != "--").any(|word| match word.strip_prefix("--") {
         Some(long) => {
@@ -67,7 +67,7 @@ fn reads_script_from_input(words: &[&str]) -> bool {
         || words.first().is_some_and(|word| *word == "-s")
 }
 
-/// What loses commits or changes that are not committed, here or at the other end.
+/// Returns whether a git command may lose commits or uncommitted changes, here or in a remote repository.
 fn is_dangerous_git(words: &[&str]) -> bool {
     let git = GitWords::new(words);
     let Some((subcommand, arguments)) = git.rest.split_first() else { return false };
@@ -94,7 +94,7 @@ fn is_dangerous_git(words: &[&str]) -> bool {
     }
 }
 
-/// `+branch` forces, `:branch` deletes.
+/// Returns whether a refspec overwrites: `+branch` forces, `:branch` deletes.
 fn overwrites(arguments: &[&str]) -> bool {
     arguments.iter().any(|word| word.starts_with(['+', ':']))
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn harm_is_recognised() {
+    fn dangerous_commands_are_recognised() {
         check(
             true,
             &[
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn daily_work_is_not_harm() {
+    fn daily_work_is_not_dangerous() {
         check(
             false,
             &[

@@ -1,18 +1,18 @@
-//! The words of a git command: its general options, its subcommand, and the commands it is given to run.
+//! The words of a git command: its general options, its subcommand, and the commands that it runs.
 
-/// A git command without its general options.
+/// A git command, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct GitWords<'a> {
-    /// Settings for this command alone, as in `-c core.pager=cat`.
+    /// The settings for this command alone, as in `-c core.pager=cat`.
     pub(crate) settings: Vec<&'a str>,
-    /// Whether there is a setting whose value is in a variable.
+    /// Whether there is a setting whose value is in an environment variable.
     pub(crate) has_hidden_setting: bool,
     /// The subcommand and its arguments.
     pub(crate) rest: Vec<&'a str>,
 }
 
 impl<'a> GitWords<'a> {
-    /// Takes the words after `git`.
+    /// Parses the words after `git`.
     pub(crate) fn new(mut words: &[&'a str]) -> Self {
         let mut git = Self::default();
         loop {
@@ -42,7 +42,7 @@ impl<'a> GitWords<'a> {
         }
     }
 
-    /// What the subcommand stands for, if a setting makes it an alias: words of git, or a shell's after `!`.
+    /// Returns the value of the subcommand if a setting makes it an alias: words of git, or a script after `!`.
     pub(crate) fn alias(&self) -> Option<&'a str> {
         let name = self.rest.first()?;
         let value = |setting: &&'a str| {
@@ -53,7 +53,7 @@ impl<'a> GitWords<'a> {
         self.settings.iter().rev().find_map(value)
     }
 
-    /// Scripts that this runs: settings may name programs, and some subcommands are given a command.
+    /// Returns the scripts that this runs: settings may name programs, and some subcommands take a command.
     pub(crate) fn scripts(&self) -> Vec<String> {
         let values =
             self.settings.iter().filter_map(|setting| setting.split_once('=')).map(|(_, value)| value);

@@ -1,6 +1,6 @@
-//! Options of programs: telling them from operands, in the way of getopt, and checking them against a list.
+//! Parses the options of programs as `getopt` does, and checks them against lists of known options.
 
-/// The options of a program that take a value; all others stand alone.
+/// The options of a program that take a value. All other options take none.
 #[derive(Clone, Copy)]
 pub(crate) struct OptionSyntax {
     /// One letter each.
@@ -8,25 +8,25 @@ pub(crate) struct OptionSyntax {
     pub(crate) long: &'static [&'static str],
 }
 
-/// The options that a program may be given and still only read.
+/// The options with which a program still only reads.
 ///
-/// The check looks at every word that begins with a dash, wherever it stands. Whether a word is an option or
-/// the value of one (`sort -T -- -o FILE`) is for the program to decide, and versions of it differ; when all
-/// such words are harmless as options, it does not matter.
+/// The check applies to every word that begins with a dash, at any position. Whether such a word is an option or the value
+/// of one (`sort -T -- -o FILE`) depends on the program and its version. If all of them are harmless as options, it does
+/// not matter.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownOptions {
-    /// Letters of options without a value.
+    /// The letters of options without a value.
     pub(crate) flags: &'static str,
-    /// Letters of options that take the rest of their word as a value, or the next word if nothing is left.
+    /// The letters of options whose value is the rest of the word, or else the next word.
     pub(crate) valued: &'static str,
-    /// Long names, with or without a value. Abbreviations are not known.
+    /// Long names, with or without a value. Abbreviations are not accepted.
     pub(crate) long: &'static [&'static str],
-    /// Whether `-5` is an option.
+    /// Whether numbers such as `-5` are options.
     pub(crate) numbers: bool,
 }
 
 impl KnownOptions {
-    /// Whether all words are operands or known options.
+    /// Returns whether all words are operands or known options.
     pub(crate) fn allow_all(&self, words: &[&str]) -> bool {
         words.iter().all(|word| self.allow(word))
     }
@@ -42,16 +42,16 @@ impl KnownOptions {
         if self.numbers && cluster.chars().all(|letter| letter.is_ascii_digit()) {
             return true;
         }
-        // The rest behind a letter with a value is that value.
+        // The text after a letter with a value is that value.
         let flags = cluster.chars().take_while(|letter| !self.valued.contains(*letter));
         flags.into_iter().all(|letter| self.flags.contains(letter))
     }
 }
 
-/// Arguments sorted out.
+/// Parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedOptions<'a> {
-    /// Names without dashes, and values. A letter from a cluster is an option of its own.
+    /// The names of options without dashes, and their values. Each letter of a cluster is an option.
     pub(crate) given: Vec<(&'a str, Option<&'a str>)>,
     pub(crate) operands: Vec<&'a str>,
 }
@@ -86,7 +86,7 @@ impl<'a> ParsedOptions<'a> {
         self.given.iter().find(|(name, _)| names.contains(name))?.1
     }
 
-    /// Takes one word apart; returns what is left after it and its value.
+    /// Parses one word. Returns the words after it and its value.
     fn option<'b>(&mut self, word: &'a str, after: &'b [&'a str], syntax: OptionSyntax) -> &'b [&'a str] {
         if let Some(long) = word.strip_prefix("--") {
             if let Some((name, value)) = long.split_once('=') {

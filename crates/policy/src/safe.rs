@@ -1,20 +1,20 @@
-//! Commands that are known to only read, so that they may run without a question.
+//! Recognises commands that are known to only read, so that they may run without a question.
 //!
-//! "Known" decides whether a person is asked, never whether a command leaves the sandbox: `git status` reads,
-//! and also runs what a repository's configuration names.
+//! The result decides whether the user is asked, never whether a command leaves the sandbox: `git status` reads, but also
+//! runs programs that a repository's configuration names.
 //!
-//! An option that is not on a program's list makes the command unknown. When in doubt, leave an option out:
-//! the price is a question.
+//! An option that is not in a program's list makes the command unknown. If in doubt, leave an option out: it costs a
+//! question only.
 
 use crate::{
     actions::is_line_range,
-    line::{PlainCommand, is_system_program},
+    command_line::{PlainCommand, is_system_program},
     options::KnownOptions,
     safe_git,
 };
 
-/// Programs that only read, whatever their arguments: none of their options, in any common version, writes a
-/// file, runs a program or changes the machine.
+/// Programs that only read with any arguments: none of their options, in any common version, writes a file, runs a program
+/// or changes the machine.
 const READERS: [&str; 47] = [
     "basename",
     "cat",
@@ -65,7 +65,7 @@ const READERS: [&str; 47] = [
     "whoami",
 ];
 
-/// Not `-o` of the BSD version, which names an output file.
+/// Without `-o` of the BSD version, which names an output file.
 const BASE64: KnownOptions = KnownOptions {
     flags: "dDi",
     valued: "wb",
@@ -73,7 +73,7 @@ const BASE64: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Not `-l` and `--paginate`, which run `pr`.
+/// Without `-l` and `--paginate`, which run `pr`.
 const DIFF: KnownOptions = KnownOptions {
     flags: "abBcdeEfHiNnpPqrstTuwyZ",
     valued: "CUDIFLSWxX",
@@ -118,7 +118,7 @@ const DIFF: KnownOptions = KnownOptions {
     numbers: true,
 };
 
-/// Not `--pre` and `--hostname-bin`, which name a program, and `-z`, which runs one for each kind of archive.
+/// Without `--pre` and `--hostname-bin`, which name a program, and `-z`, which runs one for each kind of archive.
 const RIPGREP: KnownOptions = KnownOptions {
     flags: "0abcFhHiIlLNnopPqSsuUvVwx.",
     valued: "ABCdEefgjMmrTt",
@@ -216,7 +216,7 @@ const RIPGREP: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Not `-o` and `--output`, `--compress-program`, `--files0-from`, and `-T`, where it puts temporary files.
+/// Without `-o` and `--output`, `--compress-program`, `--files0-from`, and `-T`, the directory of temporary files.
 const SORT: KnownOptions = KnownOptions {
     flags: "bcCdfghiMmnRrsuVz",
     valued: "kSt",
@@ -245,8 +245,8 @@ const SORT: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Not `-o`, and `-R`, which writes a page into every directory. A letter with a value takes the next word and
-/// leaves the rest of its own to be read as options (`-Lo 2 FILE`), so all letters count as flags.
+/// Without `-o`, and `-R`, which writes a page into every directory. A letter with a value takes the next word, and the
+/// rest of its own word are options (`-Lo 2 FILE`), so all letters are flags here.
 const TREE: KnownOptions = KnownOptions {
     flags: "aAcCdDfFghIiJlLnNpPqrsStuUvxX",
     valued: "",
@@ -287,7 +287,7 @@ const UNIQ: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Whether a command only reads files and prints. No reason to let it out of the sandbox.
+/// Returns whether a command only reads files and prints. Not a reason to run it without a sandbox.
 pub fn is_known_safe(command: &PlainCommand) -> bool {
     if !command.words.first().is_some_and(|program| is_system_program(program)) {
         return false;
@@ -295,14 +295,14 @@ pub fn is_known_safe(command: &PlainCommand) -> bool {
     if READERS.contains(&command.program()) {
         return true;
     }
-    // Below, the arguments decide, so they have to be known: a file called `-delete` matches `*`.
+    // For other programs the arguments decide, so they must be known: a file named `-delete` matches `*`.
     !command.expands && has_safe_arguments(command)
 }
 
 fn has_safe_arguments(command: &PlainCommand) -> bool {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     match command.program() {
-        // On some systems these two take more: a program to run, a name to set.
+        // On some systems these two take a program to run or a name to set.
         "arch" | "hostname" => words.is_empty(),
         "base64" => BASE64.allow_all(&words),
         "command" => is_safe_command(&words),
@@ -321,7 +321,7 @@ fn has_safe_arguments(command: &PlainCommand) -> bool {
     }
 }
 
-/// Asking where a program is.
+/// Returns whether `command` only prints where a program is.
 fn is_safe_command(words: &[&str]) -> bool {
     match words {
         ["-v" | "-V", names @ ..] => !names.iter().any(|name| name.starts_with('-')),
@@ -329,15 +329,15 @@ fn is_safe_command(words: &[&str]) -> bool {
     }
 }
 
-/// Printing the time, not setting it.
+/// Returns whether `date` prints the time and does not set it.
 fn is_safe_date(words: &[&str]) -> bool {
     words
         .iter()
         .all(|word| word.starts_with('+') || matches!(*word, "-u" | "-R" | "-I" | "--utc" | "-Iseconds"))
 }
 
-/// The tests of `find`, and the actions that print. What else begins with a dash might be an action that
-/// deletes, writes a file or runs a program.
+/// Returns whether a word of `find` is an operand, a test or an action that prints. Other words with a dash may be actions
+/// that delete, write a file or run a program.
 fn is_safe_in_find(word: &str) -> bool {
     const PRIMARIES: [&str; 71] = [
         "-E",
@@ -419,8 +419,8 @@ fn is_safe_in_find(word: &str) -> bool {
     value.is_empty() || is_number || PRIMARIES.contains(&word)
 }
 
-/// An option of `printf` sets a variable, and so does `%n`; it could be the path on which programs are looked
-/// for. Some shells compute the arguments of numbers.
+/// Returns whether a format of `printf` only prints text. An option of `printf` sets a variable, as does `%n`, and it could
+/// be `PATH`. Some shells evaluate the arguments of numeric conversions.
 fn is_safe_format(format: &str) -> bool {
     let is_text = |conversion: &str| {
         let conversion = conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
@@ -429,8 +429,8 @@ fn is_safe_format(format: &str) -> bool {
     !format.starts_with('-') && format.replace("%%", "").split('%').skip(1).all(is_text)
 }
 
-/// Lists of processes without their environments, which hold secrets. `e` without a dash prints them, and so
-/// do words with a dash that `ps` cannot make sense of: it then reads all of them again as if without.
+/// Returns whether `ps` lists processes without their environments, which have secrets. `e` without a dash prints them, as
+/// may words with a dash that `ps` cannot parse: it then parses all words again without the dash.
 fn is_safe_ps(words: &[&str]) -> bool {
     const COLUMNS: [&str; 27] = [
         "%cpu", "%mem", "args", "cmd", "comm", "command", "cputime", "etime", "etimes", "gid", "group",
@@ -439,7 +439,7 @@ fn is_safe_ps(words: &[&str]) -> bool {
     ];
     let are_columns = |list: &str| list.split(',').all(|name| COLUMNS.contains(&name.trim_end_matches('=')));
     let are_numbers = |list: &str| {
-        list.split(',').all(|one| !one.is_empty() && one.chars().all(|digit| digit.is_ascii_digit()))
+        list.split(',').all(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()))
     };
     match words {
         [] => true,
@@ -458,7 +458,7 @@ fn is_safe_ps(words: &[&str]) -> bool {
     }
 }
 
-/// A second file is written.
+/// Returns whether `uniq` has at most one file. It writes to a second one.
 fn is_safe_uniq(words: &[&str]) -> bool {
     let is_option = |word: &&&str| word.starts_with('-') && **word != "-";
     UNIQ.allow_all(words)
@@ -466,7 +466,8 @@ fn is_safe_uniq(words: &[&str]) -> bool {
         && words.iter().filter(|word| !is_option(word)).count() <= 1
 }
 
-/// `sed -n 5p` and `sed -n 1,20p file`: other scripts can write files and run programs.
+/// Returns whether `sed` prints lines, as in `sed -n 5p` and `sed -n 1,20p file`. Other scripts can write files and run
+/// programs.
 fn is_safe_sed(words: &[&str]) -> bool {
     match words {
         ["-n", range] => is_line_range(range),

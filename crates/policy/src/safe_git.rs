@@ -1,12 +1,12 @@
-//! Git commands that only read the repository.
+//! Recognises git commands that only read the repository.
 //!
-//! By their words alone. What the configuration of a repository names (`core.fsmonitor`, `diff.external`, a
-//! textconv filter) runs with most of them, and is confined by the sandbox that they stay in.
+//! By their words alone: most of them run programs that the repository's configuration names (`core.fsmonitor`,
+//! `diff.external`, a textconv filter), which are confined by the sandbox of the git command.
 
 use crate::options::KnownOptions;
 
-/// Options of `log`, `show`, `diff` and the other commands that print commits and differences. Not among them:
-/// `--output`, `--ext-diff`, `--textconv`, `-O` and `--show-signature`, which runs a configured program.
+/// Options of `log`, `show`, `diff` and the other commands that print commits and differences. Without `--output`,
+/// `--ext-diff`, `--textconv`, `-O`, and `--show-signature`, which runs a configured program.
 const DIFFERENCES: KnownOptions = KnownOptions {
     flags: "0abcDeEFgimPpqRrstuwWz",
     valued: "BCGLlMnSU",
@@ -202,7 +202,7 @@ const STATUS: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Not `-O` and `--open-files-in-pager`, which run a program, and `--textconv`.
+/// Without `-O` and `--open-files-in-pager`, which run a program, and `--textconv`.
 const GREP: KnownOptions = KnownOptions {
     flags: "aEFGhHIiLlnoPpqrvWwz",
     valued: "ABCefm",
@@ -254,7 +254,7 @@ const GREP: KnownOptions = KnownOptions {
     numbers: true,
 };
 
-/// Options of the commands that print what the repository holds: names of files, objects and references.
+/// Options of the commands that list the repository's files, objects and references.
 const LISTINGS: KnownOptions = KnownOptions {
     flags: "abcdefhilkmnopqrstuvwxzCDMS",
     valued: "",
@@ -351,10 +351,10 @@ const LISTINGS: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// As above, for `blame`, whose `-L` and `-M` take values. Not `--contents` and `--textconv`.
+/// Options of `blame`, whose `-L` and `-M` take values. Without `--contents` and `--textconv`.
 const BLAME: KnownOptions = KnownOptions { flags: "bceflnpstwk", valued: "LMCS", ..LISTINGS };
 
-/// Reading the configuration. A second action beside the one that reads is not among them.
+/// Options of `config` after the action that reads. Without options that are actions themselves.
 const CONFIGURATION: KnownOptions = KnownOptions {
     flags: "lz",
     valued: "",
@@ -379,7 +379,7 @@ const CONFIGURATION: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Listing branches. Letters and names that create, move or delete one are not among them.
+/// Options that list branches. Without those that create, move or delete one.
 const BRANCHES: KnownOptions = KnownOptions {
     flags: "arvil",
     valued: "",
@@ -407,19 +407,19 @@ const BRANCHES: KnownOptions = KnownOptions {
     numbers: false,
 };
 
-/// Listing tags. `-v` verifies one, `-a` creates one.
+/// Options that list tags. Without `-v`, which verifies one, and `-a`, which creates one.
 const TAGS: KnownOptions = KnownOptions { flags: "il", valued: "n", ..BRANCHES };
 
 const WORKTREES: KnownOptions =
     KnownOptions { flags: "vz", valued: "", long: &["porcelain", "verbose"], numbers: false };
 
-/// With one of these, names given to `branch` and `tag` are patterns.
+/// The options with which the names of `branch` and `tag` are patterns.
 const LIST_FILTERS: [&str; 5] = ["--list", "--contains", "--merged", "--no-merged", "--points-at"];
 
-/// Whether a command only reads, given the words after `git`.
+/// Returns whether a command only reads, given the words after `git`.
 pub(crate) fn is_safe(words: &[&str]) -> bool {
     let Some((subcommand, arguments)) = subcommand(words) else { return false };
-    // Printing the state of a signature runs the configured program that checks it: `%G?`, `%(signature)`.
+    // `%G?` and `%(signature)` run the configured program that verifies signatures.
     if arguments.iter().any(|word| word.contains("%G") || word.contains("%(signature")) {
         return false;
     }
@@ -434,7 +434,7 @@ pub(crate) fn is_safe(words: &[&str]) -> bool {
         "grep" => GREP.allow_all(arguments),
         "var" | "version" => arguments.iter().all(|word| !word.starts_with('-')),
         "branch" => BRANCHES.allow_all(arguments) && lists(arguments, &LIST_FILTERS),
-        // For `branch`, older versions take `-l` for something else.
+        // In older versions, `-l` of `branch` has another meaning.
         "tag" => TAGS.allow_all(arguments) && lists(arguments, &[&LIST_FILTERS[..], &["-l"]].concat()),
         "remote" => match arguments {
             [] | ["-v" | "--verbose"] => true,
@@ -464,8 +464,8 @@ pub(crate) fn is_safe(words: &[&str]) -> bool {
     }
 }
 
-/// The subcommand behind the few general options that change nothing but what is printed or where.
-/// `-c` and `--config-env` are not among them: configuration can name programs to run.
+/// Returns the subcommand after general options that only affect the output or the directory. Refuses other ones, such as
+/// `-c` and `--config-env`, because configuration can name programs to run.
 fn subcommand<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
     loop {
         words = match words {
@@ -477,10 +477,10 @@ fn subcommand<'a, 'b>(mut words: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str
     }
 }
 
-/// `branch` and `tag` list, unless they are given a name without one of the options that make names patterns.
+/// Returns whether `branch` or `tag` lists. With a name, it does so only with an option that makes names patterns.
 fn lists(arguments: &[&str], filters: &[&str]) -> bool {
-    // The next word is their value: in `branch --sort --list x` nothing is listed, and `x` is created. Behind
-    // `--` there are only names.
+    // Two of these take the next word as a value: `branch --sort --list x` lists nothing and creates `x`. After `--` there
+    // are only names.
     if arguments.iter().any(|word| matches!(*word, "--" | "--sort" | "--format")) {
         return false;
     }

@@ -1,32 +1,35 @@
-//! Shell scripts through a grammar (tree-sitter-bash): parsing them, and finding the commands in them.
+//! Parses shell scripts with a grammar (`tree-sitter-bash`) and finds the commands in them.
 
 use std::ops::Range;
 
 use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 use crate::{
-    line::{CommandConnector, PlainCommand},
-    plain::plain,
-    word::ShellWord,
+    command_line::{CommandConnector, PlainCommand},
+    plain_commands::plain_commands,
+    shell_word::ShellWord,
 };
 
-/// Longer scripts are not looked into. The grammar's parser takes a time that grows with the square of some
-/// malformed texts, and cannot be stopped meanwhile: at this length that is half a second.
+/// The length of the longest script that is parsed. For some malformed texts, the time of the grammar's parser grows with
+/// the square of their length, and it cannot be stopped: at this length it takes half a second.
 pub(crate) const LONGEST_SCRIPT: usize = 8 * 1024;
 
-/// What was found in a script.
+/// The commands found in a script.
 #[derive(Default)]
 pub(crate) struct ScriptReading {
+    /// See [`CommandLine::plain`](crate::CommandLine::plain).
     pub(crate) plain: Option<Vec<PlainCommand>>,
+    /// See [`CommandLine::mentioned`](crate::CommandLine::mentioned).
     pub(crate) mentioned: Vec<PlainCommand>,
-    /// It was not looked into: what is in it is not known.
+    /// Whether the script was not parsed, so that its commands are unknown.
     pub(crate) unread: bool,
 }
 
 pub(crate) fn read(script: &str) -> ScriptReading {
     match parse(script) {
         Some(tree) => {
-            ScriptReading { plain: plain(script, &tree), mentioned: mentioned(script, &tree), unread: false }
+            let plain = plain_commands(script, &tree);
+            ScriptReading { plain, mentioned: mentioned(script, &tree), unread: false }
         }
         None => ScriptReading { unread: true, ..ScriptReading::default() },
     }
@@ -38,8 +41,8 @@ fn parse(script: &str) -> Option<Tree> {
     }
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    // The grammar's scanner is C, and hands any character to functions that are defined for bytes only: it
-    // crashes on `{` before a letter beyond those. To a shell such letters are just letters.
+    // The grammar's scanner, written in C, passes every character to functions that are defined for bytes only, and
+    // crashes on `{` before another character. For a shell, all characters outside ASCII are ordinary letters.
     let ascii: Vec<u8> = script.bytes().map(|byte| if byte.is_ascii() { byte } else { b'x' }).collect();
     parser.parse(ascii, None)
 }
@@ -49,7 +52,8 @@ pub(crate) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut cursor).collect()
 }
 
-/// Words by their nodes: the grammar may cut one into several, but what stands together is one word.
+/// Joins adjacent nodes to words. The grammar may split a word into several nodes; without a blank in between they are
+/// one word.
 pub(crate) fn joined(nodes: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     for node in nodes {
@@ -61,12 +65,12 @@ pub(crate) fn joined(nodes: impl IntoIterator<Item = Range<usize>>) -> Vec<Range
     words
 }
 
-/// Every command anywhere in the tree, also in a script with errors.
+/// Returns every command in the tree, even of a script with syntax errors.
 fn mentioned(script: &str, tree: &Tree) -> Vec<PlainCommand> {
     let mut commands = Vec::new();
     let mut cursor = tree.walk();
-    // For each node on the way from the root, whether its input is a pipe. Nodes know their siblings too,
-    // but take long to find them.
+    // For each node between the root and the current one, whether its input is a pipe. The tree can return the siblings
+    // of a node, but slowly.
     let mut piped = vec![false];
     loop {
         let is_piped = piped.last().is_some_and(|piped| *piped);
@@ -78,7 +82,7 @@ fn mentioned(script: &str, tree: &Tree) -> Vec<PlainCommand> {
         loop {
             let is_pipe = matches!(cursor.node().kind(), "|" | "|&");
             if cursor.goto_next_sibling() {
-                // Also all of `(…)`, `{ … }` and `while … done` behind it reads from the pipe.
+                // Everything in `(…)`, `{ … }` and `while … done` after it reads from the pipe as well.
                 piped.last_mut().into_iter().for_each(|piped| *piped |= is_pipe);
                 break;
             }
@@ -90,7 +94,7 @@ fn mentioned(script: &str, tree: &Tree) -> Vec<PlainCommand> {
     }
 }
 
-/// Moves to the node that follows this one and all that is in it.
+/// Moves to the next node after this one and its descendants.
 pub(crate) fn next_after(cursor: &mut TreeCursor<'_>) -> bool {
     while !cursor.goto_next_sibling() {
         if !cursor.goto_parent() {
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_wherever_they_are() {
+    fn commands_are_found_at_every_position() {
         let found = |script: &str| -> Vec<String> {
             read(script).mentioned.into_iter().map(|command| command.words.join(" ")).collect()
         };
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_beyond_bytes_after_a_brace_do_not_crash_the_scanner() {
+    fn characters_outside_ascii_after_a_brace_do_not_crash_the_scanner() {
         assert_eq!(
             plain_words("echo {\u{10ffff}1}"),
             Some(vec![vec!["echo".to_owned(), "{\u{10ffff}1}".to_owned()]])
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_deep_scripts_are_survived() {
+    fn long_and_deeply_nested_scripts_are_handled() {
         let list = vec!["a"; 1_500].join(" && ");
         assert_eq!(read(&list).plain.unwrap().len(), 1_500);
         let deep = format!("{}a{}", "(".repeat(4_000), ")".repeat(4_000));

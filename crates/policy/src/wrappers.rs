@@ -1,18 +1,17 @@
-//! Programs whose arguments are a command: `env`, `sudo`, `timeout` and their kind.
+//! Programs whose arguments are a command: `env`, `sudo`, `timeout` and similar ones.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    line::{CommandConnector, PlainCommand},
+    command_line::{CommandConnector, PlainCommand},
     options::OptionSyntax,
 };
 
 /// A program that starts the command in its arguments.
 struct WrapperProgram {
     name: &'static str,
-    /// Its options that take a value.
     syntax: OptionSyntax,
-    /// Its own arguments before the command.
+    /// The number of its own arguments before the command.
     operands: usize,
 }
 
@@ -74,37 +73,49 @@ const WRAPPERS: [WrapperProgram; 43] = [
 /// `/lib64/ld-linux-x86-64.so.2 PROGRAM …` starts the program.
 const LOADER: WrapperProgram = wrapper("ld.so", "", &["library-path", "preload", "argv0", "audit"], 0);
 
-/// The command that a program such as `env` is given to run: `None` when it is no such program,
-/// `Some(None)` when it is given none.
-pub(crate) fn wrapped(command: &PlainCommand) -> Option<Option<PlainCommand>> {
-    let inner = find(command)?.readings(command).commands.into_iter().next();
-    Some(inner)
+/// What a command is, as far as wrappers are concerned.
+pub(crate) enum WrappedCommand {
+    /// It is not a program such as `env`.
+    NotWrapped,
+    /// It is such a program, without a command.
+    Missing,
+    /// It is such a program and runs this command.
+    Found(PlainCommand),
 }
 
-/// A command line can be made so that an inner command might begin at each of its words; further ones are not
-/// looked at.
-const MOST_READINGS: usize = 16;
+/// Returns the command that a program such as `env` runs, by its likeliest reading.
+pub(crate) fn wrapped(command: &PlainCommand) -> WrappedCommand {
+    let Some(wrapper) = find(command) else { return WrappedCommand::NotWrapped };
+    match wrapper.readings(command).commands.into_iter().next() {
+        Some(inner) => WrappedCommand::Found(inner),
+        None => WrappedCommand::Missing,
+    }
+}
 
-/// What a wrapper may have been given to run.
+/// How many readings of a command line are considered. A line can be constructed so that an inner command may begin at
+/// each of its words.
+const MAX_READINGS: usize = 16;
+
+/// The commands that a wrapper may run.
 #[derive(Default)]
 pub(crate) struct WrapperReadings {
-    /// More than one when it is not known whether an option takes the next word as its value. The likeliest
-    /// is the first.
+    /// The possible commands, the likeliest one first. There are several if an option may or may not take the next word
+    /// as its value.
     pub(crate) commands: Vec<PlainCommand>,
-    /// For `env -S TEXT …`, the text and the words that follow it.
+    /// For `env -S TEXT …`, the text and the words after it.
     pub(crate) split_strings: Vec<(String, Vec<String>)>,
-    /// Whether there were more than are looked at.
+    /// Whether there are more than [`MAX_READINGS`].
     pub(crate) is_cut: bool,
 }
 
-/// Every command that a program such as `env` may be given to run.
+/// Returns every command that a program such as `env` may run.
 pub(crate) fn readings(command: &PlainCommand) -> WrapperReadings {
     find(command).map(|wrapper| wrapper.readings(command)).unwrap_or_default()
 }
 
 fn find(command: &PlainCommand) -> Option<&'static WrapperProgram> {
     let program = command.program();
-    // Only tells where a program is.
+    // `command -v` only prints where a program is.
     let first = command.arguments().first().map(String::as_str);
     if program == "command" && matches!(first, Some("-v" | "-V")) {
         return None;
@@ -118,11 +129,11 @@ impl WrapperProgram {
         let words = command.arguments();
         let mut found = WrapperReadings::default();
         let mut seen = BTreeSet::new();
-        // Positions where the next option may be; the likeliest is taken first.
-        let mut open = vec![0];
-        while let Some(at) = open.pop() {
+        // The positions where the next option may be, the likeliest one last.
+        let mut positions = vec![0];
+        while let Some(at) = positions.pop() {
             let Some(word) = words.get(at).filter(|_| seen.insert(at)) else { continue };
-            if found.commands.len() + found.split_strings.len() >= MOST_READINGS {
+            if found.commands.len() + found.split_strings.len() >= MAX_READINGS {
                 found.is_cut = true;
                 break;
             }
@@ -130,7 +141,7 @@ impl WrapperProgram {
                 "--" => found.commands.extend(self.command_at(command, at + 1)),
                 option if option.starts_with('-') => {
                     found.split_strings.extend(self.split_string(option, words.get(at + 1..)));
-                    open.extend(self.lengths(option).iter().rev().map(|length| at + length));
+                    positions.extend(self.lengths(option).iter().rev().map(|length| at + length));
                 }
                 _ => found.commands.extend(self.command_at(command, at)),
             }
@@ -138,7 +149,7 @@ impl WrapperProgram {
         found
     }
 
-    /// How many words an option may take up, the likeliest first.
+    /// Returns how many words an option may have, the likeliest number first.
     fn lengths(&self, option: &str) -> &'static [usize] {
         let Some(long) = option.strip_prefix("--") else {
             let valued =
@@ -156,18 +167,18 @@ impl WrapperProgram {
         if is_abbreviation { &[2, 1] } else { &[1, 2] }
     }
 
-    /// The command that begins behind the wrapper's own operands and assignments.
+    /// Returns the command after the wrapper's own operands and assignments.
     fn command_at(&self, command: &PlainCommand, at: usize) -> Option<PlainCommand> {
         let takes_assignments = matches!(self.name, "env" | "sudo");
         let is_assignment = |word: &&String| takes_assignments && word.contains('=');
         let words = command.arguments().iter().skip(at + self.operands).skip_while(is_assignment);
         let inner = PlainCommand::from_words(words.cloned().collect())?;
-        // What reaches `env` through a pipe reaches the program that it starts.
+        // The program that `env` starts reads from the same pipe. `xargs` reads the pipe itself.
         let connector = if self.name == "xargs" { CommandConnector::Start } else { command.connector };
         Some(PlainCommand { connector, ..inner })
     }
 
-    /// The text of `-S TEXT`, `-iSTEXT`, `--split-string=TEXT` and abbreviations, with the words after it.
+    /// Returns the text of `-S TEXT`, `-iSTEXT`, `--split-string=TEXT` and abbreviations, with the words after it.
     fn split_string(&self, option: &str, after: Option<&[String]>) -> Option<(String, Vec<String>)> {
         if self.name != "env" {
             return None;

@@ -1,16 +1,16 @@
-//! Bodies that come in chunks: passed on as they are, up to their end and not a byte further.
+//! Copies chunked bodies unchanged, up to their end and not a byte further.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy};
 
-/// The longest line with the size of a chunk, and the longest trailer.
+/// The length of the longest line: the size of a chunk, or a trailer.
 const LONGEST_LINE: u64 = 4 * 1024;
 
-/// The most lines behind the last chunk.
-const MOST_TRAILERS: usize = 64;
+/// How many trailers may follow the last chunk.
+const MAX_TRAILERS: usize = 64;
 
-/// Copies chunks up to the empty one and the lines that follow it.
+/// Copies chunks up to the empty one, and the trailers after it.
 pub(crate) async fn copy_chunks(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -39,7 +39,7 @@ async fn copy_trailers(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    for _ in 0..MOST_TRAILERS {
+    for _ in 0..MAX_TRAILERS {
         let line = read_line(from).await?;
         to.write_all(&line).await?;
         if line == b"\r\n" {
@@ -49,7 +49,7 @@ async fn copy_trailers(
     Err(malformed())
 }
 
-/// A line with its end, which is CR and LF; neither stands alone in it.
+/// Reads a line including its end, which must be CR and LF. Neither may occur within the line.
 async fn read_line(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     (&mut *from).take(LONGEST_LINE).read_until(b'\n', &mut line).await?;
@@ -59,7 +59,7 @@ async fn read_line(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>
     }
 }
 
-/// The size of a chunk, which may be followed by extensions.
+/// Parses the size of a chunk, which extensions may follow.
 fn size(line: &[u8]) -> Option<u64> {
     let text = line.strip_suffix(b"\r\n")?;
     let digits = text.split(|byte| *byte == b';').next()?;
@@ -77,11 +77,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn chunks_end_where_they_say() {
-        let check = async |text: &str, passed: Result<&str, ()>| {
-            let (mut from, mut to) = (text.as_bytes(), Vec::new());
-            let done = copy_chunks(&mut from, &mut to).await.map(|()| String::from_utf8(to).unwrap());
-            assert_eq!(done.map_err(|_| ()).as_deref(), passed.as_ref().map(|text| *text), "{text}");
+    async fn chunks_are_copied_to_their_end() {
+        let check = async |text: &str, expected: Result<&str, ()>| {
+            let mut from = text.as_bytes();
+            let mut to = Vec::new();
+            let copied = copy_chunks(&mut from, &mut to).await.map(|()| String::from_utf8(to).unwrap());
+            assert_eq!(copied.map_err(|_| ()).as_deref(), expected.as_ref().map(|text| *text), "{text}");
         };
         check("0\r\n\r\nGET /", Ok("0\r\n\r\n")).await;
         check("3\r\nabc\r\n0\r\n\r\nGET /", Ok("3\r\nabc\r\n0\r\n\r\n")).await;

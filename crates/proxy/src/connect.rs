@@ -1,6 +1,6 @@
-//! From a destination to a connection.
+//! Asks a [`HostGate`] about a destination, looks up its name and connects.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, pin::Pin, time::Duration};
 
 use codicil_policy::{AddressReach, NetworkDestination, is_public};
 use thiserror::Error;
@@ -9,19 +9,35 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{GateDecision, HostGate};
-
 /// How long a look-up, and each attempt to connect, may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How many addresses of a host are tried.
-const MOST_ADDRESSES: usize = 4;
+const MAX_ADDRESSES: usize = 4;
+
+/// Decides which hosts one command may connect to.
+pub trait HostGate: Send + Sync + 'static {
+    /// Decides about a destination, before its name is looked up. The connection waits for the decision; the future is
+    /// dropped if the client disconnects.
+    fn pass(&self, to: NetworkDestination) -> GateFuture<'_>;
+}
+
+/// The future of a decision.
+pub type GateFuture<'a> = Pin<Box<dyn Future<Output = GateDecision> + Send + 'a>>;
+
+/// A decision about a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GateDecision {
+    Open(AddressReach),
+    /// The connection is refused with this reason, which the command sees.
+    Shut(String),
+}
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub(crate) enum NoConnection {
     #[error("{0}")]
-    Shut(String),
+    Denied(String),
     #[error("{0} leads to an address that is not public")]
     NotPublic(String),
     #[error("{0} could not be looked up: {1}")]
@@ -30,31 +46,31 @@ pub(crate) enum NoConnection {
     Unreachable(String, io::Error),
 }
 
-/// Asks the gate, and connects if it says so.
+/// Asks the gate about a destination and connects if it allows that.
 pub(crate) async fn reach(to: NetworkDestination, gate: &dyn HostGate) -> Result<TcpStream, NoConnection> {
     match gate.pass(to.clone()).await {
         GateDecision::Open(reach) => connect(&to, reach).await,
-        GateDecision::Shut(why) => Err(NoConnection::Shut(why)),
+        GateDecision::Shut(why) => Err(NoConnection::Denied(why)),
     }
 }
 
-/// The name is looked up once: what was found suitable is what is connected to.
+/// Looks the name up once and connects to one of the addresses found, so that the checked address is the one used.
 async fn connect(to: &NetworkDestination, reach: AddressReach) -> Result<TcpStream, NoConnection> {
     let name = to.host.to_string();
     let found = match look_up(to).await {
         Ok(found) => found,
         Err(error) => return Err(NoConnection::Unknown(name, error)),
     };
-    let suitable = |address: &SocketAddr| reach == AddressReach::Anywhere || is_public(address.ip());
-    let mut failure = None;
-    for address in found.into_iter().filter(suitable).take(MOST_ADDRESSES) {
-        match timeout(PATIENCE, TcpStream::connect(address)).await {
+    let is_reachable = |address: &SocketAddr| reach == AddressReach::Anywhere || is_public(address.ip());
+    let mut last_error = None;
+    for address in found.into_iter().filter(is_reachable).take(MAX_ADDRESSES) {
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => failure = Some(error),
-            Err(_) => failure = Some(io::ErrorKind::TimedOut.into()),
+            Ok(Err(error)) => last_error = Some(error),
+            Err(_) => last_error = Some(io::ErrorKind::TimedOut.into()),
         }
     }
-    Err(match failure {
+    Err(match last_error {
         Some(error) => NoConnection::Unreachable(name, error),
         None => NoConnection::NotPublic(name),
     })
@@ -64,7 +80,7 @@ async fn look_up(to: &NetworkDestination) -> io::Result<Vec<SocketAddr>> {
     if let Some(address) = to.host.address() {
         return Ok(vec![SocketAddr::new(address, to.port)]);
     }
-    match timeout(PATIENCE, lookup_host((to.host.as_str(), to.port))).await {
+    match timeout(CONNECT_TIMEOUT, lookup_host((to.host.as_str(), to.port))).await {
         Ok(found) => Ok(found?.collect()),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }

@@ -1,4 +1,4 @@
-//! HTTP: requests that name their host, and tunnels.
+//! Serves HTTP requests in absolute form, and `CONNECT` tunnels.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use crate::{
     AllowedMethods, HostGate,
     chunks::copy_chunks,
     connect::{NoConnection, reach},
-    head::{self, BodyLength, RequestHead, RequestWay},
     proxy::HEAD_TIME,
+    request_head::{self, BodyLength, RequestHead, RequestWay},
 };
 
-/// The longest head of a request.
+/// The size of the largest request head.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// Why there is an answer of our own.
+/// A response of the proxy itself.
 struct RequestRefusal {
     status: &'static str,
-    /// For programs; the words are the reference's.
+    /// A code for programs, as the reference server names it.
     code: &'static str,
     text: String,
 }
@@ -36,7 +36,7 @@ impl RequestRefusal {
 impl From<NoConnection> for RequestRefusal {
     fn from(error: NoConnection) -> Self {
         let (status, code) = match error {
-            NoConnection::Shut(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
+            NoConnection::Denied(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
             NoConnection::Unknown(..) | NoConnection::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
         };
         Self { status, code, text: error.to_string() }
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
         }
         RequestWay::Forward { head, body } => {
             host.write_all(&head).await?;
-            pass_on(client, &mut host, &rest, body).await
+            forward(client, &mut host, &rest, body).await
         }
     }
 }
@@ -87,13 +87,13 @@ fn forbidden(head: &RequestHead, methods: AllowedMethods) -> Option<RequestRefus
     })
 }
 
-/// The head, and what came with it. `None` when the client went away.
+/// Reads a head, and the bytes that came with it. Returns `None` if the client disconnects.
 async fn read_head(
     client: &mut TcpStream,
 ) -> io::Result<Result<Option<(RequestHead, Vec<u8>)>, RequestRefusal>> {
     let mut bytes = Vec::new();
     loop {
-        match head::parse(&bytes) {
+        match request_head::parse(&bytes) {
             Ok(Some((head, end))) => {
                 let rest = bytes.split_off(end);
                 return Ok(Ok(Some((head, rest))));
@@ -111,8 +111,8 @@ async fn read_head(
     }
 }
 
-/// The body goes up while the answer comes down. The answer's end is the end.
-async fn pass_on(
+/// Forwards the body to the host and the response to the client at the same time. Ends with the response.
+async fn forward(
     client: &mut TcpStream,
     host: &mut TcpStream,
     rest: &[u8],
@@ -132,7 +132,7 @@ async fn pass_on(
             BodyLength::Chunked => copy_chunks(&mut from_client, &mut to_host).await?,
             BodyLength::Upgrade => {}
         }
-        // Nothing more is sent, but the answer may take its time.
+        // The request is complete; the response may take longer.
         std::future::pending::<io::Result<()>>().await
     };
     let down = async {
@@ -145,28 +145,28 @@ async fn pass_on(
     }
 }
 
-/// Passes on the answer to a request for another protocol. What the client sends behind its request reaches the
-/// host only once the host has agreed: before, it could be taken for a second request.
+/// Forwards the response to a request for another protocol. What the client sends after its request is forwarded only once
+/// the host has agreed with status 101. Before that, the host could take it for a second request.
 async fn upgrade(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8]) -> io::Result<()> {
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     loop {
-        let Some((status, end)) = head::parse_answer(&answer)? else {
-            let room = LONGEST_HEAD.saturating_sub(answer.len()) as u64;
-            if (&mut *host).take(room).read_buf(&mut answer).await? == 0 {
+        let Some((status, end)) = request_head::parse_response(&response)? else {
+            let room = LONGEST_HEAD.saturating_sub(response.len()) as u64;
+            if (&mut *host).take(room).read_buf(&mut response).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             continue;
         };
         match status {
             101 => {
-                client.write_all(&answer).await?;
+                client.write_all(&response).await?;
                 host.write_all(rest).await?;
                 return copy_bidirectional(client, host).await.map(|_| ());
             }
-            // Such as `103 Early Hints`; the answer itself follows.
-            100..200 => client.write_all(&answer.drain(..end).collect::<Vec<_>>()).await?,
+            // An interim response such as `103 Early Hints`; the final one follows.
+            100..200 => client.write_all(&response.drain(..end).collect::<Vec<_>>()).await?,
             _ => {
-                client.write_all(&answer).await?;
+                client.write_all(&response).await?;
                 return copy(host, client).await.map(|_| ());
             }
         }
@@ -176,9 +176,9 @@ async fn upgrade(client: &mut TcpStream, host: &mut TcpStream, rest: &[u8]) -> i
 async fn refuse(client: &mut TcpStream, refusal: RequestRefusal) -> io::Result<()> {
     let RequestRefusal { status, code, text } = refusal;
     let length = text.len() + 1;
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
          x-proxy-error: {code}\r\nConnection: close\r\n\r\n{text}\n"
     );
-    client.write_all(answer.as_bytes()).await
+    client.write_all(response.as_bytes()).await
 }

@@ -1,33 +1,36 @@
-//! The proxy through which confined commands reach the hosts that they may.
+//! The proxy through which confined commands connect to the hosts that they are allowed to reach.
 //!
-//! A command behind a proxy has one port to connect to, and no network besides (`codicil-sandbox`). Here is what
-//! answers there: HTTP requests in their absolute form, `CONNECT` tunnels and SOCKS5. Each connection names its
-//! host; a [`HostGate`] says whether it may be reached, and may take its time to ask somebody. The name is looked up
-//! once, here, and the connection goes to an address of that look-up: a name that leads to this machine or its
-//! networks leads nowhere, unless the gate says so ([`Reach`](codicil_policy::Reach)).
+//! A command behind a proxy has one port to connect to and no other network (see `codicil-sandbox`). A [`CommandProxy`]
+//! serves that port: HTTP requests in absolute form, `CONNECT` tunnels, and SOCKS5. Each connection names its host, and a
+//! [`HostGate`] decides whether it may be reached; it may take its time, for example to ask the user. The name is then
+//! looked up once, and the connection goes to an address of that look-up. Addresses of this machine and of private
+//! networks are refused, unless the gate allows them ([`AddressReach`](codicil_policy::AddressReach)).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `proxy.rs` | accepting, within a ceiling |
-//! | `http.rs`, `head.rs`, `chunks.rs`, `socks.rs` | the two protocols |
-//! | `connect.rs` | from a name to a connection |
-//! | `gate.rs` | who decides |
-//! | `terms.rs` | what the configuration says |
-//! | `environment.rs` | how programs learn of it |
+//! | `proxy.rs` | accepts connections, within a limit |
+//! | `http.rs`, `request_head.rs`, `chunks.rs` | HTTP requests and tunnels |
+//! | `socks.rs` | SOCKS5 |
+//! | `connect.rs` | asks the gate, looks up names, connects |
+//! | `config.rs` | settings from the configuration, and variables for programs |
+//!
+//! The HTTP side is written by hand on top of `httparse`. A general HTTP library would parse requests leniently and reuse
+//! connections; here, a request that two parsers could read differently must be refused, and a connection must carry
+//! exactly one request, so that the host that was decided about is the host that gets the bytes.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod chunks;
-mod connect;
-mod environment;
-mod gate;
-mod head;
-mod http;
 mod proxy;
+
+mod chunks;
+mod http;
+mod request_head;
 mod socks;
-mod terms;
+
+mod config;
+mod connect;
 
 pub use {
-    gate::{AllowedMethods, GateDecision, GateFuture, HostGate},
+    config::{AllowedMethods, BadPattern, ProxyConfig},
+    connect::{GateDecision, GateFuture, HostGate},
     proxy::CommandProxy,
-    terms::{BadPattern, ProxyConfig},
 };

@@ -1,4 +1,4 @@
-//! Accepting the connections of one command.
+//! Accepts the connections of one command.
 
 use std::{io, net, sync::Arc, time::Duration};
 
@@ -11,27 +11,27 @@ use tokio::{
 
 use crate::{AllowedMethods, HostGate, http, socks};
 
-/// Connections of one command at a time; further ones wait to be accepted.
-const MOST: usize = 128;
+/// How many connections a command may have at a time. Further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 128;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
 
-/// How long a client may go on talking after its answer.
+/// How long a client may keep sending after the response.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// After a failure to accept, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause after a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The first byte of a SOCKS5 greeting. No HTTP method begins with it.
 const SOCKS5: u8 = 5;
 
-/// The proxy of one command. It ends, with every connection, when this is dropped.
+/// The proxy of one command. Dropping it ends the proxy and all its connections.
 #[derive(Debug)]
 pub struct CommandProxy(AbortHandle);
 
 impl CommandProxy {
-    /// Serves what connects to the listener. Within a runtime only.
+    /// Serves the connections of a listener. Must be called within a runtime.
     pub fn start(
         listener: net::TcpListener,
         gate: Arc<dyn HostGate>,
@@ -39,7 +39,7 @@ impl CommandProxy {
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        // Ended by the handle.
+        // Aborted when `CommandProxy` is dropped.
         let task = tokio::spawn(accept(listener, gate, methods));
         Ok(Self(task.abort_handle()))
     }
@@ -54,7 +54,7 @@ impl Drop for CommandProxy {
 async fn accept(listener: TcpListener, gate: Arc<dyn HostGate>, methods: AllowedMethods) {
     let mut open = JoinSet::new();
     loop {
-        while open.len() >= MOST {
+        while open.len() >= MAX_CONNECTIONS {
             open.join_next().await;
         }
         tokio::select! {
@@ -63,8 +63,8 @@ async fn accept(listener: TcpListener, gate: Arc<dyn HostGate>, methods: Allowed
                     open.spawn(serve(stream, gate.clone(), methods));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the proxy could not accept a connection");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::warn!(%error, "the proxy failed to accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
             Some(_) = open.join_next() => {}
@@ -80,9 +80,9 @@ async fn serve(mut stream: TcpStream, gate: Arc<dyn HostGate>, methods: AllowedM
         _ => http::serve(&mut stream, &*gate, methods).await,
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection through the proxy broke");
+        tracing::debug!(%error, "a connection through the proxy failed");
     }
     let _ = stream.shutdown().await;
-    // To close while something is unread resets the connection, and the answer may be lost with it.
+    // Closing a socket with unread input resets the connection, and the response could be lost.
     let _ = timeout(LINGER_TIME, copy(&mut stream, &mut sink())).await;
 }

@@ -1,4 +1,5 @@
-//! SOCKS5 (RFC 1928), without authentication and for connections only: the port belongs to the command alone.
+//! Serves SOCKS5 (RFC 1928): the `CONNECT` command only, and without authentication, because only the command itself can
+//! connect to the port.
 
 use std::{
     io,
@@ -24,7 +25,7 @@ const CONNECT: u8 = 1;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 
-/// Answers to a request.
+/// Reply codes.
 const SUCCEEDED: u8 = 0;
 const NOT_ALLOWED: u8 = 2;
 const HOST_UNREACHABLE: u8 = 4;
@@ -38,33 +39,34 @@ pub(crate) async fn serve(
     gate: &dyn HostGate,
     methods: AllowedMethods,
 ) -> io::Result<()> {
-    let asked = match timeout(HEAD_TIME, handshake(client)).await {
-        Ok(asked) => asked?,
+    let requested = match timeout(HEAD_TIME, handshake(client)).await {
+        Ok(requested) => requested?,
         Err(_) => return Ok(()),
     };
-    let to = match asked {
-        Some(Ok(_)) if methods == AllowedMethods::ReadOnly => return answer(client, NOT_ALLOWED).await,
+    let to = match requested {
+        Some(Ok(_)) if methods == AllowedMethods::ReadOnly => return reply(client, NOT_ALLOWED).await,
         Some(Ok(to)) => to,
-        Some(Err(code)) => return answer(client, code).await,
+        Some(Err(code)) => return reply(client, code).await,
         None => return Ok(()),
     };
     match reach(to, gate).await {
         Ok(mut host) => {
-            answer(client, SUCCEEDED).await?;
+            reply(client, SUCCEEDED).await?;
             copy_bidirectional(client, &mut host).await.map(|_| ())
         }
         Err(error) => {
             let code = match error {
-                NoConnection::Shut(_) | NoConnection::NotPublic(_) => NOT_ALLOWED,
+                NoConnection::Denied(_) | NoConnection::NotPublic(_) => NOT_ALLOWED,
                 NoConnection::Unknown(..) => HOST_UNREACHABLE,
                 NoConnection::Unreachable(..) => REFUSED,
             };
-            answer(client, code).await
+            reply(client, code).await
         }
     }
 }
 
-/// Greeting and request. `None` when there is no way to talk; else where to, or the code to refuse it with.
+/// Reads the greeting and the request. Returns the destination, or the code to refuse the request with, or `None` if the
+/// client's version or authentication is not supported.
 async fn handshake(client: &mut TcpStream) -> io::Result<Option<Result<NetworkDestination, u8>>> {
     let [_, count] = read::<2>(client).await?;
     let mut methods = vec![0; usize::from(count)];
@@ -103,7 +105,7 @@ async fn read<const N: usize>(client: &mut TcpStream) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// The address in an answer is of no use to anybody.
-async fn answer(client: &mut TcpStream, code: u8) -> io::Result<()> {
+/// Sends a reply. Its address is always 0.0.0.0:0, because no client uses it.
+async fn reply(client: &mut TcpStream, code: u8) -> io::Result<()> {
     client.write_all(&[VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]).await
 }

@@ -1,4 +1,4 @@
-//! Runs a program confined, in a process and as a user of its own.
+//! Runs a program confined, from a process that may have another user than the test.
 
 use std::{
     fs::OpenOptions,
@@ -18,12 +18,12 @@ use codicil_sandbox::{
     SandboxError, SandboxGrants, ServerPlaces,
 };
 
-use crate::scene::path;
+use crate::context::path;
 
-/// The exit code if this confinement is not to be had here.
+/// The exit code if this machine does not have the wanted confinement.
 const UNAVAILABLE: u8 = 201;
 
-/// The number under which a file outside is left open, as a careless server might.
+/// The number of a descriptor of a file outside that is left open, as a careless server might do.
 pub const LEFT_OPEN: i32 = 57;
 
 #[derive(Default)]
@@ -53,18 +53,21 @@ pub fn run(arguments: &[String]) -> ExitCode {
         Ok(None) => return ExitCode::from(UNAVAILABLE),
         Err(error) => panic!("{error}"),
     };
-    leave_something_open();
+    leave_file_open();
     let mut command = Command::new(&program[0]);
     let mut prepared = confinement.prepare().unwrap();
-    let door = prepared.take_door();
-    prepared
-        .apply(&mut command, if options.dying { CommandLifetime::OfCaller } else { CommandLifetime::Own });
-    command.args(&program[1..]).current_dir(&options.cwd).env("SCENE_SERVER", std::process::id().to_string());
+    let proxy_listener = prepared.take_proxy_listener();
+    let lifetime = if options.dying { CommandLifetime::OfCaller } else { CommandLifetime::Own };
+    prepared.apply(&mut command, lifetime);
+    command
+        .args(&program[1..])
+        .current_dir(&options.cwd)
+        .env("ATTEMPT_SERVER", std::process::id().to_string());
     let spawned = command.spawn();
     drop(command);
     let ended = spawned.and_then(|mut child| {
-        if let Some(door) = door {
-            let listener = door.open()?;
+        if let Some(proxy_listener) = proxy_listener {
+            let listener = proxy_listener.open()?;
             std::thread::spawn(move || greet(&listener));
         }
         child.wait()
@@ -80,7 +83,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What a proxy does here: it shows that it was reached.
+/// Acts as the proxy: writes a greeting to each connection.
 fn greet(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
         let _ = (&stream).write_all(b"proxy");
@@ -118,7 +121,7 @@ fn parse(words: &[String]) -> Options {
     options
 }
 
-/// `None` if the machine has no such confinement, or a better one cannot be switched off.
+/// Returns `None` if the machine does not have the wanted confinement, or a better one cannot be disabled.
 fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
     let probe = MachineProbe::run();
     let (probe, wanted) = match options.with.as_str() {
@@ -158,27 +161,29 @@ fn policy(options: &Options) -> SandboxPolicy {
             ReadOnlyAccess::Restricted { include_platform_defaults: true, readable_roots: absolute(roots) }
         }
     };
-    match (options.with.as_str(), options.read_only) {
-        ("none", _) => SandboxPolicy::DangerFullAccess,
-        (_, true) => SandboxPolicy::ReadOnly { access, network_access: options.network },
-        (_, false) => SandboxPolicy::WorkspaceWrite {
-            writable_roots: absolute(&options.roots),
-            read_only_access: access,
-            network_access: options.network,
-            exclude_tmpdir_env_var: options.exclude_tmpdir,
-            exclude_slash_tmp: options.exclude_tmp,
-        },
+    if options.with == "none" {
+        return SandboxPolicy::DangerFullAccess;
+    }
+    if options.read_only {
+        return SandboxPolicy::ReadOnly { access, network_access: options.network };
+    }
+    SandboxPolicy::WorkspaceWrite {
+        writable_roots: absolute(&options.roots),
+        read_only_access: access,
+        network_access: options.network,
+        exclude_tmpdir_env_var: options.exclude_tmpdir,
+        exclude_slash_tmp: options.exclude_tmp,
     }
 }
 
-fn leave_something_open() {
-    if std::env::var_os("SCENE_OUTSIDE").is_none() {
+fn leave_file_open() {
+    if std::env::var_os("ATTEMPT_OUTSIDE").is_none() {
         return;
     }
-    let file = path("SCENE_OUTSIDE").join("left-open-descriptor/file");
+    let file = path("ATTEMPT_OUTSIDE").join("left-open-descriptor/file");
     let Ok(file) = OpenOptions::new().write(true).open(file) else { return };
     // SAFETY: both are plain numbers, and dup2 makes a copy that is not closed on exec.
     assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), LEFT_OPEN) }, LEFT_OPEN);
-    // Open for as long as this process lives, as the one that is reached through /proc.
+    // Stays open as long as this process lives, for the attempt that reaches it through /proc.
     let _ = file.into_raw_fd();
 }

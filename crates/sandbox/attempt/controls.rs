@@ -1,4 +1,4 @@
-//! What a confined command must still be able to do.
+//! Attempts that must succeed: what a confined command can still do.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,8 +16,8 @@ use std::{
 };
 
 use crate::{
+    context::{Outcome, check, path},
     files::mknod,
-    scene::{Outcome, check, path},
     table::{Attempt, Class::*},
 };
 
@@ -40,8 +40,8 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("truncate-inside", Allowed, |s| {
         OpenOptions::new().write(true).open(s.inside().join("mine"))?.set_len(1)
     }),
-    ("write-tmp", Allowed, |_| scratch(Path::new("/tmp"))),
-    ("write-tmpdir", Allowed, |_| scratch(&path("TMPDIR"))),
+    ("write-tmp", Allowed, |_| create_and_remove(&path("ATTEMPT_TMP"))),
+    ("write-tmpdir", Allowed, |_| create_and_remove(&path("TMPDIR"))),
     ("read-outside", Allowed, |s| match fs::read_to_string(s.outside().join("file"))?.as_str() {
         "kept" => fs::read_dir(s.outside()).map(drop),
         other => Err(io::Error::other(other.to_owned())),
@@ -77,14 +77,14 @@ pub const ATTEMPTS: &[Attempt] = &[
         child.wait().map(drop)
     }),
     ("socket-pair", Allowed, |_| {
-        let (mut one, mut other) = UnixStream::pair()?;
-        one.write_all(b"x")?;
-        other.read_exact(&mut [0; 1])
+        let (mut writer, mut reader) = UnixStream::pair()?;
+        writer.write_all(b"x")?;
+        reader.read_exact(&mut [0; 1])
     }),
     ("socket-inside", Allowed, |s| {
-        let place = s.inside().join("socket");
-        let listener = UnixListener::bind(&place)?;
-        let client = thread::spawn(move || UnixStream::connect(place)?.write_all(b"x"));
+        let address = s.inside().join("socket");
+        let listener = UnixListener::bind(&address)?;
+        let client = thread::spawn(move || UnixStream::connect(address)?.write_all(b"x"));
         let connected = client.join().map_err(|_| io::Error::other("panicked"))?;
         connected?;
         listener.accept()?.0.read_exact(&mut [0; 1])
@@ -96,17 +96,18 @@ pub const ATTEMPTS: &[Attempt] = &[
     }),
 ];
 
-fn scratch(directory: &Path) -> Outcome {
+fn create_and_remove(directory: &Path) -> Outcome {
     let name = directory.join(format!("codicil-attempt-{}", std::process::id()));
     fs::write(&name, "text")?;
     fs::remove_file(name)
 }
 
-/// Opens a pseudo-terminal and both of its ends.
+/// Opens both ends of a pseudo-terminal.
 fn terminal() -> Outcome {
     let options = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).clone();
     let controller = options.open("/dev/ptmx")?;
-    let (mut number, unlocked) = (0u32, 0i32);
+    let mut number = 0u32;
+    let unlocked = 0i32;
     // SAFETY: these two requests read and write one int each.
     unsafe {
         check(libc::ioctl(controller.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked))?;

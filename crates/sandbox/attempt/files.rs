@@ -16,7 +16,7 @@ use std::{
 
 use crate::{
     confine::LEFT_OPEN,
-    scene::{Outcome, c, call, check, path},
+    context::{Outcome, c, call, check, path},
     table::{Attempt, Class::*},
 };
 
@@ -59,9 +59,11 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("rename-over-outside", Denied, |s| fs::rename(s.inside().join("mine"), s.outside().join("file"))),
     ("rename-outside", Denied, |s| fs::rename(s.outside().join("file"), s.outside().join("new"))),
     ("exchange-with-outside", Denied, |s| {
-        let (ours, theirs) = (c(&s.inside().join("mine")), c(&s.outside().join("file")));
-        let (at, exchange) = (libc::AT_FDCWD as usize, libc::RENAME_EXCHANGE as usize);
-        call(libc::SYS_renameat2, &[at, ours.as_ptr() as usize, at, theirs.as_ptr() as usize, exchange])
+        let inside = c(&s.inside().join("mine"));
+        let outside = c(&s.outside().join("file"));
+        let at = libc::AT_FDCWD as usize;
+        let flags = libc::RENAME_EXCHANGE as usize;
+        call(libc::SYS_renameat2, &[at, inside.as_ptr() as usize, at, outside.as_ptr() as usize, flags])
             .map(drop)
     }),
     ("rename-workspace", Forbidden, |s| fs::rename(s.workspace(), s.workspace().with_file_name("moved"))),
@@ -76,16 +78,17 @@ pub const ATTEMPTS: &[Attempt] = &[
         OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(s.outside()).map(drop)
     }),
     ("pipe-outside", Denied, |_| {
-        let options = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path("SCENE_PIPE"));
+        let options =
+            OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path("ATTEMPT_PIPE"));
         options?.write_all(b"x")
     }),
-    ("shared-memory-of-another", Denied, |_| write(&path("SCENE_SHARED"))),
+    ("shared-memory-of-another", Denied, |_| write(&path("ATTEMPT_SHARED"))),
     ("write-through-proc-root", Denied, |s| write_below(Path::new("/proc/self/root"), &s.outside())),
     ("write-through-server-root", Denied, |s| {
         write_below(Path::new(&format!("/proc/{}/root", s.server())), &s.outside())
     }),
     ("write-through-server-descriptor", Denied, |s| {
-        // Every file that the server has open, for that matter.
+        // Tries every file that the server has open.
         let mut last = io::Error::from_raw_os_error(libc::ENOENT);
         for entry in fs::read_dir(format!("/proc/{}/fd", s.server()))?.flatten() {
             let is_file = fs::metadata(entry.path()).is_ok_and(|found| found.is_file());
@@ -114,7 +117,8 @@ pub const ATTEMPTS: &[Attempt] = &[
     }),
     ("times-outside", Denied, |s| File::open(s.outside().join("file"))?.set_modified(SystemTime::UNIX_EPOCH)),
     ("attribute-outside", Denied, |s| {
-        let (file, name) = (c(&s.outside().join("file")), c"user.test");
+        let file = c(&s.outside().join("file"));
+        let name = c"user.test";
         // SAFETY: C strings, and a value of the length given.
         check(unsafe { libc::setxattr(file.as_ptr(), name.as_ptr(), b"x".as_ptr().cast(), 1, 0) }).map(drop)
     }),

@@ -1,12 +1,13 @@
-//! Attempts on the machine: kernel settings, devices, mounts, namespaces, and system calls with a history.
+//! Attempts to change the machine: kernel settings, devices, mounts, namespaces, and system calls with a history of
+//! vulnerabilities.
 //!
-//! Those that would harm are made with arguments that the kernel refuses after it has checked the privilege.
+//! Harmful ones are made with arguments that the kernel refuses after it has checked the privilege.
 
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
 
 use crate::{
+    context::{Outcome, c, call},
     files::mknod,
-    scene::{Outcome, c, call},
     table::{Attempt, Class::*},
 };
 
@@ -38,16 +39,17 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("character-device", Forbidden, |s| mknod(&s.inside().join("device"), libc::S_IFCHR)),
     ("block-device", Forbidden, |s| mknod(&s.inside().join("device"), libc::S_IFBLK)),
     ("mount", Filtered, |s| {
-        let (kind, place) = (c"tmpfs".as_ptr() as usize, c(&s.inside()));
-        call(libc::SYS_mount, &[kind, place.as_ptr() as usize, kind]).map(drop)
+        let kind = c"tmpfs".as_ptr() as usize;
+        let target = c(&s.inside());
+        call(libc::SYS_mount, &[kind, target.as_ptr() as usize, kind]).map(drop)
     }),
     ("mount-writable-again", Filtered, |_| {
         let root = c"/".as_ptr() as usize;
         call(libc::SYS_mount, &[0, root, 0, (libc::MS_REMOUNT | libc::MS_BIND) as usize]).map(drop)
     }),
     ("unmount", Filtered, |s| {
-        let place = c(&s.repository().join(".git"));
-        call(libc::SYS_umount2, &[place.as_ptr() as usize, libc::MNT_DETACH as usize]).map(drop)
+        let target = c(&s.repository().join(".git"));
+        call(libc::SYS_umount2, &[target.as_ptr() as usize, libc::MNT_DETACH as usize]).map(drop)
     }),
     ("new-mount", Filtered, |_| call(libc::SYS_fsopen, &[c"tmpfs".as_ptr() as usize]).map(drop)),
     ("configure-mount", Filtered, |_| call(libc::SYS_fsconfig, &[0]).map(drop)),
@@ -110,7 +112,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         let result: u32;
         // SAFETY: number 20 of the 32-bit table is getpid, which takes nothing.
         unsafe { std::arch::asm!("int 0x80", inlateout("eax") 20u32 => result) };
-        // What came back is this process, if anything.
+        // If the call returns at all, it is the id of this process.
         assert_eq!(result, std::process::id());
         Ok(())
     }),
@@ -125,7 +127,7 @@ fn unshare(flags: i32) -> Outcome {
 }
 
 fn clone(flag: i32) -> Outcome {
-    // A child that comes to be has its own memory, like one of fork.
+    // The child, if there is one, has its own memory, as after `fork`.
     match call(libc::SYS_clone, &[(flag | libc::SIGCHLD) as u32 as usize])? {
         // SAFETY: ends the child at once.
         0 => unsafe { libc::_exit(0) },

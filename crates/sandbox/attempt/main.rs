@@ -1,19 +1,19 @@
-//! Tries what a confined command must not be able to do, and what it must. Only the tests of this crate run it.
+//! Attempts things that a confined command must not be able to do, and things that it must. Run by the tests of this
+//! crate only.
 //!
-//! | call | what it does |
+//! | call | effect |
 //! |---|---|
-//! | `confine [options] -- PROGRAM …` | runs a program confined, and ends as it ends |
+//! | `confine [options] -- PROGRAM …` | runs a program confined, and exits with its code |
 //! | `list` | prints the names and classes of all attempts |
-//! | `try NAME…` | makes attempts, each in a process of its own, and prints what came of them |
-//! | `apart NAME…` | the same without confinement, where they do no harm |
-//! | `death` | prints the signal that comes when the parent dies |
-//! | `one NAME` | makes one attempt; its exit code is 0 or an error number |
+//! | `try NAME…` | makes attempts, each in its own process, and prints their results |
+//! | `unconfined NAME…` | makes attempts without a sandbox, in namespaces where they do no harm |
+//! | `one NAME` | makes one attempt, and exits with 0 or an error number |
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[cfg(target_os = "linux")]
-mod apart;
-#[cfg(target_os = "linux")]
 mod confine;
+#[cfg(target_os = "linux")]
+mod context;
 #[cfg(target_os = "linux")]
 mod controls;
 #[cfg(target_os = "linux")]
@@ -27,9 +27,9 @@ mod network;
 #[cfg(target_os = "linux")]
 mod processes;
 #[cfg(target_os = "linux")]
-mod scene;
-#[cfg(target_os = "linux")]
 mod table;
+#[cfg(target_os = "linux")]
+mod unconfined;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
@@ -38,9 +38,9 @@ fn main() -> std::process::ExitCode {
         Some((word, rest)) if word == "confine" => confine::run(rest),
         Some((word, _)) if word == "list" => table::list(),
         Some((word, names)) if word == "try" => table::try_all(names),
-        Some((word, names)) if word == "apart" => apart::run(names),
+        Some((word, names)) if word == "unconfined" => unconfined::run(names),
         Some((word, names)) if word == "one" => table::one(&names[0]),
-        _ => panic!("confine, list, try, apart or one"),
+        _ => panic!("usage: confine, list, try, unconfined or one"),
     }
 }
 

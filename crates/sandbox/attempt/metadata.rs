@@ -1,4 +1,4 @@
-//! Attempts to change repository metadata and agents' configuration inside the workspace.
+//! Attempts to change repository metadata and agent configuration inside the workspace.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    scene::Outcome,
+    context::Outcome,
     table::{Attempt, Class::*},
 };
 

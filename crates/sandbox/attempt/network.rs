@@ -1,4 +1,4 @@
-//! Attempts to reach somebody through a socket.
+//! Attempts to reach other programs through a socket.
 
 use std::{
     io::{self, Read},
@@ -10,32 +10,34 @@ use std::{
 };
 
 use crate::{
-    scene::{Outcome, check, number, path},
+    context::{Outcome, check, number, path},
     table::{Attempt, Class::*},
 };
 
 pub const ATTEMPTS: &[Attempt] = &[
-    ("tcp-connect", Denied, |_| TcpStream::connect(("127.0.0.1", number("SCENE_TCP_PORT") as u16)).map(drop)),
+    ("tcp-connect", Denied, |_| {
+        TcpStream::connect(("127.0.0.1", number("ATTEMPT_TCP_PORT") as u16)).map(drop)
+    }),
     ("loopback-of-its-own", Forbidden, |_| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         TcpStream::connect(listener.local_addr()?).map(drop)
     }),
     ("proxy", Forbidden, |_| {
-        let mut said = String::new();
-        TcpStream::connect(codicil_sandbox::PROXY)?.take(5).read_to_string(&mut said)?;
-        if said == "proxy" { Ok(()) } else { Err(io::Error::other(said)) }
+        let mut greeting = String::new();
+        TcpStream::connect(codicil_sandbox::PROXY)?.take(5).read_to_string(&mut greeting)?;
+        if greeting == "proxy" { Ok(()) } else { Err(io::Error::other(greeting)) }
     }),
-    // A packet may be on its way before it is refused, so whether it has arrived is for the receiver to say.
+    // Sending may succeed although the packet is dropped later, so the test asks the receiver whether it has arrived.
     ("udp-to-another", Forbidden, |_| {
         let socket = UdpSocket::bind("0.0.0.0:0")?;
-        socket.send_to(b"x", ("127.0.0.1", number("SCENE_UDP_PORT") as u16)).map(drop)
+        socket.send_to(b"x", ("127.0.0.1", number("ATTEMPT_UDP_PORT") as u16)).map(drop)
     }),
-    ("tcp-without-connect", Forbidden, |_| fast_open(number("SCENE_TCP_PORT") as u16)),
+    ("tcp-without-connect", Forbidden, |_| fast_open(number("ATTEMPT_TCP_PORT") as u16)),
     ("tcp-listen", Denied, |_| TcpListener::bind("127.0.0.1:0").map(drop)),
     ("tcp6-listen", Forbidden, |_| TcpListener::bind("[::1]:0").map(drop)),
     ("udp-send", Denied, |_| {
         UdpSocket::bind("127.0.0.1:0")?
-            .send_to(b"x", ("127.0.0.1", number("SCENE_UDP_PORT") as u16))
+            .send_to(b"x", ("127.0.0.1", number("ATTEMPT_UDP_PORT") as u16))
             .map(drop)
     }),
     ("raw", Filtered, |_| socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)),
@@ -46,7 +48,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         socket(libc::AF_NETLINK, libc::SOCK_DGRAM, libc::NETLINK_KOBJECT_UEVENT)
     }),
     ("udp-listen", Denied, |_| UdpSocket::bind("127.0.0.1:0").map(drop)),
-    // Other ways to the same network, which rules about TCP would not see.
+    // Other protocols of the same network, which rules for TCP do not cover.
     ("multipath-tcp", Filtered, |_| socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP)),
     ("sctp", Filtered, |_| socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP)),
     ("express-data-path", Filtered, |_| socket(libc::AF_XDP, libc::SOCK_RAW, 0)),
@@ -60,21 +62,21 @@ pub const ATTEMPTS: &[Attempt] = &[
         // SAFETY: room for two descriptors.
         check(unsafe { libc::socketpair(libc::AF_INET, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) }).map(drop)
     }),
-    ("socket-of-another", Denied, |_| UnixStream::connect(path("SCENE_SOCKET")).map(drop)),
-    ("socket-of-another-in-tmp", Denied, |_| UnixStream::connect(path("SCENE_TMP_SOCKET")).map(drop)),
+    ("socket-of-another", Denied, |_| UnixStream::connect(path("ATTEMPT_SOCKET")).map(drop)),
+    ("socket-of-another-in-tmp", Denied, |_| UnixStream::connect(path("ATTEMPT_TMP_SOCKET")).map(drop)),
     ("datagram-to-another", Denied, |_| {
-        UnixDatagram::unbound()?.send_to(b"x", path("SCENE_DATAGRAM")).map(drop)
+        UnixDatagram::unbound()?.send_to(b"x", path("ATTEMPT_DATAGRAM")).map(drop)
     }),
     ("datagram-to-another-from-a-pair", Denied, |_| {
-        UnixDatagram::pair()?.0.send_to(b"x", path("SCENE_DATAGRAM")).map(drop)
+        UnixDatagram::pair()?.0.send_to(b"x", path("ATTEMPT_DATAGRAM")).map(drop)
     }),
     ("abstract-socket-of-another", Denied, |_| {
-        let name = path("SCENE_ABSTRACT").into_os_string().into_encoded_bytes();
+        let name = path("ATTEMPT_ABSTRACT").into_os_string().into_encoded_bytes();
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
     }),
 ];
 
-/// Data that travels with the first packet of a connection, which some rules about connections do not see.
+/// Sends data with the first packet of a connection, which some rules for connections do not cover.
 fn fast_open(port: u16) -> Outcome {
     // SAFETY: plain numbers, and an address and a buffer that outlive the calls.
     unsafe {

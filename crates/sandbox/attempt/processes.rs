@@ -1,4 +1,4 @@
-//! Attempts on processes outside.
+//! Attempts to influence or inspect processes outside.
 
 use std::{
     fs::{self, OpenOptions},
@@ -7,11 +7,11 @@ use std::{
 };
 
 use crate::{
-    scene::{call, check, number, path},
+    context::{call, check, number, path},
     table::{Attempt, Class::*},
 };
 
-/// A terminal is neither waited for nor taken over.
+/// Opens a terminal without waiting for it and without making it the controlling terminal.
 const TERMINAL: i32 = libc::O_NOCTTY | libc::O_NONBLOCK;
 
 pub const ATTEMPTS: &[Attempt] = &[
@@ -27,7 +27,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         call(libc::SYS_pidfd_send_signal, &[descriptor as usize, libc::SIGCONT as usize]).map(drop)
     }),
     ("signal-with-a-value", Denied, |s| {
-        // SAFETY: a plain number and a union of a number and a pointer that nobody follows.
+        // SAFETY: a plain number and a union of a number and a pointer that is not dereferenced.
         let value = libc::sigval { sival_ptr: std::ptr::null_mut() };
         check(unsafe { libc::sigqueue(s.victim(), libc::SIGCONT, value) }).map(drop)
     }),
@@ -35,28 +35,28 @@ pub const ATTEMPTS: &[Attempt] = &[
         // SAFETY: plain numbers.
         check(unsafe { libc::setpriority(libc::PRIO_PROCESS, s.victim() as libc::id_t, 19) }).map(drop)
     }),
-    // All processes of the user, of which only one's own may be meant: none is changed.
-    ("priority-of-everybody", Filtered, |_| {
+    // All processes of a user that does not exist, so that none is changed.
+    ("priority-of-all-processes", Filtered, |_| {
         call(libc::SYS_setpriority, &[libc::PRIO_USER as usize, usize::MAX, 0]).map(drop)
     }),
     ("processors-of-another", Denied, |s| {
         let mut set = [0u64; 16];
         let size = size_of_val(&set);
         let number = s.victim() as usize;
-        // What it may use already, so that nothing changes for it.
+        // Sets the processors that it uses already, so that nothing changes.
         call(libc::SYS_sched_getaffinity, &[number, size, set.as_mut_ptr() as usize])?;
         call(libc::SYS_sched_setaffinity, &[number, size, set.as_ptr() as usize]).map(drop)
     }),
     ("memory-segment-of-another", Denied, |_| {
         // SAFETY: a plain number; the kernel chooses the place.
-        let place = unsafe { libc::shmat(number("SCENE_SEGMENT"), std::ptr::null(), 0) };
-        if place as isize == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        let address = unsafe { libc::shmat(number("ATTEMPT_SEGMENT"), std::ptr::null(), 0) };
+        if address as isize == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }),
     ("read-terminal-of-another", Denied, |_| {
-        OpenOptions::new().read(true).custom_flags(TERMINAL).open(path("SCENE_TERMINAL")).map(drop)
+        OpenOptions::new().read(true).custom_flags(TERMINAL).open(path("ATTEMPT_TERMINAL")).map(drop)
     }),
     ("write-terminal-of-another", Denied, |_| {
-        OpenOptions::new().write(true).custom_flags(TERMINAL).open(path("SCENE_TERMINAL")).map(drop)
+        OpenOptions::new().write(true).custom_flags(TERMINAL).open(path("ATTEMPT_TERMINAL")).map(drop)
     }),
     ("memory-through-proc", Forbidden, |s| {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{}/mem", s.victim())).map(drop)
@@ -65,7 +65,7 @@ pub const ATTEMPTS: &[Attempt] = &[
     ("environment-of-the-server", Denied, |s| fs::read(format!("/proc/{}/environ", s.server())).map(drop)),
     ("limits-of-another", Denied, |s| {
         let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-        // SAFETY: the new limit outlives the call, the old one is not asked for.
+        // SAFETY: the new limit outlives the call, the old one is not requested.
         check(unsafe { libc::prlimit(s.victim(), libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) })
             .map(drop)
     }),
@@ -98,13 +98,10 @@ pub const ATTEMPTS: &[Attempt] = &[
         let none = Some("0000000000000000");
         let capabilities =
             ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].into_iter().all(|name| field(name) == none);
-        // An ordinary user cannot shrink this one, and has no use for it.
+        // An ordinary user cannot shrink the bounding set, and cannot use it.
         // SAFETY: no arguments.
         let bounding = field("CapBnd:") == none || unsafe { libc::geteuid() } != 0;
-        match capabilities && bounding && field("NoNewPrivs:") == Some("1") && field("Seccomp:") == Some("2")
-        {
-            true => Ok(()),
-            false => Err(io::Error::other(status)),
-        }
+        let is_restricted = field("NoNewPrivs:") == Some("1") && field("Seccomp:") == Some("2");
+        if capabilities && bounding && is_restricted { Ok(()) } else { Err(io::Error::other(status)) }
     }),
 ];

@@ -1,26 +1,26 @@
-//! All attempts, and how they are made.
+//! The table of all attempts, and how they are made.
 
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::{
+    context::{AttemptContext, Outcome},
     controls, files, kernel, metadata, network, processes,
-    scene::{Outcome, Scene},
 };
 
-/// What is to come of an attempt.
+/// The expected result of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub enum Class {
-    /// Refused, and possible without a sandbox.
+    /// Refused in a sandbox, possible without one.
     Denied,
-    /// Refused by the system call filter; the error tells. Without a sandbox the kernel says something else.
+    /// Refused by the system call filter with its own error number. Without a sandbox the result is another one.
     Filtered,
-    /// Refused. Whether it is possible without a sandbox depends on the machine.
+    /// Refused in a sandbox. Without one, the result depends on the machine.
     Forbidden,
-    /// Possible.
+    /// Possible in a sandbox and without one.
     Allowed,
 }
 
-pub type Attempt = (&'static str, Class, fn(&Scene) -> Outcome);
+pub type Attempt = (&'static str, Class, fn(&AttemptContext) -> Outcome);
 
 fn all() -> impl Iterator<Item = &'static Attempt> {
     [
@@ -40,7 +40,7 @@ pub fn list() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints a name and the exit code, or the signal with a minus.
+/// Prints each name with the exit code, or with the negative number of the signal that ended the attempt.
 pub fn try_all(names: &[String]) -> ExitCode {
     for name in names {
         use std::os::unix::process::ExitStatusExt;
@@ -53,7 +53,7 @@ pub fn try_all(names: &[String]) -> ExitCode {
 
 pub fn one(name: &str) -> ExitCode {
     let (_, _, run) = all().find(|(known, ..)| *known == name).unwrap_or_else(|| panic!("no attempt {name}"));
-    match run(&Scene::new(name)) {
+    match run(&AttemptContext::new(name)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error}");

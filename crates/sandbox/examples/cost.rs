@@ -1,7 +1,7 @@
-//! What confinement costs: the time to run `true`, plain and confined in every way that this machine has.
+//! Measures what confinement costs: the time to run `true`, unconfined and with every confinement of this machine.
 //!
-//! `cargo run --release -p codicil-sandbox --example cost [DIRECTORY]` takes the directory, or the current one, as
-//! the workspace. The runs are interleaved, so that a busy machine slows all of them alike.
+//! `cargo run --release -p codicil-sandbox --example cost [DIRECTORY]` uses the directory, or the current one, as the
+//! workspace. The runs are interleaved, so that other load affects all of them alike.
 
 use std::{
     error::Error,
@@ -21,25 +21,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let probe = MachineProbe::run();
     println!("{}\n", probe.report());
     let home = tempfile::tempdir()?;
-    measure(&cwd, home.path(), &ways(probe))
+    measure(&cwd, home.path(), &confinements(probe))
 }
 
-/// The best confinement, and those that would be used without it.
+/// Returns the best confinement, and those that would be used without it.
 #[cfg(target_os = "linux")]
-fn ways(best: MachineProbe) -> Vec<MachineProbe> {
+fn confinements(best: MachineProbe) -> Vec<MachineProbe> {
     let built_in = best.clone().without_bubblewrap("not asked for");
     let bare = built_in.clone().without_namespaces("not asked for");
-    let mut ways: Vec<MachineProbe> = Vec::new();
+    let mut found: Vec<MachineProbe> = Vec::new();
     for probe in [best, built_in, bare] {
-        if probe.kind().is_ok() && !ways.iter().any(|known| known.kind() == probe.kind()) {
-            ways.push(probe);
+        if probe.kind().is_ok() && !found.iter().any(|known| known.kind() == probe.kind()) {
+            found.push(probe);
         }
     }
-    ways
+    found
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ways(best: MachineProbe) -> Vec<MachineProbe> {
+fn confinements(best: MachineProbe) -> Vec<MachineProbe> {
     vec![best]
 }
 
@@ -50,7 +50,7 @@ fn measure(cwd: &Path, home: &Path, probes: &[MachineProbe]) -> Result<(), Box<d
     for _ in 0..ROUNDS {
         plain.push(time(|| Ok(Command::new("true").status()?.success()))?);
         for ((probe, prepared), run) in probes.iter().zip(&mut prepared).zip(&mut run) {
-            let begun = Instant::now();
+            let started = Instant::now();
             let request = AccessRequest {
                 policy: &policy(),
                 workspace: cwd,
@@ -59,14 +59,15 @@ fn measure(cwd: &Path, home: &Path, probes: &[MachineProbe]) -> Result<(), Box<d
                 server: &ServerPlaces::new(home),
             };
             let mut command = Confinement::new(&request, probe)?.command("true")?;
-            prepared.push(begun.elapsed());
+            prepared.push(started.elapsed());
             run.push(time(|| Ok(command.status()?.success()))?);
         }
     }
     let plain = median(plain);
     println!("{:52} {:>9.2?}", "true, plain", plain);
     for ((probe, prepared), run) in probes.iter().zip(prepared).zip(run) {
-        let (prepared, run) = (median(prepared), median(run));
+        let prepared = median(prepared);
+        let run = median(run);
         let more = (prepared + run).saturating_sub(plain);
         println!(
             "{:52} {run:>9.2?}, prepared in {prepared:>9.2?}, {more:>9.2?} more",
@@ -87,11 +88,11 @@ fn policy() -> SandboxPolicy {
 }
 
 fn time(work: impl FnOnce() -> Result<bool, Box<dyn Error>>) -> Result<Duration, Box<dyn Error>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     if !work()? {
         return Err("true failed".into());
     }
-    Ok(begun.elapsed())
+    Ok(started.elapsed())
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

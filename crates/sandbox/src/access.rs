@@ -1,7 +1,7 @@
-//! From a policy to plain lists: what can be read, what written, whether there is a network.
+//! Resolves a policy to plain lists: what can be read, what can be written, and whether there is a network.
 //!
-//! Everything here is resolved against the file system as it is now: paths are free of links, and what does not
-//! exist is left out, because nothing is created for a command's sake.
+//! Paths are resolved against the file system as it is now: they have no symbolic links, and missing ones are left out,
+//! because the sandbox creates nothing for a command.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
 use crate::{RootCache, SandboxError, SandboxGrants, ServerPlaces, server_places::HiddenPlaces};
 
-/// Everything that decides what a command, or a patch, may read and write.
+/// Everything that decides what a command or a patch may read and write.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessRequest<'a> {
     pub policy: &'a SandboxPolicy,
     /// The working directory of the thread or of the server, from its settings. Never one that a model names.
     pub workspace: &'a Path,
-    /// What was granted beyond the policy.
+    /// Permissions granted beyond the policy.
     pub grants: &'a SandboxGrants,
-    /// Where the paths of earlier requests of the same thread led.
+    /// The resolved paths of earlier requests of the same thread.
     pub roots: &'a RootCache,
-    /// What belongs to the server.
+    /// The server's home and listeners.
     pub server: &'a ServerPlaces,
 }
 
-/// What a policy comes down to.
+/// A policy resolved for one machine and workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PolicyScope {
     Unconfined,
@@ -31,21 +31,21 @@ pub(crate) enum PolicyScope {
     Confined(CommandAccess),
 }
 
-/// What a confined command can reach.
+/// What a confined command can access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandAccess {
     pub reads: ReadAccess,
-    /// Shortest path first, none twice.
+    /// The writable roots, sorted by path and without duplicates.
     pub roots: Vec<WritableRoot>,
     pub network: bool,
-    /// What of the server is out of reach.
+    /// The places of the server that the command cannot access.
     pub hidden: HiddenPlaces,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadAccess {
     Everywhere,
-    /// The writable roots come on top.
+    /// These roots and the writable ones. `platform` adds what programs need to run at all.
     Only {
         platform: bool,
         roots: Vec<PathBuf>,
@@ -59,26 +59,26 @@ pub(crate) struct WritableRoot {
     pub role: RootRole,
 }
 
-/// Why a root is one. The strongest reason counts if there are several.
+/// Why a root is writable. The greatest of several reasons is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RootRole {
-    /// `/tmp` or `$TMPDIR`: shared with strangers, and not searched for repositories.
+    /// `/tmp` or `$TMPDIR`: shared with other users, and not searched for nested repositories.
     Scratch,
     /// The working directory.
     Workspace,
-    /// Named by the policy or a grant. If it is itself a protected folder, that was meant.
+    /// A path that the policy or a grant names. A protected folder that is named becomes writable.
     Named,
 }
 
-/// Reads a policy, with what was granted on top.
-pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<PolicyScope, SandboxError> {
+/// Resolves a policy and the grants.
+pub(crate) fn policy_scope(request: &AccessRequest<'_>) -> Result<PolicyScope, SandboxError> {
     match request.policy {
         SandboxPolicy::DangerFullAccess => Ok(PolicyScope::Unconfined),
         SandboxPolicy::ExternalSandbox { network_access } => Ok(PolicyScope::External {
             network: *network_access == NetworkAccess::Enabled || request.grants.network,
         }),
         SandboxPolicy::ReadOnly { access, network_access } => {
-            confined(request, access, *network_access, Vec::new())
+            confined_scope(request, access, *network_access, Vec::new())
         }
         SandboxPolicy::WorkspaceWrite {
             writable_roots,
@@ -87,42 +87,42 @@ pub(crate) fn scope(request: &AccessRequest<'_>) -> Result<PolicyScope, SandboxE
             exclude_tmpdir_env_var,
             exclude_slash_tmp,
         } => {
-            let mut asked = vec![(request.workspace.to_path_buf(), RootRole::Workspace)];
-            asked.extend(writable_roots.iter().map(|root| (root.to_path_buf(), RootRole::Named)));
-            asked.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), RootRole::Scratch)));
-            asked.extend(temporary_directory(*exclude_tmpdir_env_var).map(|path| (path, RootRole::Scratch)));
-            confined(request, read_only_access, *network_access, asked)
+            let mut requested = vec![(request.workspace.to_path_buf(), RootRole::Workspace)];
+            requested.extend(writable_roots.iter().map(|root| (root.to_path_buf(), RootRole::Named)));
+            requested.extend((!exclude_slash_tmp).then(|| ("/tmp".into(), RootRole::Scratch)));
+            let tmpdir = (!exclude_tmpdir_env_var).then(tmpdir_variable).flatten();
+            requested.extend(tmpdir.map(|path| (path, RootRole::Scratch)));
+            confined_scope(request, read_only_access, *network_access, requested)
         }
         SandboxPolicy::Unrecognized(policy) => Err(SandboxError::UnknownPolicy(policy.to_string())),
     }
 }
 
-fn confined(
+fn confined_scope(
     request: &AccessRequest<'_>,
     access: &ReadOnlyAccess,
     network: bool,
-    mut asked: Vec<(PathBuf, RootRole)>,
+    mut requested: Vec<(PathBuf, RootRole)>,
 ) -> Result<PolicyScope, SandboxError> {
-    asked.extend(request.grants.writable.iter().map(|path| (path.clone(), RootRole::Named)));
+    requested.extend(request.grants.writable.iter().map(|path| (path.clone(), RootRole::Named)));
     let hidden = request.server.resolve();
-    let mut roots = roots(&asked, request.roots)?;
+    let mut roots = writable_roots(&requested, request.roots)?;
     roots.retain(|root| hidden.home.as_ref() != Some(&root.path));
     Ok(PolicyScope::Confined(CommandAccess {
-        reads: reads(access, request, &roots)?,
+        reads: read_access(access, request, &roots)?,
         roots,
         network: network || request.grants.network,
         hidden,
     }))
 }
 
-fn temporary_directory(excluded: bool) -> Option<PathBuf> {
-    let path = PathBuf::from(std::env::var_os("TMPDIR")?);
-    (!excluded && path.is_absolute()).then_some(path)
+fn tmpdir_variable() -> Option<PathBuf> {
+    std::env::var_os("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The workspace can always be read: a command that cannot look around is of no use. As with writing, a link that a
-/// command may have made opens nothing.
-fn reads(
+/// Resolves the readable roots. The workspace is always readable, because a command is of no use without it. As with
+/// writing, a symbolic link that a command may have created opens nothing.
+fn read_access(
     access: &ReadOnlyAccess,
     request: &AccessRequest<'_>,
     writable: &[WritableRoot],
@@ -132,12 +132,13 @@ fn reads(
         ReadOnlyAccess::Restricted { include_platform_defaults, readable_roots } => {
             let named = readable_roots.iter().map(|root| root.to_path_buf());
             let granted = request.grants.readable.iter().cloned();
-            let asked = named.chain(granted).chain([request.workspace.to_path_buf()]);
-            let planted = |home: &PathBuf| writable.iter().any(|root| home.starts_with(&root.path));
-            let mut roots: Vec<_> = asked
+            let requested = named.chain(granted).chain([request.workspace.to_path_buf()]);
+            let is_writable =
+                |directory: &PathBuf| writable.iter().any(|root| directory.starts_with(&root.path));
+            let mut roots: Vec<_> = requested
                 .filter_map(|path| request.roots.resolve(&path))
-                .filter(|place| !place.link_homes.iter().any(planted))
-                .map(|place| place.path)
+                .filter(|resolved| !resolved.link_directories.iter().any(is_writable))
+                .map(|resolved| resolved.path)
                 .collect();
             roots.sort();
             roots.dedup();
@@ -147,30 +148,34 @@ fn reads(
     }
 }
 
-/// Resolves what was asked for. Left out: what is missing, what only a link in another root makes one,
-/// and a workspace inside a repository's metadata.
-fn roots(asked: &[(PathBuf, RootRole)], cache: &RootCache) -> Result<Vec<WritableRoot>, SandboxError> {
+/// Resolves the requested roots. Leaves out missing paths, paths that lead through a symbolic link inside another root,
+/// and a workspace inside a repository's `.git`.
+fn writable_roots(
+    requested: &[(PathBuf, RootRole)],
+    cache: &RootCache,
+) -> Result<Vec<WritableRoot>, SandboxError> {
     let resolved: Vec<_> =
-        asked.iter().filter_map(|(path, role)| Some((cache.resolve(path)?, *role))).collect();
+        requested.iter().filter_map(|(path, role)| Some((cache.resolve(path)?, *role))).collect();
     let mut roots = Vec::new();
-    for (index, (place, role)) in resolved.iter().enumerate() {
+    for (index, (root, role)) in resolved.iter().enumerate() {
         let others = resolved.iter().enumerate().filter(|(other, _)| *other != index);
         let mut others = others.map(|(_, (other, _))| &other.path);
-        if others.any(|other| place.link_homes.iter().any(|home| home.starts_with(other))) {
+        if others.any(|other| root.link_directories.iter().any(|directory| directory.starts_with(other))) {
             continue;
         }
-        if *role == RootRole::Workspace && place.path.iter().any(|name| name == ".git") {
+        if *role == RootRole::Workspace && root.path.iter().any(|name| name == ".git") {
             continue;
         }
-        roots.extend(spread(&place.path)?.into_iter().map(|path| WritableRoot { path, role: *role }));
+        roots.extend(expand_root(&root.path)?.into_iter().map(|path| WritableRoot { path, role: *role }));
     }
     roots.sort_by(|a, b| a.path.cmp(&b.path).then(b.role.cmp(&a.role)));
     roots.dedup_by(|later, first| later.path == first.path);
     Ok(roots)
 }
 
-/// The kernel's own file systems are never writable. The root of everything means everything but them.
-fn spread(path: &Path) -> Result<Vec<PathBuf>, SandboxError> {
+/// Replaces `/` by its directories without the kernel's file systems, which are never writable. Returns an error for a
+/// path inside them, other than `/dev/shm`.
+fn expand_root(path: &Path) -> Result<Vec<PathBuf>, SandboxError> {
     const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
     if path == Path::new("/") {
         let entries = std::fs::read_dir(path).map_err(|error| SandboxError::prepare("reading /", error))?;
@@ -178,8 +183,8 @@ fn spread(path: &Path) -> Result<Vec<PathBuf>, SandboxError> {
         let paths = directories.map(|entry| entry.path());
         return Ok(paths.filter(|path| !KERNEL.iter().any(|kernel| path == Path::new(kernel))).collect());
     }
-    let is_kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
-    if is_kernels && !path.starts_with("/dev/shm") {
+    let is_in_kernel = KERNEL.iter().any(|kernel| path.starts_with(kernel));
+    if is_in_kernel && !path.starts_with("/dev/shm") {
         return Err(SandboxError::WritableRoot(path.to_path_buf()));
     }
     Ok(vec![path.to_path_buf()])
@@ -208,8 +213,9 @@ mod tests {
         workspace: &Path,
         grants: &SandboxGrants,
     ) -> Result<PolicyScope, SandboxError> {
-        let (roots, server) = (&RootCache::default(), &ServerPlaces::default());
-        scope(&AccessRequest { policy, workspace, grants, roots, server })
+        let roots = &RootCache::default();
+        let server = &ServerPlaces::default();
+        policy_scope(&AccessRequest { policy, workspace, grants, roots, server })
     }
 
     fn paths(policy: &SandboxPolicy, workspace: &Path, grants: &SandboxGrants) -> Vec<PathBuf> {
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_writes_nothing_but_what_is_granted() {
+    fn read_only_allows_writing_to_granted_paths_only() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let policy = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
@@ -260,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_file_systems_are_no_roots() {
+    fn the_kernels_file_systems_cannot_be_roots() {
         for path in ["/proc", "/sys", "/dev", "/proc/self"] {
             let refused =
                 scope_of(&workspace_write(&[Path::new(path)]), Path::new("/tmp"), &SandboxGrants::default());

@@ -1,4 +1,4 @@
-//! From a policy to a confined command.
+//! A policy made ready for one machine and workspace, and the confined commands made from it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,19 +14,19 @@ use crate::{
     SandboxError,
     access::{self, PolicyScope},
     platform::{Enforcement, EnforcementSteps},
-    wrap::wrap,
 };
 
-/// Tells a command that it has no network. The name is the reference server's; scripts look for it.
+/// The variable that marks the environment of a command without a network. Scripts look for this name, which is that of
+/// the reference server.
 const NETWORK_DISABLED: &str = "CODEX_SANDBOX_NETWORK_DISABLED";
 
-/// A policy made ready for one machine and one workspace, as they are now. Cheap enough to be made for each command,
-/// which is best: what is protected and covered is looked up when it is made.
+/// A policy made ready for one machine and one workspace, as they are now. Cheap enough to create one for each command,
+/// and callers should: the metadata to protect and the sockets to cover are looked up on creation.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     means: ConfinementMeans,
     network: bool,
-    proxied: bool,
+    is_proxied: bool,
     limits: ResourceLimits,
 }
 
@@ -38,9 +38,9 @@ enum ConfinementMeans {
 }
 
 impl Confinement {
-    /// Finds out how the policy can be enforced. It is an error, not a weaker confinement, if it cannot.
+    /// Chooses how the policy is enforced. Returns an error, not a weaker confinement, if it cannot be.
     pub fn new(request: &AccessRequest<'_>, probe: &MachineProbe) -> Result<Self, SandboxError> {
-        let (means, network) = match access::scope(request)? {
+        let (means, network) = match access::policy_scope(request)? {
             PolicyScope::Unconfined => (ConfinementMeans::Unconfined, true),
             PolicyScope::External { network } => (ConfinementMeans::External, network),
             PolicyScope::Confined(access) => {
@@ -49,71 +49,72 @@ impl Confinement {
                 (ConfinementMeans::Enforced(Box::new(enforcement)), network)
             }
         };
-        Ok(Self { means, network, proxied: false, limits: ResourceLimits::default() })
+        Ok(Self { means, network, is_proxied: false, limits: ResourceLimits::default() })
     }
 
-    /// No confinement, for a command that was let out of it: what is left is [`Self::with_limits`].
+    /// Returns no confinement, for a command that may run without. Only [`Self::with_limits`] has an effect.
     pub fn none() -> Self {
         Self {
             means: ConfinementMeans::Unconfined,
             network: true,
-            proxied: false,
+            is_proxied: false,
             limits: ResourceLimits::default(),
         }
     }
 
-    /// Leaves of the network only a proxy, whatever the policy says of it: the command reaches
-    /// [`PROXY`](crate::PROXY) and nothing else, and [`PreparedConfinement::take_door`] is where that leads. It is an error
-    /// where this cannot be enforced. A command that is not confined is left as it is.
+    /// Replaces the network by a proxy, whatever the policy says about the network: the command can connect to
+    /// [`PROXY`](crate::PROXY) and to nothing else, and [`PreparedConfinement::take_proxy_listener`] is the server's end.
+    /// Returns an error if this cannot be enforced. An unconfined command is not changed.
     pub fn behind_proxy(mut self) -> Result<Self, SandboxError> {
         if let ConfinementMeans::Enforced(enforcement) = &mut self.means {
             enforcement.behind_proxy()?;
-            (self.network, self.proxied) = (false, true);
+            self.network = false;
+            self.is_proxied = true;
         }
         Ok(self)
     }
 
-    /// Puts ceilings on what the command uses. They hold under every policy.
+    /// Sets resource limits, which apply under every policy.
     #[must_use]
     pub fn with_limits(mut self, limits: ResourceLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Does all that can fail, for one command.
+    /// Prepares the confinement of one command: everything that can fail.
     pub fn prepare(&self) -> Result<PreparedConfinement, SandboxError> {
-        let (steps, door) = match &self.means {
+        let (steps, proxy_listener) = match &self.means {
             ConfinementMeans::Unconfined | ConfinementMeans::External => {
                 (EnforcementSteps::unconfined(&self.limits), None)
             }
             ConfinementMeans::Enforced(enforcement) => enforcement.steps(&self.limits)?,
         };
-        Ok(PreparedConfinement { steps, door, env: self.env().collect() })
+        Ok(PreparedConfinement { steps, proxy_listener, env: self.env().collect() })
     }
 
-    /// Confines `command`, which should hold no more than program, arguments, directory and single environment
-    /// variables: where another program does the confining, a new command takes its place, and streams, `env_clear`,
-    /// process groups and `pre_exec` steps set before are lost. Set them afterwards. What the command starts ends
-    /// with it; `lifetime` says whether it also ends with the caller. For a command that is not run by
-    /// [`codicil_exec::Process`].
+    /// Confines a command that is not run by [`codicil_exec::Process`]. Everything the command starts ends with it;
+    /// `lifetime` says whether it also ends with the caller.
+    ///
+    /// `command` should have only a program, arguments, a working directory and single environment variables. If another
+    /// program does the confining, a new command replaces it, and streams, `env_clear`, process groups and `pre_exec`
+    /// steps set before are lost. Set them afterwards.
     pub fn apply(&self, command: &mut Command, lifetime: CommandLifetime) -> Result<(), SandboxError> {
         self.prepare()?.apply(command, lifetime);
         Ok(())
     }
 
-    /// A command that will run confined. Add arguments, environment, streams and the rest as usual.
+    /// Returns a command that runs confined. Add arguments, environment and streams to it as usual.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, SandboxError> {
         let mut command = Command::new(program);
         self.apply(&mut command, CommandLifetime::Own)?;
         Ok(command)
     }
 
-    /// What the command's environment must say, for a caller that clears it afterwards.
+    /// Returns the variables that the command's environment must have, for a caller that clears it afterwards.
     pub fn env(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        (!self.network && !self.proxied).then_some((NETWORK_DISABLED, "1")).into_iter()
+        (!self.network && !self.is_proxied).then_some((NETWORK_DISABLED, "1")).into_iter()
     }
 
-    /// How commands are confined.
     pub fn kind(&self) -> ConfinementKind {
         match &self.means {
             ConfinementMeans::Unconfined => ConfinementKind::Unconfined,
@@ -122,13 +123,13 @@ impl Confinement {
         }
     }
 
-    /// Whether commands have a network. One behind a proxy does not count.
+    /// Returns whether commands have a network. A proxy does not count as one.
     pub fn network(&self) -> bool {
         self.network
     }
 
-    /// The folders that commands can write to, and the protected ones in them that were found. Empty where nothing is
-    /// confined.
+    /// Returns the folders that commands can write to, and the protected folders found in them. Empty if commands are not
+    /// confined here.
     pub fn writable_folders(&self) -> WritableFolders {
         match &self.means {
             ConfinementMeans::Unconfined | ConfinementMeans::External => WritableFolders::default(),
@@ -136,7 +137,7 @@ impl Confinement {
         }
     }
 
-    /// What this confinement does not stop. Empty where none was asked for.
+    /// Returns what this confinement does not prevent. Empty if commands are not confined here.
     pub fn gaps(&self) -> Vec<ConfinementGap> {
         match &self.means {
             ConfinementMeans::Unconfined | ConfinementMeans::External => Vec::new(),
@@ -145,49 +146,89 @@ impl Confinement {
     }
 }
 
-/// Where the commands of a confinement can write.
+/// The folders that commands of a confinement can write to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WritableFolders {
     pub roots: Vec<PathBuf>,
-    /// Repository metadata and configuration of agents in them, which stay read-only.
+    /// Repository metadata and agent configuration inside the roots, which stay read-only.
     pub protected: Vec<PathBuf>,
 }
 
-/// When a command that is run with [`Confinement::apply`] ends, at the latest.
+/// The lifetime of a command that is run with [`Confinement::apply`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandLifetime {
-    /// By itself.
+    /// Until it exits.
     Own,
-    /// With the thread that spawns it; the kernel knows no other parent. So spawn from a thread that lives long
-    /// enough, and not from one of a pool.
+    /// At most until the *thread* that spawned it ends; the kernel has no such signal for a process. Spawn it from a
+    /// thread that lives long enough, not from one of a pool.
     OfCaller,
 }
 
-/// A confinement with everything made ready that can fail: open files, rules, a compiled filter.
+/// A confinement with everything prepared that can fail: open files, rules, a compiled filter.
 pub struct PreparedConfinement {
     steps: EnforcementSteps,
-    door: Option<ProxyListener>,
+    proxy_listener: Option<ProxyListener>,
     env: Vec<(&'static str, &'static str)>,
 }
 
 impl PreparedConfinement {
-    /// The way from the command to a proxy, if it is behind one. Take it before [`PreparedConfinement::into_preparation`].
-    pub fn take_door(&mut self) -> Option<ProxyListener> {
-        self.door.take()
+    /// Takes the server's end of the connection to the proxy, if the command is behind one. Call it before
+    /// [`PreparedConfinement::into_preparation`].
+    pub fn take_proxy_listener(&mut self) -> Option<ProxyListener> {
+        self.proxy_listener.take()
     }
 
-    /// What a spawn has to do for the confinement.
+    /// Converts the confinement into the steps of a spawn.
     pub fn into_preparation(self) -> ChildPreparation {
         let env = self.env.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         ChildPreparation { env: env.collect(), ..self.steps.into_preparation() }
     }
+
     /// Confines `command`: see [`Confinement::apply`].
     pub fn apply(self, command: &mut Command, lifetime: CommandLifetime) {
         let ChildPreparation { launcher, env, namespaces, steps } = self.into_preparation();
-        wrap(command, launcher);
+        launch_with(command, launcher);
         command.envs(env);
         attach_minder(command, namespaces, lifetime == CommandLifetime::OfCaller);
         // SAFETY: the steps make only async-signal-safe calls.
         unsafe { command.pre_exec(steps) };
+    }
+}
+
+/// Replaces `command` by one in which `launcher` runs it, unless `launcher` is empty. Keeps only what a [`Command`] can
+/// return of itself: program, arguments, working directory and single variables.
+fn launch_with(command: &mut Command, launcher: Vec<OsString>) {
+    let Some((program, arguments)) = launcher.split_first() else { return };
+    let mut outer = Command::new(program);
+    outer.args(arguments).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        outer.current_dir(directory);
+    }
+    *command = outer;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_launched_command_keeps_arguments_directory_and_variables() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "true"]).current_dir("/usr").env("A", "1").env_remove("B");
+        launch_with(&mut command, vec!["/bin/outer".into(), "--".into()]);
+        command.arg("last");
+        assert_eq!(command.get_program(), "/bin/outer");
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["--", "sh", "-c", "true", "last"]);
+        assert_eq!(command.get_current_dir(), Some(Path::new("/usr")));
+        let env: Vec<_> = command.get_envs().collect();
+        assert_eq!(env, [("A".as_ref(), Some("1".as_ref())), ("B".as_ref(), None)]);
     }
 }

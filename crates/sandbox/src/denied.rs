@@ -1,6 +1,6 @@
-//! A guess whether a command failed because of its sandbox.
+//! Guesses whether a command failed because of its sandbox.
 
-/// What programs print when the system refuses them. Lower case.
+/// What programs print when the system refuses a request. Lower case.
 const SIGNS: &[&str] = &[
     "operation not permitted",
     "permission denied",
@@ -15,14 +15,14 @@ const SIGNS: &[&str] = &[
     "sandbox-exec",
 ];
 
-/// The shell found no such program. Its own "Permission denied" is 126 and may well be the sandbox.
+/// The exit code of a shell that did not find the program. Its "permission denied" is 126 and may be the sandbox.
 const NOT_FOUND: i32 = 127;
 
-/// Killed by `SIGSYS`, as a shell reports it: a system call of a foreign architecture.
+/// The exit code that a shell reports for `SIGSYS`: a system call of a foreign architecture.
 const BAD_SYSTEM_CALL: i32 = 128 + 31;
 
-/// Whether the end of a command looks like the work of the sandbox, so that running it again without is worth
-/// a question. A guess from the exit code and the last lines of standard error: it can be wrong both ways.
+/// Returns whether the sandbox probably made a command fail, so that the user may be asked to run it again without. A
+/// guess from the exit code and the end of standard error, which can be wrong in both directions.
 pub fn looks_denied(exit_code: i32, stderr_tail: &str) -> bool {
     match exit_code {
         0 | NOT_FOUND => false,
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_and_the_code_decide() {
+    fn exit_code_and_error_text_decide() {
         let check = |code, text, expected| assert_eq!(looks_denied(code, text), expected, "{code} {text}");
         check(1, "touch: cannot touch '/etc/x': Read-only file system", true);
         check(1, "sh: 1: cannot create /etc/x: Permission denied", true);

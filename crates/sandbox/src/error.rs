@@ -1,30 +1,30 @@
-//! What can go wrong before and while a command is confined.
+//! Errors of confining a command.
 
 use std::{fmt, io, path::PathBuf};
 
-/// Why a command was not run. None of these means that it ran with less than its policy asks for.
+/// Why a command was not run. After each of these errors the command has not run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Nothing on this machine can enforce the policy; the text says what is missing.
+    /// No means on this machine can enforce the policy. The text names what is missing.
     #[error("commands cannot be confined here: {0}")]
     Unavailable(String),
-    /// A newer peer's policy.
+    /// The policy of a newer client.
     #[error("sandbox policy not understood: {0}")]
     UnknownPolicy(String),
-    /// Writing below it would undo the rest of the policy.
+    /// A writable root that would undo the rest of the policy.
     #[error("not allowed as a writable root: {0}")]
     WritableRoot(PathBuf),
-    /// Something the confinement needs could not be made ready.
+    /// The server could not prepare something that the confinement needs.
     #[error("cannot prepare the sandbox: {what}: {source}")]
     Prepare { what: String, source: io::Error },
-    /// The new process could not confine itself, and so did not run the command.
+    /// The new process could not confine itself and has not run the command.
     #[error("the sandbox failed at {step}: {source}")]
     Step { step: SetupStep, source: io::Error },
 }
 
 impl SandboxError {
-    /// Reads the error of a `spawn`: `None` if it is not the sandbox's. A child can hand back no more than a
-    /// number, so its steps are packed into one, and would be shown as an unknown error.
+    /// Decodes the error of a `spawn`. Returns `None` if it does not come from the sandbox. A child can return only a
+    /// number, so the failed step is packed into it; undecoded, it would be displayed as an unknown error.
     pub fn from_spawn(error: &io::Error) -> Option<Self> {
         let (step, errno) = SetupStep::unpack(error.raw_os_error()?)?;
         Some(Self::Step { step, source: io::Error::from_raw_os_error(errno) })
@@ -35,7 +35,7 @@ impl SandboxError {
     }
 }
 
-/// What a new process does to itself before it becomes the command, in this order.
+/// The steps by which a new process confines itself before it becomes the command, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum SetupStep {
@@ -73,7 +73,7 @@ impl SetupStep {
         Self::Seccomp,
     ];
 
-    /// Error numbers end below 4096; the step goes above them.
+    /// Packs the step above the error number, which is below 4096.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn pack(self, errno: i32) -> io::Error {
         io::Error::from_raw_os_error(((self as i32) << 16) | (errno & 0xfff))
@@ -111,16 +111,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_survives_the_way_through_an_error_number() {
+    fn a_step_is_packed_and_unpacked() {
         for step in SetupStep::ALL {
             let error = SandboxError::from_spawn(&step.pack(13)).unwrap();
-            let SandboxError::Step { step: read, source } = error else { panic!("{error}") };
-            assert_eq!((read, source.raw_os_error()), (step, Some(13)));
+            let SandboxError::Step { step: unpacked, source } = error else { panic!("{error}") };
+            assert_eq!((unpacked, source.raw_os_error()), (step, Some(13)));
         }
     }
 
     #[test]
-    fn an_ordinary_spawn_error_is_not_the_sandbox() {
+    fn an_ordinary_spawn_error_is_not_from_the_sandbox() {
         assert!(SandboxError::from_spawn(&io::Error::from_raw_os_error(2)).is_none());
         assert!(SandboxError::from_spawn(&io::Error::other("text")).is_none());
     }

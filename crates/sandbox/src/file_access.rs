@@ -1,7 +1,7 @@
-//! What may be read and written in the name of a command, for what the server does itself: patches and images.
+//! The files that the server itself may read and write for a model: patches and images.
 //!
-//! The answer comes from the same lists that confine commands (`access.rs`, `metadata.rs`), so a patch can change
-//! what a command could change, and nothing else.
+//! The answers come from the lists that confine commands (`access.rs`, `metadata.rs`), so a patch can change exactly
+//! what a command could change.
 
 use std::{
     path::{Component, Path},
@@ -14,71 +14,73 @@ use crate::{
     metadata::{self, ProjectMetadata},
 };
 
-/// The files that a policy opens. Paths that are asked about must be absolute and free of links.
+/// The files that a policy allows to read and write. Paths passed to it must be absolute and without symbolic links.
 #[derive(Clone, Debug)]
 pub struct FileAccess(Option<ConfinedAccess>);
 
 #[derive(Clone, Debug)]
 struct ConfinedAccess {
     access: CommandAccess,
-    /// Searched for when something is to be written.
+    /// Found when the first path is checked for writing.
     metadata: OnceLock<ProjectMetadata>,
 }
 
 impl FileAccess {
-    /// Looks at the disk to find out where roots lead.
+    /// Resolves the roots of a policy. Reads the disk.
     pub fn new(request: &AccessRequest<'_>) -> Result<Self, SandboxError> {
-        Ok(Self(match access::scope(request)? {
+        Ok(Self(match access::policy_scope(request)? {
             PolicyScope::Unconfined | PolicyScope::External { .. } => None,
             PolicyScope::Confined(access) => Some(ConfinedAccess { access, metadata: OnceLock::new() }),
         }))
     }
 
-    /// Whether a file at this place may be written, made or removed. Searches the roots for what is protected.
-    pub fn can_write(&self, place: &Path) -> bool {
+    /// Returns whether the file at a path may be written, created or removed. The first call searches the roots for
+    /// protected metadata.
+    pub fn can_write(&self, path: &Path) -> bool {
         let Some(ConfinedAccess { access, metadata }) = &self.0 else { return true };
-        let Some(root) = deepest_root(access, place) else { return false };
+        let Some(root) = deepest_root(access, path) else { return false };
         let metadata = metadata.get_or_init(|| metadata::find(&access.roots));
-        let is_outside = |protected: &Path| !place.starts_with(protected) || root.path.starts_with(protected);
-        is_plain(place)
-            && !has_protected_name(&root.path, place)
-            && metadata.paths.iter().all(|path| is_outside(path))
-            && (!access.hidden.contains(place) || access.hidden.contains(&root.path))
+        let is_outside = |protected: &Path| !path.starts_with(protected) || root.path.starts_with(protected);
+        is_normalized(path)
+            && !has_protected_name(&root.path, path)
+            && metadata.paths.iter().all(|protected| is_outside(protected))
+            && (!access.hidden.contains(path) || access.hidden.contains(&root.path))
     }
 
-    /// Whether a file at this place may be read.
-    pub fn can_read(&self, place: &Path) -> bool {
+    /// Returns whether the file at a path may be read.
+    pub fn can_read(&self, path: &Path) -> bool {
         let Some(ConfinedAccess { access, .. }) = &self.0 else { return true };
-        let root = deepest_root(access, place);
-        let is_open = root.is_some()
+        let root = deepest_root(access, path);
+        let is_allowed = root.is_some()
             || match &access.reads {
                 ReadAccess::Everywhere => true,
                 ReadAccess::Only { platform, roots } => {
-                    roots.iter().any(|root| place.starts_with(root))
-                        || (*platform && crate::platform::is_platform_path(place))
+                    roots.iter().any(|root| path.starts_with(root))
+                        || (*platform && crate::platform::is_platform_path(path))
                 }
             };
-        let is_hidden = access.hidden.contains(place)
-            && !access.hidden.is_readable(place)
+        let is_hidden = access.hidden.contains(path)
+            && !access.hidden.is_readable(path)
             && !root.is_some_and(|root| access.hidden.contains(&root.path));
-        is_plain(place) && is_open && !is_hidden
+        is_normalized(path) && is_allowed && !is_hidden
     }
 }
 
-fn deepest_root<'a>(access: &'a CommandAccess, place: &Path) -> Option<&'a WritableRoot> {
-    let around = access.roots.iter().filter(|root| place.starts_with(&root.path));
-    around.max_by_key(|root| root.path.as_os_str().len())
+fn deepest_root<'a>(access: &'a CommandAccess, path: &Path) -> Option<&'a WritableRoot> {
+    let containing = access.roots.iter().filter(|root| path.starts_with(&root.path));
+    containing.max_by_key(|root| root.path.as_os_str().len())
 }
 
-/// A place that leads upwards is in no tree.
-fn is_plain(place: &Path) -> bool {
-    place.is_absolute() && !place.components().any(|part| part == Component::ParentDir)
+/// Returns whether a path can be compared by its text. With `..`, it could leave the tree that it begins with.
+fn is_normalized(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
 
-/// Protected names count below the root only: one may work inside such a folder if it is named as a root.
-fn has_protected_name(root: &Path, place: &Path) -> bool {
-    let Ok(below) = place.strip_prefix(root) else { return true };
-    // Some file systems do not tell `.GIT` from `.git`.
+/// Returns whether a protected name occurs below the root. In the root's own path it is allowed, because a protected
+/// folder may be named as a root.
+fn has_protected_name(root: &Path, path: &Path) -> bool {
+    let Ok(below) = path.strip_prefix(root) else { return true };
+    // On some file systems `.GIT` and `.git` are the same file.
     below.iter().any(|part| metadata::NAMES.iter().any(|name| part.eq_ignore_ascii_case(name)))
 }
 
@@ -91,12 +93,12 @@ mod tests {
     use super::*;
     use crate::{RootCache, SandboxGrants, ServerPlaces};
 
-    struct Place {
+    struct TestTree {
         _dir: tempfile::TempDir,
         base: PathBuf,
     }
 
-    impl Place {
+    impl TestTree {
         fn new(folders: &[&str]) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let base = dir.path().canonicalize().unwrap();
@@ -140,13 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn writing_ends_at_roots_metadata_and_the_home() {
-        let place =
-            Place::new(&["w/.git", "w/sub/.git", "w/meta/objects", "w/home/memories", "w/.codex/memories"]);
-        fs::create_dir_all(place.base.join("w/apart")).unwrap();
-        fs::write(place.base.join("w/apart/.git"), "gitdir: ../meta\n").unwrap();
-        let access = place.access(&["w/.codex/memories", "w/home/memories"], &[]);
-        place.check(
+    fn writing_is_limited_to_roots_without_metadata_and_home() {
+        let tree = TestTree::new(&[
+            "w/.git",
+            "w/sub/.git",
+            "w/meta/objects",
+            "w/home/memories",
+            "w/.codex/memories",
+        ]);
+        fs::create_dir_all(tree.base.join("w/worktree")).unwrap();
+        fs::write(tree.base.join("w/worktree/.git"), "gitdir: ../meta\n").unwrap();
+        let access = tree.access(&["w/.codex/memories", "w/home/memories"], &[]);
+        tree.check(
             |path| access.can_write(path),
             &[
                 ("w/file", true),
@@ -170,15 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn reading_ends_at_roots_and_the_home() {
-        let place = Place::new(&["w/home/skills", "read", "secret"]);
-        let everywhere = place.access(&[], &[]);
-        place.check(
+    fn reading_is_limited_to_roots_without_the_home() {
+        let tree = TestTree::new(&["w/home/skills", "read", "secret"]);
+        let everywhere = tree.access(&[], &[]);
+        tree.check(
             |path| everywhere.can_read(path),
             &[("secret/x", true), ("w/home/auth.json", false), ("w/home/skills/x", true), ("w/x", true)],
         );
-        let restricted = place.access(&[], &["read"]);
-        place.check(
+        let restricted = tree.access(&[], &["read"]);
+        tree.check(
             |path| restricted.can_read(path),
             &[("secret/x", false), ("read/x", true), ("w/x", true), ("w/home/auth.json", false)],
         );

@@ -1,22 +1,21 @@
-//! What one command may do beyond its policy.
+//! Permissions of one command beyond its policy.
 
 use std::path::PathBuf;
 
 use codicil_protocol::{AdditionalPermissionProfile, GrantedPermissionProfile, RequestPermissionProfile};
 
-/// Permissions that were asked for and granted. Paths that do not exist grant nothing: to let a command make a
-/// file, grant the directory.
+/// Granted permissions. A path that does not exist grants nothing: to let a command create a file, grant its directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxGrants {
-    /// Files and directory trees; without effect where everything can be read.
+    /// Files and directory trees to read. Without effect if the policy allows to read everything.
     pub readable: Vec<PathBuf>,
-    /// Files and directory trees. A socket here can be connected to.
+    /// Files and directory trees to write. A socket in this list can be connected to.
     pub writable: Vec<PathBuf>,
-    /// All of the network. `false` takes nothing away.
+    /// Whether the whole network is granted. `false` does not take away what the policy allows.
     pub network: bool,
 }
 
-/// The profiles differ only in who speaks: the agent, the person, the command.
+/// Implements the conversion for the three profiles of the protocol, which have the same fields.
 macro_rules! grants_from {
     ($($profile:ty),*) => {$(
         impl From<&$profile> for SandboxGrants {
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_read_as_it_is_meant() {
+    fn a_profile_is_converted() {
         let profile = AdditionalPermissionProfile {
             network: Some(AdditionalNetworkPermissions { enabled: Some(true) }),
             file_system: Some(AdditionalFileSystemPermissions {

@@ -1,26 +1,25 @@
-//! Ceilings on what a command may use.
+//! Resource limits of commands.
 
 use std::num::NonZeroU64;
 
 use codicil_config::SandboxLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Resource limits of each process of a command. Left out is unlimited, or what the server itself is
-/// limited to.
+/// Resource limits of each process of a command. `None` keeps the limit of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceLimits {
-    /// Seconds of processor time; then the process is killed.
+    /// Seconds of processor time, after which the process is killed.
     pub cpu_seconds: Option<u64>,
     /// Bytes of address space.
     pub address_space: Option<u64>,
-    /// Processes and threads of the *user*, the server's included, so leave room. Does not bind root.
+    /// Processes and threads of the *user*, including those of the server. Does not limit root.
     pub processes: Option<u64>,
-    /// Bytes of the largest file that can be written.
+    /// The size in bytes of the largest file that can be written.
     pub file_size: Option<u64>,
 }
 
 impl ResourceLimits {
-    /// The limits as the system wants them. One cannot be raised, so none is above the server's own.
+    /// Returns the limits for `setrlimit`. A limit cannot be raised, so none exceeds that of the server.
     pub(crate) fn prepare(&self) -> Vec<(Resource, Rlimit)> {
         [
             (Resource::Cpu, self.cpu_seconds),
@@ -29,16 +28,16 @@ impl ResourceLimits {
             (Resource::Fsize, self.file_size),
         ]
         .into_iter()
-        .filter_map(|(resource, asked)| {
-            let ceiling = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-            let limit = Some(asked?.min(ceiling));
+        .filter_map(|(resource, requested)| {
+            let server_limit = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+            let limit = Some(requested?.min(server_limit));
             Some((resource, Rlimit { current: limit, maximum: limit }))
         })
         .collect()
     }
 }
 
-/// What the configuration says, for [`Confinement::with_limits`](crate::Confinement::with_limits).
+/// Converts the limits of the configuration, for [`Confinement::with_limits`](crate::Confinement::with_limits).
 impl From<&SandboxLimits> for ResourceLimits {
     fn from(set: &SandboxLimits) -> Self {
         Self {
@@ -50,7 +49,7 @@ impl From<&SandboxLimits> for ResourceLimits {
     }
 }
 
-/// Runs in the child: nothing but system calls.
+/// Sets the limits of the calling process. Called between `fork` and `exec`: makes system calls only.
 pub(crate) fn set(limits: &[(Resource, Rlimit)]) -> rustix::io::Result<()> {
     for (resource, limit) in limits {
         setrlimit(*resource, *limit)?;

@@ -11,10 +11,10 @@ use crate::{
     access::CommandAccess, limits, metadata, seatbelt::SeatbeltProfile,
 };
 
-/// Named in full: one from `PATH` could be anything.
+/// The absolute path of `sandbox-exec`. A program of that name in `PATH` could be another one.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// Whether the program is there.
+/// The means of confinement that this machine has.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineSupport {
     sandbox_exec: bool,
@@ -58,12 +58,12 @@ impl Enforcement {
         ConfinementKind::Seatbelt
     }
 
-    /// None that is known.
+    /// Returns no gaps: none is known.
     pub(crate) fn gaps(&self) -> Vec<ConfinementGap> {
         Vec::new()
     }
 
-    /// There are no network namespaces here.
+    /// Returns an error: macOS has no network namespaces.
     pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
         let why = "a network behind a proxy is not supported on this system";
         Err(SandboxError::Unavailable(why.to_owned()))
@@ -80,7 +80,7 @@ impl Enforcement {
     }
 }
 
-/// What happens to one command.
+/// The changes to one command.
 pub(crate) struct EnforcementSteps {
     profile: Option<SeatbeltProfile>,
     limits: Vec<(Resource, Rlimit)>,

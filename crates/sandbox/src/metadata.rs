@@ -1,8 +1,8 @@
-//! Folders that stay read-only inside a writable root: a repository's metadata, and what configures agents.
+//! Finds the folders that stay read-only inside a writable root: repository metadata and agent configuration.
 //!
-//! Whoever can write `.git/hooks` or `.git/config` runs code the next time somebody uses git there, outside any
-//! sandbox; `.codex` and its kin do the same for agents. They are searched for breadth first, with a bound on
-//! depth and on the number of folders, because this happens before every command.
+//! A command that could write `.git/hooks` or `.git/config` would run code, outside any sandbox, the next time the user
+//! runs git there. `.codex`, `.codicil` and `.agents` do the same for agents. The search is breadth first and limited in
+//! depth and in the number of folders, because it precedes every command.
 
 use std::{
     collections::VecDeque,
@@ -15,28 +15,29 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::access::{RootRole, WritableRoot};
 
-/// Names that are protected, in every folder that is searched.
+/// The protected names, in every folder that is searched.
 pub(crate) const NAMES: [&str; 4] = [".git", ".codex", ".codicil", ".agents"];
 
-/// Folders of dependencies and build output: large, and nobody works in a repository inside them.
+/// Folders that are not searched: dependencies and build output, which are large and have no repositories of the user.
 const SKIPPED: [&str; 6] = ["node_modules", "target", "__pycache__", ".venv", "venv", ".cache"];
 
-/// How far below a root nested repositories are looked for.
-const DEPTH: usize = 4;
+/// How many levels below a root are searched for nested repositories.
+const MAX_DEPTH: usize = 4;
 
 /// How many folders are read for all roots together.
-const FOLDERS: usize = 1_000;
+const MAX_FOLDERS: usize = 1_000;
 
-/// A `.git` file holds one line.
-const LARGEST_POINTER: u64 = 8 * 1024;
+/// The size of the largest `.git` file, which holds one line.
+const MAX_POINTER_SIZE: u64 = 8 * 1024;
 
-/// What was found, without links, none inside another.
+/// The metadata found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProjectMetadata {
+    /// The paths to protect, without symbolic links, none inside another.
     pub paths: Vec<PathBuf>,
-    /// Protected names that are links, which themselves cannot be protected.
+    /// Protected names that are symbolic links. Their targets can be protected, the links themselves cannot.
     pub links: Vec<PathBuf>,
-    /// There were more folders than are searched.
+    /// Whether folders were left out of the search.
     pub truncated: bool,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct ProjectMetadata {
 pub(crate) fn find(roots: &[WritableRoot]) -> ProjectMetadata {
     let mut search = MetadataSearch { roots, found: ProjectMetadata::default(), folders: 0 };
     for root in roots.iter().filter(|root| root.path.is_dir()) {
-        search.top(&root.path);
+        search.search_top(&root.path);
         if root.role != RootRole::Scratch {
-            search.below(&root.path);
+            search.search_below(&root.path);
         }
     }
     search.finish()
@@ -59,8 +60,8 @@ struct MetadataSearch<'a> {
 }
 
 impl MetadataSearch<'_> {
-    /// Looks the names up instead of listing the folder: `/tmp` can be large.
-    fn top(&mut self, root: &Path) {
+    /// Looks the protected names up in a root, without listing it: `/tmp` can be large.
+    fn search_top(&mut self, root: &Path) {
         for path in NAMES.map(|name| root.join(name)) {
             if fs::symlink_metadata(&path).is_ok() {
                 self.protect(&path);
@@ -68,10 +69,10 @@ impl MetadataSearch<'_> {
         }
     }
 
-    fn below(&mut self, root: &Path) {
+    fn search_below(&mut self, root: &Path) {
         let mut queue = VecDeque::from([(root.to_path_buf(), 0)]);
         while let Some((folder, depth)) = queue.pop_front() {
-            if self.folders == FOLDERS {
+            if self.folders == MAX_FOLDERS {
                 self.found.truncated = true;
                 return;
             }
@@ -84,22 +85,23 @@ impl MetadataSearch<'_> {
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                     && !SKIPPED.iter().any(|skipped| name == *skipped)
                 {
-                    match depth < DEPTH {
-                        true => queue.push_back((entry.path(), depth + 1)),
-                        false => self.found.truncated = true,
+                    if depth < MAX_DEPTH {
+                        queue.push_back((entry.path(), depth + 1));
+                    } else {
+                        self.found.truncated = true;
                     }
                 }
             }
         }
     }
 
-    /// Takes in a path, and what stands behind it if it is a link or a pointer.
+    /// Protects a path, the target of a symbolic link, and the directories that a `.git` file points to.
     fn protect(&mut self, path: &Path) {
         let Ok(real) = path.canonicalize() else { return };
         if real.is_file()
-            && let Some(directory) = pointed_to(&real)
+            && let Some(directory) = git_directory(&real)
         {
-            let repository = pointed_common(&directory.join("commondir"));
+            let repository = common_directory(&directory.join("commondir"));
             repository.into_iter().chain([directory]).for_each(|target| self.add_target(&target));
         }
         if path.is_symlink() {
@@ -110,7 +112,8 @@ impl MetadataSearch<'_> {
         }
     }
 
-    /// What contains a root cannot be meant: a pointer could otherwise turn a whole workspace read-only.
+    /// Adds the target of a link or pointer, unless it contains a root: a pointer must not make a whole workspace
+    /// read-only.
     fn add_target(&mut self, path: &Path) {
         let Ok(real) = path.canonicalize() else { return };
         if !self.roots.iter().any(|root| root.path.starts_with(&real)) {
@@ -118,7 +121,7 @@ impl MetadataSearch<'_> {
         }
     }
 
-    /// Only what is inside a root needs protection.
+    /// Adds a path if it is inside a root. Other paths are not writable anyway.
     fn add(&mut self, path: PathBuf) {
         if self.roots.iter().any(|root| path.starts_with(&root.path)) {
             self.found.paths.push(path);
@@ -126,10 +129,10 @@ impl MetadataSearch<'_> {
     }
 
     fn finish(mut self) -> ProjectMetadata {
-        // A protected folder that the policy itself names as a root was meant to be writable.
-        let named =
+        // A protected folder that the policy names as a root is writable.
+        let is_named =
             |path: &Path| self.roots.iter().any(|root| root.role == RootRole::Named && root.path == path);
-        self.found.paths.retain(|path| !named(path));
+        self.found.paths.retain(|path| !is_named(path));
         self.found.paths.sort();
         self.found.paths.dedup_by(|later, first| covers(self.roots, first, later));
         self.found.links.sort();
@@ -138,32 +141,35 @@ impl MetadataSearch<'_> {
     }
 }
 
-/// Whether protecting `outer` protects `inner` as well: not if a writable root lies between the two.
+/// Returns whether protecting `outer` also protects `inner`, which it does not if a writable root lies between them.
 fn covers(roots: &[WritableRoot], outer: &Path, inner: &Path) -> bool {
     let mut between = roots.iter().filter(|root| root.path.starts_with(outer));
     inner.starts_with(outer) && !between.any(|root| inner.starts_with(&root.path))
 }
 
-/// The directory that a `.git` file names: of a worktree or a submodule.
-fn pointed_to(file: &Path) -> Option<PathBuf> {
-    let text = small_text(file)?;
+/// Returns the directory that a `.git` file of a worktree or submodule names.
+fn git_directory(file: &Path) -> Option<PathBuf> {
+    let text = read_small_file(file)?;
     let target = text.lines().find_map(|line| line.strip_prefix("gitdir:"))?;
     Some(file.parent()?.join(target.trim()))
 }
 
-/// The repository that a worktree belongs to, from the `commondir` file in its directory.
-fn pointed_common(file: &Path) -> Option<PathBuf> {
-    let text = small_text(file)?;
+/// Returns the repository that a worktree belongs to, from the `commondir` file in its git directory.
+fn common_directory(file: &Path) -> Option<PathBuf> {
+    let text = read_small_file(file)?;
     Some(file.parent()?.join(text.trim()))
 }
 
-fn small_text(file: &Path) -> Option<String> {
-    // Opening a pipe would otherwise wait for its other end.
+fn read_small_file(file: &Path) -> Option<String> {
+    // Without `NONBLOCK`, opening a named pipe would wait for its other end.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
     let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
     let mut text = String::new();
-    (size <= LARGEST_POINTER).then(|| file.take(LARGEST_POINTER).read_to_string(&mut text).ok())??;
+    if size > MAX_POINTER_SIZE {
+        return None;
+    }
+    file.take(MAX_POINTER_SIZE).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
@@ -240,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn a_large_tree_is_searched_up_to_a_bound() {
+    fn the_search_of_a_large_tree_is_limited() {
         let tree = Tree::new(&["w"]);
-        for index in 0..FOLDERS {
+        for index in 0..MAX_FOLDERS {
             fs::create_dir(tree.path("w").join(index.to_string())).unwrap();
         }
         assert!(tree.find(&[("w", RootRole::Workspace)]).truncated);

@@ -1,4 +1,4 @@
-//! Which confinement is to be had on this machine.
+//! Probes which confinement this machine supports.
 
 use std::{
     io,
@@ -14,34 +14,34 @@ use crate::{
     ServerPlaces, platform::MachineSupport,
 };
 
-/// A program that is not there. A child that gets as far as looking for it has confined itself.
-pub(crate) const NOWHERE: &str = "/proc/self/no-such-program";
+/// A program that does not exist. A child whose `exec` fails because of that has confined itself before.
+pub(crate) const MISSING_PROGRAM: &str = "/proc/self/no-such-program";
 
-/// What the machine offers, tried out once. It belongs to the user and the privileges it was made with.
+/// The means of confinement that work on this machine. Valid for the user and the privileges of the probe.
 #[derive(Clone, Debug)]
 pub struct MachineProbe {
     pub(crate) machine: MachineSupport,
 }
 
 impl MachineProbe {
-    /// Tries everything. Starts a few processes and takes some milliseconds; blocks for so long.
+    /// Tries all means. Starts a few processes and blocks for some milliseconds.
     pub fn run() -> Self {
         Self { machine: MachineSupport::probe() }
     }
 
-    /// The findings of the first call, for the life of the process.
+    /// Returns the result of the first probe of this process.
     pub fn cached() -> &'static Self {
         static FOUND: OnceLock<MachineProbe> = OnceLock::new();
         FOUND.get_or_init(Self::run)
     }
 
-    /// How commands are confined, or why they cannot be.
+    /// Returns how commands are confined, or why they cannot be.
     pub fn kind(&self) -> Result<ConfinementKind, String> {
         self.machine.kind()
     }
 
-    /// Tries whether commands can be put [behind a proxy](Confinement::behind_proxy). Starts a process and blocks
-    /// until it has ended.
+    /// Tries to put a command [behind a proxy](Confinement::behind_proxy). Starts a process and blocks until it has
+    /// exited.
     pub fn proxy(&self) -> Result<(), SandboxError> {
         let request = AccessRequest {
             policy: &SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false },
@@ -51,23 +51,26 @@ impl MachineProbe {
             server: &ServerPlaces::default(),
         };
         let mut prepared = Confinement::new(&request, self)?.behind_proxy()?.prepare()?;
-        let door = prepared.take_door();
-        let mut command = Command::new(NOWHERE);
+        let proxy_listener = prepared.take_proxy_listener();
+        let mut command = Command::new(MISSING_PROGRAM);
         prepared.apply(&mut command, CommandLifetime::Own);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let failed = |error| SandboxError::prepare("the way to the proxy", error);
         match command.spawn() {
-            // Another program does the confining, and does not find this one either.
+            // Another program does the confining, and fails to find this program.
             Ok(mut process) => drop(process.wait()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(SandboxError::from_spawn(&error).unwrap_or_else(|| failed(error))),
         }
-        // It holds the command's end, without which the door tells at once that nothing came.
+        // The command holds the sending end. Once it is closed, receiving fails at once if nothing was sent.
         drop(command);
-        door.map_or(Ok(()), |door| door.open().map(drop).map_err(failed))
+        match proxy_listener {
+            Some(listener) => listener.open().map(drop).map_err(failed),
+            None => Ok(()),
+        }
     }
 
-    /// Which confinement is used and why not a better one, for people to read.
+    /// Returns a text that says which confinement is used and why better ones are not.
     pub fn report(&self) -> String {
         let chosen = match self.kind() {
             Ok(kind) => format!("confinement: {kind}"),
@@ -77,7 +80,7 @@ impl MachineProbe {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The same in one line, for a log.
+    /// Returns the same in one line, for a log.
     pub fn summary(&self) -> String {
         match self.kind() {
             Ok(kind) => {
@@ -91,21 +94,21 @@ impl MachineProbe {
 
 #[cfg(target_os = "linux")]
 impl MachineProbe {
-    /// With bubblewrap, if it works, also where the built-in confinement is better.
+    /// Uses bubblewrap if it works, even where the built-in confinement is better.
     #[must_use]
     pub fn preferring_bubblewrap(mut self) -> Self {
         self.machine.prefers_bubblewrap = true;
         self
     }
 
-    /// Without bubblewrap, even if it works.
+    /// Does not use bubblewrap.
     #[must_use]
     pub fn without_bubblewrap(mut self, reason: &str) -> Self {
         self.machine.bubblewrap = Err(reason.to_owned());
         self
     }
 
-    /// Without a mount namespace of our own: what is left of the built-in confinement is Landlock and seccomp.
+    /// Does not use namespaces of its own: the built-in confinement is then Landlock and seccomp alone.
     #[must_use]
     pub fn without_namespaces(mut self, reason: &str) -> Self {
         self.machine.namespaces = Err(reason.to_owned());

@@ -1,8 +1,8 @@
-//! Where the paths of a policy lead, found out once.
+//! A cache of the resolved paths of a policy.
 //!
-//! A command may replace a folder that it can rename or remove by a link. A path that was resolved before keeps its
-//! meaning, so the link makes nothing else writable. Each thread has a cache of its own, which lives as long as the
-//! thread.
+//! A command may replace a folder that it can rename or remove by a symbolic link. A path that was resolved before keeps
+//! its first resolution, so that the link makes nothing else writable. Each thread has its own cache, which lives as long
+//! as the thread.
 
 use std::{
     collections::HashMap,
@@ -12,20 +12,20 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::links::{self, ResolvedPath};
+use crate::resolved_path::{self, ResolvedPath};
 
-/// Paths that were resolved for one thread. Cheap to clone; every clone is the same cache.
+/// The paths resolved for one thread. Cheap to clone; clones share the cache.
 #[derive(Clone, Debug, Default)]
 pub struct RootCache(Arc<Mutex<HashMap<PathBuf, ResolvedPath>>>);
 
 impl RootCache {
-    /// Where a path leads, by the first answer. `None` for what has not existed so far.
+    /// Returns the first resolution of a path, or `None` while it does not exist.
     pub(crate) fn resolve(&self, path: &Path) -> Option<ResolvedPath> {
         let mut resolved = self.0.lock();
         if let Some(found) = resolved.get(path) {
             return Some(found.clone());
         }
-        let found = links::resolve(path).ok()?;
+        let found = resolved_path::resolve(path).ok()?;
         resolved.insert(path.to_owned(), found.clone());
         Some(found)
     }
@@ -38,10 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_answer_counts_and_what_is_missing_is_looked_up_again() {
+    fn the_first_resolution_is_kept_and_missing_paths_are_looked_up_again() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        let (root, other) = (base.join("root"), base.join("other"));
+        let root = base.join("root");
+        let other = base.join("other");
         let cache = RootCache::default();
         assert_eq!(cache.resolve(&root), None);
 

@@ -1,7 +1,7 @@
-//! The sandbox of macOS: a profile in its own language, given to `sandbox-exec`.
+//! The sandbox of macOS: a profile in its own language, passed to `sandbox-exec`.
 //!
-//! Paths reach the profile as parameters, so that none of them can break out of it. Protected names are matched
-//! by pattern, which covers names that do not exist yet and nested repositories of any depth.
+//! Paths are parameters of the profile, so that no path can inject rules into it. Protected names are matched by
+//! patterns, which also cover names that do not exist yet and nested repositories at any depth.
 
 use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     metadata::{self, ProjectMetadata},
 };
 
-/// What every program needs to start, talk to itself and use a terminal.
+/// Rules that every program needs to start, to communicate with its own processes and to use a terminal.
 const BASE: &str = r#"(version 1)
 (deny default)
 (allow process-exec)
@@ -38,7 +38,7 @@ const BASE: &str = r#"(version 1)
 (allow system-socket (socket-domain AF_UNIX))
 "#;
 
-/// The network, and the services that look up names and certificates for it.
+/// Rules for the network, and for the services that look up names and certificates.
 const NETWORK: &str = r#"(allow network-outbound)
 (allow network-inbound)
 (allow network-bind)
@@ -52,7 +52,7 @@ const NETWORK: &str = r#"(allow network-outbound)
   (global-name "com.apple.trustd.agent"))
 "#;
 
-/// What programs need to run at all, where reading is restricted.
+/// Paths that programs need to run at all, where reading is restricted.
 const PLATFORM: [&str; 9] = [
     "/usr",
     "/bin",
@@ -65,13 +65,13 @@ const PLATFORM: [&str; 9] = [
     "/Applications/Xcode.app",
 ];
 
-/// Whether programs need a path to run at all.
+/// Returns whether programs need a path to run at all.
 #[cfg_attr(not(target_os = "macos"), allow(dead_code))]
 pub(crate) fn is_platform_path(path: &std::path::Path) -> bool {
     PLATFORM.iter().any(|platform| path.starts_with(platform))
 }
 
-/// A profile and the paths it speaks of.
+/// A profile and the paths that are its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeatbeltProfile {
     text: String,
@@ -81,16 +81,16 @@ pub(crate) struct SeatbeltProfile {
 impl SeatbeltProfile {
     pub(crate) fn new(access: &CommandAccess, metadata: &ProjectMetadata) -> Self {
         let mut profile = Self { text: BASE.to_owned(), parameters: Vec::new() };
-        profile.reads(access);
-        profile.writes(access, metadata);
+        profile.add_read_rules(access);
+        profile.add_write_rules(access, metadata);
         if access.network {
             profile.text.push_str(NETWORK);
         }
-        profile.hide(access);
+        profile.hide_server(access);
         profile
     }
 
-    /// The arguments up to the command itself.
+    /// Returns the arguments of `sandbox-exec` before the command.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![OsString::from("-p"), OsString::from(&self.text)];
         for (name, path) in &self.parameters {
@@ -102,7 +102,7 @@ impl SeatbeltProfile {
         arguments
     }
 
-    fn reads(&mut self, access: &CommandAccess) {
+    fn add_read_rules(&mut self, access: &CommandAccess) {
         let ReadAccess::Only { platform, roots } = &access.reads else {
             self.text.push_str("(allow file-read*)\n");
             return;
@@ -115,16 +115,16 @@ impl SeatbeltProfile {
         }
     }
 
-    fn writes(&mut self, access: &CommandAccess, metadata: &ProjectMetadata) {
-        let kept = metadata.paths.iter().cloned();
-        let kept: Vec<_> = kept.map(|path| self.parameter("KEEP", path)).collect();
+    fn add_write_rules(&mut self, access: &CommandAccess, metadata: &ProjectMetadata) {
+        let protected = metadata.paths.iter().cloned();
+        let protected: Vec<_> = protected.map(|path| self.parameter("KEEP", path)).collect();
         for root in &access.roots {
             let name = self.parameter("WRITE", root.path.clone());
             let mut rule = format!("(allow file-write* (require-all (subpath (param \"{name}\"))");
-            // What a root is inside of was meant to be writable in it, so its own patterns begin below it.
-            let _ = write!(rule, " (require-not (regex #\"{}\"))", pattern(root));
+            // A root may itself lie inside a protected folder, so its pattern matches names below it only.
+            let _ = write!(rule, " (require-not (regex #\"{}\"))", protected_pattern(root));
             if root.role != RootRole::Named {
-                for name in &kept {
+                for name in &protected {
                     let _ = write!(rule, " (require-not (subpath (param \"{name}\")))");
                 }
             }
@@ -133,8 +133,8 @@ impl SeatbeltProfile {
         }
     }
 
-    /// What belongs to the server. The last rule that matches counts, so this comes last.
-    fn hide(&mut self, access: &CommandAccess) {
+    /// Adds the rules that hide the server's places. They come last, because the last rule that matches is applied.
+    fn hide_server(&mut self, access: &CommandAccess) {
         let hidden = &access.hidden;
         if let Some(home) = &hidden.home {
             let name = self.parameter("HOME", home.clone());
@@ -169,24 +169,24 @@ impl SeatbeltProfile {
     }
 }
 
-/// Matches the protected names below a root: at its top, and unless it is a scratch directory anywhere in it.
-fn pattern(root: &WritableRoot) -> String {
+/// Returns a pattern for the protected names below a root: at its top, and at any depth unless it is a scratch directory.
+fn protected_pattern(root: &WritableRoot) -> String {
     let names = metadata::NAMES.map(|name| name.replace('.', "[.]")).join("|");
     let between = if root.role == RootRole::Scratch { "" } else { "(.*/)?" };
     format!("^{}/{between}({names})(/.*)?$", escape(&root.path.to_string_lossy()))
 }
 
-/// Letters, digits and a few others stand for themselves. A quote would end the pattern, so it becomes "any
-/// character", which protects a little more than needed.
+/// Escapes a path for a pattern. Letters, digits and a few other characters stand for themselves. A quote would end the
+/// pattern, so it becomes "any character", which protects slightly more than needed.
 fn escape(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());
-    for letter in path.chars() {
-        match letter {
-            '/' | '_' | '-' | ' ' => pattern.push(letter),
-            letter if letter.is_alphanumeric() => pattern.push(letter),
+    for character in path.chars() {
+        match character {
+            '/' | '_' | '-' | ' ' => pattern.push(character),
+            character if character.is_alphanumeric() => pattern.push(character),
             '"' | '\\' | '^' | ']' | '[' => pattern.push('.'),
-            letter => {
-                let _ = write!(pattern, "[{letter}]");
+            character => {
+                let _ = write!(pattern, "[{character}]");
             }
         }
     }
@@ -210,22 +210,23 @@ mod tests {
         SeatbeltProfile::new(access, &metadata::find(&access.roots))
     }
 
-    fn added(access: &CommandAccess) -> String {
+    fn text_after_base(access: &CommandAccess) -> String {
         profile(access).text.strip_prefix(BASE).unwrap().to_owned()
     }
 
     #[test]
     fn read_only_allows_reading_and_nothing_else() {
-        assert_eq!(added(&access(ReadAccess::Everywhere, &[], false)), "(allow file-read*)\n");
+        assert_eq!(text_after_base(&access(ReadAccess::Everywhere, &[], false)), "(allow file-read*)\n");
         assert_eq!(
-            added(&access(ReadAccess::Everywhere, &[], true)),
+            text_after_base(&access(ReadAccess::Everywhere, &[], true)),
             format!("(allow file-read*)\n{NETWORK}")
         );
     }
 
     #[test]
-    fn a_root_is_writable_but_for_the_protected_names() {
-        let text = added(&access(ReadAccess::Everywhere, &[("/no/w.x", RootRole::Workspace)], false));
+    fn a_root_is_writable_except_for_protected_names() {
+        let text =
+            text_after_base(&access(ReadAccess::Everywhere, &[("/no/w.x", RootRole::Workspace)], false));
         let names = "([.]git|[.]codex|[.]codicil|[.]agents)";
         assert_eq!(
             text,
@@ -235,12 +236,13 @@ mod tests {
                  (require-not (regex #\"^/no/w[.]x/(.*/)?{names}(/.*)?$\"))))\n"
             )
         );
-        let scratch = added(&access(ReadAccess::Everywhere, &[("/no/tmp", RootRole::Scratch)], false));
+        let scratch =
+            text_after_base(&access(ReadAccess::Everywhere, &[("/no/tmp", RootRole::Scratch)], false));
         assert!(scratch.contains(&format!("^/no/tmp/{names}(/.*)?$")));
     }
 
     #[test]
-    fn what_a_git_file_points_to_is_kept() {
+    fn the_target_of_a_git_file_is_protected() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         fs::create_dir(base.join("store")).unwrap();
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_server_is_closed_last() {
+    fn the_servers_places_are_hidden_by_the_last_rules() {
         let mut access = access(
             ReadAccess::Everywhere,
             &[("/h", RootRole::Workspace), ("/h/.codicil/memories", RootRole::Named)],
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn restricted_reading_names_what_can_be_read() {
+    fn restricted_reading_lists_the_readable_paths() {
         let reads = ReadAccess::Only { platform: true, roots: vec!["/srv".into()] };
         let profile = profile(&access(reads, &[], false));
         assert!(!profile.text.contains("(allow file-read*)\n"));
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_breaks_out_of_the_profile() {
+    fn a_path_cannot_inject_rules() {
         let profile = profile(&access(
             ReadAccess::Everywhere,
             &[("/w\") (allow default) (\"", RootRole::Workspace)],

@@ -1,7 +1,7 @@
-//! What belongs to the server itself and is out of reach for confined commands, whatever their policy says.
+//! The places of the server that confined commands cannot access, whatever their policy says: its home and its listeners.
 //!
-//! The home holds credentials, stored threads and the configuration that says which programs the server starts. Its
-//! listeners obey every client that connects. A command that reaches either has left its sandbox.
+//! The home has credentials, stored threads, and the configuration that names the programs the server starts. The
+//! listeners serve every client that connects. A command with access to either could leave its sandbox.
 
 use std::{
     fs::DirBuilder,
@@ -12,8 +12,8 @@ use std::{
 
 use parking_lot::RwLock;
 
-/// What of the home commands may read: instructions and programs that are meant for agents. The rest of the home does
-/// not exist for them.
+/// The entries of the home that commands may read: instructions and programs for agents. Other entries do not exist for
+/// commands.
 const READABLE: [&str; 8] = [
     "AGENTS.md",
     "AGENTS.override.md",
@@ -25,47 +25,47 @@ const READABLE: [&str; 8] = [
     "worktrees",
 ];
 
-/// The server's home and its listeners. One per process, shared by everything that confines commands.
+/// The server's home and its listeners. One instance per process, shared by everything that confines commands.
 #[derive(Debug, Default)]
 pub struct ServerPlaces {
     home: Option<PathBuf>,
-    /// The home free of links, once it exists.
+    /// The home without symbolic links, once it exists.
     real_home: OnceLock<PathBuf>,
     listeners: RwLock<ListenerAddresses>,
 }
 
-/// Where a server listens. A listener is added before it accepts its first connection, and stays.
+/// The addresses that a server listens on. A listener is added before it accepts its first connection, and is never
+/// removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenerAddresses {
-    /// Sockets in the file system: absolute paths without links.
+    /// Sockets in the file system: absolute paths without symbolic links.
     pub sockets: Vec<PathBuf>,
-    /// TCP ports where clients need no token, those that the system chose included.
+    /// TCP ports where clients need no token, including those that the system chose.
     pub open_ports: Vec<u16>,
 }
 
 impl ServerPlaces {
-    /// The places of a server with this home.
     pub fn new(home: &Path) -> Self {
         Self { home: Some(home.to_owned()), ..Self::default() }
     }
 
-    /// Adds a socket in the file system that the server listens on, by its path without links. Call it before the first client is accepted.
+    /// Adds a socket in the file system that the server listens on, by its path without symbolic links. Call it before the
+    /// first client is accepted.
     pub fn add_socket(&self, path: PathBuf) {
         self.listeners.write().sockets.push(path);
     }
 
-    /// Adds a TCP port that the server listens on without asking clients for a token.
+    /// Adds a TCP port that the server listens on without a token for clients.
     pub fn add_open_port(&self, port: u16) {
         self.listeners.write().open_ports.push(port);
     }
 
-    /// What the server listens on now.
     pub fn listeners(&self) -> ListenerAddresses {
         self.listeners.read().clone()
     }
 
-    /// The places as they are now, free of links. Makes the home if it is missing: a command could otherwise make it
-    /// and write the server's configuration.
+    /// Resolves the places as they are now. Creates the home if it is missing: a command could otherwise create it and
+    /// write the server's configuration.
     pub(crate) fn resolve(&self) -> HiddenPlaces {
         let home = self.real_home();
         let entries = home.iter().flat_map(|home| READABLE.map(|name| home.join(name)));
@@ -89,11 +89,11 @@ impl ServerPlaces {
     }
 }
 
-/// The server's places at the moment when a command starts.
+/// The server's places when a command starts, without symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenPlaces {
     pub home: Option<PathBuf>,
-    /// Entries of the home that commands may read, as far as they exist.
+    /// The existing entries of the home that commands may read.
     pub readable: Vec<ReadableEntry>,
     pub sockets: Vec<PathBuf>,
     pub ports: Vec<u16>,
@@ -106,17 +106,16 @@ pub(crate) struct ReadableEntry {
     pub kind: EntryKind,
 }
 
-/// What such an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Folder,
     File,
-    /// A link, with where it leads.
+    /// A symbolic link with its resolved target.
     Link(PathBuf),
 }
 
 impl ReadableEntry {
-    /// `None` for what does not exist, and for a link that leads nowhere.
+    /// Returns `None` for a missing entry and for a dangling link.
     fn of(path: PathBuf) -> Option<Self> {
         let kind = match path.symlink_metadata().ok()?.file_type() {
             kind if kind.is_symlink() => EntryKind::Link(path.canonicalize().ok()?),
@@ -128,13 +127,13 @@ impl ReadableEntry {
 }
 
 impl HiddenPlaces {
-    /// Whether a path, free of links, belongs to the server. Readable entries of the home are not meant.
+    /// Returns whether a path without symbolic links belongs to the server. Includes the readable entries of the home.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         self.home.as_ref().is_some_and(|home| path.starts_with(home))
             || self.sockets.iter().any(|socket| path == socket)
     }
 
-    /// Whether a path in the home may be read by commands.
+    /// Returns whether commands may read a path in the home.
     pub(crate) fn is_readable(&self, path: &Path) -> bool {
         let below = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok());
         let first = below.and_then(|below| below.iter().next());

@@ -1,9 +1,9 @@
-//! Commands that outlive the call that started them: `exec_command` starts one and waits a little,
-//! `write_stdin` types into it and waits again.
+//! Commands that outlive the call that started them: `exec_command` starts one and waits for a while, `write_stdin`
+//! writes to it and waits again.
 //!
-//! Everything a session writes goes two ways: into a bounded buffer, from which each [`SessionReport`] takes what is
-//! new, and, if asked for, as [`SessionEvent`]s to a channel of the caller's. The channel's bound is the
-//! session's: when it is full the command waits. Dropping the last [`TerminalSessions`] ends every session.
+//! The output of a session goes into a bounded buffer, from which each [`SessionReport`] takes what is new, and, if
+//! requested, as [`SessionEvent`]s to a channel of the caller. While that channel is full, the command blocks. Dropping
+//! the last [`TerminalSessions`] ends every session.
 
 mod pump;
 mod table;
@@ -11,7 +11,7 @@ mod table;
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::{
     sync::mpsc,
@@ -27,10 +27,10 @@ use crate::{
     spec::ProcessSpec,
 };
 
-/// How long a command that closed its input has to prove that it was ending.
-const ENDING: Duration = Duration::from_millis(250);
+/// How long a command that has closed its input may take to exit before a write to it counts as failed.
+const EXIT_GRACE: Duration = Duration::from_millis(250);
 
-/// Names a session. Counted from 1 and never used again within one [`TerminalSessions`].
+/// The id of a session. Counted from 1, and unique within one [`TerminalSessions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -40,7 +40,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Whose sessions they are: limits count for each owner, and nobody reaches another's sessions.
+/// The owner of sessions. Limits apply to each owner, and an owner has access to its own sessions only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionOwner(Arc<str>);
 
@@ -50,10 +50,10 @@ impl<S: Into<Arc<str>>> From<S> for SessionOwner {
     }
 }
 
-/// The ceilings.
+/// The limits of sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionLimits {
-    /// Sessions of one owner, including those that have ended and were not asked about since.
+    /// Sessions of one owner, including ended ones whose exit was not reported yet.
     pub per_owner: usize,
     /// Bytes of unread output that one session keeps, head and tail.
     pub buffer: usize,
@@ -65,19 +65,19 @@ impl Default for SessionLimits {
     }
 }
 
-/// What a call that waited has to tell.
+/// The result of a call that waited for a session.
 #[derive(Debug)]
 pub struct SessionReport {
     pub id: SessionId,
     /// The output since the last report.
     pub output: HeadTail,
-    /// Set when the session is over; its id is then unknown.
+    /// Set once the session has ended. Its id is unknown from then on.
     pub exit: Option<ProcessExit>,
     /// How long this call has waited.
     pub waited: Duration,
 }
 
-/// What happens in a session, whether or not somebody waits for it.
+/// An event of a session, sent whether or not a call waits for it.
 #[derive(Debug)]
 pub enum SessionEvent {
     Output {
@@ -93,14 +93,14 @@ pub enum SessionEvent {
     },
 }
 
-/// Why a session is over.
+/// Why a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnding {
-    /// The command ended.
+    /// The command exited.
     ByItself,
-    /// By [`TerminalSessions::end`] or [`TerminalSessions::end_all`].
+    /// It was ended by [`TerminalSessions::end`] or [`TerminalSessions::end_all`].
     Asked,
-    /// It was the one to go when its owner had too many.
+    /// It was ended to make room for a new session of its owner.
     Evicted,
 }
 
@@ -121,7 +121,7 @@ pub enum SessionError {
     TooMany(usize),
 }
 
-/// The sessions of all owners. Clones are the same sessions.
+/// The sessions of all owners. Clones share the same sessions.
 #[derive(Clone, Default)]
 pub struct TerminalSessions {
     table: Arc<Mutex<SessionTable>>,
@@ -132,9 +132,8 @@ impl TerminalSessions {
         TerminalSessions { table: Arc::new(Mutex::new(SessionTable::new(limits))) }
     }
 
-    /// Starts a command and returns at once. Its output goes to `events` too, if given. When the owner has
-    /// too many sessions, the least recently used one makes room: of those that have ended, else of those
-    /// nobody waits for.
+    /// Starts a command and returns at once. Its output is also sent to `events`, if given. If the owner has too many
+    /// sessions, the least recently used one is evicted: one that has ended, else one that no call waits for.
     pub async fn open(
         &self,
         owner: &SessionOwner,
@@ -145,12 +144,12 @@ impl TerminalSessions {
         self.open_as(id, owner, spec, events).await.map(|()| id)
     }
 
-    /// An id for a session that is opened later, or never.
+    /// Returns an id for a session that may be opened later.
     pub fn reserve(&self) -> SessionId {
-        lock(&self.table).new_id()
+        self.table.lock().new_id()
     }
 
-    /// [`TerminalSessions::open`] under a reserved id. A session that had it before and has ended gives way.
+    /// Does the same as [`TerminalSessions::open`] with a reserved id, and replaces an ended session that had it.
     pub async fn open_as(
         &self,
         id: SessionId,
@@ -158,14 +157,14 @@ impl TerminalSessions {
         spec: ProcessSpec,
         events: Option<mpsc::Sender<SessionEvent>>,
     ) -> Result<(), SessionError> {
-        // Room is made before the command runs: once it ran, it cannot be refused.
-        let seat = SessionSlot::take(&self.table, owner)?;
+        // Room is made before the command runs, because a command that ran cannot be refused any more.
+        let slot = SessionSlot::take(&self.table, owner)?;
         let process = Process::spawn(spec).await?;
-        seat.fill(id, |buffer| SessionPump::new(id, process, buffer, events));
+        slot.fill(id, |buffer| SessionPump::new(id, process, buffer, events));
         Ok(())
     }
 
-    /// [`TerminalSessions::open`], then [`TerminalSessions::wait`].
+    /// Calls [`TerminalSessions::open`], then [`TerminalSessions::wait`].
     pub async fn start(
         &self,
         owner: &SessionOwner,
@@ -177,7 +176,7 @@ impl TerminalSessions {
         self.wait(owner, id, time).await
     }
 
-    /// Waits until the session is over or the time is, and reports what is new.
+    /// Waits until the session has ended or `time` has passed, and reports what is new.
     pub async fn wait(
         &self,
         owner: &SessionOwner,
@@ -187,8 +186,8 @@ impl TerminalSessions {
         self.write(owner, id, Bytes::new(), time).await
     }
 
-    /// Types into a session, then waits as [`TerminalSessions::wait`] does. Input that the command does not take in
-    /// that time is still given to it later.
+    /// Writes to a session, then waits as [`TerminalSessions::wait`] does. Input that the command does not read within
+    /// `time` stays queued.
     pub async fn write(
         &self,
         owner: &SessionOwner,
@@ -196,32 +195,33 @@ impl TerminalSessions {
         input: impl Into<Bytes>,
         time: Duration,
     ) -> Result<SessionReport, SessionError> {
-        let since = Instant::now();
+        let started = Instant::now();
         let visit = SessionVisit::begin(&self.table, owner, id)?;
-        let (session, input) = (visit.session(), input.into());
+        let session = visit.session();
+        let input = input.into();
         if !input.is_empty()
             && let Ok(Err(error)) = timeout(time, session.write(input)).await
         {
-            refused(session, error).await?;
+            ignore_if_exiting(session, error).await?;
         }
-        let left = time.saturating_sub(since.elapsed());
-        let _ = timeout(left, session.ended()).await;
-        Ok(visit.report(since.elapsed()))
+        let remaining = time.saturating_sub(started.elapsed());
+        let _ = timeout(remaining, session.ended()).await;
+        Ok(visit.report(started.elapsed()))
     }
 
-    /// Ends a session. True if the owner has it and it still ran.
+    /// Ends a session. Returns whether the owner has it and it was still running.
     pub async fn end(&self, owner: &SessionOwner, id: SessionId) -> bool {
-        let removed = lock(&self.table).remove(owner, id);
+        let removed = self.table.lock().remove(owner, id);
         match removed {
             Some(session) => stop(&session).await,
             None => false,
         }
     }
 
-    /// Ends all sessions of an owner and returns how many of them still ran.
+    /// Ends all sessions of an owner and returns how many of them were still running.
     pub async fn end_all(&self, owner: &SessionOwner) -> usize {
-        let sessions = lock(&self.table).remove_all(owner);
-        // All at once first, then the waits.
+        let sessions = self.table.lock().remove_all(owner);
+        // All are stopped before the first one is awaited.
         sessions.iter().for_each(|session| session.stop(SessionEnding::Asked));
         let mut count = 0;
         for session in &sessions {
@@ -230,29 +230,25 @@ impl TerminalSessions {
         count
     }
 
-    /// The sessions of an owner that still run, oldest first.
+    /// Returns the running sessions of an owner, oldest first.
     pub fn running(&self, owner: &SessionOwner) -> Vec<SessionId> {
-        lock(&self.table).running(owner)
+        self.table.lock().running(owner)
     }
 }
 
-/// A command that could not be written to because it was ending is a report, not an error.
-async fn refused(session: &SessionShared, error: SessionError) -> Result<(), SessionError> {
-    let patience = match error {
-        // The pipe is closed a moment before the end is known.
-        SessionError::Write(..) => ENDING,
+/// Drops the error of a write if the command is exiting: the caller then gets a report with the exit.
+async fn ignore_if_exiting(session: &SessionShared, error: SessionError) -> Result<(), SessionError> {
+    let grace = match error {
+        // The pipe is closed a moment before the exit is known.
+        SessionError::Write(..) => EXIT_GRACE,
         _ => Duration::ZERO,
     };
-    timeout(patience, session.process.exit()).await.map(drop).map_err(|_| error)
+    timeout(grace, session.process.exit()).await.map(drop).map_err(|_| error)
 }
 
-/// Kills the command and waits for its end. True if it did not end by itself.
+/// Kills the command and waits for its exit. Returns whether it did not end by itself.
 async fn stop(session: &SessionShared) -> bool {
     session.stop(SessionEnding::Asked);
     session.process.exit().await;
     session.ending() != SessionEnding::ByItself
-}
-
-fn lock(table: &Mutex<SessionTable>) -> MutexGuard<'_, SessionTable> {
-    table.lock()
 }

@@ -1,4 +1,4 @@
-//! One session: what others see of it, and the task that moves its input and output.
+//! The pump of one session: the task that moves its input and output, and the state it shares with the table.
 
 use std::{
     future::pending,
@@ -25,15 +25,15 @@ use crate::{
     process::{Process, ProcessHandle},
 };
 
-/// How many writes may wait for a command that does not read.
+/// How many writes may be queued for a command that does not read.
 const MAX_WRITES: usize = 16;
 
-/// What the table and the pump of a session share.
+/// The state that the table and the pump of a session share.
 pub(super) struct SessionShared {
     pub(super) id: SessionId,
     pub(super) process: ProcessHandle,
     unread: Mutex<HeadTail>,
-    /// Set after the last output is in `unread`.
+    /// Set once the last output is in `unread`.
     exit: watch::Sender<Option<ProcessExit>>,
     ending: OnceLock<SessionEnding>,
     writes: mpsc::Sender<PendingWrite>,
@@ -45,12 +45,12 @@ struct PendingWrite {
 }
 
 impl SessionShared {
-    /// Queues input at once; the wait is until the command has been given all of it.
+    /// Queues input at once, then waits until all of it has been written to the command.
     pub(super) async fn write(&self, bytes: Bytes) -> Result<(), SessionError> {
         let (done, written) = oneshot::channel();
         self.writes.try_send(PendingWrite { bytes, done }).map_err(|error| match error {
             TrySendError::Full(_) => SessionError::InputFull(self.id),
-            // The pump is gone when the session has ended.
+            // The pump is gone once the session has ended.
             TrySendError::Closed(_) => SessionError::InputClosed(self.id),
         })?;
         written.await.unwrap_or(Err(SessionError::InputClosed(self.id)))
@@ -68,10 +68,10 @@ impl SessionShared {
         self.unread.lock().take()
     }
 
-    /// Kills the command, unless it has ended; the first reason is the one that is told.
-    pub(super) fn stop(&self, why: SessionEnding) {
+    /// Kills the command unless it has ended. The reason of the first call is the one reported.
+    pub(super) fn stop(&self, reason: SessionEnding) {
         if self.process.try_exit().is_none() {
-            let _ = self.ending.set(why);
+            let _ = self.ending.set(reason);
         }
         self.process.terminate();
     }
@@ -88,7 +88,7 @@ pub(super) struct SessionPump {
     writes: mpsc::Receiver<PendingWrite>,
     writing: Option<PendingWrite>,
     events: Option<mpsc::Sender<SessionEvent>>,
-    since: Instant,
+    started: Instant,
 }
 
 enum PumpEvent {
@@ -114,10 +114,10 @@ impl SessionPump {
             ending: OnceLock::new(),
             writes: sender,
         });
-        SessionPump { session, process, writes, writing: None, events, since: Instant::now() }
+        SessionPump { session, process, writes, writing: None, events, started: Instant::now() }
     }
 
-    /// Until the command has ended and everything it wrote has been passed on.
+    /// Runs until the command has ended and all its output has been passed on.
     pub(super) async fn run(mut self) {
         loop {
             match self.next_event().await {
@@ -132,17 +132,17 @@ impl SessionPump {
 
     async fn next_event(&mut self) -> PumpEvent {
         let Process { stdin, output, .. } = &mut self.process;
-        let idle = self.writing.is_none();
+        let is_idle = self.writing.is_none();
         tokio::select! {
             chunk = output.next() => chunk.map_or(PumpEvent::OutputEnded, PumpEvent::Output),
             result = write_some(stdin, &self.writing) => PumpEvent::Written(result),
-            Some(write) = self.writes.recv(), if idle => PumpEvent::Write(write),
+            Some(write) = self.writes.recv(), if is_idle => PumpEvent::Write(write),
         }
     }
 
     async fn on_output(&mut self, chunk: OutputChunk) {
         self.session.unread.lock().push(&chunk.bytes);
-        self.tell(SessionEvent::Output { id: self.session.id, chunk }).await;
+        self.send_event(SessionEvent::Output { id: self.session.id, chunk }).await;
     }
 
     fn on_write(&mut self, write: PendingWrite) {
@@ -160,7 +160,7 @@ impl SessionPump {
                 write.bytes.advance(count);
                 self.writing = Some(write);
             }
-            // Whoever wrote may have stopped waiting.
+            // The writer may have stopped waiting.
             Ok(_) => _ = write.done.send(Ok(())),
             Err(error) => {
                 self.process.stdin = None;
@@ -171,22 +171,27 @@ impl SessionPump {
 
     async fn finish(mut self) {
         let exit = self.process.exit().await;
-        let (session, since) = (self.session.clone(), self.since);
-        let (id, ending, ran) = (session.id, session.ending(), since.elapsed());
+        let session = self.session.clone();
+        let ended = SessionEvent::Ended {
+            id: session.id,
+            exit,
+            ending: session.ending(),
+            ran: self.started.elapsed(),
+        };
         let events = self.events.take();
-        // Lets go of the process first: an ended session has nothing left running.
+        // The process is dropped before the end is announced: an ended session has nothing left running.
         drop(self);
         session.exit.send_replace(Some(exit));
         if let Some(events) = events {
-            let _ = events.send(SessionEvent::Ended { id, exit, ending, ran }).await;
+            let _ = events.send(ended).await;
         }
     }
 
-    async fn tell(&mut self, event: SessionEvent) {
+    async fn send_event(&mut self, event: SessionEvent) {
         if let Some(events) = &self.events
             && events.send(event).await.is_err()
         {
-            // Nobody listens any more; the session goes on.
+            // The receiver is gone; the session continues without it.
             self.events = None;
         }
     }

@@ -1,4 +1,4 @@
-//! Which sessions there are, and who makes room for whom. Touched under a lock for a few lines at a time.
+//! The table of sessions, and the eviction of old ones. Its lock is held for a few lines at a time.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,21 +10,21 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
-    SessionEnding, SessionError, SessionId, SessionLimits, SessionOwner, SessionReport, lock,
+    SessionEnding, SessionError, SessionId, SessionLimits, SessionOwner, SessionReport,
     pump::{SessionPump, SessionShared},
 };
 
-/// All sessions that somebody may still ask about.
+/// All sessions whose exit has not been reported yet.
 #[derive(Default)]
 pub(super) struct SessionTable {
     limits: SessionLimits,
     sessions: BTreeMap<SessionId, SessionEntry>,
-    /// Places promised to commands that are being started.
+    /// The number of slots reserved for commands that are being started.
     starting: HashMap<SessionOwner, usize>,
     last_id: u32,
-    /// Counts uses, so that the least recent one can be found.
+    /// A counter of uses, by which the least recently used session is found.
     uses: u64,
-    /// The tasks of all sessions; dropping the table ends them, and with them their commands.
+    /// The tasks of all sessions. Dropping the table ends them and their commands.
     pumps: JoinSet<()>,
 }
 
@@ -58,22 +58,22 @@ impl SessionTable {
         self.sessions.iter().filter(|(_, entry)| running(entry)).map(|(id, _)| *id).collect()
     }
 
-    /// Makes sure that one more session fits.
+    /// Evicts a session if there is no room for one more.
     fn make_room(&mut self, owner: &SessionOwner) -> Result<(), SessionError> {
         let starting = self.starting.get(owner).copied().unwrap_or_default();
         let open = self.sessions.values().filter(|entry| entry.owner == *owner).count();
         if open + starting < self.limits.per_owner {
             return Ok(());
         }
-        let victim = self.victim(owner).ok_or(SessionError::TooMany(self.limits.per_owner))?;
-        if let Some(entry) = self.sessions.remove(&victim) {
+        let evicted = self.to_evict(owner).ok_or(SessionError::TooMany(self.limits.per_owner))?;
+        if let Some(entry) = self.sessions.remove(&evicted) {
             entry.session.stop(SessionEnding::Evicted);
         }
         Ok(())
     }
 
-    /// The one to go: the least recently used of those that have ended, else of those that nobody waits for.
-    fn victim(&self, owner: &SessionOwner) -> Option<SessionId> {
+    /// Returns the session to evict: the least recently used one that has ended, else one that no call waits for.
+    fn to_evict(&self, owner: &SessionOwner) -> Option<SessionId> {
         self.sessions
             .iter()
             .filter(|(_, entry)| entry.owner == *owner && entry.visits == 0)
@@ -87,7 +87,7 @@ impl SessionTable {
     }
 
     fn insert(&mut self, id: SessionId, owner: SessionOwner, new: impl FnOnce(usize) -> SessionPump) {
-        // Those that are done are forgotten here, so the set stays as large as the table.
+        // Finished tasks are removed here, so that the set does not grow beyond the table.
         while self.pumps.try_join_next().is_some() {}
         let pump = new(self.limits.buffer);
         let session = pump.session.clone();
@@ -102,7 +102,7 @@ impl SessionTable {
     }
 }
 
-/// A place kept for a command that is being started, given back if it is not.
+/// A reserved slot for a command that is being started, released if the start fails.
 pub(super) struct SessionSlot<'a> {
     table: &'a Mutex<SessionTable>,
     owner: SessionOwner,
@@ -113,20 +113,20 @@ impl<'a> SessionSlot<'a> {
         table: &'a Mutex<SessionTable>,
         owner: &SessionOwner,
     ) -> Result<SessionSlot<'a>, SessionError> {
-        let mut locked = lock(table);
+        let mut locked = table.lock();
         locked.make_room(owner)?;
         *locked.starting.entry(owner.clone()).or_default() += 1;
         Ok(SessionSlot { table, owner: owner.clone() })
     }
 
     pub(super) fn fill(self, id: SessionId, new: impl FnOnce(usize) -> SessionPump) {
-        lock(self.table).insert(id, self.owner.clone(), new);
+        self.table.lock().insert(id, self.owner.clone(), new);
     }
 }
 
 impl Drop for SessionSlot<'_> {
     fn drop(&mut self) {
-        let mut table = lock(self.table);
+        let mut table = self.table.lock();
         if let Some(count) = table.starting.get_mut(&self.owner) {
             *count -= 1;
             if *count == 0 {
@@ -136,7 +136,7 @@ impl Drop for SessionSlot<'_> {
     }
 }
 
-/// A call that uses a session. While it lasts, the session does not make room for others.
+/// A call that uses a session. While it lasts, the session is not evicted.
 pub(super) struct SessionVisit<'a> {
     table: &'a Mutex<SessionTable>,
     session: Arc<SessionShared>,
@@ -148,7 +148,7 @@ impl<'a> SessionVisit<'a> {
         owner: &SessionOwner,
         id: SessionId,
     ) -> Result<SessionVisit<'a>, SessionError> {
-        let mut locked = lock(table);
+        let mut locked = table.lock();
         let used = locked.use_now();
         let entry = locked.sessions.get_mut(&id).filter(|entry| entry.owner == *owner);
         let entry = entry.ok_or(SessionError::Unknown(id))?;
@@ -161,14 +161,14 @@ impl<'a> SessionVisit<'a> {
         &self.session
     }
 
-    /// What is new. A session whose end is told is forgotten.
+    /// Reports what is new. Removes the session if the report has its exit.
     pub(super) fn report(self, waited: Duration) -> SessionReport {
-        // The end first: if it has come, all output is there.
+        // The exit is read first: if it is set, all output is in the buffer.
         let exit = self.session.exit();
         let output = self.session.take_unread();
         let id = self.session.id;
         if exit.is_some() {
-            lock(self.table).sessions.remove(&id);
+            self.table.lock().sessions.remove(&id);
         }
         SessionReport { id, output, exit, waited }
     }
@@ -176,7 +176,7 @@ impl<'a> SessionVisit<'a> {
 
 impl Drop for SessionVisit<'_> {
     fn drop(&mut self) {
-        if let Some(entry) = lock(self.table).sessions.get_mut(&self.session.id) {
+        if let Some(entry) = self.table.lock().sessions.get_mut(&self.session.id) {
             entry.visits -= 1;
         }
     }

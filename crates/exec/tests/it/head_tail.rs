@@ -1,4 +1,4 @@
-//! Output within a ceiling.
+//! The bounded output buffer.
 
 use codicil_exec::{CaptureLimit, HeadTail};
 use proptest::{collection::vec, prelude::*};
@@ -10,7 +10,7 @@ fn filled(mut buffer: HeadTail, pieces: &[Vec<u8>]) -> HeadTail {
 
 proptest! {
     #[test]
-    fn head_and_tail_are_those_of_the_whole(
+    fn head_and_tail_are_those_of_the_whole_output(
         pieces in vec(vec(any::<u8>(), 0..40), 0..20),
         head_cap in 0_usize..60,
         tail_cap in 0_usize..60,
@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn how_it_is_cut_into_pieces_does_not_matter(
+    fn chunk_boundaries_do_not_matter(
         pieces in vec(vec(any::<u8>(), 0..40), 0..20),
         cap in 0_usize..100,
     ) {
@@ -52,14 +52,14 @@ proptest! {
             Some((head, tail)) => {
                 prop_assert!(text.starts_with(head) && text.ends_with(tail));
                 prop_assert_eq!(head.len() + tail.len() + omitted as usize, text.len());
-                prop_assert!(head.len() + tail.len() + 6 >= cap.min(text.len()), "no more is lost than two characters");
+                prop_assert!(head.len() + tail.len() + 6 >= cap.min(text.len()), "at most two characters are lost");
             }
         }
     }
 }
 
 #[test]
-fn caps_say_what_is_kept() {
+fn limits_define_what_is_kept() {
     let check = |cap: CaptureLimit, expected: &str, omitted: u64| {
         let buffer = filled(HeadTail::with_cap(cap), &[b"0123456789".to_vec()]);
         assert_eq!(
@@ -78,7 +78,7 @@ fn caps_say_what_is_kept() {
 }
 
 #[test]
-fn taking_starts_anew() {
+fn taking_empties_the_buffer() {
     let mut buffer = filled(HeadTail::new(4), &[b"0123456789".to_vec()]);
     assert_eq!(buffer.take().into_bytes(), b"0189");
     assert_eq!((buffer.total(), buffer.is_empty()), (0, true));
@@ -87,7 +87,7 @@ fn taking_starts_anew() {
 }
 
 #[test]
-fn the_note_stands_where_something_is_missing() {
+fn the_note_replaces_the_missing_bytes() {
     let buffer = filled(HeadTail::new(4), &[b"0123456789".to_vec()]);
     assert_eq!(buffer.to_text(|count| format!("[{count} left out]")), "01[6 left out]89");
     assert_eq!(format!("{buffer:?}"), "HeadTail(4 of 10 bytes)");

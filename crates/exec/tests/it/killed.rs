@@ -1,4 +1,4 @@
-//! Nothing is left when the program that uses this crate is killed.
+//! No process is left when the program that uses this crate is killed.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-use crate::support::{eventually, marked, until_dead, until_no_mark};
+use crate::support::{all_processes, marked, poll_until, until_dead, until_no_mark};
 
 struct Holder {
     process: Child,
@@ -36,8 +36,7 @@ impl Holder {
 }
 
 fn children(parent: u32) -> Vec<u32> {
-    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter_map(|name| name.parse().ok()).filter(|pid| parent_of(*pid) == Some(parent)).collect()
+    all_processes().filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
@@ -61,8 +60,7 @@ async fn killing_the_server_ends_every_process_it_started() {
     let mark = mark("hold");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
-    let all = || Some(marked(&mark)).filter(|marked| marked.len() >= 23).ok_or_else(|| marked(&mark));
-    eventually("everything is up", all).await;
+    poll_until("not everything is up", || marked(&mark), |marked| marked.len() >= 23).await;
 
     let minders = children(holder.process.id());
     assert_eq!(minders.len(), 5);
@@ -73,7 +71,7 @@ async fn killing_the_server_ends_every_process_it_started() {
 }
 
 #[tokio::test]
-async fn commands_end_also_when_their_minders_are_killed() {
+async fn commands_end_when_their_minders_are_killed() {
     let mark = mark("unminded");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
@@ -84,13 +82,15 @@ async fn commands_end_also_when_their_minders_are_killed() {
     let leaders: Vec<u32> = commands.into_iter().filter(|pid| parent_of(*pid).is_some()).collect();
 
     holder.kill();
-    // What the commands had started has only this test left to end it.
-    let none_left = || {
-        let left = marked(&mark);
-        left.iter().for_each(|pid| kill(*pid));
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    };
-    eventually("marked processes still run", none_left).await;
+    // The descendants of the commands have no minder any more, so the test kills them.
+    loop {
+        let remaining = marked(&mark);
+        if remaining.is_empty() {
+            break;
+        }
+        remaining.iter().for_each(|pid| kill(*pid));
+        until_dead(&remaining).await;
+    }
     until_dead(&leaders).await;
 }
 
@@ -113,7 +113,7 @@ async fn killing_the_server_while_it_starts_processes_leaves_none() {
 }
 
 #[tokio::test]
-async fn nothing_keeps_the_servers_output_open() {
+async fn no_process_keeps_the_servers_output_open() {
     let mark = mark("output");
     let mut holder = Holder::start(&["hold", &mark]);
     assert_eq!(holder.line(), "ready");
@@ -126,7 +126,7 @@ async fn nothing_keeps_the_servers_output_open() {
 }
 
 #[test]
-fn a_server_that_was_started_with_children_ignored_still_learns_exit_codes() {
+fn a_server_started_with_sigchld_ignored_still_gets_exit_codes() {
     let holder = env!("CARGO_BIN_EXE_exec-holder");
     let output =
         Command::new("sh").args(["-c", "trap '' CHLD; exec \"$0\" once 7", holder]).output().unwrap();
@@ -134,10 +134,9 @@ fn a_server_that_was_started_with_children_ignored_still_learns_exit_codes() {
 }
 
 #[tokio::test]
-async fn a_crowd_of_commands_leaves_neither_zombies_nor_descriptors() {
+async fn two_hundred_commands_leave_neither_zombies_nor_descriptors() {
     let mut holder = Holder::start(&["crowd"]);
     assert_eq!(holder.line(), "right 200 descriptors 0");
     let parent = holder.process.id();
-    let none = || Some(children(parent)).filter(Vec::is_empty).map(drop).ok_or_else(|| children(parent));
-    eventually("minders are left", none).await;
+    poll_until("minders are left", || children(parent), Vec::is_empty).await;
 }

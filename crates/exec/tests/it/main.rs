@@ -1,9 +1,8 @@
-//! Real commands, driven through the public API.
+//! Runs real commands through the public API.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 
-mod crowd;
 mod exits;
 mod head_tail;
 mod killed;

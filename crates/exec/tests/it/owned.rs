@@ -1,4 +1,4 @@
-//! Processes end with their owner, whole.
+//! Processes end with their owner, with everything they started.
 
 use std::{fs, process::Command, thread};
 
@@ -14,7 +14,7 @@ const TREE: &str =
     "sleep 1000 & (sleep 1000 & echo $!; sleep 1000) & echo $$ $!; sleep 1000 | cat & echo up; wait";
 
 #[tokio::test]
-async fn dropping_a_process_ends_its_whole_group() {
+async fn dropping_a_process_kills_everything_it_started() {
     for tty in [None, Some(TerminalSize::default())] {
         let mut process = start(ProcessSpec { tty, ..sh(TREE) }).await;
         let seen = pids(&read_until(&mut process.output, "up").await);
@@ -28,9 +28,10 @@ async fn dropping_a_process_ends_its_whole_group() {
 }
 
 #[tokio::test]
-async fn taking_the_streams_out_does_not_keep_it_alive() {
+async fn its_streams_do_not_keep_a_process_alive() {
     let process = start(with_stdin(sh("cat"))).await;
-    let (leader, handle) = (process.id(), process.handle());
+    let leader = process.id();
+    let handle = process.handle();
     let take = |process: Process| (process.stdin, process.output);
     let (stdin, mut output) = take(process);
 
@@ -50,7 +51,7 @@ async fn each_process_leads_its_own_session_and_group() {
     assert_eq!(rustix::process::getpgid(leader).ok(), leader);
 }
 
-/// Daemons: without a parent, in sessions of their own, one of them started by another one.
+/// Daemons: without a parent, in their own sessions, one of them started by another one.
 const DAEMONS: &str = "setsid -f sh -c 'echo $$; sleep 1000'; setsid -f sh -c \"echo \\$\\$; setsid -f sh -c 'echo \\$\\$ up; cat'; sleep 1000\"; wait";
 
 #[tokio::test]
@@ -73,7 +74,7 @@ async fn daemons_end_with_their_owner_and_on_terminate() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_lives_until_its_owner_lets_go() {
+async fn what_a_command_leaves_running_lives_until_its_owner_drops_it() {
     let mut process = start(sh("setsid -f sh -c 'echo $$ up; sleep 1000'; exit 3")).await;
     let seen = pids(&read_until(&mut process.output, "up").await);
     assert_eq!(within(process.exit()).await, ProcessExit::Code(3));
@@ -84,8 +85,8 @@ async fn what_a_command_leaves_behind_lives_until_its_owner_lets_go() {
 }
 
 #[tokio::test]
-async fn jobs_with_groups_of_their_own_end_with_their_owner() {
-    // Both make groups: `timeout` always, the shell for its jobs where it has a terminal.
+async fn jobs_in_own_groups_end_with_their_owner() {
+    // Both create groups: `timeout` always, the shell for its jobs if it has a terminal.
     let jobs = "set -m; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; echo $$ up; wait";
     for tty in [None, Some(TerminalSize::default())] {
         let mut process = start(ProcessSpec { tty, ..sh(jobs) }).await;
@@ -98,7 +99,7 @@ async fn jobs_with_groups_of_their_own_end_with_their_owner() {
 }
 
 #[tokio::test]
-async fn jobs_with_groups_of_their_own_end_on_terminate() {
+async fn jobs_in_own_groups_end_on_terminate() {
     let mut process = start(sh("timeout 1000 sh -c 'echo $$ up; cat' & wait")).await;
     let seen = pids(&read_until(&mut process.output, "up").await);
 
@@ -107,7 +108,7 @@ async fn jobs_with_groups_of_their_own_end_on_terminate() {
 }
 
 #[tokio::test]
-async fn a_spawn_that_nobody_waits_for_leaves_nothing() {
+async fn an_abandoned_spawn_leaves_no_process() {
     let mark = format!("abandoned-{}", std::process::id());
     let mut env = environment();
     env.insert("EXEC_TEST_MARK".into(), mark.clone().into());
@@ -119,22 +120,22 @@ async fn a_spawn_that_nobody_waits_for_leaves_nothing() {
             () = tokio::task::yield_now() => {}
         }
     }
-    // Everything in line before this one has been dealt with when it is done.
+    // The spawner handles its queue in order, so all earlier spawns are done when this one is.
     start(sh("true")).await;
     until_no_mark(&mark).await;
 }
 
 #[test]
-fn a_process_outlives_the_thread_and_runtime_that_asked_for_it() {
+fn a_process_outlives_the_thread_and_runtime_that_spawned_it() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let line = format!("read word < {}; exit $word", fifo.display());
-    let asking = thread::spawn(move || {
+    let spawning = thread::spawn(move || {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async { tokio::spawn(async move { start(sh(&line)).await }).await.unwrap() })
     });
-    let process = asking.join().unwrap();
+    let process = spawning.join().unwrap();
 
     fs::write(fifo, "5\n").unwrap();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -144,13 +145,13 @@ fn a_process_outlives_the_thread_and_runtime_that_asked_for_it() {
 #[test]
 fn a_process_ends_with_its_runtime_when_a_task_owned_it() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (told, asked) = oneshot::channel();
+    let (id_sender, id_receiver) = oneshot::channel();
     runtime.spawn(async move {
         let process = start(sh("sleep 1000")).await;
-        told.send(process.id()).unwrap();
+        id_sender.send(process.id()).unwrap();
         process.exit().await
     });
-    let leader = runtime.block_on(asked).unwrap();
+    let leader = runtime.block_on(id_receiver).unwrap();
 
     drop(runtime);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -14,7 +14,7 @@ async fn bytes_arrive_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn the_two_streams_are_told_apart_and_each_keeps_its_order() {
+async fn both_streams_are_kept_apart_and_in_order() {
     let done = run(sh("for i in $(seq 1 2000); do echo o$i; echo e$i >&2; done")).await;
 
     let expected = |letter| (1..=2000).map(|i| format!("{letter}{i}\n")).collect::<String>();
@@ -23,7 +23,7 @@ async fn the_two_streams_are_told_apart_and_each_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn chunks_say_where_they_were_written() {
+async fn chunks_name_their_stream() {
     let mut process = start(with_stdin(sh("echo out; read line; echo err >&2"))).await;
 
     let first = within(process.output.next()).await.unwrap();
@@ -35,10 +35,10 @@ async fn chunks_say_where_they_were_written() {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_is_heard_beside_a_loud_one() {
+async fn a_busy_stream_does_not_starve_the_other() {
     let mut process = start(sh("yes & echo here >&2; wait")).await;
 
-    let heard = async {
+    let first_error_output = async {
         loop {
             let chunk = process.output.next().await.unwrap();
             if chunk.source == OutputSource::Stderr {
@@ -46,11 +46,11 @@ async fn a_quiet_stream_is_heard_beside_a_loud_one() {
             }
         }
     };
-    assert_eq!(within(heard).await.as_ref(), b"here\n");
+    assert_eq!(within(first_error_output).await.as_ref(), b"here\n");
 }
 
 #[tokio::test]
-async fn directory_and_environment_are_those_of_the_spec_and_no_others() {
+async fn directory_and_environment_are_exactly_those_of_the_spec() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let env = ProcessEnvironment::from([("ONLY".into(), "this".into()), ("EMPTY".into(), "".into())]);
@@ -129,7 +129,7 @@ async fn the_output_ends_after_the_process_and_not_before() {
     }
     assert_eq!(within(process.output.next()).await, None);
     assert_eq!(handle.try_exit(), Some(ProcessExit::Code(3)));
-    assert_eq!(within(process.output.next()).await, None, "it stays ended");
+    assert_eq!(within(process.output.next()).await, None, "the end is final");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn output_that_is_read_late_is_complete() {
 }
 
 #[tokio::test]
-async fn a_background_process_does_not_hold_up_the_end() {
+async fn a_background_process_does_not_delay_the_end_of_output() {
     let mut process = start(sh("sleep 1000 & echo $!; exit 4")).await;
     let handle = process.handle();
     let seen = rest(&mut process.output).await;
@@ -152,7 +152,7 @@ async fn a_background_process_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_background_process_that_never_stops_writing_does_not_hold_up_the_end() {
+async fn a_background_process_that_never_stops_writing_does_not_delay_the_end_of_output() {
     let mut process = start(sh("echo first; yes & exit 0")).await;
     let seen = rest(&mut process.output).await;
 
@@ -160,7 +160,7 @@ async fn a_background_process_that_never_stops_writing_does_not_hold_up_the_end(
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn spawn_errors_name_the_cause() {
     let message = |spec| async { Process::spawn(spec).await.err().unwrap().to_string() };
     let missing = "failed to spawn command: No such file or directory (os error 2)";
 

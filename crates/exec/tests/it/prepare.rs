@@ -1,4 +1,4 @@
-//! What a sandbox may do to a command before it is spawned.
+//! Preparations: the changes that a sandbox makes to a command.
 
 use std::io;
 
@@ -29,7 +29,7 @@ async fn variables_are_set_on_top_of_the_environment() {
 }
 
 #[tokio::test]
-async fn a_command_can_be_launched_by_another_program_and_is_owned_all_the_same() {
+async fn a_command_run_by_a_launcher_is_owned_like_any_other() {
     let mut spec = sh("echo \"$WRAPPED\"; sleep 1000");
     let launcher = ["env", "WRAPPED=yes"].map(Into::into).to_vec();
     spec.preparation = Some(ChildPreparation { launcher, ..nothing() });
@@ -45,11 +45,11 @@ async fn a_command_can_be_launched_by_another_program_and_is_owned_all_the_same(
 async fn steps_run_in_a_process_that_leads_its_session() {
     let spec = with_steps(sh("true"), || {
         let leads = rustix::process::getsid(None)? == rustix::process::getpid();
-        // SAFETY: ends the process at once. Seen from outside as the exit code.
+        // SAFETY: ends the process at once. The test sees the exit code.
         unsafe { libc::_exit(if leads { 42 } else { 43 }) }
     });
 
-    // The spawn reports success, because the process ended without an error to tell.
+    // The spawn succeeds, because the process ended without reporting an error.
     assert_eq!(run(spec).await.exit, ProcessExit::Code(42));
 }
 
@@ -60,17 +60,17 @@ async fn a_failing_step_fails_the_spawn() {
     assert_eq!(error.to_string(), "failed to spawn command: Permission denied (os error 13)");
 }
 
-/// Whether this user may make process namespaces without a user namespace.
+/// Returns whether this user may create PID namespaces without a user namespace.
 #[cfg(target_os = "linux")]
-fn may_make_namespaces() -> bool {
+fn can_create_namespaces() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_process_namespace_keeps_exit_codes_signals_and_ownership() {
-    if !may_make_namespaces() {
-        eprintln!("skipped: process namespaces, which need root here");
+async fn exit_codes_signals_and_ownership_work_in_a_pid_namespace() {
+    if !can_create_namespaces() {
+        eprintln!("skipped: PID namespaces, which need root here");
         return;
     }
     let inside = |line: &str| {

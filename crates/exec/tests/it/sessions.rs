@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::support::{PATIENCE, pids, sh, until_dead, until_reaped, with_stdin, within};
 
-/// Long enough for nothing; short enough not to wait for.
+/// Too short for any command to end.
 const MOMENT: Duration = Duration::from_millis(1);
 
 fn owner() -> SessionOwner {
@@ -21,7 +21,7 @@ fn text(report: &SessionReport) -> String {
     report.output.to_text(|count| format!("[{count}]"))
 }
 
-/// Waits in small steps until the output so far contains `end`.
+/// Waits until the output so far contains `end`.
 async fn wait_until(sessions: &TerminalSessions, id: SessionId, end: &str) -> String {
     let mut seen = String::new();
     let reading = async {
@@ -39,7 +39,7 @@ async fn open(sessions: &TerminalSessions, line: &str) -> SessionId {
     sessions.open(&owner(), sh(line), None).await.unwrap()
 }
 
-/// Opens one and waits until it has ended, without telling.
+/// Opens a session and waits until it has ended, without taking its report.
 async fn open_ended(sessions: &TerminalSessions) -> SessionId {
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), sh("true"), Some(sender)).await.unwrap();
@@ -54,7 +54,7 @@ async fn is_known(sessions: &TerminalSessions, id: SessionId) -> bool {
 }
 
 #[tokio::test]
-async fn a_short_command_is_reported_whole() {
+async fn a_short_command_is_reported_completely() {
     let sessions = TerminalSessions::default();
     let report =
         sessions.start(&owner(), sh("echo out; echo err >&2; exit 3"), None, PATIENCE).await.unwrap();
@@ -64,11 +64,11 @@ async fn a_short_command_is_reported_whole() {
     assert_eq!(lines, ["err", "out"]);
     assert_eq!(report.exit, Some(ProcessExit::Code(3)));
     assert!(report.waited < PATIENCE);
-    assert!(!is_known(&sessions, report.id).await, "what was told is forgotten");
+    assert!(!is_known(&sessions, report.id).await, "a reported session is removed");
 }
 
 #[tokio::test]
-async fn a_long_command_is_left_running_and_typed_into() {
+async fn a_long_command_keeps_running_and_takes_input() {
     let sessions = TerminalSessions::default();
     let spec = ProcessSpec {
         tty: Some(TerminalSize::default()),
@@ -90,7 +90,7 @@ async fn a_long_command_is_left_running_and_typed_into() {
 }
 
 #[tokio::test]
-async fn input_by_pipe_works_and_without_one_is_refused() {
+async fn input_needs_a_pipe_or_terminal() {
     let sessions = TerminalSessions::default();
     let line = "read line; echo got:$line";
     let piped = sessions.open(&owner(), with_stdin(sh(line)), None).await.unwrap();
@@ -100,11 +100,11 @@ async fn input_by_pipe_works_and_without_one_is_refused() {
     let none = open(&sessions, "sleep 1000").await;
     let error = sessions.write(&owner(), none, "x\n", PATIENCE).await.unwrap_err();
     assert_eq!(error.to_string(), format!("stdin of session {none} is closed"));
-    assert!(is_known(&sessions, none).await, "it runs on");
+    assert!(is_known(&sessions, none).await, "it keeps running");
 }
 
 #[tokio::test]
-async fn input_that_is_not_taken_in_time_is_given_later() {
+async fn input_that_is_not_read_in_time_stays_queued() {
     let sessions = TerminalSessions::default();
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
@@ -137,7 +137,7 @@ async fn input_for_a_command_that_never_reads_is_bounded() {
 }
 
 #[tokio::test]
-async fn writing_to_a_command_that_has_ended_is_a_report() {
+async fn writing_to_an_ended_command_returns_its_report() {
     let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), with_stdin(sh("exit 2")), Some(sender)).await.unwrap();
@@ -148,7 +148,7 @@ async fn writing_to_a_command_that_has_ended_is_a_report() {
 }
 
 #[tokio::test]
-async fn each_report_has_what_is_new() {
+async fn each_report_has_the_new_output_only() {
     let sessions = TerminalSessions::default();
     let id = sessions.open(&owner(), with_stdin(sh("cat")), None).await.unwrap();
     let mut seen = String::new();
@@ -162,7 +162,7 @@ async fn each_report_has_what_is_new() {
 }
 
 #[tokio::test]
-async fn unread_output_is_kept_within_its_bound_head_and_tail() {
+async fn unread_output_is_bounded_to_head_and_tail() {
     let sessions = TerminalSessions::new(SessionLimits { buffer: 1000, ..SessionLimits::default() });
     let report = sessions.start(&owner(), sh("seq 1 100000"), None, PATIENCE).await.unwrap();
 
@@ -171,12 +171,13 @@ async fn unread_output_is_kept_within_its_bound_head_and_tail() {
 }
 
 #[tokio::test]
-async fn events_tell_all_output_and_the_end() {
+async fn events_have_all_output_and_the_end() {
     let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(1);
     let id = sessions.open(&owner(), sh("seq 1 100000; exit 5"), Some(sender)).await.unwrap();
 
-    let (mut seen, mut ended) = (Vec::new(), None);
+    let mut seen = Vec::new();
+    let mut ended = None;
     while let Some(event) = within(events.recv()).await {
         assert!(ended.is_none(), "the end is last");
         match event {
@@ -193,7 +194,7 @@ async fn events_tell_all_output_and_the_end() {
 }
 
 #[tokio::test]
-async fn a_listener_that_goes_away_does_not_stop_a_session() {
+async fn a_dropped_event_receiver_does_not_stop_a_session() {
     let sessions = TerminalSessions::default();
     let (sender, events) = mpsc::channel(1);
     drop(events);
@@ -202,7 +203,7 @@ async fn a_listener_that_goes_away_does_not_stop_a_session() {
 }
 
 #[tokio::test]
-async fn ending_kills_and_tells() {
+async fn ending_a_session_kills_it_and_sends_an_event() {
     let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     let id = sessions.open(&owner(), sh("sleep 1000"), Some(sender)).await.unwrap();
@@ -221,7 +222,7 @@ async fn ending_kills_and_tells() {
 }
 
 #[tokio::test]
-async fn ending_all_of_an_owner_spares_the_others() {
+async fn ending_all_sessions_of_an_owner_keeps_those_of_others() {
     let sessions = TerminalSessions::default();
     let other = SessionOwner::from("other");
     let theirs = sessions.open(&other, sh("sleep 1000"), None).await.unwrap();
@@ -240,7 +241,7 @@ async fn ending_all_of_an_owner_spares_the_others() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_the_sessions_of_another() {
+async fn an_owner_cannot_reach_the_sessions_of_another() {
     let sessions = TerminalSessions::default();
     let other = SessionOwner::from("other");
     let id = open(&sessions, "sleep 1000").await;
@@ -254,7 +255,7 @@ async fn nobody_reaches_the_sessions_of_another() {
 }
 
 #[tokio::test]
-async fn ids_are_small_numbers_that_do_not_come_again() {
+async fn ids_count_from_one_and_are_not_reused() {
     let sessions = TerminalSessions::default();
     for number in 1..=5 {
         let report = sessions.start(&owner(), sh("true"), None, PATIENCE).await.unwrap();
@@ -264,23 +265,23 @@ async fn ids_are_small_numbers_that_do_not_come_again() {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_makes_room_ended_ones_first() {
+async fn ended_then_least_recently_used_sessions_are_evicted() {
     let sessions = TerminalSessions::new(SessionLimits { per_owner: 3, ..SessionLimits::default() });
     let oldest = open(&sessions, "sleep 1000").await;
     let ended = open_ended(&sessions).await;
     let third = open(&sessions, "sleep 1000").await;
 
     let fourth = open(&sessions, "sleep 1000").await;
-    assert!(!is_known(&sessions, ended).await, "the ended one goes first");
+    assert!(!is_known(&sessions, ended).await, "the ended one is evicted first");
     // Using a session makes it the most recent one.
     assert!(is_known(&sessions, oldest).await);
     open(&sessions, "sleep 1000").await;
-    assert!(!is_known(&sessions, third).await, "then the one that was not used for longest");
+    assert!(!is_known(&sessions, third).await, "then the least recently used one");
     assert!(is_known(&sessions, oldest).await && is_known(&sessions, fourth).await);
 }
 
 #[tokio::test]
-async fn an_evicted_session_says_so() {
+async fn an_evicted_session_sends_its_reason() {
     let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     let (sender, mut events) = mpsc::channel(8);
     sessions.open(&owner(), sh("sleep 1000"), Some(sender)).await.unwrap();
@@ -291,7 +292,7 @@ async fn an_evicted_session_says_so() {
 }
 
 #[tokio::test]
-async fn sessions_in_use_make_no_room_and_nothing_is_started() {
+async fn sessions_in_use_are_not_evicted_and_nothing_is_started() {
     let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     let id = open(&sessions, "sleep 1000").await;
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +312,7 @@ async fn sessions_in_use_make_no_room_and_nothing_is_started() {
 }
 
 #[tokio::test]
-async fn a_failed_start_gives_its_place_back() {
+async fn a_failed_start_releases_its_slot() {
     let sessions = TerminalSessions::new(SessionLimits { per_owner: 1, ..SessionLimits::default() });
     for _ in 0..3 {
         let spec = ProcessSpec { argv: vec!["no-such-program".into()], ..sh("") };
@@ -331,7 +332,7 @@ async fn dropping_the_sessions_ends_them() {
 }
 
 #[tokio::test]
-async fn an_ended_session_leaves_nothing_running_before_anybody_asks() {
+async fn an_ended_session_leaves_nothing_running() {
     let sessions = TerminalSessions::default();
     let (sender, mut events) = mpsc::channel(8);
     sessions.open(&owner(), sh("sleep 1000 & echo $$ $!"), Some(sender)).await.unwrap();

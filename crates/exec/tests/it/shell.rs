@@ -1,4 +1,4 @@
-//! The person's shell really runs command lines.
+//! The user's shell runs command lines.
 
 use codicil_exec::{ProcessExit, ProcessSpec, ShellStart, UserShell, display};
 
@@ -9,7 +9,7 @@ async fn the_users_shell_runs_lines_with_and_without_the_profile() {
     let shell = tokio::task::spawn_blocking(UserShell::of_user).await.unwrap();
     assert!(shell.path().is_absolute() && shell.path().exists(), "{shell:?}");
 
-    // What whoever runs the tests has in their own profile is none of its business.
+    // The profile of the user who runs the tests must not matter.
     let home = tempfile::tempdir().unwrap();
     let mut env = environment();
     env.insert("HOME".into(), home.path().into());
@@ -22,7 +22,7 @@ async fn the_users_shell_runs_lines_with_and_without_the_profile() {
 }
 
 #[tokio::test]
-async fn what_is_shown_can_be_run() {
+async fn a_displayed_command_can_be_run() {
     for line in ["echo it's", "printf 'a\\nb'", "echo \"$0\" !x ^y", "echo $((1+1)) `echo z`; echo ä"] {
         let argv = UserShell::at("/bin/sh").argv(line, ShellStart::Plain);
         let direct = run(ProcessSpec::new(&argv, "/", environment())).await;

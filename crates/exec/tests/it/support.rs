@@ -1,7 +1,7 @@
-//! Short ways to start commands and to look at what became of them.
+//! Helpers that start commands, read their output, and wait for the end of processes.
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -9,16 +9,21 @@ use std::{
 use codicil_exec::{
     CaptureLimit, CapturedOutput, InputSource, Process, ProcessEnvironment, ProcessOutput, ProcessSpec,
 };
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::io::{Interest, unix::AsyncFd};
 
-/// Far more than anything here takes; only a failure waits that long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The time after which a test fails. Far more than any step takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn environment() -> ProcessEnvironment {
     let kept = ["PATH", "HOME", "TMPDIR"];
     env::vars_os().filter(|(name, _)| kept.iter().any(|kept| name == *kept)).collect()
 }
 
-/// A line for `sh`.
+/// Returns a command that runs a line with `sh`.
 pub fn sh(line: &str) -> ProcessSpec {
     ProcessSpec::new(["sh", "-c", line], "/", environment())
 }
@@ -31,7 +36,7 @@ pub async fn start(spec: ProcessSpec) -> Process {
     Process::spawn(spec).await.unwrap()
 }
 
-/// Runs to the end and keeps everything.
+/// Runs a command to its end and keeps all its output.
 pub async fn run(spec: ProcessSpec) -> CapturedOutput {
     within(start(spec).await.capture(CaptureLimit::Unlimited)).await
 }
@@ -60,7 +65,7 @@ pub async fn rest(output: &mut ProcessOutput) -> Vec<u8> {
     seen
 }
 
-/// The process ids in a line of output.
+/// Returns the process ids in a line of output.
 pub fn pids(text: &str) -> Vec<u32> {
     let pids: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(!pids.is_empty(), "{text:?}");
@@ -68,61 +73,87 @@ pub fn pids(text: &str) -> Vec<u32> {
 }
 
 pub async fn within<T>(wait: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, wait).await.expect("it took too long")
+    tokio::time::timeout(PATIENCE, wait).await.expect("the test took too long")
 }
 
-/// Whether a process runs. One that has ended and was not waited for by its parent does not.
+/// Returns whether a process runs. A zombie does not.
 pub fn alive(pid: u32) -> bool {
     state(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-fn state(pid: u32) -> Option<char> {
+/// Returns the letter by which the kernel names the state of a process.
+pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Waits until none of the processes runs.
 pub async fn until_dead(pids: &[u32]) {
-    until("processes still run", || pids.iter().copied().filter(|pid| alive(*pid)).collect()).await;
+    for pid in pids {
+        within(exited(*pid)).await;
+    }
+}
+
+async fn exited(pid: u32) {
+    let pid = Pid::from_raw(pid as i32).unwrap();
+    match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+        Ok(descriptor) => {
+            // SAFETY: an `OwnedFd` is open and stays the same descriptor as long as it lives, and it moves in here.
+            let descriptor =
+                unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }.unwrap();
+            descriptor.readable().await.unwrap().retain_ready();
+        }
+        Err(error) => assert_eq!(error, Errno::SRCH),
+    }
+}
+
+/// Waits until no process has the mark in its environment.
+pub async fn until_no_mark(mark: &str) {
+    let all_gone = async {
+        while let Some(pid) = marked(mark).first() {
+            exited(*pid).await;
+        }
+    };
+    within(all_gone).await;
+}
+
+/// Returns the running processes that have the mark in their environment.
+pub fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("EXEC_TEST_MARK={mark}\0");
+    let has_mark = |pid: &u32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.windows(wanted.len()).any(|part| part == wanted.as_bytes()) && alive(*pid)
+    };
+    all_processes().filter(has_mark).collect()
+}
+
+pub fn all_processes() -> impl Iterator<Item = u32> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok())
 }
 
 /// Waits until none of the processes exists, not even as a zombie.
 pub async fn until_reaped(pids: &[u32]) {
     let exists = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
-    until("processes were not reaped", || pids.iter().copied().filter(exists).collect()).await;
+    let unreaped = || pids.iter().copied().filter(exists).collect::<Vec<_>>();
+    poll_until("processes are not reaped", unreaped, Vec::is_empty).await;
 }
 
-/// Waits until no process carries the mark in its environment.
-pub async fn until_no_mark(mark: &str) {
-    until("marked processes still run", || marked(mark)).await;
-}
-
-pub fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("EXEC_TEST_MARK={mark}\0");
-    let carries = |pid: &u32| {
-        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environ.windows(wanted.len()).any(|part| part == wanted.as_bytes()) && alive(*pid)
-    };
-    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter_map(|name| name.parse().ok()).filter(carries).collect()
-}
-
-async fn until(complaint: &str, left: impl Fn() -> Vec<u32>) {
-    eventually(complaint, || match left() {
-        left if left.is_empty() => Ok(()),
-        left => Err(left),
-    })
-    .await;
-}
-
-/// Processes that come and go send nobody an event, so this one looks again and again.
-pub async fn eventually<T>(complaint: &str, look: impl Fn() -> Result<T, Vec<u32>>) -> T {
+/// Polls until `look` returns what is wanted. For changes that the kernel reports no event for: processes that are
+/// reaped, started or blocked.
+pub async fn poll_until<T: fmt::Debug>(
+    complaint: &str,
+    look: impl Fn() -> T,
+    is_wanted: impl Fn(&T) -> bool,
+) {
     let deadline = Instant::now() + PATIENCE;
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
     loop {
-        match look() {
-            Ok(found) => return found,
-            Err(seen) => assert!(Instant::now() < deadline, "{complaint}: {seen:?}"),
+        ticks.tick().await;
+        let seen = look();
+        if is_wanted(&seen) {
+            return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(Instant::now() < deadline, "{complaint}: {seen:?}");
     }
 }

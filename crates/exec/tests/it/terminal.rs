@@ -1,4 +1,4 @@
-//! Commands with a terminal of their own.
+//! Commands with their own terminal.
 
 use codicil_exec::{
     CaptureLimit, OutputSource, Process, ProcessExit, ProcessSpec, ResizeError, TerminalSize,
@@ -21,12 +21,12 @@ async fn it_is_the_controlling_terminal_of_the_process() {
 
     let text = done.stdout.to_text(|_| String::new());
     assert!(text.starts_with("/dev/") && text.ends_with("\r\nerr\r\n"), "{text:?}");
-    assert!(done.stderr.is_empty(), "one stream for both");
+    assert!(done.stderr.is_empty(), "a terminal has one output stream");
     assert_eq!(done.exit, ProcessExit::Code(0));
 }
 
 #[tokio::test]
-async fn what_is_typed_is_echoed_and_read() {
+async fn input_is_echoed_and_read() {
     let mut process = at_terminal("read line; echo got:$line").await;
     write(&mut process, b"hello\n").await;
 
@@ -39,7 +39,7 @@ async fn what_is_typed_is_echoed_and_read() {
 }
 
 #[tokio::test]
-async fn its_size_is_seen_by_programs() {
+async fn programs_see_the_size() {
     let mut process = at_terminal("stty size; read line; stty size").await;
     assert_eq!(read_until(&mut process.output, "\n").await, "30 100\r\n");
 
@@ -49,7 +49,7 @@ async fn its_size_is_seen_by_programs() {
 }
 
 #[tokio::test]
-async fn programs_are_told_of_a_new_size() {
+async fn programs_are_notified_of_a_new_size() {
     let mut process =
         at_terminal("trap 'stty size; exit 9' WINCH; echo ready; while :; do sleep 0.01; done").await;
     read_until(&mut process.output, "ready\r\n").await;
@@ -73,7 +73,7 @@ async fn without_a_terminal_there_is_nothing_to_resize() {
 }
 
 #[tokio::test]
-async fn closing_the_input_ends_it_also_after_half_a_line() {
+async fn closing_the_input_ends_it_even_within_a_line() {
     for (typed, seen) in [(&b"line\n"[..], "line\r\nline\r\n"), (b"half", "halfhalf"), (b"", "")] {
         let mut process = at_terminal("cat; exit 5").await;
         write(&mut process, typed).await;
@@ -86,7 +86,7 @@ async fn closing_the_input_ends_it_also_after_half_a_line() {
 }
 
 #[tokio::test]
-async fn keys_send_signals() {
+async fn control_characters_send_signals() {
     let mut process = at_terminal("echo ready; exec cat").await;
     read_until(&mut process.output, "ready").await;
 
@@ -103,7 +103,7 @@ async fn long_output_is_complete() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_many_short_commands_are_complete() {
+async fn the_last_output_of_many_short_commands_is_complete() {
     for i in 0..100 {
         let done = run(ProcessSpec {
             tty: Some(TerminalSize::default()),
@@ -127,7 +127,7 @@ async fn long_input_is_complete() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_there_is_none_to_be_had() {
+async fn a_command_with_pipes_has_no_controlling_terminal() {
     let done = run(sh("test -t 1 || (: < /dev/tty) 2>/dev/null || echo none")).await;
     assert_eq!(done.stdout.into_bytes(), b"none\n");
 }

@@ -1,8 +1,8 @@
-//! A program that holds processes through this crate, for the tests to kill. Not for anything else.
+//! A program that owns processes through this crate, for the tests to kill.
 //!
-//! `hold MARK` starts some trees of processes, says `ready` and waits. `storm MARK` starts them for ever and
-//! says a line for each. `crowd` runs 200 commands at once and says what is left of them. `once CODE` runs
-//! one command and says its exit code. What carries MARK in its environment was started here.
+//! `hold MARK` starts some trees of processes, prints `ready` and waits. `storm MARK` starts them without end and prints
+//! a line for each. `crowd` runs 200 commands at once and prints how many were right and how many descriptors are left
+//! open. `once CODE` runs one command and prints its exit code. Every process started here has MARK in its environment.
 
 use std::{env, error::Error, fs, io::Write};
 
@@ -14,10 +14,10 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// Children, grandchildren in the background, and a pipeline.
 const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000 | cat & echo up; wait";
 
-/// Groups of their own inside the session.
+/// Own process groups within the session.
 const JOBS: &str = "timeout 1000 sleep 1000 & timeout 1000 sh -c 'sleep 1000 | cat' & echo up; wait";
 
-/// Sessions of their own, without a parent.
+/// Daemons: own sessions, without a parent.
 const DAEMONS: &str =
     "setsid -f sleep 1000; setsid sh -c 'setsid sleep 1000 & setsid -f sleep 1000'; echo up; wait";
 
@@ -39,7 +39,7 @@ fn spec(line: &str, mark: &str) -> ProcessSpec {
     ProcessSpec::new(["sh", "-c", line], "/", env)
 }
 
-fn say(line: &str) -> Outcome {
+fn print_line(line: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
@@ -53,10 +53,10 @@ async fn hold(mark: &str) -> Outcome {
     let mut held = Vec::new();
     for spec in [spec(TREE, mark), piped, in_terminal, jobs, daemons] {
         let mut process = Process::spawn(spec).await?;
-        process.output.next().await.ok_or("it did not come up")?;
+        process.output.next().await.ok_or("the command did not start")?;
         held.push(process);
     }
-    say("ready")?;
+    print_line("ready")?;
     std::future::pending().await
 }
 
@@ -64,16 +64,16 @@ async fn storm(mark: &str) -> Outcome {
     let mut held = Vec::new();
     loop {
         held.push(Process::spawn(spec(TREE, mark)).await?);
-        // Some end while others start.
+        // Some are killed while others start.
         if held.len() > 10 {
             held.remove(0);
         }
-        say("started")?;
+        print_line("started")?;
     }
 }
 
 async fn crowd() -> Outcome {
-    // The first spawn opens what stays open.
+    // The first spawn opens descriptors that stay open.
     Process::spawn(spec("true", "")).await?.capture(CaptureLimit::Unlimited).await;
     let open = || fs::read_dir("/proc/self/fd").map(Iterator::count);
     let before = open()?;
@@ -89,12 +89,12 @@ async fn crowd() -> Outcome {
         });
     }
     let right = tasks.join_all().await.into_iter().filter(|right| *right == Some(true)).count();
-    say(&format!("right {right} descriptors {}", open()?.saturating_sub(before)))?;
+    print_line(&format!("right {right} descriptors {}", open()?.saturating_sub(before)))?;
     std::future::pending().await
 }
 
 async fn once(code: &str) -> Outcome {
     let done =
         Process::spawn(spec(&format!("exit {code}"), "")).await?.capture(CaptureLimit::Unlimited).await;
-    say(&done.exit.code().to_string())
+    print_line(&done.exit.code().to_string())
 }

@@ -1,11 +1,11 @@
-//! Any text as a script, an argv and a rules file: it is read, shown and decided about.
+//! Parses any text as a script, an argv and a rules file, summarises it and decides about it.
 #![no_main]
 
 use std::path::Path;
 
 use codicil_policy::{
-    CommandLine, CommandRequest, CommandDecision, ThreadGrants, DecisionPolicies, CommandRules, SandboxPermissions, command_actions,
-    decide_command, decide_retry,
+    CommandDecision, CommandLine, CommandRequest, CommandRules, DecisionPolicies, SandboxPermissions,
+    ThreadGrants, command_actions, decide_command, decide_retry,
 };
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 use libfuzzer_sys::fuzz_target;
@@ -26,7 +26,7 @@ fuzz_target!(|input: (&str, Vec<String>, &str)| {
     }
 });
 
-/// Without a rule that allows it, nothing leaves the sandbox unasked, and `never` asks nobody.
+/// Checks that without a rule no command leaves the sandbox without a question, and that `never` asks no question.
 fn decide(line: &CommandLine, permissions: &SandboxPermissions, rules: &CommandRules) {
     let request =
         CommandRequest { line, cwd: Path::new("/"), permissions, justification: None, prefix_rule: None };

@@ -1,4 +1,4 @@
-//! What a command seems to do, in the protocol's words: reading, listing, searching. For display only.
+//! Summarises a command in the protocol's words: reading, listing, searching. For display only.
 
 mod programs;
 
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use codicil_protocol::CommandAction;
 
-use crate::line::{CommandConnector, CommandLine, PlainCommand};
+use crate::command_line::{CommandConnector, CommandLine, PlainCommand};
 
 use programs::CommandMeaning;
 
 pub(crate) use programs::is_line_range;
 
-/// Sums up a command. A line with any part that is not understood is one unknown action, shown whole.
+/// Summarises a command. A line with an unknown part is one unknown action with the whole text.
 pub fn command_actions(line: &CommandLine) -> Vec<CommandAction> {
     known_actions(line).filter(|actions| !actions.is_empty()).unwrap_or_else(|| {
         let command = line.script().map_or_else(|| line.display(), |script| script.trim().to_owned());
@@ -30,20 +30,20 @@ fn known_actions(line: &CommandLine) -> Option<Vec<CommandAction>> {
 
 struct ActionSummary<'a> {
     line: &'a CommandLine,
-    /// Where `cd` has led, relative to where the line starts.
+    /// The directory after `cd`, relative to that of the line.
     directory: Option<String>,
     actions: Vec<CommandAction>,
 }
 
 impl ActionSummary<'_> {
-    /// `None` when a stage is not understood.
+    /// Adds the actions of a pipeline. Returns `None` if a stage is unknown.
     fn pipeline(&mut self, stages: &[PlainCommand]) -> Option<()> {
         let start = self.actions.len();
         for (index, stage) in stages.iter().enumerate() {
             let is_first = index == 0;
             match programs::meaning(stage) {
                 CommandMeaning::Unknown => return None,
-                // What only shapes the output says nothing about where it comes from.
+                // A filter at the start reads input that the line does not name.
                 CommandMeaning::Shaping { .. } if is_first => return None,
                 CommandMeaning::Shaping { picks_lines: true } => self.show_whole(start, stages),
                 CommandMeaning::Shaping { picks_lines: false } | CommandMeaning::Nothing => {}
@@ -68,7 +68,8 @@ impl ActionSummary<'_> {
                 self.actions.push(CommandAction::ListFiles { command, path: path.map(str::to_owned) });
             }
             CommandMeaning::Search { query, path } => {
-                let (query, path) = (query.map(str::to_owned), path.map(str::to_owned));
+                let query = query.map(str::to_owned);
+                let path = path.map(str::to_owned);
                 self.actions.push(CommandAction::Search { command, query, path });
             }
             CommandMeaning::Directory(_)
@@ -78,7 +79,8 @@ impl ActionSummary<'_> {
         }
     }
 
-    /// `nl file | sed -n '1,20p'` reads a part of the file; the part is worth showing.
+    /// Gives the reads of a pipeline its whole text. `nl file | sed -n '1,20p'` reads a part of the file, which the text
+    /// shows.
     fn show_whole(&mut self, start: usize, stages: &[PlainCommand]) {
         let (Some(first), Some(last)) = (stages.first(), stages.last()) else { return };
         let whole = self.text(first, last);
@@ -94,7 +96,7 @@ impl ActionSummary<'_> {
         script.map_or_else(|| self.line.display(), str::to_owned)
     }
 
-    /// The path from where the line starts, so that a client can open it.
+    /// Returns a path relative to the directory of the line, so that a client can open it.
     fn within(&self, path: &str) -> String {
         match &self.directory {
             Some(directory) if !path.starts_with('~') => {

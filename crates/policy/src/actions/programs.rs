@@ -1,11 +1,11 @@
-//! The programs that are understood, and what their arguments mean.
+//! The known programs, and the meaning of their arguments.
 
 use crate::{
-    line::PlainCommand,
+    command_line::PlainCommand,
     options::{OptionSyntax, ParsedOptions},
 };
 
-/// What one command of a line does.
+/// The meaning of one command of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CommandMeaning<'a> {
     Read(Vec<&'a str>),
@@ -16,7 +16,7 @@ pub(crate) enum CommandMeaning<'a> {
     },
     /// `cd`
     Directory(&'a str),
-    /// Works on what it is piped.
+    /// It filters its input.
     Shaping {
         picks_lines: bool,
     },
@@ -82,7 +82,7 @@ const RG: OptionSyntax = OptionSyntax {
     ],
 };
 
-/// The meaning of a plain command.
+/// Returns the meaning of a plain command.
 pub(crate) fn meaning(command: &PlainCommand) -> CommandMeaning<'_> {
     let words: Vec<&str> = command.arguments().iter().map(String::as_str).collect();
     let parse = |syntax| ParsedOptions::parse(&words, syntax);
@@ -119,22 +119,22 @@ fn read<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     }
 }
 
-/// `head`, `tail` and `nl` read a file, or shape what they are piped.
+/// Returns the meaning of `head`, `tail` and `nl`, which read a file or filter their input.
 fn part<'a>(mut options: ParsedOptions<'a>) -> CommandMeaning<'a> {
-    // The old way of `tail +2 file`.
+    // The old syntax `tail +2 file`.
     options.operands.retain(|operand| !operand.starts_with('+'));
     if options.operands.is_empty() { CommandMeaning::Shaping { picks_lines: false } } else { read(options) }
 }
 
 fn shaping<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
-    // With few exceptions an operand is a file to read, and to be counted or sorted is not to be shown.
+    // With few exceptions an operand is a file, and counting or sorting a file does not display it.
     if options.operands.iter().any(|operand| operand.contains('/') || operand.contains('.')) {
         return CommandMeaning::Unknown;
     }
     CommandMeaning::Shaping { picks_lines: false }
 }
 
-/// Only printing ranges of lines: `sed -n '1,20p' file`.
+/// Returns the meaning of `sed -n '1,20p' file`, which prints lines. Other scripts are unknown.
 fn sed<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     match words {
         ["-n", range] if is_line_range(range) => CommandMeaning::Shaping { picks_lines: true },
@@ -145,7 +145,7 @@ fn sed<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     }
 }
 
-/// `5p`, `1,20p`, `$p` and lists of them.
+/// Returns whether a script of `sed` is `5p`, `1,20p`, `$p` or a list of these.
 pub(crate) fn is_line_range(script: &str) -> bool {
     let is_address =
         |text: &str| text == "$" || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -169,13 +169,13 @@ fn rg<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if options.has(&["files"]) { list(options) } else { search(options) }
 }
 
-/// A pattern and where to look for it.
+/// Returns a search with its pattern and the first path.
 fn search<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if is_help(&options) {
         return CommandMeaning::Unknown;
     }
     let mut operands = options.operands.iter().copied();
-    // With `-e` all operands are places.
+    // With `-e` all operands are paths.
     let query = options.value(&["e", "regexp"]).or_else(|| operands.next());
     match query {
         Some(_) => CommandMeaning::Search { query, path: operands.next() },
@@ -194,7 +194,8 @@ fn fd<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     }
 }
 
-/// `find PLACE -name PATTERN`; without a pattern it lists. What it does with what it finds is not told.
+/// Returns the meaning of `find PATH -name PATTERN`, which searches, and lists without a pattern. Its actions are not part
+/// of the summary.
 fn find<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     const PATTERNS: [&str; 8] =
         ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname"];
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest() {
+    fn other_programs() {
         check("wc -l", CommandMeaning::Shaping { picks_lines: false });
         check("wc -l a.txt", CommandMeaning::Unknown);
         check("sort -k 2", CommandMeaning::Shaping { picks_lines: false });

@@ -1,4 +1,4 @@
-//! What a command may have beyond its sandbox.
+//! Permissions beyond the sandbox policy, and decisions about those that the model requests ahead of its commands.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,26 +7,28 @@ use codicil_protocol::{
     AdditionalPermissionProfile, GrantedPermissionProfile, RequestPermissionProfile,
 };
 
-/// Network and directory trees that were asked for, or granted.
+use crate::decide::{DecisionPolicies, policies::QuestionTopic};
+
+/// Network access and directory trees that are requested or granted.
 ///
-/// Paths are compared by their text, so all of them should be absolute and free of links.
+/// Paths are compared by their text, so they should be absolute and without symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessGrant {
     pub network: bool,
     pub read: Vec<PathBuf>,
-    /// What may be written may be read.
+    /// Trees to write, which includes reading.
     pub write: Vec<PathBuf>,
 }
 
 impl AccessGrant {
-    /// Whether this includes all of `other`.
+    /// Returns whether this includes all of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         (self.network || !other.network)
             && other.write.iter().all(|path| is_within(&self.write, path))
             && other.read.iter().all(|path| is_within(&self.read, path) || is_within(&self.write, path))
     }
 
-    /// Adds what another grant gives.
+    /// Adds the permissions of another grant.
     pub fn extend(&mut self, other: &Self) {
         self.network |= other.network;
         for (own, new) in [(&mut self.read, &other.read), (&mut self.write, &other.write)] {
@@ -34,7 +36,7 @@ impl AccessGrant {
         }
     }
 
-    /// The part of an answer that was asked for: nobody can be granted what they did not want.
+    /// Returns the part of this grant that was requested. An answer cannot grant more than the request.
     pub fn cut_to(&self, asked: &Self) -> Self {
         let within = |paths: &[PathBuf], roots: &[PathBuf]| {
             paths.iter().filter(|path| is_within(roots, path)).cloned().collect()
@@ -46,7 +48,7 @@ impl AccessGrant {
         }
     }
 
-    /// With every path replaced by what `resolve` makes of it, such as the same without links.
+    /// Replaces every path by the result of `resolve`, such as the path without symbolic links.
     pub fn resolved(mut self, resolve: impl Fn(&Path) -> PathBuf) -> Self {
         for path in self.read.iter_mut().chain(&mut self.write) {
             *path = resolve(path);
@@ -69,10 +71,10 @@ impl AccessGrant {
     }
 }
 
-/// A place that leads upwards is in no tree.
+/// Returns whether a path is inside one of the roots. A path with `..` is in none, because it could leave them.
 fn is_within(roots: &[PathBuf], path: &Path) -> bool {
-    let leads_upwards = path.components().any(|part| part == Component::ParentDir);
-    !leads_upwards && roots.iter().any(|root| path.starts_with(root))
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    !has_parent && roots.iter().any(|root| path.starts_with(root))
 }
 
 impl From<&AdditionalPermissionProfile> for AccessGrant {
@@ -90,5 +92,31 @@ impl From<&RequestPermissionProfile> for AccessGrant {
 impl From<&GrantedPermissionProfile> for AccessGrant {
     fn from(profile: &GrantedPermissionProfile) -> Self {
         Self::new(profile.network.as_ref(), profile.file_system.as_ref())
+    }
+}
+
+/// The decision about a request for permissions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermissionsDecision {
+    /// All of it was granted earlier, or there is no sandbox to extend.
+    Granted,
+    Ask,
+    /// Nothing is granted, and the model gets `why`.
+    Refuse {
+        why: String,
+    },
+}
+
+/// Decides whether later commands may have the requested permissions.
+pub fn decide_permissions(requested: &AccessGrant, policies: &DecisionPolicies<'_>) -> PermissionsDecision {
+    if !policies.confines() || policies.grants.access().covers(requested) {
+        return PermissionsDecision::Granted;
+    }
+    match policies.why_not_ask(QuestionTopic::Permissions) {
+        Some(cause) => {
+            let why = format!("{cause}, and the sandbox does not give these permissions; do without them");
+            PermissionsDecision::Refuse { why }
+        }
+        None => PermissionsDecision::Ask,
     }
 }

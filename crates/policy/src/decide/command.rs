@@ -5,12 +5,12 @@ use std::path::Path;
 use codicil_protocol::CommandExecutionApprovalDecision as Answer;
 
 use crate::{
-    decide::{AccessGrant, DecisionPolicies, ThreadGrants, policy::QuestionTopic},
-    line::CommandLine,
+    command_line::CommandLine,
+    decide::{AccessGrant, DecisionPolicies, ThreadGrants, policies::QuestionTopic},
     rules::{RuleVerdict, proposed_amendment},
 };
 
-/// The question after a sandbox failure; clients show it as it is.
+/// The question after a sandbox failure, which clients display unchanged.
 const RETRY: &str = "command failed; retry without sandbox?";
 
 /// A command that the model wants to run.
@@ -19,15 +19,15 @@ pub struct CommandRequest<'a> {
     pub line: &'a CommandLine,
     pub cwd: &'a Path,
     pub permissions: &'a SandboxPermissions,
-    /// The model's words to whoever is asked.
+    /// The model's reason for the user.
     pub justification: Option<&'a str>,
-    /// The model's idea of a rule for commands like this.
+    /// The model's suggestion of a rule for commands like this.
     pub prefix_rule: Option<&'a [String]>,
 }
 
 impl CommandRequest<'_> {
-    /// What the command has beyond the sandbox policy, once it may run in a sandbox: everything that was
-    /// granted earlier, and what it asks for itself.
+    /// Returns the permissions of the command beyond the sandbox policy, once it may run in a sandbox: those granted earlier
+    /// and those of the request.
     pub fn access(&self, grants: &ThreadGrants) -> AccessGrant {
         let mut access = grants.access();
         if let SandboxPermissions::WithAdditional(additional) = self.permissions {
@@ -37,59 +37,59 @@ impl CommandRequest<'_> {
     }
 }
 
-/// What the model says a command needs.
+/// The sandbox that the model requests for a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SandboxPermissions {
-    /// The sandbox as it is.
+    /// The sandbox of the policy.
     #[default]
     UseDefault,
     /// No sandbox.
     RequireEscalated,
-    /// The sandbox with more in it.
+    /// The sandbox with additional permissions.
     WithAdditional(AccessGrant),
 }
 
-/// What is to happen to a command.
+/// The decision about a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandDecision {
-    /// `sandboxed` is false also when the policy has no sandbox of ours.
+    /// The command runs. `sandboxed` is also false if the policy has no sandbox of the server.
     Run {
         sandboxed: bool,
     },
     Ask(CommandQuestion),
-    /// The model is told `why`; nothing runs.
+    /// Nothing runs, and the model gets `why`.
     Refuse {
         why: String,
     },
 }
 
-/// What somebody is asked.
+/// A question to the user about a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandQuestion {
     pub reason: Option<String>,
-    /// A rule that would make the question unnecessary next time.
+    /// The words of a rule that would make this question unnecessary next time.
     pub amendment: Option<Vec<String>>,
     /// The answers to offer.
     pub decisions: Vec<Answer>,
-    /// How it runs once accepted.
+    /// Whether the command runs in the sandbox once it is accepted.
     pub sandboxed: bool,
 }
 
-/// May this command run?
+/// Decides whether a command may run.
 pub fn decide_command(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_>) -> CommandDecision {
-    let verdict = policies.rules.judge(request.line);
+    let verdict = policies.rules.verdict(request.line);
     let sandboxed = policies.confines() && *request.permissions != SandboxPermissions::RequireEscalated;
-    match (need(request, policies, &verdict), verdict) {
+    match (approval_need(request, policies, &verdict), verdict) {
         (_, RuleVerdict::Forbidden { justification }) => forbid(request, justification),
         (_, RuleVerdict::Allowed) => CommandDecision::Run { sandboxed: false },
-        // Safe commands stay inside even when they ask to leave: there they can read all they need.
+        // Commands that only read stay in the sandbox even if they request to leave it: they can read everything there.
         (None, _) => CommandDecision::Run { sandboxed: policies.confines() },
         (Some(_), _) if policies.grants.covers(request, sandboxed) => CommandDecision::Run { sandboxed },
         (Some(need), verdict) => ask(request, policies, need, &verdict, sandboxed),
     }
 }
 
-/// The sandbox has stopped a command: may it run again, without? A refusal leaves the failure as it is.
+/// Decides whether a command that the sandbox made fail may run again without it. After a refusal the command has failed.
 pub fn decide_retry(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_>) -> CommandDecision {
     if policies.grants.covers(request, false) {
         return CommandDecision::Run { sandboxed: false };
@@ -98,7 +98,7 @@ pub fn decide_retry(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_
         let why = "the sandbox stopped the command, and the approval policy does not allow to ask for more";
         return CommandDecision::Refuse { why: why.to_owned() };
     }
-    // Whoever agreed to the command for the session agreed to what it takes.
+    // A command that was accepted for the session may run without the sandbox if it needs to.
     if policies.grants.covers(request, true) {
         return CommandDecision::Run { sandboxed: false };
     }
@@ -106,17 +106,22 @@ pub fn decide_retry(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_
     CommandDecision::Ask(CommandQuestion::new(Some(RETRY.to_owned()), amendment, false))
 }
 
-/// Why a command cannot just run.
+/// Why a command needs an approval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ApprovalNeed {
+    /// A rule demands a question.
     Rule,
+    /// It requests to run without the sandbox.
     Escape,
+    /// It requests permissions that were not granted.
     Access,
+    /// It could do harm.
     Caution,
+    /// The policy trusts only commands that are known to only read.
     Trust,
 }
 
-fn need(
+fn approval_need(
     request: &CommandRequest<'_>,
     policies: &DecisionPolicies<'_>,
     verdict: &RuleVerdict,
@@ -127,7 +132,7 @@ fn need(
     let is_safe = request.line.is_known_safe();
     let confines = policies.confines();
     match request.permissions {
-        // What only reads gains nothing by leaving a sandbox that lets it read everything.
+        // A command that only reads gains nothing outside a sandbox in which it can read everything.
         SandboxPermissions::RequireEscalated if confines && !(is_safe && policies.reads_everything()) => {
             return Some(ApprovalNeed::Escape);
         }
@@ -141,11 +146,12 @@ fn need(
     if needs_caution(request.line, policies) {
         return Some(ApprovalNeed::Caution);
     }
-    (policies.trusts_nothing() && !is_safe).then_some(ApprovalNeed::Trust)
+    (policies.asks_unless_known_safe() && !is_safe).then_some(ApprovalNeed::Trust)
 }
 
-/// In a sandbox the usual accidents are few, and questions about daily work are a nuisance. Without one all
-/// that could do harm is asked about, unless there are no questions either: then everything goes.
+/// Returns whether a command needs a question because it could do harm. In a sandbox, only for removals by force: other
+/// accidents are confined, and questions about daily work are a nuisance. Without a sandbox, for every dangerous command,
+/// unless the policy allows no questions: then all commands run.
 fn needs_caution(line: &CommandLine, policies: &DecisionPolicies<'_>) -> bool {
     if policies.confines() { line.removes_by_force() } else { line.is_dangerous() && !policies.never_asks() }
 }
@@ -166,9 +172,9 @@ fn ask(
     };
     let propose = || proposed_amendment(request.line, request.prefix_rule, policies.rules);
     CommandDecision::Ask(match need {
-        // The user's own rule is not overruled in passing.
+        // An answer cannot overrule the user's own rule.
         ApprovalNeed::Rule => CommandQuestion::new(reason, None, sandboxed),
-        // Permissions are not a matter of rules: one is named, and not to be chosen.
+        // A rule cannot grant permissions: it is named in the question, but not offered as an answer.
         ApprovalNeed::Access => {
             CommandQuestion { amendment: propose(), ..CommandQuestion::new(reason, None, sandboxed) }
         }
@@ -182,13 +188,13 @@ impl ApprovalNeed {
     fn topic(self) -> QuestionTopic {
         match self {
             Self::Rule => QuestionTopic::Rules,
-            // Permissions for one command are a matter of its sandbox; the other switch is about those that
-            // are asked for ahead.
+            // Permissions for one command belong to its sandbox. `QuestionTopic::Permissions` is for those that are
+            // requested ahead of commands.
             Self::Escape | Self::Access | Self::Caution | Self::Trust => QuestionTopic::Sandbox,
         }
     }
 
-    /// For the model, with the way out where there is one.
+    /// Returns the end of the sentence for the model, with an alternative if there is one.
     fn obstacle(self) -> &'static str {
         match self {
             Self::Rule => "a rule of the user wants to be asked about this command; do without it",

@@ -1,4 +1,4 @@
-//! What people have agreed to for the rest of a thread.
+//! What the user has agreed to for the rest of a thread.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,11 @@ use crate::{
     rules::protocol_name,
 };
 
-/// Commands, files and permissions that need not be asked about again. Lives as long as its thread.
+/// Commands, files, hosts and permissions that need no further question. Lives as long as its thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadGrants {
     commands: BTreeSet<GrantedCommand>,
     files: BTreeSet<PathBuf>,
-    /// Hosts that may be reached, and hosts that may not.
     allowed_hosts: BTreeSet<GrantedPort>,
     denied_hosts: BTreeSet<GrantedPort>,
     /// Permissions for the rest of the thread.
@@ -27,7 +26,7 @@ pub struct ThreadGrants {
     turn: AccessGrant,
 }
 
-/// The same words elsewhere are another command, and so are the same words without a sandbox.
+/// An accepted command. The same words in another directory, or without a sandbox, are another command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantedCommand {
     argv: Vec<String>,
@@ -35,7 +34,7 @@ struct GrantedCommand {
     sandboxed: bool,
 }
 
-/// Another port of a host is another matter, and so is another protocol.
+/// A host that was decided about, with port and protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantedPort {
     host: HostName,
@@ -44,7 +43,7 @@ struct GrantedPort {
 }
 
 impl ThreadGrants {
-    /// Takes note that a command was accepted for the session.
+    /// Records that a command was accepted for the session.
     pub fn accept_command(&mut self, request: &CommandRequest<'_>, question: &CommandQuestion) {
         if let SandboxPermissions::WithAdditional(access) = request.permissions {
             self.session.extend(access);
@@ -52,7 +51,7 @@ impl ThreadGrants {
         self.commands.insert(GrantedCommand::new(request, question.sandboxed));
     }
 
-    /// Takes note of permissions that were granted, cut to what was asked for.
+    /// Records granted permissions, which the caller has limited to the requested ones.
     pub fn accept_access(&mut self, granted: &AccessGrant, scope: PermissionGrantScope) {
         match scope {
             PermissionGrantScope::Turn => self.turn.extend(granted),
@@ -60,30 +59,28 @@ impl ThreadGrants {
         }
     }
 
-    /// The permissions that every sandboxed command and every patch has for now, without asking for them.
+    /// Returns the permissions that every sandboxed command and every patch has now.
     pub fn access(&self) -> AccessGrant {
         let mut access = self.session.clone();
         access.extend(&self.turn);
         access
     }
 
-    /// Forgets what was granted for the turn.
+    /// Removes the permissions that were granted for the turn.
     pub fn end_turn(&mut self) {
         self.turn = AccessGrant::default();
     }
 
-    /// Takes note that changes to files were accepted for the session.
-    pub fn accept_files<'a>(&mut self, places: impl IntoIterator<Item = &'a Path>) {
-        self.files.extend(places.into_iter().map(Path::to_path_buf));
+    /// Records that changes to files were accepted for the session.
+    pub fn accept_files<'a>(&mut self, paths: impl IntoIterator<Item = &'a Path>) {
+        self.files.extend(paths.into_iter().map(Path::to_path_buf));
     }
 
-    /// Takes note that a host may be reached.
     pub(super) fn allow_host(&mut self, to: &NetworkDestination) {
         self.denied_hosts.remove(&GrantedPort::new(to));
         self.allowed_hosts.insert(GrantedPort::new(to));
     }
 
-    /// Takes note that it may not.
     pub(super) fn deny_host(&mut self, to: &NetworkDestination) {
         self.allowed_hosts.remove(&GrantedPort::new(to));
         self.denied_hosts.insert(GrantedPort::new(to));
@@ -97,11 +94,11 @@ impl ThreadGrants {
         self.denied_hosts.contains(&GrantedPort::new(to))
     }
 
-    /// Whether the command may run like this. Who may do without the sandbox may also run in it.
+    /// Returns whether the user has accepted the command for the session. One accepted without a sandbox may also run in it.
     pub(super) fn covers(&self, request: &CommandRequest<'_>, sandboxed: bool) -> bool {
         let has = |sandboxed| self.commands.contains(&GrantedCommand::new(request, sandboxed));
         let is_granted = has(false) || (sandboxed && has(true));
-        // Permissions are remembered apart from the command: another time it may ask for more.
+        // Permissions are stored apart from the command, because it may request more the next time.
         let access = match request.permissions {
             SandboxPermissions::WithAdditional(access) => self.access().covers(access),
             SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => true,
@@ -109,8 +106,8 @@ impl ThreadGrants {
         is_granted && access
     }
 
-    pub(super) fn covers_file(&self, place: &Path) -> bool {
-        self.files.contains(place)
+    pub(super) fn covers_file(&self, path: &Path) -> bool {
+        self.files.contains(path)
     }
 }
 

@@ -1,18 +1,18 @@
-//! May this run? The one place where policies, rules, what is known of a command, and what people have
-//! already agreed to come together. Pure functions over plain data; asking and running are the caller's.
+//! Decides whether an action may be done, needs a question to the user, or is refused.
+//!
+//! The policies, the user's rules, what is known about a command, and what the user has agreed to earlier come together
+//! only here. All functions are pure: the caller asks the user and runs the command.
 
 mod access;
-mod answer;
 mod command;
 mod grants;
 mod network;
+mod outcome;
 mod patch;
-mod permissions;
-mod policy;
+mod policies;
 
 pub use {
-    access::AccessGrant,
-    answer::{ApprovalOutcome, settle_command, settle_patch},
+    access::{AccessGrant, PermissionsDecision, decide_permissions},
     command::{
         CommandDecision, CommandQuestion, CommandRequest, SandboxPermissions, decide_command, decide_retry,
     },
@@ -21,7 +21,7 @@ pub use {
         AddressReach, NetworkDecision, NetworkDestination, NetworkOutcome, NetworkPolicies, NetworkQuestion,
         decide_network, settle_network,
     },
-    patch::{PatchDecision, decide_patch},
-    permissions::{PermissionsDecision, decide_permissions},
-    policy::{DecisionPolicies, QuestionTopic, why_not_ask},
+    outcome::{ApprovalOutcome, settle_command},
+    patch::{PatchDecision, decide_patch, settle_patch},
+    policies::{DecisionPolicies, QuestionTopic, why_not_ask},
 };

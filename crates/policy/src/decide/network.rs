@@ -1,4 +1,4 @@
-//! Decisions about hosts that a sandboxed command wants to reach.
+//! Decisions about hosts that a sandboxed command wants to connect to.
 
 use codicil_protocol::{
     AskForApproval, CommandExecutionApprovalDecision as Answer, NetworkApprovalProtocol as Protocol,
@@ -6,12 +6,12 @@ use codicil_protocol::{
 };
 
 use crate::{
-    decide::{ThreadGrants, policy::QuestionTopic, why_not_ask},
+    decide::{ThreadGrants, policies::QuestionTopic, why_not_ask},
     network::{DomainRules, HostName},
     rules::{CommandRules, NetworkRule, RuleDecision},
 };
 
-/// Where a command wants to go.
+/// A destination that a command wants to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkDestination {
     pub host: HostName,
@@ -19,69 +19,69 @@ pub struct NetworkDestination {
     pub protocol: Protocol,
 }
 
-/// What a decision about a host is made under.
+/// The policies, rules and grants for a decision about a host.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkPolicies<'a> {
     pub approval: &'a AskForApproval,
     pub rules: &'a CommandRules,
     pub domains: &'a DomainRules,
     pub grants: &'a ThreadGrants,
-    /// What the command itself may have beyond its policy includes all of the network.
+    /// Whether the command's own permissions include the whole network.
     pub is_open: bool,
 }
 
-/// What is to happen to a connection.
+/// The decision about a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetworkDecision {
     Connect(AddressReach),
     Ask(NetworkQuestion),
-    /// The command is told `why`, and so is the model.
+    /// The command and the model get `why`.
     Refuse {
         why: String,
     },
 }
 
-/// Which addresses of a host count.
+/// The addresses that a connection to a host may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressReach {
-    /// Only those that are out in the open: a name may lead anywhere.
+    /// Public addresses only. A name may resolve to any address.
     Public,
-    /// Also those of this machine and its networks, which was said in so many words.
+    /// Also addresses of this machine and of private networks, because the host was allowed explicitly.
     Anywhere,
 }
 
-/// What somebody is asked about a host.
+/// A question to the user about a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkQuestion {
     pub reason: String,
-    /// Rules that would make the question unnecessary, one of which may be the answer.
+    /// Rules that would make the question unnecessary, and are offered as answers.
     pub amendments: Vec<NetworkPolicyAmendment>,
     /// The answers to offer.
     pub decisions: Vec<Answer>,
-    /// Which addresses count once it is accepted.
+    /// The addresses that the connection may use once it is accepted.
     pub reach: AddressReach,
 }
 
-/// What follows from an answer about a host.
+/// The outcome of a question about a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkOutcome {
-    /// For the command that asked; with a rule, for everybody from now on.
+    /// This command may connect. With a rule, all commands may from now on.
     Accepted { rule: Option<NetworkRule> },
-    /// Not for this command; with a rule, for nobody from now on.
+    /// This command may not connect. With a rule, no command may from now on.
     Declined { rule: Option<NetworkRule> },
-    /// And the turn ends.
+    /// The command may not connect, and the turn ends.
     Cancelled,
 }
 
-/// May a command reach this host?
+/// Decides whether a command may connect to a host.
 pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -> NetworkDecision {
     let NetworkPolicies { rules, domains, grants, .. } = *policies;
     let refuse = |why: String| NetworkDecision::Refuse { why };
     let host = &to.host;
-    if domains.deny(host) {
+    if domains.denies(host) {
         return refuse(format!("{host} is denied by the configuration"));
     }
-    let rule = rules.judge_host(host, &to.protocol);
+    let rule = rules.decision_for_host(host, &to.protocol);
     if let Some(RuleDecision::Forbidden) = rule {
         return refuse(format!("{host} is denied by a rule of the user"));
     }
@@ -89,16 +89,17 @@ pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -
         return refuse(format!("{host} was denied by the user"));
     }
     let is_allowed = rule == Some(RuleDecision::Allow);
-    // A pattern such as `*` does not mean the machine itself.
-    let is_named = is_allowed || domains.name(host);
+    // A pattern such as `*` does not include this machine.
+    let is_named = is_allowed || domains.names(host);
     if host.is_local() && !domains.local && !is_named {
         return refuse(format!("{host} is not a public host, and the configuration does not name it"));
     }
-    let reach = match domains.local || (host.is_local() && is_named) {
-        true => AddressReach::Anywhere,
-        false => AddressReach::Public,
+    let reach = if domains.local || (host.is_local() && is_named) {
+        AddressReach::Anywhere
+    } else {
+        AddressReach::Public
     };
-    if rule != Some(RuleDecision::Prompt) && (is_allowed || domains.allow(host) || policies.is_open) {
+    if rule != Some(RuleDecision::Prompt) && (is_allowed || domains.allows(host) || policies.is_open) {
         return NetworkDecision::Connect(reach);
     }
     if grants.allows_host(to) {
@@ -113,8 +114,8 @@ pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -
     }
 }
 
-/// Takes an answer about a host. An answer counts whether or not it was among those offered; one that this
-/// version does not know is a no, and a rule about another host is no rule.
+/// Applies an answer about a host. An answer is valid even if it was not offered; one that this version does not know
+/// declines. An amendment for another host adds no rule.
 pub fn settle_network(answer: &Answer, to: &NetworkDestination, grants: &mut ThreadGrants) -> NetworkOutcome {
     match answer {
         Answer::Accept | Answer::AcceptWithExecpolicyAmendment { .. } => {

@@ -1,34 +1,57 @@
-//! Decisions about patches.
+//! Decisions about patches, and the outcome of questions about them.
 
 use std::path::Path;
 
-use crate::decide::{DecisionPolicies, policy::QuestionTopic};
+use codicil_protocol::FileChangeApprovalDecision as PatchAnswer;
 
-/// What is to happen to a patch.
+use crate::decide::{
+    ApprovalOutcome, DecisionPolicies, ThreadGrants, outcome::ACCEPTED, policies::QuestionTopic,
+};
+
+/// The decision about a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchDecision {
     Run,
     Ask,
-    /// The model is told `why`; nothing is written.
+    /// Nothing is written, and the model gets `why`.
     Refuse {
         why: String,
     },
 }
 
-/// May these places be written? They are free of links. `can_write` says what the sandbox lets commands write.
+/// Decides whether a patch may write these paths, which have no symbolic links. `can_write` returns whether the sandbox
+/// lets commands write a path.
 pub fn decide_patch<'a>(
-    places: impl IntoIterator<Item = &'a Path>,
+    paths: impl IntoIterator<Item = &'a Path>,
     can_write: impl Fn(&Path) -> bool,
     policies: &DecisionPolicies<'_>,
 ) -> PatchDecision {
-    let is_free = |place: &Path| can_write(place) && !policies.trusts_nothing();
-    let is_open = |place: &&Path| !is_free(place) && !policies.grants.covers_file(place);
-    let Some(place) = places.into_iter().find(is_open) else { return PatchDecision::Run };
+    let is_allowed = |path: &Path| {
+        (can_write(path) && !policies.asks_unless_known_safe()) || policies.grants.covers_file(path)
+    };
+    let Some(path) = paths.into_iter().find(|path| !is_allowed(path)) else { return PatchDecision::Run };
     match policies.why_not_ask(QuestionTopic::Sandbox) {
         Some(cause) => {
-            let why = format!("{cause}, and the sandbox does not let `{}` be written", place.display());
+            let why = format!("{cause}, and the sandbox does not let `{}` be written", path.display());
             PatchDecision::Refuse { why }
         }
         None => PatchDecision::Ask,
+    }
+}
+
+/// Applies an answer about a patch that writes these paths.
+pub fn settle_patch<'a>(
+    answer: &PatchAnswer,
+    paths: impl IntoIterator<Item = &'a Path>,
+    grants: &mut ThreadGrants,
+) -> ApprovalOutcome {
+    match answer {
+        PatchAnswer::Accept => ACCEPTED,
+        PatchAnswer::AcceptForSession => {
+            grants.accept_files(paths);
+            ACCEPTED
+        }
+        PatchAnswer::Decline | PatchAnswer::Unrecognized(_) => ApprovalOutcome::Declined,
+        PatchAnswer::Cancel => ApprovalOutcome::Cancelled,
     }
 }

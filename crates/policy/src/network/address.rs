@@ -1,9 +1,9 @@
-//! Which addresses are out in the open. Everything else belongs to this machine, its neighbours or nobody, and a
-//! command that gets there through a proxy gets to what trusts the machine.
+//! Recognises public addresses. All others belong to this machine or a private network, or are reserved. A command that
+//! reaches one through the proxy could use services that trust this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether anybody on the internet could be reached at this address as well.
+/// Returns whether an address is public, so that it means the same host everywhere on the internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -18,10 +18,10 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || address.is_multicast()
         || address.is_documentation()
-        // This network, and what is reserved, broadcast included.
+        // "This network", and reserved addresses including broadcast.
         || a == 0
         || a >= 240
-        // Addresses that providers share, of protocols, and for measurements.
+        // Carrier-grade NAT, protocol assignments, and benchmarking.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 198 && (18..20).contains(&b));
@@ -32,12 +32,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, third, fourth, fifth, sixth, seventh, eighth] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match (first, second) {
-        // Translated and tunnelled, with the other address inside.
+        // NAT64 and 6to4, which contain an IPv4 address.
         (0x64, 0xff9b) if [third, fourth, fifth, sixth] == [0; 4] => is_public_v4(v4(seventh, eighth)),
         (0x2002, _) => is_public_v4(v4(second, third)),
-        // Tunnelled with the address hidden, and documentation.
+        // Teredo, which obscures its IPv4 address, and documentation.
         (0x2001, 0 | 0xdb8) => false,
-        // All that has been given out is in this part.
+        // All assigned public addresses are in 2000::/3.
         _ => first & 0xe000 == 0x2000,
     }
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_out_in_the_open_is_public() {
+    fn public_addresses_are_recognised() {
         let check = |address: &str, expected: bool| {
             assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
         };

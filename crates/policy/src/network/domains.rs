@@ -1,33 +1,31 @@
-//! Lists of hosts, as a configuration has them.
+//! The patterns of hosts in a configuration.
 
 use super::HostName;
 
-/// One host, or all below a name.
+/// A pattern for one host, for hosts below a name, or for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainPattern {
     Exact(HostName),
-    /// `*.name`: what is below the name.
+    /// `*.name`: hosts below the name.
     Below(HostName),
-    /// `**.name`: the name and what is below it.
+    /// `**.name`: the name itself and hosts below it.
     Within(HostName),
     /// `*`: every host.
     All,
 }
 
 impl DomainPattern {
-    /// `None` for what is no pattern.
-    pub fn parse(written: &str) -> Option<Self> {
-        match written.trim() {
-            "*" => Some(Self::All),
-            name => {
-                if let Some(name) = name.strip_prefix("**.") {
-                    HostName::parse(name).map(Self::Within)
-                } else if let Some(name) = name.strip_prefix("*.") {
-                    HostName::parse(name).map(Self::Below)
-                } else {
-                    HostName::parse(name).map(Self::Exact)
-                }
-            }
+    /// Parses a pattern. Returns `None` if the text is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text == "*" {
+            Some(Self::All)
+        } else if let Some(name) = text.strip_prefix("**.") {
+            HostName::parse(name).map(Self::Within)
+        } else if let Some(name) = text.strip_prefix("*.") {
+            HostName::parse(name).map(Self::Below)
+        } else {
+            HostName::parse(text).map(Self::Exact)
         }
     }
 
@@ -45,29 +43,29 @@ impl DomainPattern {
     }
 }
 
-/// What the configuration says about hosts.
+/// The rules of the configuration for hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainRules {
     pub allowed: Vec<DomainPattern>,
-    /// Counts before everything else.
+    /// Denied hosts, which take precedence over every other rule.
     pub denied: Vec<DomainPattern>,
-    /// Whether hosts that are not listed can be added by nobody.
+    /// Whether hosts that neither the configuration nor a rule allows are refused without a question.
     pub is_complete: bool,
-    /// Whether this machine and its networks are hosts like others.
+    /// Whether this machine and private networks are treated like other hosts.
     pub local: bool,
 }
 
 impl DomainRules {
-    pub(crate) fn allow(&self, host: &HostName) -> bool {
+    pub(crate) fn allows(&self, host: &HostName) -> bool {
         self.allowed.iter().any(|pattern| pattern.matches(host))
     }
 
-    /// By its own name, and not by a pattern that happens to include it.
-    pub fn name(&self, host: &HostName) -> bool {
+    /// Returns whether a host is allowed by its own name, not by a pattern that includes it.
+    pub fn names(&self, host: &HostName) -> bool {
         self.allowed.iter().any(|pattern| matches!(pattern, DomainPattern::Exact(name) if name == host))
     }
 
-    pub(crate) fn deny(&self, host: &HostName) -> bool {
+    pub(crate) fn denies(&self, host: &HostName) -> bool {
         self.denied.iter().any(|pattern| pattern.matches(host))
     }
 }
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_what_they_say() {
+    fn patterns_match_hosts() {
         let check = |pattern: &str, host: &str, expected: bool| {
             let pattern = DomainPattern::parse(pattern).unwrap();
             assert_eq!(pattern.matches(&HostName::parse(host).unwrap()), expected, "{pattern:?} {host}");

@@ -1,27 +1,28 @@
-//! The name or the address of a host, written in one way only.
+//! The name or the address of a host in a canonical form.
 
 use std::{fmt, net::IpAddr};
 
 use super::is_public;
 
-/// The longest name that there can be.
-const LONGEST: usize = 253;
+/// The length of the longest name in DNS.
+const LONGEST_NAME: usize = 253;
 
-/// A host as rules and questions know it: in small letters, without a final dot, an address without brackets.
+/// A host in the form that rules and questions use: lower case, without a final dot, an address without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
 impl HostName {
-    /// `None` for what is not a host: a name in other letters must come in its ASCII form.
-    pub fn parse(written: &str) -> Option<Self> {
-        let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        if let Ok(address) = bare.unwrap_or(written).parse::<IpAddr>() {
+    /// Parses a host. Returns `None` if the text is not one. A name with letters outside ASCII must be in its ASCII form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
             return Some(Self(address.to_canonical().to_string()));
         }
-        let name = written.strip_suffix('.').unwrap_or(written).to_ascii_lowercase();
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         let is_label = |label: &str| !label.is_empty() && label.len() <= 63;
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.' | '_');
-        let is_name = name.len() <= LONGEST && name.chars().all(is_letter) && name.split('.').all(is_label);
+        let is_name =
+            name.len() <= LONGEST_NAME && name.chars().all(is_letter) && name.split('.').all(is_label);
         is_name.then_some(Self(name))
     }
 
@@ -29,13 +30,13 @@ impl HostName {
         &self.0
     }
 
-    /// The address, if that is what it is.
+    /// Returns the address, or `None` for a name.
     pub fn address(&self) -> Option<IpAddr> {
         self.0.parse().ok()
     }
 
-    /// Whether it is this machine, or an address of a network that is not public. Of other names only their
-    /// addresses tell, which nobody has looked up yet.
+    /// Returns whether the host is this machine or an address that is not public. Other names are not looked up: they may
+    /// have local addresses as well.
     pub fn is_local(&self) -> bool {
         let is_localhost = self.0 == "localhost" || self.0.ends_with(".localhost");
         is_localhost || self.address().is_some_and(|address| !is_public(address))

@@ -1,4 +1,4 @@
-//! Hosts that commands want to reach: their names, their addresses, and lists of them.
+//! The hosts that commands want to connect to: names, addresses, and lists of patterns.
 
 mod address;
 mod domains;

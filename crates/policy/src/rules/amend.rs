@@ -1,4 +1,4 @@
-//! New rules: what to propose with a question, and how an accepted one gets into its file.
+//! New rules: the one to propose with a question, and writing an accepted one to its file.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -10,20 +10,20 @@ use std::{
 };
 
 use crate::{
-    line::{CommandLine, PlainCommand},
+    command_line::{CommandLine, PlainCommand},
     rules::{CommandRule, CommandRules, NetworkRule, RuleVerdict},
     safe::is_known_safe,
-    wrappers,
+    wrappers::{self, WrappedCommand},
 };
 
-/// Where rules go that the user agrees to on the way.
+/// The file for rules that the user accepts with an answer.
 const FILE: &str = "default.rules";
 
-/// How long another process may hold the rules.
+/// How long to wait for another process that has locked the rules.
 const LOCK_TIME: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// More than that is a script, not a kind of command.
+/// The length of the longest proposal. More words are a script, not a kind of command.
 const LONGEST_PROPOSAL: usize = 2_000;
 
 /// Whether a rule was new.
@@ -33,20 +33,20 @@ pub enum RuleAppended {
     AlreadyThere,
 }
 
-/// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other
-/// processes may do the same at the same time, and readers never see half a file.
+/// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other processes may do
+/// the same at the same time, and readers never see an incomplete file.
 pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<RuleAppended> {
     append(directory, &CommandRule::allow(prefix).to_line())
 }
 
-/// Adds a rule about a host in the same way.
+/// Adds a rule for a host in the same way.
 pub fn append_network_rule(directory: &Path, rule: &NetworkRule) -> io::Result<RuleAppended> {
     append(directory, &rule.to_line())
 }
 
 fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     fs::create_dir_all(directory)?;
-    // Held until the end of the function. The directory is locked, since the file itself is replaced.
+    // Held until the file is replaced. The directory is locked, because the file itself is replaced.
     let lock = lock(directory)?;
     let path = directory.join(FILE);
     let mut text = match fs::read_to_string(&path) {
@@ -67,7 +67,8 @@ fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     Ok(RuleAppended::Added)
 }
 
-/// Waits for other processes, but not for ever: the kernel has no lock with a deadline, so this looks again and again.
+/// Locks the directory, and waits for other processes up to [`LOCK_TIME`]. The kernel has no lock with a timeout, so this
+/// polls.
 fn lock(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let until = Instant::now() + LOCK_TIME;
@@ -85,7 +86,7 @@ fn lock(directory: &Path) -> io::Result<File> {
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // The name is this process's own, and the lock is held: what is there was left by a process that was killed.
+    // The name contains this process's id and the lock is held, so an existing file was left by a killed process.
     let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let written = write(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
@@ -104,9 +105,8 @@ fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The words of a rule that would have made a question unnecessary: those that the model suggests, if with
-/// them nothing would be left to ask and they are not too general, else the words of the first command that
-/// needs the question.
+/// Returns the words of a rule that would make a question unnecessary: those that the model suggests, if they suffice and
+/// are not too general, else the words of the first command that needs the question.
 pub fn proposed_amendment(
     line: &CommandLine,
     suggested: Option<&[String]>,
@@ -115,7 +115,7 @@ pub fn proposed_amendment(
     let suffices = |prefix: &&[String]| {
         let mut rules = rules.clone();
         rules.allow(prefix);
-        rules.judge(line) == RuleVerdict::Allowed
+        rules.verdict(line) == RuleVerdict::Allowed
     };
     let suggested = suggested.filter(|words| is_worth_a_rule(words)).filter(suffices).map(<[String]>::to_vec);
     suggested.or_else(|| own_words(line, rules)).filter(|words| is_worth_a_rule(words))
@@ -132,7 +132,8 @@ fn own_words(line: &CommandLine, rules: &CommandRules) -> Option<Vec<String>> {
     Some(command.words.clone())
 }
 
-/// A rule for `python3`, `bash -c` or `sudo -n` would allow everything, and one for `git` nearly so.
+/// Returns whether a rule with this prefix is specific. One for `python3`, `bash -c` or `sudo -n` would allow everything,
+/// and one for `git` nearly everything.
 fn is_specific(prefix: &[String]) -> bool {
     const RUNNERS: [&str; 21] = [
         "awk",
@@ -158,12 +159,15 @@ fn is_specific(prefix: &[String]) -> bool {
         "zsh",
     ];
     let Some(mut command) = PlainCommand::from_words(prefix.to_vec()) else { return false };
-    while let Some(inner) = wrappers::wrapped(&command) {
-        let Some(inner) = inner else { return false };
-        command = inner;
+    loop {
+        match wrappers::wrapped(&command) {
+            WrappedCommand::Found(inner) => command = inner,
+            WrappedCommand::Missing => return false,
+            WrappedCommand::NotWrapped => break,
+        }
     }
     let runs_anything = RUNNERS.contains(&command.program()) || command.program().starts_with("python");
-    // With options alone what will run is still open.
+    // Options alone do not determine what runs.
     !(runs_anything && command.arguments().iter().all(|argument| argument.starts_with('-')))
 }
 

@@ -1,15 +1,15 @@
-//! What is wrong with a rules file, and where.
+//! Errors in rules files.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file that could not be read as rules. Its text begins with the file and, where there is one, the line.
+/// An error in a rules file. Its text begins with the file and, if there is one, the line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}: {problem}", place(file, *line))]
+#[error("{}: {problem}", location(file, *line))]
 pub struct RulesError {
     pub file: PathBuf,
-    /// Counted from 1; 0 when it is about the file as a whole.
+    /// The line, counted from 1, or 0 for the file as a whole.
     pub line: usize,
     problem: RuleProblem,
 }
@@ -20,7 +20,7 @@ impl RulesError {
     }
 }
 
-fn place(file: &Path, line: usize) -> String {
+fn location(file: &Path, line: usize) -> String {
     if line == 0 { file.display().to_string() } else { format!("{}:{line}", file.display()) }
 }
 

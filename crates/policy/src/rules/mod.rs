@@ -1,14 +1,15 @@
-//! Rules of the user about commands: files `rules/*.rules` with calls such as
+//! The user's rules for commands: files `rules/*.rules` with calls such as
 //! `prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")`.
 //!
-//! The syntax is a small part of Starlark, read by hand: calls with named arguments, strings and lists.
+//! The syntax is a small part of Starlark: calls with named arguments, strings and lists. It is parsed by hand, because a
+//! Starlark interpreter would be a large dependency and would run programs from the files.
 
 mod amend;
 mod error;
-mod judge;
 mod parser;
 mod rule;
 mod tokens;
+mod verdict;
 
 use std::{
     fs, io,
@@ -18,18 +19,18 @@ use std::{
 pub use {
     amend::{RuleAppended, append_network_rule, append_rule, proposed_amendment},
     error::RulesError,
-    judge::RuleVerdict,
     rule::{CommandRule, NetworkRule, RuleDecision},
+    verdict::RuleVerdict,
 };
 
 pub(crate) use rule::protocol_name;
 
 use error::RuleProblem;
 
-/// Larger files are refused; a rule is a line.
-const LARGEST_FILE: u64 = 1024 * 1024;
+/// The size of the largest file that is read.
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 
-/// All rules that are in force.
+/// All rules in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandRules {
     pub commands: Vec<CommandRule>,
@@ -37,8 +38,8 @@ pub struct CommandRules {
 }
 
 impl CommandRules {
-    /// Reads every `*.rules` file in the directories. A file with an error counts for nothing and is
-    /// reported; the others count all the same. A directory that does not exist has no rules.
+    /// Reads every `*.rules` file in the directories. A file with an error is reported and has no effect on the others. A
+    /// directory that does not exist has no rules.
     pub fn load(directories: &[PathBuf]) -> (Self, Vec<RulesError>) {
         let mut rules = Self::default();
         let mut errors = Vec::new();
@@ -56,12 +57,12 @@ impl CommandRules {
         (rules, errors)
     }
 
-    /// Reads the text of one file.
+    /// Parses the text of one file.
     pub fn parse(file: &Path, text: &str) -> Result<Self, RulesError> {
         parser::parse(text).map_err(|(line, problem)| RulesError::new(file, line, problem))
     }
 
-    /// Lets commands that begin with these words run: what an accepted amendment means for threads that
+    /// Adds a rule that allows commands beginning with these words: the effect of an accepted amendment on threads that
     /// are already running.
     pub fn allow(&mut self, prefix: &[String]) {
         let rule = CommandRule::allow(prefix);
@@ -92,7 +93,7 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn read(file: &Path) -> Result<CommandRules, RulesError> {
     let refuse = |problem: String| RulesError::new(file, 0, RuleProblem::Io(problem));
     let size = fs::metadata(file).map_err(|error| refuse(error.to_string()))?.len();
-    if size > LARGEST_FILE {
+    if size > MAX_FILE_SIZE {
         return Err(refuse("the file is too large".to_owned()));
     }
     let text = fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! From tokens to rules.
+//! Parses tokens to rules.
 
 use crate::network::HostName;
 
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Located<CommandRules> {
         let added = match call.function.as_str() {
             "prefix_rule" => prefix_rule(call).map(|rule| rules.commands.push(rule)),
             "network_rule" => network_rule(call).map(|rule| rules.networks.push(rule)),
-            // Says where programs live, which changes nothing here: see `CommandRule::matches`.
+            // Declares where programs are, which has no effect here: see `CommandRule::matches`.
             "host_executable" => Ok(()),
             _ => Err(RuleProblem::Function(call.function)),
         };
@@ -49,7 +49,7 @@ impl RuleCall {
         }
     }
 
-    /// What is left after everything known has been taken.
+    /// Returns an error if an argument has not been taken.
     fn finish(self) -> Result<(), RuleProblem> {
         match self.arguments.into_iter().next() {
             Some((name, _)) => Err(RuleProblem::Argument(name)),
@@ -61,7 +61,7 @@ impl RuleCall {
 #[derive(Clone)]
 enum RuleValue {
     Text(String),
-    /// Of texts and of lists of texts, the deepest that any argument is.
+    /// A list of texts and of lists of texts. No argument nests deeper.
     List(Vec<ListElement>),
     None,
 }

@@ -1,52 +1,54 @@
-//! One rule.
+//! Rules for commands and for hosts.
 
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 
-use crate::{decide::NetworkDestination, line::is_system_program, network::HostName, rules::tokens::quote};
+use crate::{
+    command_line::is_system_program, decide::NetworkDestination, network::HostName, rules::tokens::quote,
+};
 
-/// What a rule says about the commands it matches; the stricter is the greater.
+/// The decision of a rule about what it matches. The stricter one is the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleDecision {
-    /// Runs without a question, outside the sandbox.
+    /// Runs without a question and without a sandbox.
     Allow,
-    /// Somebody is asked.
+    /// The user is asked.
     Prompt,
     /// Never runs.
     Forbidden,
 }
 
-/// A rule about commands that begin with certain words.
+/// A rule for commands that begin with certain words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRule {
-    /// For each place the words that fit. Never empty.
+    /// For each position the words that match. Never empty.
     pub pattern: Vec<Vec<String>>,
     pub decision: RuleDecision,
-    /// Why, in the user's words; shown with the question or the refusal.
+    /// The user's reason, displayed with the question or the refusal.
     pub justification: Option<String>,
 }
 
 impl CommandRule {
-    /// Lets commands that begin with these words run.
+    /// Returns a rule that allows commands beginning with these words.
     pub fn allow(prefix: &[String]) -> Self {
         let pattern = prefix.iter().map(|word| vec![word.clone()]).collect();
         Self { pattern, decision: RuleDecision::Allow, justification: None }
     }
 
-    /// Whether a command begins as the rule says. A program called by its path counts as the program of
-    /// that name; only to allow it, the path has to be one of the system's.
+    /// Returns whether a command begins with the pattern. A program called by its path matches its name; a rule that allows
+    /// matches only paths of the system's programs.
     pub fn matches(&self, words: &[String]) -> bool {
         let (Some((programs, pattern)), Some((program, arguments))) =
             (self.pattern.split_first(), words.split_first())
         else {
             return false;
         };
-        let fits = |(alternatives, word): (&Vec<String>, &String)| alternatives.contains(word);
+        let is_match = |(alternatives, word): (&Vec<String>, &String)| alternatives.contains(word);
         programs.iter().any(|name| self.is_program(name, program))
             && arguments.len() >= pattern.len()
-            && pattern.iter().zip(arguments).all(fits)
+            && pattern.iter().zip(arguments).all(is_match)
     }
 
-    /// The line that a rules file has for it.
+    /// Returns the rule as a line of a rules file.
     pub(super) fn to_line(&self) -> String {
         let list = |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(", ");
         let element = |words: &Vec<String>| match words.as_slice() {
@@ -68,21 +70,21 @@ impl CommandRule {
     }
 }
 
-/// A rule about a host that commands may want to reach.
+/// A rule for a host that commands may want to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
     pub host: HostName,
-    /// All protocols when there is none.
+    /// The protocol, or `None` for all.
     pub protocol: Option<Protocol>,
     pub decision: RuleDecision,
     pub justification: Option<String>,
 }
 
 impl NetworkRule {
-    /// What somebody decided about a host on the way, with the words that the reference keeps it with.
+    /// Returns the rule for the user's answer about a host, with the justification that the reference server writes.
     pub(crate) fn amendment(to: &NetworkDestination, decision: RuleDecision) -> Self {
         let verb = if decision == RuleDecision::Allow { "Allow" } else { "Deny" };
-        let how = match protocol_name(&to.protocol) {
+        let protocol = match protocol_name(&to.protocol) {
             "https" => "https_connect",
             other => other,
         };
@@ -90,18 +92,18 @@ impl NetworkRule {
             host: to.host.clone(),
             protocol: Some(to.protocol.clone()),
             decision,
-            justification: Some(format!("{verb} {how} access to {}", to.host)),
+            justification: Some(format!("{verb} {protocol} access to {}", to.host)),
         }
     }
 
-    /// Whether the rule is about this. A host that is denied in one way is denied in every way; to allow it, or
-    /// to ask about it, the way must be the same.
+    /// Returns whether the rule applies to a host. A rule that denies applies to every protocol; other rules apply to their
+    /// own protocol only.
     pub(super) fn matches(&self, host: &HostName, protocol: &Protocol) -> bool {
-        let is_way = self.protocol.as_ref().is_none_or(|own| own == protocol);
-        self.host == *host && (is_way || self.decision == RuleDecision::Forbidden)
+        let is_protocol = self.protocol.as_ref().is_none_or(|own| own == protocol);
+        self.host == *host && (is_protocol || self.decision == RuleDecision::Forbidden)
     }
 
-    /// The line that a rules file has for it.
+    /// Returns the rule as a line of a rules file.
     pub(super) fn to_line(&self) -> String {
         let decision = match self.decision {
             RuleDecision::Allow => "allow",
@@ -118,7 +120,7 @@ impl NetworkRule {
     }
 }
 
-/// A protocol as rules files name it.
+/// Returns the name of a protocol in rules files.
 pub(crate) fn protocol_name(protocol: &Protocol) -> &'static str {
     match protocol {
         Protocol::Http => "http",
@@ -129,7 +131,7 @@ pub(crate) fn protocol_name(protocol: &Protocol) -> &'static str {
     }
 }
 
-/// The reverse, with the other names that the reference accepts.
+/// Returns the protocol of a name in rules files, including the other names that the reference server accepts.
 pub(super) fn protocol_named(name: &str) -> Option<Protocol> {
     match name {
         "http" => Some(Protocol::Http),

@@ -1,8 +1,8 @@
-//! Rules files cut into tokens.
+//! Splits rules files into tokens.
 
 use super::error::RuleProblem;
 
-/// What the syntax is made of.
+/// A token of the syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RuleToken {
     Name(String),
@@ -22,7 +22,7 @@ impl RuleToken {
     }
 }
 
-/// Tokens with the lines they are on.
+/// Returns the tokens with their lines.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, RuleToken)>, (usize, RuleProblem)> {
     let mut scanner = TokenScanner { rest: text, line: 1 };
     let mut tokens = Vec::new();
@@ -100,7 +100,7 @@ impl TokenScanner<'_> {
     }
 }
 
-/// A string as it is written in a rules file.
+/// Quotes a string for a rules file.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {

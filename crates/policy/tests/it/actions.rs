@@ -1,4 +1,4 @@
-//! Summaries of commands. The first table is what the reference server was recorded to answer.
+//! Summaries of commands. The first table is recorded from the reference server.
 
 use codicil_policy::{CommandLine, command_actions};
 use codicil_protocol::CommandAction;
@@ -14,7 +14,8 @@ fn list(command: &str, path: Option<&str>) -> CommandAction {
 }
 
 fn search(command: &str, query: &str, path: Option<&str>) -> CommandAction {
-    let (query, path) = (Some(query.to_owned()), path.map(str::to_owned));
+    let query = Some(query.to_owned());
+    let path = path.map(str::to_owned);
     CommandAction::Search { command: command.to_owned(), query, path }
 }
 
@@ -27,7 +28,7 @@ fn check(script: &str, expected: &[CommandAction]) {
 }
 
 #[test]
-fn as_recorded() {
+fn summaries_are_those_of_the_reference_server() {
     check("cat notes.txt", &[read("cat notes.txt", "notes.txt", "notes.txt")]);
     check("ls -la sub", &[list("ls -la sub", Some("sub"))]);
     check("rg needle sub", &[search("rg needle sub", "needle", Some("sub"))]);
@@ -61,7 +62,7 @@ fn lines_of_several_commands() {
 }
 
 #[test]
-fn what_is_not_plain_is_unknown() {
+fn lines_that_are_not_plain_are_unknown() {
     check("cat a > b", &[unknown("cat a > b")]);
     check("cat $(ls)", &[unknown("cat $(ls)")]);
     check(" for f in *; do cat $f; done ", &[unknown("for f in *; do cat $f; done")]);

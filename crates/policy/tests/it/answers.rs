@@ -1,4 +1,4 @@
-//! What follows from what people say: the way from a question to the next time.
+//! The effects of the user's answers.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn question(line: &CommandLine) -> CommandQuestion {
     }
 }
 
-/// The outcome of an answer, and whether the same command is asked about again.
+/// Returns the outcome of an answer, and whether the same command needs a question again.
 fn settle(answer: &Answer) -> (ApprovalOutcome, bool) {
     let line = bash("touch x");
     let mut grants = ThreadGrants::default();
@@ -67,14 +67,16 @@ fn every_answer_about_a_command() {
     assert_eq!(settle(&network(NetworkPolicyRuleAction::Deny)), (ApprovalOutcome::Declined, true));
     let touch = ApprovalOutcome::Accepted { amendment: Some(words("touch")) };
     assert_eq!(settle(&amendment(words("touch"))), (touch, true));
-    // Otherwise everything would be allowed from now on.
+    // A rule without words would allow everything.
     assert_eq!(settle(&amendment(Vec::new())), (accepted(), true));
 }
 
 #[test]
-fn an_accepted_amendment_holds_here_at_once_and_elsewhere_from_its_file() {
+fn an_accepted_amendment_applies_at_once_and_is_loaded_from_its_file() {
     let home = TempDir::new().unwrap();
-    let (line, mut rules, mut grants) = (bash("touch x"), CommandRules::default(), ThreadGrants::default());
+    let line = bash("touch x");
+    let mut rules = CommandRules::default();
+    let mut grants = ThreadGrants::default();
     let asked = question(&line);
     let answer = asked.decisions[1].clone();
     let ApprovalOutcome::Accepted { amendment: Some(words) } =

@@ -1,4 +1,4 @@
-//! Who is asked about which command: a row per case, for every policy.
+//! Decisions about commands: a row per case, for every policy.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn granular(sandbox_approval: bool, rules: bool, request_permissions: bool) -> A
     }
 }
 
-/// The short form of a decision for tables.
+/// A decision in a short form for tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Short {
     Inside,
@@ -122,7 +122,7 @@ impl Case<'_> {
         }
     }
 
-    /// Decisions in the order of [`policies`].
+    /// Checks the decisions in the order of [`policies`].
     fn check(&self, sandbox: &SandboxPolicy, expected: [Short; 6]) {
         for (approval, expected) in policies().iter().zip(expected) {
             let decision = self.decide(approval, sandbox);
@@ -181,16 +181,16 @@ fn commands_that_ask_to_leave_the_sandbox() {
     case("touch x").escalated().check(&read_only(), asked);
     case("touch x").escalated().check(&workspace_write(), asked);
     case("rm -rf x").escalated().check(&workspace_write(), asked);
-    // Known to only read: nothing to ask about, and nothing to gain outside.
+    // Known to only read: no question, and no reason to leave the sandbox.
     case("echo hi").escalated().check(&read_only(), [Inside; 6]);
-    // Unless reading is what the sandbox restricts.
+    // Unless the sandbox restricts reading.
     case("cat /etc/hosts").escalated().check(&restricted_reading(), asked);
 }
 
-/// A repository's configuration can make `git status` run a program, so what is known to only read is spared
-/// the question and never the sandbox.
+/// A repository's configuration can make `git status` run a program. So a command that is known to only read runs without
+/// a question, but never without the sandbox.
 #[test]
-fn nothing_leaves_the_sandbox_because_it_only_reads() {
+fn no_command_leaves_the_sandbox_because_it_only_reads() {
     let scripts = [
         "ls",
         "cat a",
@@ -248,10 +248,10 @@ fn commands_that_ask_for_more_permissions() {
         .check(&FULL, [AskThenOutside, Outside, Outside, Outside, Outside, Outside]);
     let question =
         with(wants("/out"), AccessGrant::default()).question(&AskForApproval::OnRequest, &read_only());
-    // A rule is named, and cannot be chosen: permissions are not a matter of rules.
+    // A rule is named but not offered, because a rule cannot grant permissions.
     let decisions = vec![Answer::Accept, Answer::Cancel];
     assert_eq!((question.amendment, question.decisions), (Some(vec!["make".to_owned()]), decisions));
-    // The switch for permissions is about those that are asked for ahead of commands.
+    // The switch for permissions is for those requested ahead of commands.
     let wanted = with(wants("/out"), AccessGrant::default());
     assert_eq!(short(&wanted.decide(&granular(false, true, true), &read_only())), Refuse);
     assert_eq!(short(&wanted.decide(&granular(true, false, false), &read_only())), Ask);
@@ -313,7 +313,7 @@ fn the_question_an_escalation_asks() {
 }
 
 #[test]
-fn a_program_that_is_called_like_a_shell_is_not_trusted_to_be_one() {
+fn a_program_named_like_a_shell_is_not_taken_for_one() {
     let is_safe =
         |shell: &str| CommandLine::new([shell, "-lc", "ls"].map(str::to_owned).to_vec()).is_known_safe();
     assert!(is_safe("bash") && is_safe("/bin/zsh") && is_safe("/usr/local/bin/bash"));
@@ -331,7 +331,7 @@ fn the_question_about_an_untrusted_command() {
     assert!(question.sandboxed);
 }
 
-/// What a thread remembers after the case's question was answered with "for the session".
+/// Returns the grants of a thread after the question was answered with "for the session".
 fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> ThreadGrants {
     case.with_request(approval, &read_only(), |request, policies| {
         let CommandDecision::Ask(question) = decide_command(request, policies) else { panic!("not asked") };
@@ -342,9 +342,11 @@ fn accepted_for_session(case: &Case<'_>, approval: &AskForApproval) -> ThreadGra
 }
 
 #[test]
-fn answers_for_the_session_hold_for_the_same_command() {
+fn answers_for_the_session_apply_to_the_same_command() {
     let grants = accepted_for_session(&case("touch -c same").escalated(), &AskForApproval::OnRequest);
-    let (rules, same, other) = (CommandRules::default(), bash("touch -c same"), bash("touch -c other"));
+    let rules = CommandRules::default();
+    let same = bash("touch -c same");
+    let other = bash("touch -c other");
     let check = |line, permissions, cwd, approval: AskForApproval, expected| {
         let request =
             CommandRequest { line, cwd: Path::new(cwd), permissions, justification: None, prefix_rule: None };
@@ -359,7 +361,7 @@ fn answers_for_the_session_hold_for_the_same_command() {
 }
 
 #[test]
-fn an_answer_within_the_sandbox_does_not_open_it() {
+fn an_answer_for_a_sandboxed_command_does_not_allow_it_without() {
     let grants = accepted_for_session(&case("touch x"), &AskForApproval::Untrusted);
     let granted = Case { grants, ..case("touch x") };
     assert_eq!(short(&granted.decide(&AskForApproval::Untrusted, &read_only())), Inside);
@@ -383,7 +385,7 @@ fn permissions_accepted_for_the_session_are_remembered() {
 }
 
 #[test]
-fn after_the_sandbox_has_stopped_a_command() {
+fn retries_after_a_sandbox_failure() {
     let retry =
         |case: &Case<'_>, approval: &AskForApproval| case.with_request(approval, &read_only(), decide_retry);
     let expected = [AskThenOutside, AskThenOutside, Refuse, AskThenOutside, Refuse, Refuse];
@@ -410,7 +412,7 @@ fn after_the_sandbox_has_stopped_a_command() {
 }
 
 #[test]
-fn the_model_is_told_why_and_what_to_do() {
+fn refusals_name_the_reason_and_an_alternative() {
     let why = |case: Case<'_>, approval| match case.decide(&approval, &read_only()) {
         CommandDecision::Refuse { why } => why,
         other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! Which lines are known to only read: under `untrusted` these run without a question.
+//! Lines that are known to only read, which run without a question under `untrusted`.
 
 use crate::support::bash;
 
@@ -147,7 +147,7 @@ fn git_lines_that_only_read() {
 }
 
 #[test]
-fn a_double_dash_that_is_the_value_of_an_option_hides_nothing() {
+fn a_double_dash_as_the_value_of_an_option_hides_no_option() {
     check(
         false,
         &[

@@ -1,4 +1,4 @@
-//! Commands as clients and users see them: summaries, rules files, and who is asked about what.
+//! Commands as clients and users see them: summaries, rules files, and questions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod actions;

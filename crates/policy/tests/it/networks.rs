@@ -1,4 +1,4 @@
-//! Which hosts a command may reach, who is asked, and what the answers do.
+//! Decisions about hosts, and the effects of answers.
 
 use codicil_policy::*;
 use codicil_protocol::{
@@ -57,7 +57,7 @@ fn rules(text: &str) -> CommandRules {
 }
 
 #[test]
-fn hosts_nobody_has_heard_of_are_asked_about() {
+fn unknown_hosts_need_a_question() {
     let case = case();
     case.check("example.com", "ask");
     let NetworkDecision::Ask(question) = case.decide(&to("example.com")) else { panic!("not asked") };
@@ -69,7 +69,7 @@ fn hosts_nobody_has_heard_of_are_asked_about() {
 }
 
 #[test]
-fn who_may_not_be_asked_is_not() {
+fn without_questions_unknown_hosts_are_refused() {
     let mut case = case();
     case.approval = AskForApproval::Never;
     case.check(
@@ -95,7 +95,7 @@ fn who_may_not_be_asked_is_not() {
 }
 
 #[test]
-fn denied_counts_before_allowed() {
+fn denied_hosts_take_precedence() {
     let mut case = case();
     case.domains.allowed = patterns(&["*"]);
     case.domains.denied = patterns(&["**.evil.example"]);
@@ -109,7 +109,7 @@ fn denied_counts_before_allowed() {
 }
 
 #[test]
-fn rules_allow_in_their_own_way_only() {
+fn rules_allow_their_own_protocol_only() {
     let mut case = case();
     case.rules = rules(
         "network_rule(host=\"a.example\", protocol=\"https\", decision=\"allow\")\n\
@@ -126,7 +126,7 @@ fn rules_allow_in_their_own_way_only() {
 }
 
 #[test]
-fn the_machine_itself_has_to_be_named() {
+fn this_machine_must_be_named() {
     let mut case = case();
     let why = "localhost is not a public host, and the configuration does not name it";
     case.check("localhost", why);
@@ -139,7 +139,7 @@ fn the_machine_itself_has_to_be_named() {
     );
     case.domains.allowed = patterns(&["localhost"]);
     case.check("localhost", "connect anywhere");
-    // The name may lead anywhere; its addresses are looked at later.
+    // The name may resolve to any address; the proxy checks them later.
     case.domains.allowed = patterns(&["intranet.example"]);
     case.check("intranet.example", "connect");
     case.domains.local = true;
@@ -149,7 +149,7 @@ fn the_machine_itself_has_to_be_named() {
 }
 
 #[test]
-fn answers_hold_for_as_long_as_they_say() {
+fn answers_have_their_lifetime() {
     let mut case = case();
     let host = to("example.com");
     let settle = |case: &mut Case, answer: Answer| settle_network(&answer, &host, &mut case.grants);
@@ -164,7 +164,7 @@ fn answers_hold_for_as_long_as_they_say() {
 }
 
 #[test]
-fn an_amendment_is_a_rule_about_the_host_that_was_asked_about() {
+fn an_amendment_adds_a_rule_for_the_host_of_the_question() {
     let home = tempfile::TempDir::new().unwrap();
     let host = to("example.com");
     let amend = |named: &str, action| {
@@ -195,7 +195,7 @@ fn an_amendment_is_a_rule_about_the_host_that_was_asked_about() {
 }
 
 #[test]
-fn rules_about_what_is_no_host_are_mistakes() {
+fn rules_with_invalid_hosts_are_errors() {
     let refused = |text: &str| CommandRules::parse(Path::new("test.rules"), text).unwrap_err().to_string();
     let wild = refused("network_rule(host=\"*.example.com\", protocol=\"https\", decision=\"allow\")");
     assert_eq!(wild, "test.rules:1: `*.example.com` is not the name or the address of one host");

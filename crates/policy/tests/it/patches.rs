@@ -1,4 +1,4 @@
-//! Which patches need a question.
+//! Decisions about patches.
 
 use std::path::Path;
 
@@ -26,18 +26,18 @@ fn granular(sandbox_approval: bool) -> AskForApproval {
     }
 }
 
-/// What the sandbox lets commands write: under workspace-write, all of `/ws`.
-fn can_write(sandbox: &SandboxPolicy, place: &Path) -> bool {
+/// Returns whether the sandbox lets commands write a path: under `workspace-write`, everything in `/ws`.
+fn can_write(sandbox: &SandboxPolicy, path: &Path) -> bool {
     match sandbox {
         SandboxPolicy::DangerFullAccess => true,
-        SandboxPolicy::WorkspaceWrite { .. } => place.starts_with("/ws"),
+        SandboxPolicy::WorkspaceWrite { .. } => path.starts_with("/ws"),
         _ => false,
     }
 }
 
-/// The first letter of each decision: run, ask, refuse; under untrusted, on-failure, on-request, granular
-/// with and without sandbox approval, never.
-fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &ThreadGrants) -> String {
+/// Returns the first letter of each decision (run, ask, refuse) under `untrusted`, `on-failure`, `on-request`, `granular`
+/// with and without sandbox approval, and `never`.
+fn decisions(sandbox: &SandboxPolicy, paths: &[&str], grants: &ThreadGrants) -> String {
     let rules = CommandRules::default();
     let policies = [
         AskForApproval::Untrusted,
@@ -49,8 +49,8 @@ fn decisions(sandbox: &SandboxPolicy, places: &[&str], grants: &ThreadGrants) ->
     ];
     let decide = |approval: &AskForApproval| {
         let policies = DecisionPolicies { approval, sandbox, rules: &rules, grants };
-        let places = places.iter().map(Path::new);
-        match decide_patch(places, |place| can_write(sandbox, place), &policies) {
+        let paths = paths.iter().map(Path::new);
+        match decide_patch(paths, |path| can_write(sandbox, path), &policies) {
             PatchDecision::Run => 'r',
             PatchDecision::Ask => 'a',
             PatchDecision::Refuse { .. } => 'x',
@@ -69,7 +69,7 @@ fn every_policy() {
 }
 
 #[test]
-fn files_that_were_accepted_for_the_session() {
+fn files_accepted_for_the_session_need_no_question() {
     let mut grants = ThreadGrants::default();
     grants.accept_files([Path::new("/ws/n.txt")]);
     assert_eq!(decisions(&READ_ONLY, &["/ws/n.txt"], &grants), "rrrrrr");

@@ -1,4 +1,4 @@
-//! Permissions that are asked for ahead of commands, and how long they hold.
+//! Permissions requested ahead of commands, and their lifetime.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn write(paths: &[&str]) -> AccessGrant {
     AccessGrant { write: paths.iter().map(Into::into).collect(), ..AccessGrant::default() }
 }
 
-/// The first letter: granted, ask, refuse.
+/// Returns the first letter of a decision: granted, ask, refuse.
 fn decide(approval: &AskForApproval, sandbox: &SandboxPolicy, grants: &ThreadGrants) -> char {
     let policies = DecisionPolicies { approval, sandbox, rules: &CommandRules::default(), grants };
     match decide_permissions(&write(&["/out"]), &policies) {
@@ -50,7 +50,7 @@ fn decide(approval: &AskForApproval, sandbox: &SandboxPolicy, grants: &ThreadGra
 }
 
 #[test]
-fn each_switch_of_granular_is_about_its_own_topic() {
+fn each_switch_of_granular_has_its_own_topic() {
     for (at, topic) in TOPICS.into_iter().enumerate() {
         let only = granular(std::array::from_fn(|switch| switch == at));
         let but = granular(std::array::from_fn(|switch| switch != at));
@@ -76,8 +76,9 @@ fn requests_ahead_of_commands() {
 }
 
 #[test]
-fn grants_hold_for_the_turn_or_the_thread() {
-    let (turn, session) = (write(&["/turn"]), write(&["/out"]));
+fn grants_last_for_the_turn_or_the_thread() {
+    let turn = write(&["/turn"]);
+    let session = write(&["/out"]);
     let mut grants = ThreadGrants::default();
     grants.accept_access(&turn, PermissionGrantScope::Turn);
     grants.accept_access(&session, PermissionGrantScope::Session);
@@ -88,7 +89,7 @@ fn grants_hold_for_the_turn_or_the_thread() {
 }
 
 #[test]
-fn an_answer_is_cut_to_what_was_asked() {
+fn an_answer_grants_at_most_the_request() {
     let asked: RequestPermissionProfile =
         serde_json::from_str(r#"{"fileSystem": {"write": ["/ws", "/out"]}, "network": {"enabled": true}}"#)
             .unwrap();
@@ -102,7 +103,7 @@ fn an_answer_is_cut_to_what_was_asked() {
 }
 
 #[test]
-fn a_command_has_what_was_granted_and_what_it_asks_for() {
+fn a_command_has_earlier_grants_and_its_own() {
     let mut grants = ThreadGrants::default();
     grants.accept_access(&write(&["/out"]), PermissionGrantScope::Turn);
     let request = |permissions| {

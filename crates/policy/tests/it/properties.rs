@@ -1,4 +1,4 @@
-//! What holds for any command.
+//! Properties of every command.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::support::{bash, cases};
 
-/// Pieces of scripts, in any order.
+/// Generates pieces of scripts in any order.
 fn script() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("ls "),
@@ -58,7 +58,7 @@ fn script() -> impl Strategy<Value = String> {
     vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
 
-fn look_at(line: &CommandLine) {
+fn inspect(line: &CommandLine) {
     let actions = command_actions(line);
     assert!(!actions.is_empty());
     let _ = (line.display(), line.is_known_safe(), line.is_dangerous());
@@ -71,20 +71,20 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn looking_at_a_script_never_panics(script in script()) {
-        look_at(&bash(&script));
+    fn inspecting_a_script_never_panics(script in script()) {
+        inspect(&bash(&script));
     }
 
     #[test]
-    fn looking_at_any_text_or_argv_never_panics(text in "(?s).{0,80}", argv in vec("(?s).{0,12}", 0..5)) {
-        look_at(&bash(&text));
-        look_at(&CommandLine::new(argv));
+    fn inspecting_any_text_or_argv_never_panics(text in "(?s).{0,80}", argv in vec("(?s).{0,12}", 0..5)) {
+        inspect(&bash(&text));
+        inspect(&CommandLine::new(argv));
     }
 
     #[test]
-    fn words_that_come_back_from_a_script_are_as_they_were(argv in vec("[^\u{0}]{1,8}", 1..5)) {
+    fn joined_words_are_parsed_back(argv in vec("[^\u{0}]{1,8}", 1..5)) {
         let line = bash(&codicil_policy::join(argv.iter().map(String::as_str)));
-        // Some first words mean something to a shell, such as `if` and `a=b`; then there are none.
+        // With a first word such as `if` or `a=b` the script is not plain.
         if let Some(commands) = line.plain() {
             prop_assert_eq!(commands.len(), 1);
             prop_assert_eq!(&commands[0].words, &argv);
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn under_never_nobody_is_asked_and_the_sandbox_holds(script in script(), escalated: bool) {
+    fn never_asks_no_question_and_keeps_the_sandbox(script in script(), escalated: bool) {
         let line = bash(&script);
         let permissions =
             if escalated { SandboxPermissions::RequireEscalated } else { SandboxPermissions::UseDefault };
@@ -117,7 +117,8 @@ proptest! {
         let request = CommandRequest {
             line: &line, cwd: Path::new("/ws"), permissions: &permissions, justification: None, prefix_rule: None,
         };
-        let (rules, grants) = (CommandRules::default(), ThreadGrants::default());
+        let rules = CommandRules::default();
+        let grants = ThreadGrants::default();
         let policies =
             DecisionPolicies { approval: &AskForApproval::Never, sandbox: &sandbox, rules: &rules, grants: &grants };
         let decision = decide_command(&request, &policies);
@@ -125,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn reading_rules_never_panics(text in "(?s).{0,80}", inner in "[\"'a-c=,\\[\\]() \\\\\n#]{0,40}") {
+    fn parsing_rules_never_panics(text in "(?s).{0,80}", inner in "[\"'a-c=,\\[\\]() \\\\\n#]{0,40}") {
         let _ = CommandRules::parse(Path::new("x.rules"), &text);
         let _ = CommandRules::parse(Path::new("x.rules"), &format!("prefix_rule(pattern=[{inner}"));
     }

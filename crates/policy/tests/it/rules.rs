@@ -1,4 +1,4 @@
-//! Rules files: what they may say, what is said about mistakes, and how they grow.
+//! Rules files: their syntax, errors and verdicts, and adding rules to them.
 
 use std::{fs, path::Path, thread};
 
@@ -14,7 +14,7 @@ fn parse(text: &str) -> CommandRules {
 }
 
 #[test]
-fn everything_a_file_may_say() {
+fn the_whole_syntax() {
     let rules = parse(
         r#"
         # A comment.
@@ -50,7 +50,7 @@ fn everything_a_file_may_say() {
 }
 
 #[test]
-fn mistakes_are_told_with_file_and_line() {
+fn errors_have_file_and_line() {
     let check = |text: &str, expected: &str| {
         let error = CommandRules::parse(Path::new("/home/rules/my.rules"), text).unwrap_err().to_string();
         assert_eq!(error, format!("/home/rules/my.rules:{expected}"), "{text}");
@@ -99,7 +99,7 @@ fn the_strictest_rule_wins_over_every_part_of_a_line() {
          prefix_rule(pattern=[\"cargo\", [\"build\", \"test\"]])",
     );
     let check =
-        |script: &str, expected: RuleVerdict| assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+        |script: &str, expected: RuleVerdict| assert_eq!(rules.verdict(&bash(script)), expected, "{script}");
     let prompt = |text: &str| RuleVerdict::Prompt { justification: Some(text.to_owned()) };
     let forbidden = || RuleVerdict::Forbidden { justification: None };
     check("git commit", RuleVerdict::Allowed);
@@ -126,7 +126,7 @@ fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
     let rules = parse("prefix_rule(pattern=[\"make\"], decision=\"allow\")");
     let check = |expected: RuleVerdict, scripts: &[&str]| {
         for script in scripts {
-            assert_eq!(rules.judge(&bash(script)), expected, "{script}");
+            assert_eq!(rules.verdict(&bash(script)), expected, "{script}");
         }
     };
     check(
@@ -188,7 +188,7 @@ fn a_line_is_allowed_only_when_the_rest_of_it_is_inert() {
     );
 }
 
-/// Ways to start `git push` that are not spelled so.
+/// Commands that run `git push` indirectly.
 const WRAPPED_PUSHES: [&str; 75] = [
     "env git push",
     "env -i git push",
@@ -267,7 +267,7 @@ const WRAPPED_PUSHES: [&str; 75] = [
     "/opt/x/git push",
 ];
 
-/// Ways to say `git push` to git.
+/// Other spellings of `git push`.
 const GIT_PUSHES: [&str; 29] = [
     "git -C . push",
     "git -C a -C b push",
@@ -301,32 +301,32 @@ const GIT_PUSHES: [&str; 29] = [
 ];
 
 #[test]
-fn restrictive_rules_see_through_wrappers() {
+fn restrictive_rules_match_wrapped_commands() {
     let forbid = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
     let prompt = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"prompt\")");
     for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES) {
         let line = bash(script);
-        assert_eq!(forbid.judge(&line), RuleVerdict::Forbidden { justification: None }, "{script}");
-        assert_eq!(prompt.judge(&line), RuleVerdict::Prompt { justification: None }, "{script}");
+        assert_eq!(forbid.verdict(&line), RuleVerdict::Forbidden { justification: None }, "{script}");
+        assert_eq!(prompt.verdict(&line), RuleVerdict::Prompt { justification: None }, "{script}");
     }
     let argv = ["env", "-S", "git push"].map(str::to_owned).to_vec();
-    assert_eq!(forbid.judge(&CommandLine::new(argv)), RuleVerdict::Forbidden { justification: None });
+    assert_eq!(forbid.verdict(&CommandLine::new(argv)), RuleVerdict::Forbidden { justification: None });
 }
 
 #[test]
-fn rules_that_allow_do_not_see_through_wrappers() {
+fn rules_that_allow_do_not_match_wrapped_commands() {
     let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"allow\")");
-    // These are the plain words, or quoted so that they are.
+    // These are the same words, with or without quotes.
     let is_plain = |script: &str| script == "g''it pu\\sh";
     for script in WRAPPED_PUSHES.iter().chain(&GIT_PUSHES).filter(|script| !is_plain(script)) {
-        assert_eq!(rules.judge(&bash(script)), RuleVerdict::Unmatched, "{script}");
+        assert_eq!(rules.verdict(&bash(script)), RuleVerdict::Unmatched, "{script}");
     }
-    assert_eq!(rules.judge(&bash("git push origin")), RuleVerdict::Allowed);
-    assert_eq!(rules.judge(&bash("/usr/bin/git push")), RuleVerdict::Allowed);
+    assert_eq!(rules.verdict(&bash("git push origin")), RuleVerdict::Allowed);
+    assert_eq!(rules.verdict(&bash("/usr/bin/git push")), RuleVerdict::Allowed);
 }
 
 #[test]
-fn restrictive_rules_leave_other_commands_alone() {
+fn restrictive_rules_do_not_match_other_commands() {
     let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
     for script in [
         "git status",
@@ -349,12 +349,12 @@ fn restrictive_rules_leave_other_commands_alone() {
         "env cat -S 'git push'",
         "xargs echo git push",
     ] {
-        assert_eq!(rules.judge(&bash(script)), RuleVerdict::Unmatched, "{script}");
+        assert_eq!(rules.verdict(&bash(script)), RuleVerdict::Unmatched, "{script}");
     }
 }
 
 #[test]
-fn what_cannot_be_seen_through_is_asked_about_when_something_is_forbidden() {
+fn opaque_lines_need_a_question_if_a_rule_restricts() {
     let restricting = "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")\n\
                        prefix_rule(pattern=[\"env\"])\nprefix_rule(pattern=[\"git\"])";
     let rules = parse(restricting);
@@ -366,27 +366,27 @@ fn what_cannot_be_seen_through_is_asked_about_when_something_is_forbidden() {
         "env env env env env env git push",
         &format!("env {} git push", "--q x ".repeat(40)),
     ] {
-        let verdict = rules.judge(&bash(script));
+        let verdict = rules.verdict(&bash(script));
         assert!(matches!(verdict, RuleVerdict::Prompt { justification: Some(_) }), "{script}: {verdict:?}");
     }
     let permitting = parse("prefix_rule(pattern=[\"git\"])");
-    assert_eq!(permitting.judge(&bash("git --config-env=alias.p=VARIABLE p")), RuleVerdict::Allowed);
+    assert_eq!(permitting.verdict(&bash("git --config-env=alias.p=VARIABLE p")), RuleVerdict::Allowed);
 }
 
 #[test]
 fn a_rule_for_a_whole_script_allows_that_script_only() {
     let mut rules = CommandRules::default();
     rules.allow(bash("echo a > b").argv());
-    assert_eq!(rules.judge(&bash("echo a > b")), RuleVerdict::Allowed);
-    assert_eq!(rules.judge(&bash("echo a > c")), RuleVerdict::Unmatched);
+    assert_eq!(rules.verdict(&bash("echo a > b")), RuleVerdict::Allowed);
+    assert_eq!(rules.verdict(&bash("echo a > c")), RuleVerdict::Unmatched);
 }
 
 #[test]
-fn a_line_too_long_to_be_read_is_asked_about_when_something_is_forbidden() {
+fn lines_too_long_to_parse_need_a_question_if_a_rule_restricts() {
     let long = bash(&format!("git push # {}", "x".repeat(10_000)));
-    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").judge(&long), RuleVerdict::Unmatched);
+    assert_eq!(parse("prefix_rule(pattern=[\"ls\"])").verdict(&long), RuleVerdict::Unmatched);
     let rules = parse("prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")");
-    assert!(matches!(rules.judge(&long), RuleVerdict::Prompt { justification: Some(_) }));
+    assert!(matches!(rules.verdict(&long), RuleVerdict::Prompt { justification: Some(_) }));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn directories_are_read_in_order_and_broken_files_reported() {
 }
 
 #[test]
-fn an_amendment_is_written_once_and_read_back() {
+fn an_amendment_is_written_once_and_loaded() {
     let home = TempDir::new().unwrap();
     let rules = home.path().join("rules");
     assert_eq!(append_rule(&rules, &words("touch -c")).unwrap(), RuleAppended::Added);
@@ -421,7 +421,7 @@ fn an_amendment_is_written_once_and_read_back() {
 }
 
 #[test]
-fn what_the_file_had_is_kept() {
+fn appending_keeps_the_contents_of_the_file() {
     let home = TempDir::new().unwrap();
     fs::write(home.path().join("default.rules"), "# mine\nprefix_rule(pattern=[\"a\"])").unwrap();
     append_rule(home.path(), &words("b")).unwrap();
@@ -433,7 +433,7 @@ fn what_the_file_had_is_kept() {
 }
 
 #[test]
-fn amendments_at_the_same_time_are_all_kept() {
+fn concurrent_amendments_are_all_kept() {
     let home = TempDir::new().unwrap();
     thread::scope(|scope| {
         for number in 0..16 {

@@ -1,4 +1,4 @@
-//! A real shell as the judge of what a script means.
+//! Compares the parsed commands with those that a real shell runs.
 
 use std::{
     io::Write,
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::support::{bash, cases};
 
-/// Runs each argument as a script. With nothing on the path, every command ends up in the handler, which
-/// prints its words. Patterns are off, and `~` stands for itself.
+/// Runs each argument as a script. With an empty `PATH`, every command is passed to the handler, which prints its words.
+/// Patterns are disabled, and `~` stands for itself.
 const RUN_ALL: &str = r#"
 PATH=/nowhere HOME='~'
 set -f
@@ -21,7 +21,7 @@ for script in "$@"; do (eval "$script"); printf '\2'; done
 
 type Commands = Vec<Vec<String>>;
 
-/// The words of every command that the shell tries to run, for each script.
+/// Returns for each script the words of every command that the shell tries to run.
 fn commands_run(scripts: &[&str]) -> Vec<Commands> {
     let directory = TempDir::new().unwrap();
     let output = Command::new("bash")
@@ -46,7 +46,7 @@ fn read(script: &str) -> Option<Commands> {
 fn is_missing() -> bool {
     let is_missing = Command::new("bash").arg("--version").stdout(Stdio::null()).status().is_err();
     if is_missing {
-        // Past the harness, which keeps to itself what a test prints.
+        // Written to standard error directly, because the harness hides what a test prints.
         let _ = writeln!(std::io::stderr(), "skipped: what a shell runs: bash is not installed");
     }
     is_missing
@@ -62,7 +62,7 @@ fn first_difference(scripts: &[String]) -> Option<String> {
     plain.into_iter().zip(run).find_map(differs)
 }
 
-/// Programs that no shell knows, words in every way of writing them, and what may stand between.
+/// Generates scripts of unknown programs, words in every notation, and operators.
 fn script_of_words() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop_oneof![Just("qa "), Just("qb "), Just("-x "), Just("y ")],
@@ -82,7 +82,7 @@ fn script_of_words() -> impl Strategy<Value = String> {
     vec(piece, 1..10).prop_map(|pieces| format!("qz {}", pieces.concat()))
 }
 
-/// Characters that mean something to a shell, in any order.
+/// Generates the special characters of a shell in any order.
 fn script_of_characters() -> impl Strategy<Value = String> {
     "qz [qx'\"\\\\$ \t\n;#{},=~^\\-é*`]{0,14}"
 }
@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
-    fn a_shell_runs_what_was_read(
+    fn a_shell_runs_the_parsed_commands(
         words in vec(script_of_words(), 32),
         characters in vec(script_of_characters(), 32),
     ) {
@@ -102,9 +102,9 @@ proptest! {
     }
 }
 
-/// Everything that was once read wrongly, and everything that is close to it.
+/// Scripts that were once parsed wrongly, and similar ones.
 #[test]
-fn words_that_touch_are_read_as_a_shell_reads_them() {
+fn adjacent_words_are_parsed_as_by_a_shell() {
     if is_missing() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Short ways to say things.
+//! Helpers for the tests.
 
 use codicil_policy::CommandLine;
 use proptest::prelude::ProptestConfig;
@@ -7,12 +7,12 @@ pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A script the way the model's tools start it.
+/// Returns the command line with which the model's tools run a script.
 pub fn bash(script: &str) -> CommandLine {
     CommandLine::new(["/bin/bash", "-lc", script].map(str::to_owned).to_vec())
 }
 
-/// How many cases a property is tried with: few enough to run always, more with `PROPTEST_CASES=10000`.
+/// Returns the configuration of a property test: `few` cases, or more with `PROPTEST_CASES=10000`.
 pub fn cases(few: u32) -> ProptestConfig {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {

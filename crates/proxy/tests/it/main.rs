@@ -1,4 +1,4 @@
-//! The proxy as programs see it: what it passes on, what it refuses, and that it ends.
+//! The proxy as programs see it: what it forwards, what it refuses, and that it ends.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod requests;

@@ -1,89 +1,92 @@
-//! Requests that name their host.
+//! Requests in absolute form.
 
 use codicil_policy::AddressReach;
 use codicil_proxy::{AllowedMethods, GateDecision};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Stage, host};
+use crate::support::{TestProxy, host};
 
 #[tokio::test]
-async fn a_request_is_passed_on_and_its_answer_comes_back() {
-    let (port, heard) = host("abc", "HTTP/1.1 200 OK\r\n\r\nhello").await;
-    let stage = Stage::open();
+async fn a_request_and_its_response_are_forwarded() {
+    let (port, received) = host("abc", "HTTP/1.1 200 OK\r\n\r\nhello").await;
+    let proxy = TestProxy::open();
     let request = format!("POST http://localhost:{port}/x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(stage.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\nhello");
-    assert_eq!(stage.asked(), [format!("Http localhost:{port}")]);
-    let heard = heard.await.unwrap();
-    assert!(heard.starts_with(&format!("POST /x HTTP/1.1\r\nHost: localhost:{port}\r\n")), "{heard}");
+    assert_eq!(proxy.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\nhello");
+    assert_eq!(proxy.asked(), [format!("Http localhost:{port}")]);
+    let received = received.await.unwrap();
+    assert!(received.starts_with(&format!("POST /x HTTP/1.1\r\nHost: localhost:{port}\r\n")), "{received}");
 }
 
 #[tokio::test]
-async fn a_second_request_does_not_ride_along() {
-    let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-    let stage = Stage::open();
+async fn a_second_request_is_not_forwarded() {
+    let (port, received) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+    let proxy = TestProxy::open();
     let request = format!(
         "GET http://localhost:{port}/ HTTP/1.1\r\n\r\nGET /secret HTTP/1.1\r\nHost: other.example\r\n\r\n"
     );
-    stage.ask(&request).await;
-    assert!(!heard.await.unwrap().contains("secret"));
+    proxy.ask(&request).await;
+    assert!(!received.await.unwrap().contains("secret"));
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_why() {
-    let stage = Stage::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
-    let answer = stage.ask("GET http://example.com/ HTTP/1.1\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
+async fn a_refusal_has_its_reason() {
+    let proxy = TestProxy::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
+    let response = proxy.ask("GET http://example.com/ HTTP/1.1\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{response}");
     assert!(
-        answer.contains("x-proxy-error: blocked-by-policy\r\n") && answer.ends_with("not here\n"),
-        "{answer}"
+        response.contains("x-proxy-error: blocked-by-policy\r\n") && response.ends_with("not here\n"),
+        "{response}"
     );
 }
 
 #[tokio::test]
-async fn a_refusal_reaches_a_client_that_is_still_talking() {
-    let stage = Stage::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let proxy = TestProxy::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
     let body = "x".repeat(4 << 20);
     let head = format!("POST http://example.com/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
-    let answer = stage.ask(&(head + &body)).await;
-    assert!(answer.ends_with("not here\n"), "{answer}");
+    let response = proxy.ask(&(head + &body)).await;
+    assert!(response.ends_with("not here\n"), "{response}");
 }
 
 #[tokio::test]
-async fn names_that_lead_to_this_machine_lead_nowhere() {
+async fn names_of_this_machine_are_refused() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-    let stage = Stage::new(GateDecision::Open(AddressReach::Public), AllowedMethods::All);
+    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Public), AllowedMethods::All);
     for name in ["localhost", "127.0.0.1", "127.1", "[::1]", "0.0.0.0"] {
-        let answer = stage.ask(&format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n")).await;
-        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("not public"), "{name}: {answer}");
+        let response = proxy.ask(&format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n")).await;
+        assert!(
+            response.starts_with("HTTP/1.1 403") && response.contains("not public"),
+            "{name}: {response}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_there_is_said_to_be_so() {
+async fn an_unreachable_host_is_a_bad_gateway() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let answer = Stage::open().ask(&format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
+    let response = TestProxy::open().ask(&format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n")).await;
+    assert!(response.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{response}");
 }
 
 #[tokio::test]
-async fn a_limited_network_lets_only_reading_through() {
+async fn a_limited_network_allows_only_reading() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n").await;
-    let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
+    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for line in ["POST http://127.0.0.1:1/", "CONNECT 127.0.0.1:1"] {
-        let answer = stage.ask(&format!("{line} HTTP/1.1\r\n\r\n")).await;
-        assert!(answer.contains("x-proxy-error: blocked-by-method-policy"), "{answer}");
+        let response = proxy.ask(&format!("{line} HTTP/1.1\r\n\r\n")).await;
+        assert!(response.contains("x-proxy-error: blocked-by-method-policy"), "{response}");
     }
-    assert_eq!(stage.exchange(&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, 0, 80]).await[..4], [5, 0, 5, 2]);
-    let answer = stage.ask(&format!("HEAD http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
-    assert_eq!(stage.asked().len(), 1);
+    assert_eq!(proxy.exchange(&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, 0, 80]).await[..4], [5, 0, 5, 2]);
+    let response = proxy.ask(&format!("HEAD http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n")).await;
+    assert!(response.starts_with("HTTP/1.1 204"), "{response}");
+    assert_eq!(proxy.asked().len(), 1);
 }
 
 #[tokio::test]
-async fn a_limited_network_lets_no_other_protocol_and_no_body_through() {
-    let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
+async fn a_limited_network_refuses_upgrades_and_bodies() {
+    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for (headers, body) in [
         ("Upgrade: websocket\r\nConnection: upgrade\r\n", "POST /x HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("Upgrade: anything\r\n", "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -95,68 +98,68 @@ async fn a_limited_network_lets_no_other_protocol_and_no_body_through() {
         ("X-HTTP-Method-Override: DELETE\r\n", ""),
     ] {
         let request = format!("GET http://127.0.0.1:1/ HTTP/1.1\r\n{headers}\r\n{body}");
-        let answer = stage.ask(&request).await;
-        assert!(answer.contains("x-proxy-error: blocked-by-method-policy"), "{request}: {answer}");
+        let response = proxy.ask(&request).await;
+        assert!(response.contains("x-proxy-error: blocked-by-method-policy"), "{request}: {response}");
     }
-    assert_eq!(stage.asked(), [""; 0]);
+    assert_eq!(proxy.asked(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_second_request_is_not_passed_on_and_a_new_one_is_decided_about() {
+async fn the_gate_decides_about_each_request() {
     for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
-        let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-        let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), methods);
+        let (port, received) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+        let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), methods);
         let pipelined = format!(
             "GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\nPOST http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n"
         );
-        stage.ask(&pipelined).await;
-        let heard = heard.await.unwrap();
-        assert!(heard.contains("Connection: close\r\n") && !heard.contains("second"), "{heard}");
-        let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-        stage.ask(&format!("GET http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n")).await;
-        assert!(heard.await.unwrap().starts_with("GET /second "));
-        assert_eq!(stage.asked().len(), 2);
+        proxy.ask(&pipelined).await;
+        let received = received.await.unwrap();
+        assert!(received.contains("Connection: close\r\n") && !received.contains("second"), "{received}");
+        let (port, received) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+        proxy.ask(&format!("GET http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n")).await;
+        assert!(received.await.unwrap().starts_with("GET /second "));
+        assert_eq!(proxy.asked().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn a_second_request_does_not_ride_along_with_chunks() {
-    let (port, heard) = host("0\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-    let stage = Stage::open();
+async fn a_second_request_after_chunks_is_not_forwarded() {
+    let (port, received) = host("0\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+    let proxy = TestProxy::open();
     let request = format!(
         "POST http://localhost:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
          3\r\nabc\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: other.example\r\n\r\n"
     );
-    assert_eq!(stage.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\n");
-    let heard = heard.await.unwrap();
-    assert!(heard.ends_with("\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "{heard}");
+    assert_eq!(proxy.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\n");
+    let received = received.await.unwrap();
+    assert!(received.ends_with("\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "{received}");
 }
 
 #[tokio::test]
-async fn a_second_request_does_not_ride_along_with_an_upgrade_that_the_host_declines() {
-    let (port, heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nplain").await;
-    let stage = Stage::open();
+async fn a_second_request_after_a_declined_upgrade_is_not_forwarded() {
+    let (port, received) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nplain").await;
+    let proxy = TestProxy::open();
     let request = format!(
         "GET http://localhost:{port}/ HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n\
          GET /secret HTTP/1.1\r\nHost: other.example\r\n\r\n"
     );
-    assert_eq!(stage.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\nplain");
-    let heard = heard.await.unwrap();
+    assert_eq!(proxy.ask(&request).await, "HTTP/1.1 200 OK\r\n\r\nplain");
+    let received = received.await.unwrap();
     assert!(
-        heard.contains("Upgrade: x\r\nConnection: upgrade\r\n\r\n") && !heard.contains("secret"),
-        "{heard}"
+        received.contains("Upgrade: x\r\nConnection: upgrade\r\n\r\n") && !received.contains("secret"),
+        "{received}"
     );
 }
 
 #[tokio::test]
-async fn an_upgrade_that_the_host_agrees_to_carries_bytes_both_ways() {
+async fn an_accepted_upgrade_forwards_bytes_in_both_directions() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let host = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut heard = Vec::new();
-        while !heard.ends_with(b"\r\n\r\n") {
-            assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0);
+        let mut received = Vec::new();
+        while !received.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0);
         }
         stream
             .write_all(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n")
@@ -169,20 +172,22 @@ async fn an_upgrade_that_the_host_agrees_to_carries_bytes_both_ways() {
     });
     let request =
         format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nping");
-    let stage = Stage::open();
-    let mut stream = stage.connect_and_send(&request).await;
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"pong") {
-        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "{answer:?}");
+    let proxy = TestProxy::open();
+    let mut stream = proxy.connect_and_send(&request).await;
+    let mut response = Vec::new();
+    while !response.ends_with(b"pong") {
+        assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "{response:?}");
     }
-    assert!(answer.starts_with(b"HTTP/1.1 103") && answer.ends_with(b"101 Switching Protocols\r\n\r\npong"));
+    assert!(
+        response.starts_with(b"HTTP/1.1 103") && response.ends_with(b"101 Switching Protocols\r\n\r\npong")
+    );
     assert_eq!(&host.await.unwrap(), b"ping");
 }
 
 #[tokio::test]
-async fn requests_that_could_be_read_in_two_ways_reach_no_host() {
+async fn ambiguous_requests_reach_no_host() {
     for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
-        let stage = Stage::new(GateDecision::Open(AddressReach::Anywhere), methods);
+        let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), methods);
         for headers in [
             "Content-Length: 3\r\nContent-Length: 4\r\n",
             "Content-Length: 3\r\nContent-Length: 3\r\n",
@@ -199,31 +204,31 @@ async fn requests_that_could_be_read_in_two_ways_reach_no_host() {
             "Host: 127.0.0.1:2\r\n",
         ] {
             let request = format!("GET http://127.0.0.1:1/ HTTP/1.1\r\n{headers}\r\n");
-            let answer = stage.ask(&request).await;
-            assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request}: {answer}");
+            let response = proxy.ask(&request).await;
+            assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request}: {response}");
         }
-        assert!(stage.ask("GET http://127.0.0.1:1/ HTTP/1.1\n\n").await.starts_with("HTTP/1.1 400"));
-        assert_eq!(stage.asked(), [""; 0]);
+        assert!(proxy.ask("GET http://127.0.0.1:1/ HTTP/1.1\n\n").await.starts_with("HTTP/1.1 400"));
+        assert_eq!(proxy.asked(), [""; 0]);
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_in_chunks_as_it_says_goes_no_further() {
-    let (port, heard) = host("chunked\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
+async fn a_malformed_chunked_body_is_not_forwarded() {
+    let (port, received) = host("chunked\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
     let request = format!(
         "POST http://localhost:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
          0x3\r\nabc\r\n0\r\n\r\nGET /secret HTTP/1.1\r\n\r\n"
     );
-    Stage::open().ask(&request).await;
-    let heard = heard.await.unwrap();
-    assert!(!heard.contains("abc") && !heard.contains("secret"), "{heard}");
+    TestProxy::open().ask(&request).await;
+    let received = received.await.unwrap();
+    assert!(!received.contains("abc") && !received.contains("secret"), "{received}");
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_endless_heads_are_not_read() {
-    let stage = Stage::open();
-    assert!(stage.ask("hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+async fn malformed_and_oversized_heads_are_refused() {
+    let proxy = TestProxy::open();
+    assert!(proxy.ask("hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
     let long = format!("GET http://a.example/ HTTP/1.1\r\nX: {}", "x".repeat(64 * 1024));
-    assert!(stage.ask(&long).await.contains("too long"));
-    assert_eq!(stage.asked(), [""; 0]);
+    assert!(proxy.ask(&long).await.contains("too long"));
+    assert_eq!(proxy.asked(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! A proxy with a gate of the test's own, and a host to reach.
+//! A proxy with a test gate, and a host to reach.
 
 use std::{net, sync::Arc, time::Duration};
 
@@ -11,35 +11,35 @@ use tokio::{
     time::timeout,
 };
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time after which a test fails. Far more than any step takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lets everything pass, or nothing, and remembers who asked.
-pub struct Doorman {
-    pass: GateDecision,
+/// A gate that gives the same decision for every host, and records the destinations.
+pub struct FixedGate {
+    decision: GateDecision,
     asked: Mutex<Vec<NetworkDestination>>,
 }
 
-impl HostGate for Doorman {
+impl HostGate for FixedGate {
     fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
         self.asked.lock().push(to);
-        Box::pin(std::future::ready(self.pass.clone()))
+        Box::pin(std::future::ready(self.decision.clone()))
     }
 }
 
-pub struct Stage {
+pub struct TestProxy {
     pub proxy: Option<CommandProxy>,
     pub port: u16,
-    doorman: Arc<Doorman>,
+    gate: Arc<FixedGate>,
 }
 
-impl Stage {
-    pub fn new(pass: GateDecision, methods: AllowedMethods) -> Self {
+impl TestProxy {
+    pub fn new(decision: GateDecision, methods: AllowedMethods) -> Self {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let doorman = Arc::new(Doorman { pass, asked: Mutex::default() });
-        let proxy = CommandProxy::start(listener, doorman.clone(), methods).unwrap();
-        Self { proxy: Some(proxy), port, doorman }
+        let gate = Arc::new(FixedGate { decision, asked: Mutex::default() });
+        let proxy = CommandProxy::start(listener, gate.clone(), methods).unwrap();
+        Self { proxy: Some(proxy), port, gate }
     }
 
     pub fn open() -> Self {
@@ -67,9 +67,9 @@ impl Stage {
         String::from_utf8(self.exchange(text.as_bytes()).await).unwrap()
     }
 
-    /// Whom the gate was asked about: host, port and protocol.
+    /// Returns the destinations that the gate was asked about: protocol, host and port.
     pub fn asked(&self) -> Vec<String> {
-        let asked = self.doorman.asked.lock();
+        let asked = self.gate.asked.lock();
         asked.iter().map(|to| format!("{:?} {}:{}", to.protocol, to.host, to.port)).collect()
     }
 }
@@ -80,21 +80,21 @@ pub async fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// A host that answers one connection: it reads what `until` ends, says `answer`, and tells what it has read.
-pub async fn host(until: &'static str, answer: &'static str) -> (u16, tokio::task::JoinHandle<String>) {
+/// Starts a host for one connection: it reads up to `until`, sends `response`, and returns all that it has read.
+pub async fn host(until: &'static str, response: &'static str) -> (u16, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let heard = tokio::spawn(async move {
+    let received = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut heard = Vec::new();
-        while !heard.ends_with(until.as_bytes()) {
-            assert_ne!(stream.read_buf(&mut heard).await.unwrap(), 0, "{heard:?}");
+        let mut received = Vec::new();
+        while !received.ends_with(until.as_bytes()) {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "{received:?}");
         }
-        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.write_all(response.as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
-        // What comes after the end does not belong to the request.
-        let _ = timeout(PATIENCE, stream.read_to_end(&mut heard)).await;
-        String::from_utf8(heard).unwrap()
+        // Bytes after `until` do not belong to the request; the test looks for them.
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut received)).await;
+        String::from_utf8(received).unwrap()
     });
-    (port, heard)
+    (port, received)
 }

@@ -1,7 +1,7 @@
 //! The plan as a command line for `bwrap`.
 //!
-//! `bwrap` creates what it is told to mount upon and does not find. So it is told only to mount what exists upon
-//! itself, and skips what is gone. Sockets come and go; covering them is done before it starts (`child.rs`).
+//! `bwrap` creates missing mount points. So every path is mounted on itself, and with options that skip missing paths.
+//! Sockets appear and disappear, so they are covered before `bwrap` starts (`child.rs`).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
+    mount_view::NamespacePrivilege,
     plan::{EnforcementPlan, PLATFORM, PlannedMount},
-    view::NamespacePrivilege,
 };
 use crate::{
     access::ReadAccess,
@@ -22,22 +22,22 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bubblewrap {
     pub path: PathBuf,
-    /// Whether it can use a user namespace, which as root it does only when told to.
+    /// Whether it creates a user namespace. As root it does so only with an option.
     pub user_namespace: bool,
-    /// By which privilege sockets are covered before it starts. Without one, none can be connected to.
+    /// The privilege by which sockets are covered before it starts. Without one, commands can connect to no socket.
     pub covers: Option<NamespacePrivilege>,
 }
 
-/// What is asked of `bwrap` besides mounts.
+/// The options of `bwrap` besides mounts.
 pub(crate) struct BubblewrapOptions {
     /// Whether the command stays in the network namespace that `bwrap` is started in.
     pub network: bool,
-    /// The number of the open file that holds the seccomp filter.
+    /// The descriptor of the file that contains the seccomp filter.
     pub filter: i32,
 }
 
 impl Bubblewrap {
-    /// The arguments up to the command itself.
+    /// Returns the arguments before the command.
     pub(crate) fn arguments(&self, plan: &EnforcementPlan, options: &BubblewrapOptions) -> Vec<OsString> {
         let mut line = BubblewrapLine::default();
         line.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
@@ -47,7 +47,7 @@ impl Bubblewrap {
         line.words(&["--die-with-parent"]);
         line.words(&["--add-seccomp-fd", &options.filter.to_string()]);
         line.readable(&plan.access.reads);
-        // The kernel's settings belong to root by name, whatever its capabilities.
+        // Root may write the kernel's settings even without capabilities, so `/proc` is read-only.
         line.words(&["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]);
         let mounts = plan.mounts();
         for (path, mount) in &mounts {
@@ -61,7 +61,7 @@ impl Bubblewrap {
         for (path, _) in mounts.iter().filter(|(_, mount)| **mount == PlannedMount::Hidden) {
             line.0.extend([OsStr::new("--remount-ro"), path.as_os_str()].map(OsStr::to_owned));
         }
-        // Where only a part can be read, the rest is an empty file system in memory.
+        // With restricted reading, the root is an empty file system in memory.
         if plan.access.reads != ReadAccess::Everywhere {
             line.words(&["--remount-ro", "/"]);
         }
@@ -88,7 +88,7 @@ impl BubblewrapLine {
         self.0.extend([OsStr::new(option), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
     }
 
-    /// An empty folder in the place of another one, with links that may be read. Mounts in it follow.
+    /// Replaces a folder by an empty one with the readable links. Mounts inside it follow later.
     fn hide(&mut self, path: &Path, readable: &[ReadableEntry]) {
         self.0.extend([OsStr::new("--tmpfs"), path.as_os_str()].map(OsStr::to_owned));
         for entry in readable {
@@ -103,7 +103,7 @@ impl BubblewrapLine {
             return self.bind("--ro-bind", Path::new("/"), Path::new("/"));
         };
         for path in platform.then_some(PLATFORM).into_iter().flatten().map(Path::new) {
-            // `/bin` is a link on most systems, and must be one there too.
+            // `/bin` is a symbolic link on most systems, and must be one inside as well.
             match fs::read_link(path) {
                 Ok(target) => self.bind("--symlink", &target, path),
                 Err(_) => self.bind("--ro-bind-try", path, path),
@@ -130,7 +130,7 @@ mod tests {
             access: CommandAccess { reads, roots: vec![root], network, hidden: HiddenPlaces::default() },
             metadata: ProjectMetadata { paths: vec!["/w/.git".into()], ..ProjectMetadata::default() },
             sockets: vec!["/usr".into()],
-            proxied: false,
+            is_proxied: false,
             gaps: vec![],
         };
         let options = BubblewrapOptions { network, filter: 9 };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_says_what_the_plan_says() {
+    fn the_command_line_follows_the_plan() {
         assert_eq!(
             line(ReadAccess::Everywhere, false),
             "--unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL --unshare-net \
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn restricted_reading_starts_from_nothing() {
+    fn restricted_reading_starts_from_an_empty_root() {
         let line = line(ReadAccess::Only { platform: true, roots: vec!["/srv".into()] }, false);
         assert!(!line.contains("--ro-bind / /"), "{line}");
         assert!(

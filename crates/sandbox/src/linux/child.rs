@@ -1,8 +1,8 @@
-//! What a new process does to itself between `fork` and `exec`.
+//! The steps by which a new process confines itself between `fork` and `exec`.
 //!
-//! The server has many threads; any of them may hold the allocator's lock at the moment of the fork. So
-//! nothing here allocates, and the order is fixed: what needs a privilege comes before it is dropped, and the
-//! filter, which would refuse most of it, comes last.
+//! The server has many threads, and any of them may hold the allocator's lock at the time of the fork. So the steps do
+//! not allocate. Their order is fixed: what needs a privilege comes before it is dropped, and the system call filter,
+//! which refuses most of the steps, comes last.
 
 use std::{
     io::{self, Write as _},
@@ -22,20 +22,20 @@ use rustix::{
 use seccompiler::{BpfProgram, sock_filter};
 
 use super::{
-    doorstep::ListenerSender,
     landlock,
+    listener_sender::ListenerSender,
+    mount_view::{MountView, NamespacePrivilege, OwnNamespaces, PROCESSES, in_step},
     plan::{EnforcementPlan, FileMeans},
     seccomp::{self, ProcessRules, SocketRules},
     sys,
-    view::{MountView, NamespacePrivilege, OwnNamespaces, PROCESSES, at},
 };
 use crate::{ResourceLimits, SandboxError, SetupStep, limits};
 
-/// A process that confines itself.
+/// A child that confines itself with Landlock and seccomp, and namespaces if there are any.
 pub(crate) struct ConfinedChild {
     view: Option<MountView>,
-    doorstep: Option<ListenerSender>,
-    /// Whether it is the first process of a process namespace.
+    listener_sender: Option<ListenerSender>,
+    /// Whether it is the first process of a PID namespace.
     is_init: bool,
     network_rules: Option<Arc<OwnedFd>>,
     ruleset: OwnedFd,
@@ -45,41 +45,41 @@ pub(crate) struct ConfinedChild {
     common: CommonSetup,
 }
 
-/// What the machine lets a process do to itself.
+/// The namespaces that the machine allows a new process to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespaces {
     pub privilege: NamespacePrivilege,
-    /// Whether there can be a process namespace with a view of its processes.
+    /// Whether a PID namespace with its own `/proc` is allowed.
     pub processes: bool,
 }
 
 impl ConfinedChild {
-    /// Makes everything ready. Without namespaces Landlock works alone.
+    /// Prepares the steps. Without namespaces, files are confined by Landlock alone.
     pub(crate) fn new(
         plan: &EnforcementPlan,
         landlock_version: i32,
         namespaces: Option<Namespaces>,
-        doorstep: Option<ListenerSender>,
+        listener_sender: Option<ListenerSender>,
         limits: &ResourceLimits,
     ) -> Result<Self, SandboxError> {
         let files = if namespaces.is_some() { FileMeans::Mounted } else { FileMeans::LandlockOnly };
         let network = plan.access.network;
         let own = OwnNamespaces {
-            network: plan.proxied || (!network && landlock_version < landlock::SCOPES),
+            network: plan.is_proxied || (!network && landlock_version < landlock::SCOPES),
             processes: namespaces.is_some_and(|namespaces| namespaces.processes),
         };
         let view =
             namespaces.map(|namespaces| MountView::new(plan, namespaces.privilege, own)).transpose()?;
         let sockets = match files {
-            _ if plan.proxied => SocketRules::Proxied,
-            FileMeans::Mounted if network && plan.names_socket() => SocketRules::Network,
+            _ if plan.is_proxied => SocketRules::Proxied,
+            FileMeans::Mounted if network && plan.has_socket_root() => SocketRules::Network,
             _ if network => SocketRules::NetworkOnly,
             FileMeans::Mounted | FileMeans::LandlockOnly => SocketRules::Pairs,
         };
         let processes = if own.processes { ProcessRules::Own } else { ProcessRules::Shared };
         Ok(Self {
             view,
-            doorstep,
+            listener_sender,
             is_init: own.processes,
             network_rules: network_rules(plan, Some(landlock_version))?,
             ruleset: landlock::ruleset(plan, files)?,
@@ -90,39 +90,42 @@ impl ConfinedChild {
         })
     }
 
-    /// Namespaces that the process must be born in, as flags of `clone`.
-    pub(crate) fn birth_namespaces(&self) -> libc::c_int {
-        self.view.as_ref().map_or(0, MountView::birth_namespaces)
+    /// Returns the namespaces that the process must be cloned into, as flags of `clone`.
+    pub(crate) fn clone_flags(&self) -> libc::c_int {
+        self.view.as_ref().map_or(0, MountView::clone_flags)
     }
 
-    /// From here on the process, and whatever it starts, is confined. Makes system calls on what was prepared, and
-    /// does not allocate.
+    /// Confines the calling process and every process it starts. Makes system calls on what was prepared, and does not
+    /// allocate.
     pub(crate) fn confine(&mut self) -> io::Result<()> {
         if let Some(view) = &mut self.view {
-            let (ruleset, device_rights, process_rights) =
-                (self.ruleset.as_fd(), self.device_rights, self.process_rights);
-            view.enter(|device, new| {
+            let ruleset = self.ruleset.as_fd();
+            let device_rights = self.device_rights;
+            let process_rights = self.process_rights;
+            view.enter(|device, mounted| {
                 let rights = if device == PROCESSES { process_rights } else { device_rights };
                 match rights {
                     0 => Ok(()),
-                    rights => at(SetupStep::Landlock, sys::landlock_allow(ruleset, new.as_fd(), rights)),
+                    rights => {
+                        in_step(SetupStep::Landlock, sys::landlock_allow(ruleset, mounted.as_fd(), rights))
+                    }
                 }
             })?;
         }
-        if let Some(doorstep) = &self.doorstep {
-            doorstep.open()?;
+        if let Some(listener_sender) = &self.listener_sender {
+            listener_sender.open()?;
         }
-        at(SetupStep::Capabilities, drop_capabilities())?;
-        at(SetupStep::Capabilities, set_no_new_privs(true))?;
+        in_step(SetupStep::Capabilities, drop_capabilities())?;
+        in_step(SetupStep::Capabilities, set_no_new_privs(true))?;
         if self.is_init {
             become_init()
                 .map_err(|error| SetupStep::Namespaces.pack(error.raw_os_error().unwrap_or(libc::EINVAL)))?;
         }
         self.common.apply()?;
         if let Some(rules) = &self.network_rules {
-            at(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
+            in_step(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
         }
-        at(SetupStep::Landlock, sys::landlock_enter(self.ruleset.as_fd()))?;
+        in_step(SetupStep::Landlock, sys::landlock_enter(self.ruleset.as_fd()))?;
         seccompiler::apply_filter(&self.filter).map_err(|error| match error {
             seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error) => {
                 SetupStep::Seccomp.pack(error.raw_os_error().unwrap_or(libc::EINVAL))
@@ -132,70 +135,76 @@ impl ConfinedChild {
     }
 }
 
-/// A process that becomes `bwrap`, which does the confining.
+/// A child that becomes `bwrap`, which does the confining.
 pub(crate) struct BubblewrapLauncher {
     covers: Option<MountView>,
-    doorstep: Option<ListenerSender>,
+    listener_sender: Option<ListenerSender>,
     network_rules: Option<Arc<OwnedFd>>,
     filter: OwnedFd,
     common: CommonSetup,
 }
 
 impl BubblewrapLauncher {
-    /// `bwrap` reads the filter from a file that it inherits. With a privilege for mounts, sockets are covered
-    /// before it starts; without one the filter keeps the command away from them.
+    /// Prepares the steps. `bwrap` reads the filter from a file that it inherits. With a privilege for mounts, sockets
+    /// are covered before it starts; without one, the filter refuses sockets in the file system.
     pub(crate) fn new(
         plan: &EnforcementPlan,
         privilege: Option<NamespacePrivilege>,
         landlock_version: Option<i32>,
-        doorstep: Option<ListenerSender>,
+        listener_sender: Option<ListenerSender>,
         limits: &ResourceLimits,
     ) -> Result<Self, SandboxError> {
-        let covers =
-            privilege.map(|privilege| MountView::of_covers(plan, privilege, plan.proxied)).transpose()?;
+        let covers = privilege
+            .map(|privilege| MountView::covers_only(plan, privilege, plan.is_proxied))
+            .transpose()?;
         let sockets = match covers {
-            _ if plan.proxied => SocketRules::Proxied,
-            Some(_) if plan.access.network && plan.names_socket() => SocketRules::Network,
+            _ if plan.is_proxied => SocketRules::Proxied,
+            Some(_) if plan.access.network && plan.has_socket_root() => SocketRules::Network,
             _ if plan.access.network => SocketRules::NetworkOnly,
             Some(_) | None => SocketRules::Pairs,
         };
         let failed = |error: io::Error| SandboxError::prepare("the seccomp filter", error);
         let file = memfd_create(c"seccomp", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut file = std::fs::File::from(file);
-        file.write_all(&bytes(&compile(sockets, ProcessRules::Own)?)).map_err(failed)?;
+        file.write_all(&filter_bytes(&compile(sockets, ProcessRules::Own)?)).map_err(failed)?;
         let network_rules = network_rules(plan, landlock_version)?;
-        Ok(Self { covers, doorstep, network_rules, filter: file.into(), common: CommonSetup::new(limits) })
+        Ok(Self {
+            covers,
+            listener_sender,
+            network_rules,
+            filter: file.into(),
+            common: CommonSetup::new(limits),
+        })
     }
 
     pub(crate) fn filter_number(&self) -> i32 {
         self.filter.as_raw_fd()
     }
 
-    /// What the process does before it becomes `bwrap`. Makes system calls on what was prepared, and does not
-    /// allocate. The filter's file stays open as long as the command can start processes.
+    /// Runs the steps before the process becomes `bwrap`. Makes system calls on what was prepared, and does not allocate.
     pub(crate) fn prepare(&mut self) -> io::Result<()> {
         if let Some(covers) = &mut self.covers {
             covers.enter(|_, _| Ok(()))?;
-            if let Some(doorstep) = &self.doorstep {
-                doorstep.open()?;
+            if let Some(listener_sender) = &self.listener_sender {
+                listener_sender.open()?;
             }
-            // An ordinary user's bwrap is alarmed by capabilities, and makes a namespace of its own.
-            if covers.lends_capabilities() {
-                at(SetupStep::Capabilities, drop_capabilities())?;
+            // A `bwrap` that is not setuid refuses to run with capabilities, and creates its own user namespace.
+            if covers.has_namespace_capabilities() {
+                in_step(SetupStep::Capabilities, drop_capabilities())?;
             }
         }
         self.common.apply()?;
         if let Some(rules) = &self.network_rules {
-            at(SetupStep::Capabilities, set_no_new_privs(true))?;
-            at(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
+            in_step(SetupStep::Capabilities, set_no_new_privs(true))?;
+            in_step(SetupStep::Landlock, sys::landlock_enter(rules.as_fd()))?;
         }
-        // The position is shared with the last process that read the file.
-        at(SetupStep::Seccomp, seek(&self.filter, SeekFrom::Start(0)))?;
-        at(SetupStep::Seccomp, fcntl_setfd(&self.filter, FdFlags::empty()))
+        // The file position is shared with the previous process that read the file.
+        in_step(SetupStep::Seccomp, seek(&self.filter, SeekFrom::Start(0)))?;
+        in_step(SetupStep::Seccomp, fcntl_setfd(&self.filter, FdFlags::empty()))
     }
 }
 
-/// The rules that keep a command with a network away from the server's own ports, and from abstract sockets.
+/// Returns the rules that keep a command with a network from connecting to the server's ports and to abstract sockets.
 fn network_rules(
     plan: &EnforcementPlan,
     landlock_version: Option<i32>,
@@ -218,7 +227,7 @@ fn network_rules(
     }
 }
 
-/// What both have in common, and a command that is not confined.
+/// The steps that every command has in common, including an unconfined one.
 pub(crate) struct CommonSetup {
     limits: Vec<(Resource, Rlimit)>,
 }
@@ -229,20 +238,20 @@ impl CommonSetup {
     }
 
     fn apply(&self) -> io::Result<()> {
-        at(SetupStep::Files, sys::close_on_exec())?;
+        in_step(SetupStep::Files, sys::close_on_exec())?;
         self.limit()
     }
 
-    /// For a command that is not confined.
+    /// Sets the resource limits, which is all that is done to an unconfined command.
     pub(crate) fn limit(&self) -> io::Result<()> {
-        at(SetupStep::Limits, limits::set(&self.limits))
+        in_step(SetupStep::Limits, limits::set(&self.limits))
     }
 }
 
-/// As root, files are as safe as they are for anybody: without capabilities their permissions count again.
+/// Drops all capabilities for good. Without them, file permissions apply to root as well.
 fn drop_capabilities() -> rustix::io::Result<()> {
-    match sys::forget_capabilities() {
-        // An ordinary user has none, and `no_new_privs` keeps it so.
+    match sys::lock_capabilities() {
+        // An ordinary user has no capabilities, and `no_new_privs` prevents regaining them.
         Ok(()) | Err(Errno::PERM) => {}
         Err(error) => return Err(error),
     }
@@ -256,12 +265,12 @@ fn compile(sockets: SocketRules, processes: ProcessRules) -> Result<BpfProgram, 
         .map_err(|error| SandboxError::Unavailable(format!("no seccomp filter: {error}")))
 }
 
-/// The filter as the kernel reads it.
-fn bytes(filter: &[sock_filter]) -> Vec<u8> {
-    let line = |line: &sock_filter| {
-        let [code_low, code_high] = line.code.to_ne_bytes();
-        let [a, b, c, d] = line.k.to_ne_bytes();
-        [code_low, code_high, line.jt, line.jf, a, b, c, d]
+/// Returns the filter in the kernel's binary format.
+fn filter_bytes(filter: &[sock_filter]) -> Vec<u8> {
+    let instruction = |instruction: &sock_filter| {
+        let [code_low, code_high] = instruction.code.to_ne_bytes();
+        let [a, b, c, d] = instruction.k.to_ne_bytes();
+        [code_low, code_high, instruction.jt, instruction.jf, a, b, c, d]
     };
-    filter.iter().flat_map(line).collect()
+    filter.iter().flat_map(instruction).collect()
 }

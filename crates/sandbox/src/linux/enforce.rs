@@ -1,4 +1,4 @@
-//! A plan together with the means to carry it out.
+//! A plan together with the means to enforce it.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use codicil_exec::ChildPreparation;
 use super::{
     bubblewrap::BubblewrapOptions,
     child::{BubblewrapLauncher, CommonSetup, ConfinedChild},
-    doorstep,
+    listener_sender,
     plan::EnforcementPlan,
     probe::{MachineSupport, ProbedMeans},
 };
@@ -30,17 +30,17 @@ impl Enforcement {
         Ok(Self { means, plan })
     }
 
-    /// Puts the command into a network of its own, with a way to a proxy and no other.
+    /// Gives the command its own network namespace, which only leads to a proxy.
     pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
-        let namespaces = match &self.means {
+        let can_create_namespaces = match &self.means {
             ProbedMeans::Bubblewrap { program, .. } => program.covers.is_some(),
             ProbedMeans::Landlock { namespaces, .. } => namespaces.is_some(),
         };
-        if !namespaces {
+        if !can_create_namespaces {
             let why = "a network behind a proxy needs network namespaces, which the server cannot make";
             return Err(SandboxError::Unavailable(why.to_owned()));
         }
-        self.plan.proxied = true;
+        self.plan.is_proxied = true;
         self.plan.access.network = false;
         Ok(())
     }
@@ -50,8 +50,8 @@ impl Enforcement {
     }
 
     pub(crate) fn gaps(&self) -> Vec<ConfinementGap> {
-        let always = self.means.gaps(self.plan.access.network);
-        always.into_iter().chain(self.plan.gaps.iter().copied()).collect()
+        let gaps_of_means = self.means.gaps(self.plan.access.network);
+        gaps_of_means.into_iter().chain(self.plan.gaps.iter().copied()).collect()
     }
 
     pub(crate) fn writable_folders(&self) -> WritableFolders {
@@ -61,39 +61,39 @@ impl Enforcement {
         }
     }
 
-    /// What to do to one command, and where its listener will come from if it is behind a proxy.
+    /// Prepares the changes to one command, and the server's end of its connection to a proxy if it is behind one.
     pub(crate) fn steps(
         &self,
         limits: &ResourceLimits,
     ) -> Result<(EnforcementSteps, Option<ProxyListener>), SandboxError> {
-        let (door, doorstep) = match self.plan.proxied {
-            true => doorstep::pair().map(|(door, step)| (Some(door), Some(step)))?,
-            false => (None, None),
-        };
+        let (listener, sender) = self.plan.is_proxied.then(listener_sender::pair).transpose()?.unzip();
         let steps = match &self.means {
             ProbedMeans::Bubblewrap { program, landlock } => {
                 let launcher =
-                    BubblewrapLauncher::new(&self.plan, program.covers, *landlock, doorstep, limits)?;
-                // The namespace behind a proxy is made before `bwrap` starts.
-                let network = self.plan.access.network || self.plan.proxied;
+                    BubblewrapLauncher::new(&self.plan, program.covers, *landlock, sender, limits)?;
+                // Behind a proxy, the network namespace is created before `bwrap` starts.
+                let network = self.plan.access.network || self.plan.is_proxied;
                 let options = BubblewrapOptions { network, filter: launcher.filter_number() };
                 let mut arguments = vec![program.path.clone().into_os_string()];
                 arguments.extend(program.arguments(&self.plan, &options));
                 EnforcementSteps::Launch { arguments, launcher: Box::new(launcher) }
             }
             ProbedMeans::Landlock { version, namespaces } => {
-                let child = ConfinedChild::new(&self.plan, *version, *namespaces, doorstep, limits)?;
+                let child = ConfinedChild::new(&self.plan, *version, *namespaces, sender, limits)?;
                 EnforcementSteps::Confine(Box::new(child))
             }
         };
-        Ok((steps, door))
+        Ok((steps, listener))
     }
 }
 
-/// What happens to one command.
+/// The changes to one command.
 pub(crate) enum EnforcementSteps {
+    /// It gets resource limits only.
     Limit(CommonSetup),
+    /// It is run by `bwrap`.
     Launch { arguments: Vec<OsString>, launcher: Box<BubblewrapLauncher> },
+    /// It confines itself.
     Confine(Box<ConfinedChild>),
 }
 
@@ -110,7 +110,7 @@ impl EnforcementSteps {
                 ChildPreparation { launcher: arguments, ..plain(Box::new(move || launcher.prepare())) }
             }
             Self::Confine(mut child) => {
-                let namespaces = child.birth_namespaces();
+                let namespaces = child.clone_flags();
                 ChildPreparation { namespaces, ..plain(Box::new(move || child.confine())) }
             }
         }

@@ -1,7 +1,7 @@
-//! Landlock: rules that a process lays upon itself, for files, TCP ports, signals and abstract sockets.
+//! Landlock: rules by which a process restricts itself, for files, TCP ports, signals and abstract sockets.
 //!
-//! Rules can only allow, and hold for everything beneath a directory. What a kernel does not know yet is left
-//! out; [`gaps`] says what that means, and `probe.rs` draws the line below which Landlock is not used.
+//! Rules can only allow, and apply to everything beneath a directory. Rights that a kernel does not know are left out;
+//! [`gaps`] returns what is then not prevented, and `probe.rs` has the oldest versions that are used.
 
 use std::{
     io,
@@ -29,19 +29,19 @@ use crate::{
     access::{ReadAccess, RootRole},
 };
 
-/// The newest interface whose rights are used.
+/// The newest version whose rights are used.
 const NEWEST: ABI = ABI::V9;
 
-/// From here on signals and abstract sockets stay within.
+/// The first version that restricts signals and abstract sockets.
 pub(super) const SCOPES: i32 = 6;
 
-/// From here on TCP ports have rules.
+/// The first version that restricts TCP ports.
 pub(super) const PORTS: i32 = 4;
 
-/// Something that can be read, written or both.
+/// A path and the rights on everything beneath it.
 type LandlockRule = (PathBuf, BitFlags<AccessFs>);
 
-/// Which interface the kernel has.
+/// Returns the version that the kernel has.
 pub(super) fn version() -> Result<i32, String> {
     sys::landlock_abi().map_err(|error| match error {
         Errno::NOSYS => "this kernel has no Landlock".to_owned(),
@@ -50,7 +50,7 @@ pub(super) fn version() -> Result<i32, String> {
     })
 }
 
-/// What a kernel with this interface lets through.
+/// Returns what a kernel with this version does not prevent.
 pub(super) fn gaps(version: i32, files: FileMeans, network: bool) -> Vec<ConfinementGap> {
     let mut gaps = Vec::new();
     if files == FileMeans::LandlockOnly {
@@ -58,19 +58,19 @@ pub(super) fn gaps(version: i32, files: FileMeans, network: bool) -> Vec<Confine
     }
     if version < SCOPES {
         gaps.push(ConfinementGap::Signals);
-        // Without a network, a namespace or the system call filter sees to these.
+        // Without a network, a network namespace or the system call filter prevents these.
         gaps.extend(network.then_some(ConfinementGap::AbstractSockets));
     }
     gaps
 }
 
-/// Makes the rules ready for a process that is about to start.
+/// Creates the rules of a process that is about to start.
 pub(super) fn ruleset(plan: &EnforcementPlan, files: FileMeans) -> Result<OwnedFd, SandboxError> {
     let failed =
         |error: landlock::RulesetError| SandboxError::prepare("Landlock rules", io::Error::other(error));
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(failed)?;
-    // Behind a proxy, the network is the command's own, and ports in it are its own business.
-    if !plan.access.network && !plan.proxied {
+    // Behind a proxy, the command has its own network namespace and may use every port in it.
+    if !plan.access.network && !plan.is_proxied {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(failed)?;
     }
     let mut ruleset = ruleset.scope(Scope::from_all(NEWEST)).and_then(Ruleset::create).map_err(failed)?;
@@ -83,12 +83,13 @@ pub(super) fn ruleset(plan: &EnforcementPlan, files: FileMeans) -> Result<OwnedF
         .ok_or_else(|| SandboxError::Unavailable("this kernel has no Landlock".to_owned()))
 }
 
-/// Rules about the network alone, for a process that goes on to make mounts: every port can be connected to but these,
-/// and abstract sockets stay within. Rules about ports need [`PORTS`]; they are many, so they are made once and kept.
+/// Returns rules for the network alone, which allow the process to make mounts afterwards: it can connect to every port
+/// except these, and to no abstract socket outside. Rules for ports need [`PORTS`]. There is one for each open port, so
+/// the rules are cached.
 pub(super) fn network_rules(closed_ports: &[u16]) -> Result<Arc<OwnedFd>, SandboxError> {
-    static KEPT: Mutex<Option<(Vec<u16>, Arc<OwnedFd>)>> = Mutex::new(None);
-    let mut kept = KEPT.lock();
-    if let Some((_, rules)) = kept.as_ref().filter(|(ports, _)| ports == closed_ports) {
+    static CACHE: Mutex<Option<(Vec<u16>, Arc<OwnedFd>)>> = Mutex::new(None);
+    let mut cache = CACHE.lock();
+    if let Some((_, rules)) = cache.as_ref().filter(|(ports, _)| ports == closed_ports) {
         return Ok(rules.clone());
     }
     let failed =
@@ -106,15 +107,15 @@ pub(super) fn network_rules(closed_ports: &[u16]) -> Result<Arc<OwnedFd>, Sandbo
     }
     let rules = Option::<OwnedFd>::from(ruleset)
         .ok_or_else(|| SandboxError::Unavailable("this kernel has no Landlock".to_owned()))?;
-    Ok(kept.insert((closed_ports.to_vec(), Arc::new(rules))).1.clone())
+    Ok(cache.insert((closed_ports.to_vec(), Arc::new(rules))).1.clone())
 }
 
-/// What the private directories for devices allow, as far as a kernel knows these rights.
+/// Returns the rights on private shared memory and pseudo-terminals, limited to those that the kernel knows.
 pub(super) fn device_rights(version: i32) -> u64 {
     (write_rights(RootRole::Workspace) & AccessFs::from_all(ABI::from(version))).bits()
 }
 
-/// What a private view of processes allows: reading, where the policy lets it.
+/// Returns the rights on a private `/proc`: reading, if the policy allows it.
 pub(super) fn process_rights(reads: &ReadAccess, version: i32) -> u64 {
     match reads {
         ReadAccess::Only { platform: false, .. } => 0,
@@ -156,7 +157,7 @@ fn readable(plan: &EnforcementPlan, files: FileMeans) -> Vec<LandlockRule> {
     if files == FileMeans::Mounted || plan.access.hidden.home.is_none() {
         return whole.into_iter().map(|path| (path, read)).collect();
     }
-    // Names can be listed everywhere; what is in the home's files cannot be read.
+    // Every directory can be listed, but the files of the home cannot be read.
     let mut rules: Vec<_> = whole.iter().map(|path| (path.clone(), AccessFs::ReadDir.into())).collect();
     let parts = whole.iter().flat_map(|path| plan.readable_parts(path));
     let readable = plan.access.hidden.readable.iter().map(|entry| entry.path.clone());
@@ -164,18 +165,20 @@ fn readable(plan: &EnforcementPlan, files: FileMeans) -> Vec<LandlockRule> {
     rules
 }
 
-/// Without links: `/bin` and `/dev/ptmx` often are one.
+/// Resolves symbolic links: `/bin` and `/dev/ptmx` often are links.
 fn real(path: &str) -> PathBuf {
     Path::new(path).canonicalize().unwrap_or_else(|_| PathBuf::from(path))
 }
 
-/// Everything but devices. In a scratch directory a stranger may listen, so sockets there are only one's own.
+/// Returns all rights except creating devices. In a scratch directory other users may listen on sockets, so connecting
+/// to sockets there is not allowed.
 fn write_rights(role: RootRole) -> BitFlags<AccessFs> {
     let rights = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     if role == RootRole::Scratch { rights & !AccessFs::ResolveUnix } else { rights }
 }
 
-/// `None` if it is gone. Paths were resolved before, so a link on the way was put there since, and is an error.
+/// Opens a path, or returns `None` if it is gone. The path was resolved before, so a symbolic link in it was created
+/// since, and is an error.
 fn open(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_cannot_be_made_and_scratch_sockets_not_reached() {
+    fn devices_cannot_be_created_and_scratch_sockets_cannot_be_connected_to() {
         assert!(!write_rights(RootRole::Named).intersects(AccessFs::MakeChar | AccessFs::MakeBlock));
         assert!(write_rights(RootRole::Workspace).contains(AccessFs::ResolveUnix));
         assert!(!write_rights(RootRole::Scratch).contains(AccessFs::ResolveUnix));

@@ -1,32 +1,34 @@
 //! Confinement on Linux.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `plan.rs` | which mounts a policy needs, for both ways of making them |
-//! | `sockets.rs` | which sockets belong to other programs |
-//! | `bubblewrap.rs` | the plan as a `bwrap` command line |
+//! | `enforce.rs` | [`Enforcement`], the interface to the rest of the crate: a plan and the means to enforce it |
+//! | `plan.rs` | the mounts that a policy needs, for both ways of making them |
+//! | `sockets.rs` | the sockets of other programs |
+//! | `child.rs` | the steps by which a new process confines itself, in their order |
+//! | `mount_view.rs` | the plan as mounts in a namespace of the new process |
 //! | `landlock.rs` | Landlock rules |
 //! | `seccomp.rs` | the system call filter |
-//! | `view.rs` | the plan as mounts in a namespace of our own |
-//! | `probe.rs` | what of all this the machine allows |
-//! | `find.rs` | which `bwrap`, and how far it may go |
-//! | `doorstep.rs` | a network of its own with a way to the proxy |
-//! | `child.rs` | what a new process does to itself, in order |
-//! | `enforce.rs` | plan and means together, as the rest of the crate knows them |
+//! | `listener_sender.rs` | the new process's end of the connection to the proxy |
+//! | `bubblewrap.rs` | the plan as a `bwrap` command line |
+//! | `probe.rs` | which of these means the machine allows |
+//! | `find_bubblewrap.rs` | which `bwrap` to use, and what it is allowed to do |
 //! | `sys.rs` | system calls that no library wraps |
 
-mod bubblewrap;
-mod child;
-mod doorstep;
 mod enforce;
-mod find;
-mod landlock;
 mod plan;
-mod probe;
-mod seccomp;
 mod sockets;
+
+mod child;
+mod landlock;
+mod listener_sender;
+mod mount_view;
+mod seccomp;
+
+mod bubblewrap;
+mod find_bubblewrap;
+mod probe;
 mod sys;
-mod view;
 
 pub(crate) use {
     enforce::{Enforcement, EnforcementSteps},

@@ -1,4 +1,5 @@
-//! What must be mounted where, and with Landlock allowed, for a policy: one plan for both ways of doing it.
+//! The plan to enforce a policy: what must be mounted where, and what Landlock must allow. One plan serves `bwrap` and
+//! the built-in confinement.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use crate::{
     server_places::EntryKind,
 };
 
-/// What programs need to run at all, where reading is restricted. What is missing is left out.
+/// Paths that programs need to run at all, where reading is restricted. Missing ones are left out.
 pub(super) const PLATFORM: [&str; 14] = [
     "/usr",
     "/bin",
@@ -32,39 +33,39 @@ pub(super) const PLATFORM: [&str; 14] = [
     "/sys",
 ];
 
-/// Devices that can be written by everyone without harm.
+/// Devices that every command may write.
 pub(super) const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
 
-/// A policy, and what of the file system it touches.
+/// A resolved policy with the metadata to protect and the sockets to cover.
 #[derive(Clone, Debug)]
 pub(crate) struct EnforcementPlan {
     pub access: CommandAccess,
     pub metadata: ProjectMetadata,
     pub sockets: Vec<PathBuf>,
-    /// Whether a proxy is all that there is of the network. Then `access` has none.
-    pub proxied: bool,
+    /// Whether the command is behind a proxy. `access` then has no network.
+    pub is_proxied: bool,
     pub gaps: Vec<ConfinementGap>,
 }
 
-/// Whether mounts do the part of the work that Landlock cannot.
+/// Whether files are confined by mounts or by Landlock alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileMeans {
     Mounted,
     LandlockOnly,
 }
 
-/// One mount on top of a file system that is read-only. Where two kinds meet at one path, the greater one counts.
+/// A mount over the read-only file system. If two kinds are planned for one path, the greater one is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PlannedMount {
     /// An entry of the server's home that commands may read.
     Readable,
-    /// A writable root, or a folder in one that leads to something protected: what is mounted can be neither renamed
+    /// A writable root, or a folder between a root and something protected in it. A mount point can be neither renamed
     /// nor removed.
     Writable,
     /// Protected metadata.
     ReadOnly,
-    /// A socket, replaced by a file that is none.
+    /// A socket, replaced by a file that is not a socket.
     Covered,
     /// The server's home, replaced by an empty folder.
     Hidden,
@@ -73,32 +74,32 @@ pub(super) enum PlannedMount {
 impl EnforcementPlan {
     pub(crate) fn new(access: CommandAccess, files: FileMeans) -> Self {
         let metadata = metadata::find(&access.roots);
-        // Unless a root is a socket, none can be connected to.
-        let (sockets, all_sockets) = match files {
-            FileMeans::Mounted if access.network && names_socket(&access) => {
+        // Unless a root is a socket, the filter refuses all sockets in the file system.
+        let (sockets, has_all_sockets) = match files {
+            FileMeans::Mounted if access.network && has_socket_root(&access) => {
                 sockets::find(&access.roots, &access.hidden.sockets)
             }
             FileMeans::Mounted | FileMeans::LandlockOnly => (Vec::new(), true),
         };
         let mut gaps = Vec::new();
-        gaps.extend((!all_sockets).then_some(ConfinementGap::Sockets));
+        gaps.extend((!has_all_sockets).then_some(ConfinementGap::Sockets));
         gaps.extend((!access.roots.is_empty()).then_some(ConfinementGap::NewMetadata));
         gaps.extend((!metadata.links.is_empty()).then_some(ConfinementGap::LinkedMetadata));
         gaps.extend(metadata.truncated.then_some(ConfinementGap::DeepRepositories));
-        Self { access, metadata, sockets, proxied: false, gaps }
+        Self { access, metadata, sockets, is_proxied: false, gaps }
     }
 
-    /// Whether commands may connect to a socket in the file system, because a root is one.
-    pub(super) fn names_socket(&self) -> bool {
-        names_socket(&self.access)
+    /// Returns whether a writable root is a socket, so that commands may connect to sockets in the file system.
+    pub(super) fn has_socket_root(&self) -> bool {
+        has_socket_root(&self.access)
     }
 
-    /// The mounts in an order in which none hides another: what is above comes first.
+    /// Returns the mounts by path, which is the order to make them in: a folder comes before what is inside it.
     pub(super) fn mounts(&self) -> BTreeMap<PathBuf, PlannedMount> {
         let mut mounts = BTreeMap::new();
         let mut add = |path: PathBuf, mount: PlannedMount| {
-            let place = mounts.entry(path).or_insert(mount);
-            *place = mount.max(*place);
+            let planned = mounts.entry(path).or_insert(mount);
+            *planned = mount.max(*planned);
         };
         let readable = self.access.hidden.readable.iter();
         let readable = readable.filter(|entry| !matches!(entry.kind, EntryKind::Link(_)));
@@ -107,16 +108,16 @@ impl EnforcementPlan {
         self.metadata.paths.iter().for_each(|path| add(path.clone(), PlannedMount::ReadOnly));
         self.sockets.iter().for_each(|path| add(path.clone(), PlannedMount::Covered));
         self.access.hidden.home.iter().for_each(|path| add(path.clone(), PlannedMount::Hidden));
-        let ways: Vec<_> = mounts.keys().flat_map(|path| self.way_to(path)).collect();
-        for folder in ways {
+        let between: Vec<_> = mounts.keys().flat_map(|path| self.folders_between(path)).collect();
+        for folder in between {
             mounts.entry(folder).or_insert(PlannedMount::Writable);
         }
         mounts
     }
 
-    /// The folders between a writable root and something in it. If one of them could be moved away, a command could
-    /// put something else in its place.
-    fn way_to(&self, path: &Path) -> Vec<PathBuf> {
+    /// Returns the folders between a writable root and a path in it. They become mount points, because a command that
+    /// could move one of them away could replace it by something else.
+    fn folders_between(&self, path: &Path) -> Vec<PathBuf> {
         let is_writable = |folder: &&Path| {
             self.access.roots.iter().any(|root| folder.starts_with(&root.path) && *folder != root.path)
                 && !self.metadata.paths.iter().any(|protected| folder.starts_with(protected))
@@ -125,55 +126,51 @@ impl EnforcementPlan {
         path.ancestors().skip(1).filter(is_writable).map(Path::to_path_buf).collect()
     }
 
-    /// What Landlock must not open, though it lies in what is opened.
-    fn closed(&self) -> impl Iterator<Item = &PathBuf> {
-        self.metadata.paths.iter().chain(&self.access.hidden.home)
-    }
-
-    /// Entries to allow one by one where a whole root cannot be, because it holds something protected.
+    /// Returns the entries of the writable roots that Landlock can allow. A root that contains something protected is
+    /// split into its other entries.
     pub(super) fn writable_parts(&self) -> Vec<(PathBuf, RootRole)> {
         let mut parts = Vec::new();
         for root in &self.access.roots {
-            let is_around = |path: &&PathBuf| !root.path.starts_with(path);
-            let closed: Vec<_> = self.closed().filter(is_around).collect();
+            let protected = self.metadata.paths.iter().chain(&self.access.hidden.home);
+            let excluded: Vec<_> = protected.filter(|path| !root.path.starts_with(path)).collect();
             let mut entries = Vec::new();
-            split(&root.path, &closed, &mut entries);
+            split_around(&root.path, &excluded, &mut entries);
             parts.extend(entries.into_iter().map(|path| (path, root.role)));
         }
         parts
     }
 
-    /// The parts of a tree that can be read, where the server's home may lie in it.
+    /// Returns the parts of a tree that can be read: all of it, without the server's home.
     pub(super) fn readable_parts(&self, path: &Path) -> Vec<PathBuf> {
-        let closed: Vec<_> = self.access.hidden.home.iter().collect();
+        let excluded: Vec<_> = self.access.hidden.home.iter().collect();
         let mut parts = Vec::new();
-        split(path, &closed, &mut parts);
+        split_around(path, &excluded, &mut parts);
         parts
     }
 }
 
-fn names_socket(access: &CommandAccess) -> bool {
+fn has_socket_root(access: &CommandAccess) -> bool {
     let is_socket = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     access.roots.iter().any(|root| is_socket(&root.path))
 }
 
-/// The largest parts of a tree that hold nothing of what is closed.
-fn split(path: &Path, closed: &[&PathBuf], parts: &mut Vec<PathBuf>) {
-    // A bound on the rules; what is beyond it stays closed.
-    const MOST: usize = 4_096;
-    if parts.len() == MOST || closed.iter().any(|closed| path.starts_with(closed)) {
+/// Adds the largest parts of a tree that contain none of the excluded paths. Limited in number; further parts are not
+/// allowed to commands.
+fn split_around(path: &Path, excluded: &[&PathBuf], parts: &mut Vec<PathBuf>) {
+    const MAX_PARTS: usize = 4_096;
+    if parts.len() == MAX_PARTS || excluded.iter().any(|excluded| path.starts_with(excluded)) {
         return;
     }
-    if !closed.iter().any(|closed| closed.starts_with(path)) {
+    if !excluded.iter().any(|excluded| excluded.starts_with(path)) {
         return parts.push(path.to_path_buf());
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink())) {
-        split(&entry.path(), closed, parts);
+        split_around(&entry.path(), excluded, parts);
     }
 }
 
-/// Whether programs need a path to run at all.
+/// Returns whether programs need a path to run at all.
 pub(crate) fn is_platform_path(path: &Path) -> bool {
     PLATFORM.iter().any(|platform| path.starts_with(platform))
 }
@@ -203,7 +200,7 @@ mod tests {
                 ..ProjectMetadata::default()
             },
             sockets: vec!["/tmp/tmux/default".into()],
-            proxied: false,
+            is_proxied: false,
             gaps: vec![],
         }
     }
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_on_the_way_to_what_is_protected_are_held_in_place() {
+    fn folders_between_a_root_and_protected_paths_are_mount_points() {
         use PlannedMount::*;
         let roots = [("/tmp", RootRole::Scratch), ("/tmp/a/w", RootRole::Workspace)];
         let mut plan = plan(&roots, &["/tmp/a/w/x/y/.git"]);

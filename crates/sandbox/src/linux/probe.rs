@@ -1,5 +1,5 @@
-//! What this machine offers, found out by trying: a kernel may have a feature, and an administrator may have
-//! switched it off.
+//! Probes the means of confinement by trying them, because an administrator may have disabled a feature that the kernel
+//! has.
 
 use std::{io, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
@@ -9,38 +9,39 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::{
     bubblewrap::Bubblewrap,
     child::{ConfinedChild, Namespaces},
-    find::find_bubblewrap,
+    find_bubblewrap::find_bubblewrap,
     landlock,
+    mount_view::NamespacePrivilege,
     plan::{EnforcementPlan, FileMeans},
     sys,
-    view::NamespacePrivilege,
 };
 use crate::{
     ConfinementGap, ConfinementKind, ResourceLimits, SandboxError,
     access::{CommandAccess, ReadAccess, WritableRoot},
     metadata::ProjectMetadata,
-    probe::NOWHERE,
+    probe::MISSING_PROGRAM,
     server_places::HiddenPlaces,
 };
 
-/// Linux 6.2 and newer: before, files could be cut short that could not be written.
+/// The oldest version of Landlock used alone, of Linux 6.2. Older ones do not prevent truncating files.
 const LANDLOCK_ALONE: i32 = 3;
 
-/// Linux 5.19 and newer: before, no file could be moved to another directory.
+/// The oldest version of Landlock used with mounts, of Linux 5.19. Older ones refuse to move any file to another
+/// directory.
 const LANDLOCK_WITH_MOUNTS: i32 = 2;
 
-/// Each part, or why it cannot be used.
+/// Each means of confinement, or why it cannot be used.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineSupport {
     pub bubblewrap: Result<Bubblewrap, String>,
     pub landlock: Result<i32, String>,
     pub namespaces: Result<Namespaces, String>,
     pub seccomp: Result<(), String>,
-    /// Whether `bwrap` is used also where the built-in confinement is as good. For tests.
+    /// Whether `bwrap` is used even where the built-in confinement is preferred. For tests.
     pub prefers_bubblewrap: bool,
 }
 
-/// The parts that make up the best confinement.
+/// The means of the best confinement.
 #[derive(Clone, Debug)]
 pub(crate) enum ProbedMeans {
     Bubblewrap { program: Bubblewrap, landlock: Option<i32> },
@@ -66,7 +67,7 @@ impl MachineSupport {
         }
     }
 
-    /// The best there is, or everything that is missing.
+    /// Returns the best means, or a text that names everything that is missing.
     pub(crate) fn means(&self, roots: &[WritableRoot]) -> Result<ProbedMeans, String> {
         self.seccomp.clone()?;
         if let (Ok(version), Ok(namespaces)) = (&self.landlock, &self.namespaces)
@@ -99,7 +100,7 @@ impl MachineSupport {
         self.means(&[]).map(|means| means.kind())
     }
 
-    /// One line for each part, and for each thing that is not stopped.
+    /// Returns a line for each means and for each gap.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |name: &str, found: Result<String, &String>| match found {
             Ok(what) => format!("{name}: {what}"),
@@ -141,7 +142,7 @@ impl ProbedMeans {
         }
     }
 
-    /// What it does not stop, whatever the plan.
+    /// Returns what these means do not prevent under any plan.
     pub(crate) fn gaps(&self, network: bool) -> Vec<ConfinementGap> {
         match self {
             Self::Bubblewrap { program, landlock } => {
@@ -158,7 +159,8 @@ impl ProbedMeans {
     }
 }
 
-/// A confined command must not be able to replace the program that will confine the next one.
+/// Refuses a `bwrap` inside a writable root: a confined command must not be able to replace the program that confines the
+/// next one.
 fn trusted(found: Bubblewrap, roots: &[WritableRoot]) -> Result<Bubblewrap, String> {
     match roots.iter().find(|root| found.path.starts_with(&root.path)) {
         Some(root) => Err(format!("{} is inside {}", found.path.display(), root.path.display())),
@@ -166,16 +168,16 @@ fn trusted(found: Bubblewrap, roots: &[WritableRoot]) -> Result<Bubblewrap, Stri
     }
 }
 
-/// Tries the whole of it, in a process of its own, the best first. The server's own privilege needs no user
-/// namespace, in which every file of another user appears to belong to the user nobody.
+/// Tries namespaces in a separate process, the best ones first. The server's own privilege is preferred to a user
+/// namespace, in which all files of other users appear to belong to the user with the overflow id.
 fn namespaces(version: i32) -> Result<Namespaces, String> {
     let admin = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     let privileges =
         admin.then_some(NamespacePrivilege::Own).into_iter().chain([NamespacePrivilege::UserNamespace]);
-    let ways =
+    let candidates =
         privileges.flat_map(|privilege| [true, false].map(|processes| Namespaces { privilege, processes }));
     let mut last = Err(String::new());
-    for namespaces in ways {
+    for namespaces in candidates {
         last = attempt(version, namespaces).map(|()| namespaces);
         if last.is_ok() {
             break;
@@ -188,8 +190,8 @@ fn attempt(version: i32, namespaces: Namespaces) -> Result<(), String> {
     let child =
         ConfinedChild::new(&smallest_plan(), version, Some(namespaces), None, &ResourceLimits::default());
     let mut child = child.map_err(|error| error.to_string())?;
-    let mut command = Command::new(NOWHERE);
-    attach_minder(&mut command, child.birth_namespaces(), false);
+    let mut command = Command::new(MISSING_PROGRAM);
+    attach_minder(&mut command, child.clone_flags(), false);
     // SAFETY: `confine` makes only async-signal-safe calls.
     unsafe { command.pre_exec(move || child.confine()) };
     match command.spawn() {
@@ -197,7 +199,7 @@ fn attempt(version: i32, namespaces: Namespaces) -> Result<(), String> {
         Err(error) => Err(spawn_reason(error)),
         Ok(mut process) => {
             let _ = process.wait();
-            Err(format!("{NOWHERE} was run"))
+            Err(format!("{MISSING_PROGRAM} was run"))
         }
     }
 }
@@ -206,10 +208,10 @@ pub(super) fn spawn_reason(error: io::Error) -> String {
     SandboxError::from_spawn(&error).map_or_else(|| error.to_string(), |error| error.to_string())
 }
 
-/// Nothing writable, no network, and one mount, to see that mounting works.
+/// Returns a plan without writable roots and network, and with one mount, to see that mounting works.
 pub(super) fn smallest_plan() -> EnforcementPlan {
     EnforcementPlan {
-        proxied: false,
+        is_proxied: false,
         access: CommandAccess {
             reads: ReadAccess::Everywhere,
             roots: Vec::new(),
@@ -228,15 +230,13 @@ mod tests {
     use crate::access::RootRole;
 
     fn machine(bubblewrap: bool, landlock: Option<i32>, namespaces: bool) -> MachineSupport {
-        let no = || Err("no".to_owned());
+        let no = || "no".to_owned();
         let program = Bubblewrap { path: "/usr/bin/bwrap".into(), user_namespace: false, covers: None };
+        let own_namespaces = Namespaces { privilege: NamespacePrivilege::Own, processes: true };
         MachineSupport {
-            bubblewrap: if bubblewrap { Ok(program) } else { no() },
-            landlock: landlock.ok_or_else(|| "no".to_owned()),
-            namespaces: match namespaces {
-                true => Ok(Namespaces { privilege: NamespacePrivilege::Own, processes: true }),
-                false => Err("no".to_owned()),
-            },
+            bubblewrap: bubblewrap.then_some(program).ok_or_else(no),
+            landlock: landlock.ok_or_else(no),
+            namespaces: namespaces.then_some(own_namespaces).ok_or_else(no),
             seccomp: Ok(()),
             prefers_bubblewrap: false,
         }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_means_are_taken_and_nothing_is_refused_silently() {
+    fn the_best_means_are_chosen_and_refusals_have_a_reason() {
         check(&machine(true, Some(7), true), Some(ConfinementKind::LandlockView));
         check(&machine(true, Some(5), true), Some(ConfinementKind::Bubblewrap));
         check(&machine(true, Some(7), false), Some(ConfinementKind::Bubblewrap));
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(means.kind(), ConfinementKind::Landlock);
     }
 
-    /// There a network namespace does what newer versions do by themselves.
+    /// With an older version, a network namespace does what newer versions do themselves.
     #[test]
     fn an_older_landlock_works_with_mounts_too() {
         match landlock::version().and_then(namespaces) {

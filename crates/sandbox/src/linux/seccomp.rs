@@ -1,8 +1,12 @@
-//! The system call filter: what no build or test needs is refused with `EPERM`, the rest is allowed.
+//! The system call filter: refuses with `EPERM` the calls that no build or test needs, and allows all others.
 //!
-//! It is the second line behind namespaces, Landlock and the loss of capabilities, and the first one
-//! against sockets and against parts of the kernel with a history. A filter sees numbers, not what pointers
-//! point to; so `clone3`, which has its flags behind one, does not exist in it, and libraries use `clone`.
+//! It is the second line of defence behind namespaces, Landlock and dropped capabilities, and the first one against
+//! sockets and against parts of the kernel with many past vulnerabilities. A filter sees numbers, not the memory behind
+//! pointers. `clone3` passes its flags through a pointer, so the filter returns `ENOSYS` for it, and libraries fall back
+//! to `clone`.
+//!
+//! `seccompiler` compiles the rules. It supports one error number for all of them, so the few instructions for `clone3`
+//! and for x32 are assembled by hand in [`prelude`].
 
 use std::collections::BTreeMap;
 
@@ -14,29 +18,29 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
-/// What a command may do with sockets.
+/// The sockets that a command may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SocketRules {
     /// The network, and sockets in the file system.
     Network,
-    /// The network alone.
+    /// The network only.
     NetworkOnly,
-    /// The internet protocols, in a network of its own.
+    /// The internet protocols, in its own network namespace.
     Proxied,
-    /// Pairs of its own: it cannot connect to any other socket.
+    /// Socket pairs only: it cannot connect to any other socket.
     Pairs,
 }
 
-/// Which processes a command can name.
+/// The processes that a command can name in system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessRules {
-    /// Those of its own process namespace.
+    /// Those of its own PID namespace.
     Own,
-    /// All of the machine.
+    /// All processes of the machine.
     Shared,
 }
 
-/// Refused whatever their arguments.
+/// System calls refused with any arguments.
 const REFUSED: &[c_long] = &[
     // Ways around the filter, or around the rules for files.
     libc::SYS_io_uring_setup,
@@ -67,14 +71,14 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
     libc::SYS_fspick,
-    // Large and seldom needed parts of the kernel.
+    // Large and rarely needed parts of the kernel.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // The machine.
+    // The machine as a whole.
     libc::SYS_kexec_load,
     KEXEC_FILE_LOAD,
     libc::SYS_init_module,
@@ -109,8 +113,9 @@ const KEXEC_FILE_LOAD: c_long = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: c_long = 294;
 
-/// How urgently and where a process runs. A process chooses for itself with the number 0; a thread that names itself
-/// by its number cannot be told from another process, and is refused where it could name one.
+/// System calls that set the scheduling of a process. A process names itself with the id 0, which is allowed. A thread
+/// that names itself by its own id cannot be distinguished from another process, and is refused with
+/// [`ProcessRules::Shared`].
 const SCHEDULING: [c_long; 4] = [
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setparam,
@@ -121,7 +126,7 @@ const SCHEDULING: [c_long; 4] = [
 /// Not in the `libc` crate.
 const IOPRIO_WHO_USER: u64 = 3;
 
-/// Every namespace that `clone` can make.
+/// Every namespace that `clone` can create.
 const CLONE_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -132,13 +137,13 @@ const CLONE_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// Requests that type into a terminal, and so into the shell of whoever sits there.
+/// The `ioctl` requests that insert input into a terminal, and so into a shell that runs there.
 const TERMINAL_INPUT: [u64; 2] = [0x5412, 0x541c];
 
-/// Bits of a socket's type that are not flags.
+/// The bits of a socket's type that are not flags.
 const SOCKET_TYPE: u64 = 0xf;
 
-/// Numbers from here on are a second way to make every call on x86-64, which no program uses.
+/// The first system call number of x32, a second numbering of every call on x86-64 that no program uses.
 #[cfg(target_arch = "x86_64")]
 const X32: Option<u32> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
@@ -146,7 +151,7 @@ const X32: Option<u32> = None;
 
 type FilterRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Compiles the filter. Fails on architectures that the compiler does not know.
+/// Compiles the filter. Returns an error on architectures that `seccompiler` does not support.
 pub(super) fn compile(sockets: SocketRules, processes: ProcessRules) -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
@@ -172,10 +177,10 @@ fn rules(sockets: SocketRules, processes: ProcessRules) -> Result<FilterRules, s
     for request in TERMINAL_INPUT {
         refuse(libc::SYS_ioctl, vec![SeccompCondition::new(1, Dword, Eq, request)?])?;
     }
-    // Limits of another process; a process's own are set with the number 0.
+    // Limits of another process. A process sets its own limits with the id 0.
     let another = SeccompCondition::new(0, Dword, Ne, 0)?;
     refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
-    // Priorities of others: by their number, or with all processes of the user. One's own are the number 0.
+    // Priorities of other processes, by id or of all processes of the user. A process sets its own with the id 0.
     for (number, user) in
         [(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
     {
@@ -189,13 +194,13 @@ fn rules(sockets: SocketRules, processes: ProcessRules) -> Result<FilterRules, s
     }
     refuse(libc::SYS_socket, other_families(sockets)?)?;
     refuse(libc::SYS_socketpair, other_families(SocketRules::Pairs)?)?;
-    // Both connect without the check that keeps commands away from the server's own port.
+    // Multipath TCP and TCP fast open connect without Landlock's check of the port.
     refuse(libc::SYS_socket, vec![SeccompCondition::new(2, Dword, Eq, libc::IPPROTO_MPTCP as u64)?])?;
     for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
         let fast_open = libc::MSG_FASTOPEN as u64;
         refuse(number, vec![SeccompCondition::new(flags, Dword, MaskedEq(fast_open), fast_open)?])?;
     }
-    // Both kinds send to any address without a `connect`; a pair is no exception.
+    // Sockets of both kinds send to any address without `connect`, even one of a socket pair.
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         let condition = || SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64);
         if sockets == SocketRules::Pairs {
@@ -211,34 +216,35 @@ fn rules(sockets: SocketRules, processes: ProcessRules) -> Result<FilterRules, s
     Ok(rules)
 }
 
-/// Holds for a socket of a family that is not wanted.
+/// Returns conditions that hold for sockets of all families that are not allowed.
 fn other_families(sockets: SocketRules) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
-    let wanted: &[libc::c_int] = match sockets {
+    let allowed: &[libc::c_int] = match sockets {
         SocketRules::Network => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         SocketRules::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         SocketRules::Proxied => &[libc::AF_INET, libc::AF_INET6],
         SocketRules::Pairs => &[libc::AF_UNIX],
     };
-    wanted.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
+    allowed.iter().map(|family| SeccompCondition::new(0, Dword, Ne, *family as u64)).collect()
 }
 
-/// Goes before the compiled rules, which know one answer only. Jumps are relative, so the rest needs no change.
+/// Returns the instructions before the compiled rules. Jumps are relative, so the compiled rules need no change.
 fn prelude() -> BpfProgram {
-    let answer = |errno: libc::c_int| libc::SECCOMP_RET_ERRNO | errno as u32;
-    let line = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
-    let load_number = line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0);
-    let give = |value| line(libc::BPF_RET | libc::BPF_K, 0, 0, value);
+    let instruction = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    let load_number = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0);
+    let return_error = |errno: libc::c_int| {
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32)
+    };
     let mut program = vec![load_number];
     if let Some(first) = X32 {
         program.extend([
-            line(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, first),
-            give(answer(libc::EPERM)),
+            instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, first),
+            return_error(libc::EPERM),
         ]);
     }
     let clone3 = libc::SYS_clone3 as u32;
     program.extend([
-        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, clone3),
-        give(answer(libc::ENOSYS)),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, clone3),
+        return_error(libc::ENOSYS),
     ]);
     program
 }
@@ -248,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_fits_into_the_kernel() {
+    fn filters_are_within_the_kernels_size_limit() {
         for sockets in
             [SocketRules::Network, SocketRules::NetworkOnly, SocketRules::Proxied, SocketRules::Pairs]
         {

@@ -1,18 +1,18 @@
-//! The table of attempts, made under every confinement and as every user.
+//! Makes all attempts under every confinement and as every user.
 
 use std::{collections::BTreeMap, process::Command};
 
 use codicil_sandbox::ConfinementGap;
 
 use crate::{
-    place::{Neighbours, Place},
-    with::{User, With, confined, everywhere, has_gap},
+    backend::{Backend, User, confined, for_each_backend, has_gap},
+    test_tree::{OutsidePrograms, TestTree},
 };
 
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
 
-/// Landlock has no say in these, and no mounts help where it is alone. `Gap::FileAttributes` says so.
+/// Attempts that only mounts prevent: `ConfinementGap::FileAttributes`.
 const ATTRIBUTES: [&str; 6] = [
     "mode-outside",
     "mode-of-open-file-outside",
@@ -22,16 +22,16 @@ const ATTRIBUTES: [&str; 6] = [
     "git-mode",
 ];
 
-/// The same for what only a namespace keeps apart: `Gap::Ipc`, `Gap::Terminals`.
+/// Attempts that only namespaces prevent: `ConfinementGap::Ipc`, `ConfinementGap::Terminals`.
 const SHARED: [&str; 2] = ["memory-segment-of-another", "read-terminal-of-another"];
 
-/// What Landlock alone must refuse more than was asked for; the crate's documentation says why.
+/// Attempts that Landlock alone refuses although the policy allows them; the crate's documentation says why.
 const TOO_STRICT: [&str; 3] = ["create-at-the-top", "shared-memory", "terminal"];
 
-/// Without a network nothing can be connected to, not even what the command itself listens on.
+/// Attempts that connect, which is refused without a network even to the command's own sockets.
 const CONNECTING: [&str; 2] = ["socket-inside", "datagram-inside"];
 
-/// What remains under a policy that writes nothing.
+/// Attempts that succeed under a policy that allows no writing.
 const READING: [&str; 10] = [
     "no-privileges",
     "read-outside",
@@ -45,7 +45,7 @@ const READING: [&str; 10] = [
     "signal-own-child",
 ];
 
-/// Name and class of every attempt that the helper knows.
+/// Returns the name and class of every attempt of the helper.
 fn attempts() -> Vec<(String, String)> {
     let output = Command::new(env!("CARGO_BIN_EXE_sandbox-attempt")).arg("list").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -55,19 +55,19 @@ fn attempts() -> Vec<(String, String)> {
     attempts
 }
 
-/// Makes the attempts, and tells for each what came of it: 0, an error number, or a signal with a minus.
+/// Makes attempts. Returns for each its result: 0, an error number, or the negative number of a signal.
 fn make(
-    (place, neighbours): (&Place, &Neighbours),
-    with: With,
+    (tree, programs): (&TestTree, &OutsidePrograms),
+    backend: Backend,
     options: &[&str],
     names: &[String],
 ) -> BTreeMap<String, i32> {
-    let helper = place.helper();
+    let helper = tree.helper();
     let mut line = vec![helper.to_str().unwrap(), "try"];
     line.extend(names.iter().map(String::as_str));
-    let output = confined(place, with, options, &line).envs(neighbours.variables()).output().unwrap();
+    let output = confined(tree, backend, options, &line).envs(programs.variables()).output().unwrap();
     let results = read(&output.stdout);
-    assert!(names.iter().all(|name| results.contains_key(name)), "{with:?}: {output:?}");
+    assert!(names.iter().all(|name| results.contains_key(name)), "{backend:?}: {output:?}");
     results
 }
 
@@ -81,20 +81,20 @@ fn names(attempts: &[(String, String)]) -> Vec<String> {
     attempts.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// What should come of an attempt under the policy workspace-write.
-fn is_right(with: With, name: &str, class: &str, code: i32) -> bool {
-    if is_reported(with, name) {
+/// Returns whether the result of an attempt is the expected one under the policy `workspace-write`.
+fn is_expected(backend: Backend, name: &str, class: &str, code: i32) -> bool {
+    if is_known_gap(backend, name) {
         return code == 0;
     }
-    if is_too_strict(with, name) {
+    if is_too_strict(backend, name) {
         return code != 0;
     }
     if name.starts_with("signal")
         && class == "Denied"
-        && !with.is_bubblewrap()
+        && !backend.is_bubblewrap()
         && has_gap(ConfinementGap::Signals)
     {
-        eprintln!("skipped: {name}, which this kernel cannot stop");
+        eprintln!("skipped: {name}, which this kernel cannot prevent");
         return true;
     }
     match class {
@@ -106,21 +106,21 @@ fn is_right(with: With, name: &str, class: &str, code: i32) -> bool {
     }
 }
 
-/// What is not stopped, and said so: a gap of the confinement.
-fn is_reported(with: With, name: &str) -> bool {
-    match with {
-        With::Nothing => false,
-        With::Bubblewrap | With::BubblewrapAlone => name == "pipe-outside",
-        With::View => false,
-        With::Landlock => ATTRIBUTES.contains(&name) || SHARED.contains(&name),
+/// Returns whether the confinement reports that it does not prevent an attempt.
+fn is_known_gap(backend: Backend, name: &str) -> bool {
+    match backend {
+        Backend::Nothing => false,
+        Backend::Bubblewrap | Backend::BubblewrapAlone => name == "pipe-outside",
+        Backend::View => false,
+        Backend::Landlock => ATTRIBUTES.contains(&name) || SHARED.contains(&name),
     }
 }
 
-fn is_too_strict(with: With, name: &str) -> bool {
-    match with {
-        With::Nothing => false,
-        With::Landlock => TOO_STRICT.contains(&name) || CONNECTING.contains(&name),
-        With::BubblewrapAlone | With::Bubblewrap | With::View => CONNECTING.contains(&name),
+fn is_too_strict(backend: Backend, name: &str) -> bool {
+    match backend {
+        Backend::Nothing => false,
+        Backend::Landlock => TOO_STRICT.contains(&name) || CONNECTING.contains(&name),
+        Backend::BubblewrapAlone | Backend::Bubblewrap | Backend::View => CONNECTING.contains(&name),
     }
 }
 
@@ -130,77 +130,81 @@ fn check(title: &str, wrong: Vec<String>) {
 }
 
 #[test]
-fn nothing_escapes_and_work_goes_on() {
+fn forbidden_attempts_fail_and_allowed_ones_succeed() {
     let attempts = attempts();
-    everywhere(|with, user| {
-        let place = Place::new(user, &names(&attempts));
-        let neighbours = Neighbours::new(&place);
-        let before = place.untouchable(with != With::Landlock);
-        let results = make((&place, &neighbours), with, &[], &names(&attempts));
-        let wrong = attempts.iter().filter(|(name, class)| !is_right(with, name, class, results[name]));
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &names(&attempts));
+        let programs = OutsidePrograms::new(&tree);
+        let before = tree.untouchable(backend != Backend::Landlock);
+        let results = make((&tree, &programs), backend, &[], &names(&attempts));
+        let wrong = attempts.iter().filter(|(name, class)| !is_expected(backend, name, class, results[name]));
         let wrong = wrong.map(|(name, class)| format!("{name} ({class}) gave {}", results[name]));
-        check(&format!("{with:?} as {user:?}"), wrong.collect());
-        // Whatever the attempts said: nothing has changed.
-        let after = place.untouchable(with != With::Landlock);
+        check(&format!("{backend:?} as {user:?}"), wrong.collect());
+        // Whatever the results say, nothing must have changed.
+        let after = tree.untouchable(backend != Backend::Landlock);
         let all = before.keys().chain(after.keys());
         let changed = all.filter(|path| after.get(*path) != before.get(*path));
-        check(&format!("changed, {with:?} as {user:?}"), changed.map(|path| format!("{path:?}")).collect());
+        check(
+            &format!("changed, {backend:?} as {user:?}"),
+            changed.map(|path| format!("{path:?}")).collect(),
+        );
     });
 }
 
 #[test]
-fn a_read_only_policy_leaves_only_reading() {
+fn a_read_only_policy_allows_only_reading() {
     let attempts = attempts();
-    everywhere(|with, user| {
-        let place = Place::new(user, &names(&attempts));
-        let results = make((&place, &Neighbours::new(&place)), with, &["--read-only"], &names(&attempts));
-        let expected = |name: &str| match with {
-            With::Landlock if name == "mode-inside" => true,
-            _ if is_reported(with, name) => true,
-            _ if is_too_strict(with, name) => false,
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &names(&attempts));
+        let results =
+            make((&tree, &OutsidePrograms::new(&tree)), backend, &["--read-only"], &names(&attempts));
+        let expected = |name: &str| match backend {
+            Backend::Landlock if name == "mode-inside" => true,
+            _ if is_known_gap(backend, name) => true,
+            _ if is_too_strict(backend, name) => false,
             _ => READING.contains(&name) || name == "socket-pair",
         };
         let is_gap = |name: &str| name.starts_with("signal") && has_gap(ConfinementGap::Signals);
         let wrong = results.iter().filter(|(name, code)| (**code == 0) != expected(name) && !is_gap(name));
         check(
-            &format!("{with:?} as {user:?}"),
+            &format!("{backend:?} as {user:?}"),
             wrong.map(|(name, code)| format!("{name} gave {code}")).collect(),
         );
     });
 }
 
-/// An attempt that fails by itself would prove nothing.
+/// An attempt that always fails would prove nothing.
 #[test]
 fn the_same_attempts_succeed_without_a_sandbox() {
     let attempts = attempts();
     let possible: Vec<_> =
         attempts.iter().filter(|(_, class)| class == "Denied" || class == "Allowed").cloned().collect();
     for user in User::all() {
-        let place = Place::new(user, &names(&attempts));
+        let tree = TestTree::new(user, &names(&attempts));
         let mut names = names(&possible);
-        // This one looks for what a sandbox leaves behind.
+        // This attempt checks the effects of a sandbox.
         names.retain(|name| name != "no-privileges");
-        let results = make((&place, &Neighbours::new(&place)), With::Nothing, &[], &names);
+        let results = make((&tree, &OutsidePrograms::new(&tree)), Backend::Nothing, &[], &names);
         let wrong = results.iter().filter(|(_, code)| **code != 0);
         check(&format!("as {user:?}"), wrong.map(|(name, code)| format!("{name} gave {code}")).collect());
     }
 }
 
-/// The others are made apart from everybody, with arguments that do nothing. What the machine refuses there too is
-/// skipped by name.
+/// The other attempts are made in separate namespaces, with arguments that have no effect. Those that the machine refuses
+/// there as well are skipped, with a line that names them.
 #[test]
-fn what_the_sandbox_refuses_gets_further_without_one() {
+fn refused_attempts_get_further_without_a_sandbox() {
     let attempts = attempts();
     for user in User::all() {
-        let place = Place::new(user, &names(&attempts));
-        let neighbours = Neighbours::new(&place);
+        let tree = TestTree::new(user, &names(&attempts));
+        let programs = OutsidePrograms::new(&tree);
         let mut refused: Vec<_> =
             attempts.iter().filter(|(_, class)| class == "Filtered" || class == "Forbidden").collect();
-        // It takes the place away from under the others.
+        // It moves the workspace of the other attempts away, so it comes last.
         refused.sort_by_key(|(name, _)| name == "rename-workspace");
-        let mut command = Command::new(place.helper());
-        command.arg("apart").args(refused.iter().map(|(name, _)| name)).current_dir(place.workspace());
-        command.envs(neighbours.variables()).env("SCENE_SERVER", std::process::id().to_string());
+        let mut command = Command::new(tree.helper());
+        command.arg("unconfined").args(refused.iter().map(|(name, _)| name)).current_dir(tree.workspace());
+        command.envs(programs.variables()).env("ATTEMPT_SERVER", std::process::id().to_string());
         user.become_in(&mut command);
         let output = command.output().unwrap();
         let _ = std::fs::remove_dir("/sys/fs/cgroup/attempt");
@@ -209,15 +213,15 @@ fn what_the_sandbox_refuses_gets_further_without_one() {
             ("Filtered", code) => code != if name == "clone3" { ENOSYS } else { EPERM },
             (_, code) => code == 0,
         };
-        let (further, not): (Vec<_>, Vec<_>) =
+        let (further, no_further): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(name, class)| gets_further(name, class));
-        for (name, _) in not {
+        for (name, _) in no_further {
             eprintln!(
-                "skipped: {name} as {user:?}, which this machine refuses by itself ({})",
+                "skipped: {name} as {user:?}, which this machine refuses without a sandbox ({})",
                 results[name]
             );
         }
-        // Anybody may do these anywhere, so at least they must show the difference.
+        // Every user may do these on every machine, so at least they must get further.
         for name in ["netlink", "trace-me"] {
             assert!(further.iter().any(|(seen, _)| seen == name), "{name} as {user:?}: {output:?}");
         }
@@ -244,18 +248,18 @@ fn with_a_network_only_the_network_is_open() {
         "io-uring",
         "unshare-user",
     ];
-    everywhere(|with, user| {
-        let place = Place::new(user, &names);
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &names);
         let chosen: Vec<String> = open.iter().chain(&closed).map(|name| (*name).to_owned()).collect();
-        let results = make((&place, &Neighbours::new(&place)), with, &["--network"], &chosen);
-        let is_open = |name: &str| match with {
-            // A gap that is reported.
-            With::Bubblewrap if name.starts_with("abstract") => has_gap(ConfinementGap::Signals),
+        let results = make((&tree, &OutsidePrograms::new(&tree)), backend, &["--network"], &chosen);
+        let is_open = |name: &str| match backend {
+            // A reported gap.
+            Backend::Bubblewrap if name.starts_with("abstract") => has_gap(ConfinementGap::Signals),
             _ => open.contains(&name),
         };
         let wrong = results.iter().filter(|(name, code)| (**code == 0) != is_open(name));
         check(
-            &format!("{with:?} as {user:?}"),
+            &format!("{backend:?} as {user:?}"),
             wrong.map(|(name, code)| format!("{name} gave {code}")).collect(),
         );
     });

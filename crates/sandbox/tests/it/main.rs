@@ -1,13 +1,13 @@
-//! What confined commands can and cannot do, for every confinement that this machine has and, where the tests
-//! run as root, for an ordinary user too. What is not to be had is skipped, and said.
+//! What confined commands can and cannot do, under every confinement that this machine has and, if the tests run as root,
+//! for an ordinary user as well. Prints what is skipped because the machine does not have it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod backend;
 mod escapes;
 mod limits;
-mod litter;
-mod place;
 mod policies;
 mod proxy;
+mod side_effects;
+mod test_tree;
 mod tools;
-mod with;

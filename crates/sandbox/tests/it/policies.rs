@@ -1,4 +1,4 @@
-//! What a policy and its grants open and close.
+//! What policies and grants allow and refuse.
 
 use std::{
     io::Read,
@@ -13,8 +13,8 @@ use codicil_sandbox::{
 };
 
 use crate::{
-    place::Place,
-    with::{With, confined, confinement, everywhere, probe, skipped, succeeds},
+    backend::{Backend, confined, confinement, for_each_backend, probe, skipped, succeeds},
+    test_tree::TestTree,
 };
 
 fn text(path: &Path) -> &str {
@@ -27,157 +27,160 @@ fn read_only() -> SandboxPolicy {
 
 #[test]
 fn temporary_directories_can_be_excluded() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        let (tmp, tmpdir) = ("f=$(mktemp -p /tmp) && rm $f", "f=$(mktemp -p $TMPDIR) && rm $f");
-        assert!(succeeds(&place, with, &[], tmp) && succeeds(&place, with, &[], tmpdir));
-        assert!(!succeeds(&place, with, &["--exclude-tmp"], tmp));
-        assert!(succeeds(&place, with, &["--exclude-tmp"], tmpdir));
-        assert!(!succeeds(&place, with, &["--exclude-tmpdir"], tmpdir));
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        let tmp = format!("f=$(mktemp -p {}) && rm $f", text(tree.scratch()));
+        let tmpdir = "f=$(mktemp -p $TMPDIR) && rm $f";
+        assert!(succeeds(&tree, backend, &[], &tmp) && succeeds(&tree, backend, &[], tmpdir));
+        assert!(!succeeds(&tree, backend, &["--exclude-tmp"], &tmp));
+        assert!(succeeds(&tree, backend, &["--exclude-tmp"], tmpdir));
+        assert!(!succeeds(&tree, backend, &["--exclude-tmpdir"], tmpdir));
     });
 }
 
 #[test]
 fn roots_and_grants_open_what_they_name() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        place.write("outside/root/file", "kept");
-        place.write("outside/other/file", "kept");
-        place.own();
-        let (root, other) = (place.path("outside/root"), place.path("outside/other"));
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        tree.write("outside/root/file", "kept");
+        tree.write("outside/other/file", "kept");
+        tree.own();
+        let root = tree.path("outside/root");
+        let other = tree.path("outside/other");
         let write = |path: &Path| format!("echo x > {0}/new && echo x > {0}/file", text(path));
         let root_option = ["--root", text(&root)];
-        assert!(succeeds(&place, with, &root_option, &write(&root)));
-        assert!(!succeeds(&place, with, &root_option, &write(&other)));
+        assert!(succeeds(&tree, backend, &root_option, &write(&root)));
+        assert!(!succeeds(&tree, backend, &root_option, &write(&other)));
         for option in [vec!["--grant-write", text(&root)], vec!["--read-only", "--grant-write", text(&root)]]
         {
-            assert!(succeeds(&place, with, &option, &write(&root)), "{with:?} {option:?}");
-            assert!(!succeeds(&place, with, &option, &write(&other)), "{with:?} {option:?}");
+            assert!(succeeds(&tree, backend, &option, &write(&root)), "{backend:?} {option:?}");
+            assert!(!succeeds(&tree, backend, &option, &write(&other)), "{backend:?} {option:?}");
         }
         // A single file can be granted, without its directory.
         let file = other.join("file");
         let option = ["--grant-write", text(&file)];
-        assert!(succeeds(&place, with, &option, &format!("echo x > {}", text(&file))));
-        assert!(!succeeds(&place, with, &option, &write(&other)));
+        assert!(succeeds(&tree, backend, &option, &format!("echo x > {}", text(&file))));
+        assert!(!succeeds(&tree, backend, &option, &write(&other)));
     });
 }
 
 #[test]
 fn reading_can_be_restricted() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        place.write("outside/secret", "kept");
-        place.write("outside/known/file", "kept");
-        place.write("workspace/mine", "mine");
-        place.own();
-        let (secret, known) = (place.path("outside/secret"), place.path("outside/known"));
-        let (read_secret, read_known) =
-            (format!("cat {}", text(&secret)), format!("cat {}/file", text(&known)));
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        tree.write("outside/secret", "kept");
+        tree.write("outside/known/file", "kept");
+        tree.write("workspace/mine", "mine");
+        tree.own();
+        let known = tree.path("outside/known");
+        let read_secret = format!("cat {}", text(&tree.path("outside/secret")));
+        let read_known = format!("cat {}/file", text(&known));
         for write in [vec![], vec!["--read-only"]] {
             let option = |more: &[&'static str]| {
                 [write.clone(), vec!["--readable", "/usr/share"], more.to_vec()].concat()
             };
             assert!(succeeds(
-                &place,
-                with,
+                &tree,
+                backend,
                 &option(&[]),
                 "cat mine; ls /usr/bin > /dev/null; cat /etc/passwd"
             ));
-            assert!(!succeeds(&place, with, &option(&[]), &read_secret), "{with:?} {write:?}");
-            assert!(!succeeds(&place, with, &option(&[]), &read_known), "{with:?} {write:?}");
+            assert!(!succeeds(&tree, backend, &option(&[]), &read_secret), "{backend:?} {write:?}");
+            assert!(!succeeds(&tree, backend, &option(&[]), &read_known), "{backend:?} {write:?}");
             let granted =
                 [write.clone(), vec!["--readable", "/usr/share", "--grant-read", text(&known)]].concat();
-            assert!(succeeds(&place, with, &granted, &read_known), "{with:?} {write:?}");
-            assert!(!succeeds(&place, with, &granted, &read_secret), "{with:?} {write:?}");
+            assert!(succeeds(&tree, backend, &granted, &read_known), "{backend:?} {write:?}");
+            assert!(!succeeds(&tree, backend, &granted, &read_secret), "{backend:?} {write:?}");
         }
-        assert!(succeeds(&place, with, &["--readable", "/usr/share"], "echo x > new && cat new"));
-        assert!(!succeeds(&place, with, &["--readable", "/usr/share"], "echo x > /usr/share/new"));
+        assert!(succeeds(&tree, backend, &["--readable", "/usr/share"], "echo x > new && cat new"));
+        assert!(!succeeds(&tree, backend, &["--readable", "/usr/share"], "echo x > /usr/share/new"));
     });
 }
 
 #[test]
-fn a_command_is_told_that_it_has_no_network() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        let told = "test \"$CODEX_SANDBOX_NETWORK_DISABLED\" = 1";
-        assert!(succeeds(&place, with, &[], told) && succeeds(&place, with, &["--read-only"], told));
-        let untold = "test -z \"$CODEX_SANDBOX_NETWORK_DISABLED\"";
-        assert!(succeeds(&place, with, &["--network"], untold));
-        assert!(succeeds(&place, with, &["--grant-network"], untold));
+fn a_variable_marks_commands_without_a_network() {
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        let is_set = "test \"$CODEX_SANDBOX_NETWORK_DISABLED\" = 1";
+        assert!(succeeds(&tree, backend, &[], is_set) && succeeds(&tree, backend, &["--read-only"], is_set));
+        let is_unset = "test -z \"$CODEX_SANDBOX_NETWORK_DISABLED\"";
+        assert!(succeeds(&tree, backend, &["--network"], is_unset));
+        assert!(succeeds(&tree, backend, &["--grant-network"], is_unset));
     });
 }
 
 #[test]
-fn a_link_that_a_command_left_behind_opens_nothing() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        place.write("outside/file", "kept");
-        symlink(place.path("outside"), place.path("workspace/root")).unwrap();
-        place.own();
-        let root = place.path("workspace/root");
+fn a_link_that_a_command_created_makes_nothing_writable() {
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        tree.write("outside/file", "kept");
+        symlink(tree.path("outside"), tree.path("workspace/root")).unwrap();
+        tree.own();
+        let root = tree.path("workspace/root");
         let options = ["--root", text(&root)];
-        assert!(succeeds(&place, with, &options, "echo x > new"));
-        assert!(!succeeds(&place, with, &options, "echo x > root/file"));
+        assert!(succeeds(&tree, backend, &options, "echo x > new"));
+        assert!(!succeeds(&tree, backend, &options, "echo x > root/file"));
     });
 }
 
 #[test]
 fn metadata_that_the_policy_names_is_writable() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
-        place.write("workspace/.git/config", "kept");
-        place.write("workspace/.codex/memories/note", "kept");
-        place.own();
-        let (git, memories) = (place.path("workspace/.git"), place.path("workspace/.codex/memories"));
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
+        tree.write("workspace/.git/config", "kept");
+        tree.write("workspace/.codex/memories/note", "kept");
+        tree.own();
+        let git = tree.path("workspace/.git");
+        let memories = tree.path("workspace/.codex/memories");
         let options = ["--root", text(&memories), "--grant-write", text(&git)];
         let write = "echo x > .git/config && echo x > .codex/memories/note";
-        assert!(!succeeds(&place, with, &[], "echo x > .git/config"));
-        assert!(!succeeds(&place, with, &[], "echo x > .codex/memories/note"));
-        assert!(succeeds(&place, with, &options, write), "{with:?}");
-        assert!(!succeeds(&place, with, &options, "echo x > .codex/new"));
+        assert!(!succeeds(&tree, backend, &[], "echo x > .git/config"));
+        assert!(!succeeds(&tree, backend, &[], "echo x > .codex/memories/note"));
+        assert!(succeeds(&tree, backend, &options, write), "{backend:?}");
+        assert!(!succeeds(&tree, backend, &options, "echo x > .codex/new"));
     });
 }
 
 #[test]
 fn a_socket_can_be_granted() {
-    everywhere(|with, user| {
-        if with == With::Landlock || with == With::BubblewrapAlone {
-            // There are no sockets of the file system.
+    for_each_backend(|backend, user| {
+        if backend == Backend::Landlock || backend == Backend::BubblewrapAlone {
+            // These refuse all sockets in the file system.
             return;
         }
-        let place = Place::new(user, &[]);
-        let socket = place.path("outside/socket");
+        let tree = TestTree::new(user, &[]);
+        let socket = tree.path("outside/socket");
         let _listener = UnixListener::bind(&socket).unwrap();
         std::fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let helper = place.helper();
-        let attempt = format!("SCENE_SOCKET={} {} one socket-of-another", text(&socket), text(&helper));
-        assert!(!succeeds(&place, with, &[], &attempt));
-        assert!(!succeeds(&place, with, &["--grant-write", text(&socket)], &attempt), "{with:?}");
-        assert!(!succeeds(&place, with, &["--network"], &attempt));
+        let helper = tree.helper();
+        let attempt = format!("ATTEMPT_SOCKET={} {} one socket-of-another", text(&socket), text(&helper));
+        assert!(!succeeds(&tree, backend, &[], &attempt));
+        assert!(!succeeds(&tree, backend, &["--grant-write", text(&socket)], &attempt), "{backend:?}");
+        assert!(!succeeds(&tree, backend, &["--network"], &attempt));
         let options = ["--network", "--grant-write", text(&socket)];
-        assert!(succeeds(&place, with, &options, &attempt), "{with:?}");
+        assert!(succeeds(&tree, backend, &options, &attempt), "{backend:?}");
     });
 }
 
 #[test]
 fn a_command_can_be_tied_to_its_parent() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
         let script = "setsid -f sleep 1000; echo up; sleep 1000";
-        let mut command = confined(&place, with, &["--dying"], &["sh", "-c", script]);
+        let mut command = confined(&tree, backend, &["--dying"], &["sh", "-c", script]);
         let mut parent = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = parent.stdout.take().unwrap();
         output.read_exact(&mut [0; 3]).unwrap();
 
         parent.kill().unwrap();
         parent.wait().unwrap();
-        // Whatever holds the pipe open is still running.
-        assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "{with:?}");
+        // The pipe is closed only when no process of the command runs any more.
+        assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "{backend:?}");
     });
 }
 
 #[test]
-fn what_is_not_confined_says_so() {
+fn unconfined_policies_are_reported_as_such() {
     let cwd = Path::new("/");
     let new =
         |policy: &SandboxPolicy| confinement(policy, cwd, &SandboxGrants::default(), MachineProbe::cached());
@@ -190,7 +193,7 @@ fn what_is_not_confined_says_so() {
 }
 
 #[test]
-fn a_program_that_is_missing_is_no_failure_of_the_sandbox() {
+fn a_missing_program_is_not_a_sandbox_error() {
     let probe = MachineProbe::run().without_bubblewrap("test");
     if let Err(reason) = probe.kind() {
         return skipped(format!("there is no built-in confinement: {reason}"));
@@ -224,7 +227,7 @@ fn one_confinement_serves_many_commands_at_once() {
 }
 
 #[test]
-fn the_report_says_what_is_used_and_what_is_not() {
+fn the_report_lists_used_and_unused_means() {
     let Some(probe) = probe() else { return };
     let report = probe.report();
     assert!(report.starts_with(&format!("confinement: {}\n", probe.kind().unwrap())), "{report}");
@@ -244,7 +247,7 @@ fn the_report_says_what_is_used_and_what_is_not() {
 }
 
 #[test]
-fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
+fn the_probe_tries_the_proxy() {
     let Some(probe) = probe() else { return };
     if probe.kind() == Ok(ConfinementKind::LandlockView) {
         probe.proxy().unwrap();
@@ -255,7 +258,7 @@ fn whether_there_can_be_a_proxy_is_found_out_by_trying() {
 }
 
 #[test]
-fn a_command_that_is_applied_to_keeps_its_arguments_and_variables() {
+fn applying_a_confinement_keeps_arguments_and_variables() {
     let Some(probe) = probe() else { return };
     let confinement = confinement(&read_only(), Path::new("/"), &SandboxGrants::default(), probe);
     let mut command = Command::new("sh");

@@ -1,13 +1,13 @@
-//! A network behind a proxy: the proxy can be reached, and nothing else.
+//! A network behind a proxy: a command can connect to the proxy and to nothing else.
 
 use std::{io::ErrorKind, process::Command};
 
 use crate::{
-    place::{Neighbours, Place},
-    with::{User, With, confined, everywhere},
+    backend::{Backend, User, confined, for_each_backend},
+    test_tree::{OutsidePrograms, TestTree},
 };
 
-/// Ways to somebody else. `udp-to-another` may be sent, but must not arrive.
+/// Attempts that reach other programs and must fail. `udp-to-another` may succeed, but its packet must not arrive.
 const ELSEWHERE: [&str; 22] = [
     "tcp-connect",
     "tcp-without-connect",
@@ -33,7 +33,7 @@ const ELSEWHERE: [&str; 22] = [
     "unshare-user",
 ];
 
-/// What a program may do with a loopback that nobody else sees.
+/// Attempts within the command's own loopback interface, which must succeed.
 const WITHIN: [&str; 4] = ["proxy", "loopback-of-its-own", "tcp-listen", "udp-listen"];
 
 fn attempt(command: &mut Command) -> Vec<(String, i32)> {
@@ -46,68 +46,75 @@ fn attempt(command: &mut Command) -> Vec<(String, i32)> {
 }
 
 #[test]
-fn only_the_proxy_is_reached() {
+fn only_the_proxy_can_be_reached() {
     let names: Vec<&str> = ELSEWHERE.iter().chain(&WITHIN).chain(&["udp-to-another"]).copied().collect();
     let owned: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    everywhere(|with, user| {
-        if !has_namespaces(with) {
+    for_each_backend(|backend, user| {
+        if !has_namespaces(backend) {
             return;
         }
-        // Also where the policy itself would give all of the network.
+        // Even if the policy or a grant allows the whole network.
         for options in [&["--proxy"][..], &["--proxy", "--network"], &["--proxy", "--grant-network"]] {
-            let place = Place::new(user, &owned);
-            let neighbours = Neighbours::new(&place);
-            let helper = place.helper();
+            let tree = TestTree::new(user, &owned);
+            let programs = OutsidePrograms::new(&tree);
+            let helper = tree.helper();
             let mut line = vec![helper.to_str().unwrap(), "try"];
             line.extend(&names);
-            let results = attempt(confined(&place, with, options, &line).envs(neighbours.variables()));
+            let results = attempt(confined(&tree, backend, options, &line).envs(programs.variables()));
             let wrong: Vec<_> = results
                 .iter()
                 .filter(|(name, _)| name != "udp-to-another")
                 .filter(|(name, code)| (*code == 0) != WITHIN.contains(&name.as_str()))
                 .collect();
-            assert!(wrong.is_empty() && results.len() == names.len(), "{with:?} as {user:?}: {wrong:?}");
-            assert_eq!(neighbours.datagram().unwrap_err().kind(), ErrorKind::WouldBlock, "{with:?}");
+            assert!(wrong.is_empty() && results.len() == names.len(), "{backend:?} as {user:?}: {wrong:?}");
+            assert_eq!(
+                programs.received_datagram().unwrap_err().kind(),
+                ErrorKind::WouldBlock,
+                "{backend:?}"
+            );
         }
     });
 }
 
-/// The attempts must mean something: without a sandbox they arrive.
+/// The attempts would prove nothing if their packets did not arrive without a sandbox.
 #[test]
 fn without_a_sandbox_the_same_packets_arrive() {
-    let place = Place::new(User::all()[0], &["udp-to-another".to_owned()]);
-    let neighbours = Neighbours::new(&place);
-    let helper = place.helper();
+    let tree = TestTree::new(User::all()[0], &["udp-to-another".to_owned()]);
+    let programs = OutsidePrograms::new(&tree);
+    let helper = tree.helper();
     let line = [helper.to_str().unwrap(), "try", "udp-to-another"];
-    let results = attempt(confined(&place, With::Nothing, &[], &line).envs(neighbours.variables()));
+    let results = attempt(confined(&tree, Backend::Nothing, &[], &line).envs(programs.variables()));
     assert!(results.iter().all(|(_, code)| *code == 0), "{results:?}");
-    assert!(neighbours.datagram().is_ok());
+    assert!(programs.received_datagram().is_ok());
 }
 
 #[test]
-fn without_namespaces_it_is_refused() {
-    everywhere(|with, user| {
-        if has_namespaces(with) {
+fn a_proxy_is_refused_without_namespaces() {
+    for_each_backend(|backend, user| {
+        if has_namespaces(backend) {
             return;
         }
-        let place = Place::new(user, &[]);
-        let output = confined(&place, with, &["--proxy"], &["true"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("needs network namespaces"), "{with:?}: {output:?}");
+        let tree = TestTree::new(user, &[]);
+        let output = confined(&tree, backend, &["--proxy"], &["true"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("needs network namespaces"), "{backend:?}: {output:?}");
     });
 }
 
 #[test]
-fn a_command_behind_a_proxy_is_not_told_that_it_has_no_network() {
-    everywhere(|with, user| {
-        let place = Place::new(user, &[]);
+fn the_variable_for_no_network_is_not_set_behind_a_proxy() {
+    for_each_backend(|backend, user| {
+        let tree = TestTree::new(user, &[]);
         let script = "test -z \"$CODEX_SANDBOX_NETWORK_DISABLED\"";
-        if has_namespaces(with) {
-            assert!(crate::with::succeeds(&place, with, &["--proxy"], script), "{with:?} as {user:?}");
+        if has_namespaces(backend) {
+            assert!(
+                crate::backend::succeeds(&tree, backend, &["--proxy"], script),
+                "{backend:?} as {user:?}"
+            );
         }
     });
 }
 
-fn has_namespaces(with: With) -> bool {
-    matches!(with, With::Bubblewrap | With::View)
+fn has_namespaces(backend: Backend) -> bool {
+    matches!(backend, Backend::Bubblewrap | Backend::View)
 }

@@ -1,4 +1,5 @@
-//! The command's side of a [`ProxyListener`]: a loopback that works, and a listener on it for the server.
+//! The new process's end of a [`ProxyListener`]: enables the loopback interface of its network namespace, opens a
+//! listener on it and sends that to the server.
 
 use std::{
     io::{self, IoSlice},
@@ -11,19 +12,19 @@ use rustix::net::{
     listen, sendmsg, socket_with, socketpair,
 };
 
-use super::{sys, view::at};
+use super::{mount_view::in_step, sys};
 use crate::{
     SandboxError, SetupStep,
-    door::{PROXY, ProxyListener},
+    proxy_listener::{PROXY, ProxyListener},
 };
 
-/// Connections that may wait to be accepted.
+/// How many connections may wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// The end that goes with the new process.
+/// The socket over which the new process sends its listener.
 pub(crate) struct ListenerSender(OwnedFd);
 
-/// Both ends.
+/// Creates both ends.
 pub(super) fn pair() -> Result<(ProxyListener, ListenerSender), SandboxError> {
     let (server, command) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -32,12 +33,13 @@ pub(super) fn pair() -> Result<(ProxyListener, ListenerSender), SandboxError> {
 }
 
 impl ListenerSender {
-    /// Runs in the child, in its own network and while it may still change it: nothing but system calls.
+    /// Opens the listener and sends it. Called between `fork` and `exec`, in the child's own network namespace and while
+    /// it has the privilege to configure it. Makes system calls only.
     pub(super) fn open(&self) -> io::Result<()> {
-        at(SetupStep::Network, self.hand_over())
+        in_step(SetupStep::Network, self.send_listener())
     }
 
-    fn hand_over(&self) -> rustix::io::Result<()> {
+    fn send_listener(&self) -> rustix::io::Result<()> {
         let control = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sys::raise_loopback(control.as_raw_fd())?;
         let listener = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

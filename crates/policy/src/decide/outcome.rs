@@ -1,30 +1,25 @@
-//! What follows from a person's answer.
+//! What follows from the user's answer to a question about a command.
 
-use std::path::Path;
-
-use codicil_protocol::{
-    CommandExecutionApprovalDecision as CommandAnswer, FileChangeApprovalDecision as PatchAnswer,
-    NetworkPolicyRuleAction,
-};
+use codicil_protocol::{CommandExecutionApprovalDecision as CommandAnswer, NetworkPolicyRuleAction};
 
 use crate::decide::{CommandQuestion, CommandRequest, ThreadGrants};
 
-/// Whether the work goes on.
+/// The outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalOutcome {
-    /// It is done, a command in the way that the question says. With words, commands that begin with them
-    /// are from now on allowed: [`append_rule`](crate::append_rule) and [`CommandRules::allow`](crate::CommandRules::allow).
+    /// The action is done; a command runs as the question says. With an amendment, commands that begin with its words are
+    /// allowed from now on: see [`append_rule`](crate::append_rule) and [`CommandRules::allow`](crate::CommandRules::allow).
     Accepted { amendment: Option<Vec<String>> },
-    /// It is not done. The model is told, and the turn goes on.
+    /// The action is not done. The model is informed, and the turn continues.
     Declined,
-    /// It is not done, and the turn ends.
+    /// The action is not done, and the turn ends.
     Cancelled,
 }
 
-const ACCEPTED: ApprovalOutcome = ApprovalOutcome::Accepted { amendment: None };
+pub(super) const ACCEPTED: ApprovalOutcome = ApprovalOutcome::Accepted { amendment: None };
 
-/// Takes an answer about a command. An answer counts whether or not it was among those offered; one that
-/// this version does not know is a no.
+/// Applies an answer about a command. An answer is valid even if it was not offered; one that this version does not know
+/// declines.
 pub fn settle_command(
     answer: &CommandAnswer,
     request: &CommandRequest<'_>,
@@ -51,22 +46,5 @@ pub fn settle_command(
         }
         CommandAnswer::Decline | CommandAnswer::Unrecognized(_) => ApprovalOutcome::Declined,
         CommandAnswer::Cancel => ApprovalOutcome::Cancelled,
-    }
-}
-
-/// Takes an answer about a patch that writes these places.
-pub fn settle_patch<'a>(
-    answer: &PatchAnswer,
-    places: impl IntoIterator<Item = &'a Path>,
-    grants: &mut ThreadGrants,
-) -> ApprovalOutcome {
-    match answer {
-        PatchAnswer::Accept => ACCEPTED,
-        PatchAnswer::AcceptForSession => {
-            grants.accept_files(places);
-            ACCEPTED
-        }
-        PatchAnswer::Decline | PatchAnswer::Unrecognized(_) => ApprovalOutcome::Declined,
-        PatchAnswer::Cancel => ApprovalOutcome::Cancelled,
     }
 }

@@ -1,16 +1,19 @@
-//! One word of a shell script, its quotes resolved.
+//! Removes the quotes from one word of a shell script.
+//!
+//! Written by hand, because it must refuse every word whose value depends on the shell's state; `shlex`, for example,
+//! takes `$x` for text.
 
-/// What the shell would hand to the program, if that can be told from the text. One's own `~` stays as it is
-/// written: what becomes of it is a path, whatever it is.
+/// A word as the shell passes it to the program, if the text alone determines it. A `~` of the user is not expanded: it
+/// becomes some path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShellWord {
     pub(crate) text: String,
-    /// Has `*`, `?` or `[` outside quotes: may become other words, or several.
+    /// Whether it has `*`, `?` or `[` outside quotes, so that the shell may replace it by several words.
     pub(crate) expands: bool,
 }
 
 impl ShellWord {
-    /// `None` for a word that the shell computes: variables, substitutions, braces.
+    /// Returns `None` for a word that the shell computes: variables, substitutions, braces.
     pub(crate) fn new(source: &str) -> Option<Self> {
         let mut reader = WordReader { rest: source, word: Self { text: String::new(), expands: false } };
         while reader.step()? {}
@@ -31,7 +34,7 @@ impl WordReader<'_> {
         Some(c)
     }
 
-    /// Reads one character or one quoted part; `false` at the end.
+    /// Reads one character or one quoted part. Returns `false` at the end, and `None` if the shell computes the word.
     fn step(&mut self) -> Option<bool> {
         let Some(c) = self.next() else { return Some(false) };
         match c {
@@ -42,18 +45,18 @@ impl WordReader<'_> {
             }
             '"' => self.double_quoted()?,
             '\\' => match self.next()? {
-                // A shell joins the lines first: `$\` and `HOME` on the next line are a variable.
+                // A shell joins lines first: `$\` and `HOME` on the next line are a variable.
                 '\n' => return None,
                 c => self.word.text.push(c),
             },
-            // `$'…'` and `$"…"` have escapes of their own.
+            // `$'…'` and `$"…"` have their own escapes.
             '$' if self.rest.starts_with(['\'', '"']) || is_expansion(self.rest) => return None,
             '{' if is_brace_expansion(self.rest) => return None,
-            // Somebody's directory, or one that was visited before.
+            // The home of another user, or a directory that was visited before.
             '~' if self.word.text.is_empty() && !(self.rest.is_empty() || self.rest.starts_with('/')) => {
                 return None;
             }
-            // Some shells look up a program here: `=ls` is `/bin/ls`.
+            // Some shells expand `=ls` to `/bin/ls`.
             '=' if self.word.text.is_empty() && !self.rest.is_empty() => return None,
             '`' | '(' | ')' | '<' | '>' | '&' | '|' | ';' => return None,
             c if c.is_whitespace() => return None,
@@ -83,13 +86,13 @@ impl WordReader<'_> {
     }
 }
 
-/// Whether a dollar before this text begins an expansion; before anything else it is just a dollar.
+/// Returns whether a `$` before this text begins an expansion. Before other text it stands for itself.
 fn is_expansion(rest: &str) -> bool {
     rest.starts_with(|c: char| c.is_alphanumeric() || "_{([*@#?$!-".contains(c))
 }
 
-/// `{a,b}` and `{1..3}` become several words; `{}` and `{x}` stay as they are. Which brace closes which is
-/// left open: `{a},b}` is `a}` and `b`.
+/// Returns whether a `{` before this text may begin a brace expansion. `{a,b}` and `{1..3}` become several words; `{}` and
+/// `{x}` do not. Looks as far as the last `}`, because `{a},b}` is `a}` and `b`.
 fn is_brace_expansion(rest: &str) -> bool {
     rest.rsplit_once('}').is_some_and(|(inside, _)| inside.contains(',') || inside.contains(".."))
 }
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_resolved() {
+    fn quotes_are_removed() {
         check("plain", "plain");
         check("'a b'", "a b");
         check("\"a b\"", "a b");
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn computed_words_are_not() {
+    fn computed_words_are_refused() {
         for source in [
             "$x",
             "\"$x\"",

@@ -1,24 +1,24 @@
-//! A place for attempts that nothing confines: no terminal, and as far as the user may have them, mounts, host
-//! name and System V objects of its own. What succeeds here is gone with the process.
+//! Makes attempts without a sandbox, where they do no harm: without a terminal and, as far as the user may create them,
+//! in own mount, UTS and IPC namespaces. What succeeds there is gone when the process exits.
 
 use std::{process::ExitCode, ptr};
 
 use crate::{
-    scene::{Outcome, call, check},
+    context::{Outcome, call, check},
     table,
 };
 
 pub fn run(names: &[String]) -> ExitCode {
     // SAFETY: takes nothing.
     let _ = check(unsafe { libc::setsid() });
-    // An ordinary user may not, and then cannot do what this protects from either.
-    if let Err(error) = leave() {
-        eprintln!("not apart: {error}");
+    // An ordinary user may not create namespaces, and then cannot do harm with the attempts either.
+    if let Err(error) = enter_namespaces() {
+        eprintln!("no own namespaces: {error}");
     }
     table::try_all(names)
 }
 
-fn leave() -> Outcome {
+fn enter_namespaces() -> Outcome {
     let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
     call(libc::SYS_unshare, &[namespaces as usize])?;
     // SAFETY: the path is a C string; the rest is not read for this request.

@@ -1,6 +1,8 @@
-//! A place for attempts: a workspace, something outside of it, and programs that listen.
+//! The files for a test: a workspace, a folder outside of it, and programs outside that listen on sockets.
 //!
-//! It lies below `/var/tmp`, because `/tmp` is writable under the default policy.
+//! The tree is below `/var/tmp`, because `/tmp` is writable under the default policy. What else is in `/tmp` must not
+//! matter: another program may have left a protected name such as `.codex` there, and then Landlock alone refuses new
+//! entries directly in `/tmp`. So each tree also has its own folder below `/tmp`.
 
 use std::{
     collections::BTreeMap,
@@ -19,41 +21,44 @@ use std::{
 
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::with::User;
+use crate::backend::User;
 
-pub struct Place {
+pub struct TestTree {
     user: User,
     directory: TempDir,
+    /// A folder below `/tmp`.
+    scratch: TempDir,
 }
 
-impl Place {
-    /// With files of their own for each of the names.
+impl TestTree {
+    /// Creates a tree with separate files for each of the names.
     pub fn new(user: User, names: &[String]) -> Self {
-        let directory = tempfile::Builder::new().prefix("codicil-sandbox-").tempdir_in("/var/tmp").unwrap();
-        let place = Self { user, directory };
-        fs::set_permissions(place.path(""), PermissionsExt::from_mode(0o755)).unwrap();
-        // A link is faster than a copy, but may lead to another disk.
+        let create = |parent: &str| {
+            let directory = tempfile::Builder::new().prefix("codicil-sandbox-").tempdir_in(parent).unwrap();
+            fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+            directory
+        };
+        let tree = Self { user, directory: create("/var/tmp"), scratch: create("/tmp") };
+        // A hard link is faster than a copy, but does not work between two file systems.
         let helper = env!("CARGO_BIN_EXE_sandbox-attempt");
-        fs::hard_link(helper, place.helper())
-            .or_else(|_| fs::copy(helper, place.helper()).map(drop))
-            .unwrap();
+        fs::hard_link(helper, tree.helper()).or_else(|_| fs::copy(helper, tree.helper()).map(drop)).unwrap();
         for directory in ["workspace", "tmpdir", "outside"] {
-            fs::create_dir(place.path(directory)).unwrap();
+            fs::create_dir(tree.path(directory)).unwrap();
         }
         for name in names {
-            place.write(&format!("outside/{name}/file"), "kept");
-            fs::create_dir(place.path(&format!("outside/{name}/folder"))).unwrap();
-            place.write(&format!("workspace/src/{name}/mine"), "mine");
+            tree.write(&format!("outside/{name}/file"), "kept");
+            fs::create_dir(tree.path(&format!("outside/{name}/folder"))).unwrap();
+            tree.write(&format!("workspace/src/{name}/mine"), "mine");
             if name.starts_with("git") || name.ends_with("-config") || name == "unmount" {
-                place.repository(&format!("workspace/repositories/{name}"));
+                tree.repository(&format!("workspace/repositories/{name}"));
             }
         }
         if !names.is_empty() {
-            place.write("workspace/top", "top");
-            place.repository("workspace");
+            tree.write("workspace/top", "top");
+            tree.repository("workspace");
         }
-        place.own();
-        place
+        tree.own();
+        tree
     }
 
     pub fn user(&self) -> User {
@@ -72,7 +77,12 @@ impl Place {
         self.path("helper")
     }
 
-    /// Writes a file, and what must be there for it.
+    /// Returns a folder below `/tmp`.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Writes a file, and creates its parent folders.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -87,26 +97,28 @@ impl Place {
         self.write(&format!("{name}/tree/.git"), "gitdir: ../store\n");
     }
 
-    /// Gives everything but the helper to the user.
+    /// Makes the user the owner of everything except the helper.
     pub fn own(&self) {
         if let Some(id) = self.user.id() {
-            for name in ["workspace", "tmpdir", "outside"] {
-                walk(&self.path(name), &mut |path| lchown(path, Some(id), Some(id)).unwrap());
+            let folders = ["workspace", "tmpdir", "outside"].map(|name| self.path(name));
+            for folder in folders.iter().map(PathBuf::as_path).chain([self.scratch()]) {
+                walk(folder, &mut |path| lchown(path, Some(id), Some(id)).unwrap());
             }
         }
     }
 
-    /// Everything outside the workspace, and all metadata in it. Times and modes too, if `attributes`.
+    /// Returns the contents of everything outside the workspace and of the metadata in it, and with `attributes` also
+    /// modes, times and owners.
     pub fn untouchable(&self, attributes: bool) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
-        let is_kept = |path: &Path| {
+        let is_untouchable = |path: &Path| {
             let metadata = [".git", ".codex", ".codicil", ".agents", "store"];
             let inside = path.strip_prefix(self.workspace());
             path.starts_with(self.path("outside"))
                 || inside.is_ok_and(|path| path.iter().any(|part| metadata.iter().any(|name| part == *name)))
         };
         walk(&self.path(""), &mut |path| {
-            if is_kept(path) {
+            if is_untouchable(path) {
                 let is = fs::symlink_metadata(path).unwrap();
                 let text = if is.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
                 let details =
@@ -118,7 +130,7 @@ impl Place {
     }
 }
 
-/// Parents come before children, links are not followed.
+/// Visits parents before children. Does not follow links.
 fn walk(path: &Path, visit: &mut impl FnMut(&Path)) {
     visit(path);
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
@@ -126,82 +138,81 @@ fn walk(path: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// Programs outside that could be reached: on sockets of every kind, and as a process.
-pub struct Neighbours {
+/// Programs outside the sandbox: a process, and listeners on sockets of every kind.
+pub struct OutsidePrograms {
     victim: Child,
     variables: Vec<(&'static str, String)>,
-    _scratch: TempDir,
+    udp: UdpSocket,
+    _tcp: TcpListener,
+    _unix: [UnixListener; 3],
+    _datagram: UnixDatagram,
     _pipe: fs::File,
-    listeners: (TcpListener, UdpSocket, UnixListener, UnixListener, UnixDatagram, UnixListener),
     _segment: Segment,
     _terminal: fs::File,
     _shared: NamedTempFile,
 }
 
-impl Neighbours {
-    pub fn new(place: &Place) -> Self {
+impl OutsidePrograms {
+    pub fn new(tree: &TestTree) -> Self {
         let mut sleep = Command::new("sleep");
-        place.user().become_in(sleep.arg("1000").stdin(Stdio::null()));
+        tree.user().become_in(sleep.arg("1000").stdin(Stdio::null()));
         let victim = sleep.spawn().unwrap();
-        let scratch = tempfile::tempdir_in("/tmp").unwrap();
-        fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let ports = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
-        let name = format!("codicil-{}", victim.id());
-        let (socket, datagram) = (place.path("outside/socket"), place.path("outside/datagram"));
-        let in_tmp = scratch.path().join("socket");
-        let listeners = (
-            tcp,
-            udp,
+        let abstract_name = format!("codicil-{}", victim.id());
+        let socket = tree.path("outside/socket");
+        let datagram_socket = tree.path("outside/datagram");
+        let scratch_socket = tree.scratch().join("socket");
+        let unix = [
             UnixListener::bind(&socket).unwrap(),
-            UnixListener::bind(&in_tmp).unwrap(),
-            UnixDatagram::bind(&datagram).unwrap(),
-            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap(),
-        );
-        for path in [&socket, &datagram, &in_tmp] {
+            UnixListener::bind(&scratch_socket).unwrap(),
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap(),
+        ];
+        let datagram = UnixDatagram::bind(&datagram_socket).unwrap();
+        for path in [&socket, &datagram_socket, &scratch_socket] {
             fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
         }
-        let pipe = scratch.path().with_extension("pipe");
-        let pipe = place.path("outside").join(pipe.file_name().unwrap());
+        let pipe = tree.path("outside/pipe");
         assert!(Command::new("mkfifo").args(["-m", "777"]).arg(&pipe).status().unwrap().success());
         let reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
-        let segment = Segment::new(place.user());
-        let (terminal, terminal_path) = terminal(place.user());
-        let shared = shared_file(place);
+        let segment = Segment::new(tree.user());
+        let (terminal, terminal_path) = terminal(tree.user());
+        let shared = shared_file(tree);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let variables = vec![
-            ("SCENE_OUTSIDE", text(&place.path("outside"))),
-            ("SCENE_WORKSPACE", text(&place.workspace())),
-            ("SCENE_VICTIM", victim.id().to_string()),
-            ("SCENE_TCP_PORT", ports.0.to_string()),
-            ("SCENE_UDP_PORT", ports.1.to_string()),
-            ("SCENE_SOCKET", text(&socket)),
-            ("SCENE_TMP_SOCKET", text(&in_tmp)),
-            ("SCENE_DATAGRAM", text(&datagram)),
-            ("SCENE_ABSTRACT", name),
-            ("SCENE_PIPE", text(&pipe)),
-            ("SCENE_SEGMENT", segment.0.to_string()),
-            ("SCENE_TERMINAL", text(&terminal_path)),
-            ("SCENE_SHARED", text(shared.path())),
+            ("ATTEMPT_OUTSIDE", text(&tree.path("outside"))),
+            ("ATTEMPT_WORKSPACE", text(&tree.workspace())),
+            ("ATTEMPT_TMP", text(tree.scratch())),
+            ("ATTEMPT_VICTIM", victim.id().to_string()),
+            ("ATTEMPT_TCP_PORT", tcp.local_addr().unwrap().port().to_string()),
+            ("ATTEMPT_UDP_PORT", udp.local_addr().unwrap().port().to_string()),
+            ("ATTEMPT_SOCKET", text(&socket)),
+            ("ATTEMPT_TMP_SOCKET", text(&scratch_socket)),
+            ("ATTEMPT_DATAGRAM", text(&datagram_socket)),
+            ("ATTEMPT_ABSTRACT", abstract_name),
+            ("ATTEMPT_PIPE", text(&pipe)),
+            ("ATTEMPT_SEGMENT", segment.0.to_string()),
+            ("ATTEMPT_TERMINAL", text(&terminal_path)),
+            ("ATTEMPT_SHARED", text(shared.path())),
         ];
         Self {
             victim,
             variables,
-            _scratch: scratch,
+            udp,
+            _tcp: tcp,
+            _unix: unix,
+            _datagram: datagram,
             _pipe: reader,
-            listeners,
             _segment: segment,
             _terminal: terminal,
             _shared: shared,
         }
     }
 
-    /// What has been sent to the port of a neighbour; does not wait.
-    pub fn datagram(&self) -> std::io::Result<usize> {
-        let (_, udp, ..) = &self.listeners;
-        udp.set_nonblocking(true)?;
-        udp.recv(&mut [0; 8])
+    /// Receives what has been sent to the UDP port. Does not wait.
+    pub fn received_datagram(&self) -> std::io::Result<usize> {
+        self.udp.set_nonblocking(true)?;
+        self.udp.recv(&mut [0; 8])
     }
 
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -209,14 +220,14 @@ impl Neighbours {
     }
 }
 
-impl Drop for Neighbours {
+impl Drop for OutsidePrograms {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
 }
 
-/// A piece of System V memory, gone when dropped.
+/// A segment of System V memory, removed on drop.
 struct Segment(i32);
 
 impl Segment {
@@ -239,18 +250,19 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: removes a piece that this made; nothing is written through the pointer.
+        // SAFETY: removes a segment that this type created; nothing is written through the pointer.
         unsafe { libc::shmctl(self.0, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }
 
-/// A terminal of the user: the controlling end, and the path of the other one.
+/// Opens a terminal of the user. Returns the controlling end and the path of the other one.
 fn terminal(user: User) -> (fs::File, PathBuf) {
     use std::os::fd::AsRawFd;
 
     let mut options = fs::OpenOptions::new();
     let controller = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx").unwrap();
-    let (mut number, unlocked) = (0_u32, 0_i32);
+    let mut number = 0_u32;
+    let unlocked = 0_i32;
     // SAFETY: these two requests read and write one int each.
     unsafe {
         assert_eq!(libc::ioctl(controller.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked), 0);
@@ -263,14 +275,14 @@ fn terminal(user: User) -> (fs::File, PathBuf) {
     (controller, path)
 }
 
-/// A file in the memory that programs share, where there is such a place.
-fn shared_file(place: &Place) -> NamedTempFile {
+/// Creates a file in shared memory, or in the tree if the machine has no `/dev/shm`.
+fn shared_file(tree: &TestTree) -> NamedTempFile {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix("codicil-");
     let file =
-        builder.tempfile_in("/dev/shm").or_else(|_| builder.tempfile_in(place.path("outside"))).unwrap();
+        builder.tempfile_in("/dev/shm").or_else(|_| builder.tempfile_in(tree.path("outside"))).unwrap();
     fs::set_permissions(file.path(), PermissionsExt::from_mode(0o666)).unwrap();
-    if let Some(id) = place.user().id() {
+    if let Some(id) = tree.user().id() {
         lchown(file.path(), Some(id), Some(id)).unwrap();
     }
     file

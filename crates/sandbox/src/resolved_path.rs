@@ -1,8 +1,8 @@
-//! Where a path leads, and through whose hands.
+//! Resolves symbolic links and records where they are.
 //!
-//! A writable root may lie inside another one, and then a command can put a symbolic link in its place. The
-//! next command must not find that link's target writable. So roots are resolved here, by hand, because
-//! `canonicalize` does not tell which links it followed.
+//! A writable root may lie inside another one. Then a command can replace it by a symbolic link, whose target must not
+//! become writable for the next command. So roots are resolved by hand: `canonicalize` does not return which links it
+//! followed.
 
 use std::{
     ffi::OsString,
@@ -10,22 +10,22 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// As many as the kernel follows.
-const MOST_LINKS: usize = 40;
+/// How many links are followed, as in the kernel.
+const MAX_LINKS: usize = 40;
 
-/// A path without links, and the directories in which the links on the way to it lie.
+/// A path without links, and the directories that contain the links followed to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedPath {
     pub path: PathBuf,
-    pub link_homes: Vec<PathBuf>,
+    pub link_directories: Vec<PathBuf>,
 }
 
-/// Follows every link. An error if the path does not exist.
+/// Follows every link of a path. Returns an error if the path does not exist.
 pub(crate) fn resolve(path: &Path) -> io::Result<ResolvedPath> {
     let mut real = PathBuf::from("/");
-    let mut link_homes = Vec::new();
-    let mut ahead: Vec<OsString> = names_reversed(path);
-    while let Some(name) = ahead.pop() {
+    let mut link_directories = Vec::new();
+    let mut remaining: Vec<OsString> = names_reversed(path);
+    while let Some(name) = remaining.pop() {
         if name == ".." {
             real.pop();
             continue;
@@ -35,20 +35,20 @@ pub(crate) fn resolve(path: &Path) -> io::Result<ResolvedPath> {
             real = next;
             continue;
         }
-        if link_homes.len() == MOST_LINKS {
+        if link_directories.len() == MAX_LINKS {
             return Err(io::Error::other("too many links"));
         }
-        link_homes.push(real.clone());
+        link_directories.push(real.clone());
         let target = fs::read_link(&next)?;
         if target.is_absolute() {
             real = PathBuf::from("/");
         }
-        ahead.extend(names_reversed(&target));
+        remaining.extend(names_reversed(&target));
     }
-    Ok(ResolvedPath { path: real, link_homes })
+    Ok(ResolvedPath { path: real, link_directories })
 }
 
-/// The names of a path, last one first, so that the next one is popped.
+/// Returns the names of a path, last one first, so that the next one can be popped.
 fn names_reversed(path: &Path) -> Vec<OsString> {
     let name = |component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_and_their_homes_remembered() {
+    fn links_are_followed_and_their_directories_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         fs::create_dir_all(base.join("a/b")).unwrap();
@@ -74,18 +74,18 @@ mod tests {
         symlink(base.join("a/link"), base.join("outer")).unwrap();
 
         let plain = resolve(&base.join("a/./b/../b")).unwrap();
-        assert_eq!(plain, ResolvedPath { path: base.join("a/b"), link_homes: vec![] });
+        assert_eq!(plain, ResolvedPath { path: base.join("a/b"), link_directories: vec![] });
 
         let linked = resolve(&base.join("outer")).unwrap();
         assert_eq!(
             linked,
-            ResolvedPath { path: base.join("far"), link_homes: vec![base.clone(), base.join("a")] }
+            ResolvedPath { path: base.join("far"), link_directories: vec![base.clone(), base.join("a")] }
         );
         assert!(resolve(&base.join("missing")).is_err());
     }
 
     #[test]
-    fn a_circle_ends() {
+    fn a_cycle_of_links_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         symlink("loop", dir.path().join("loop")).unwrap();
         assert!(resolve(&dir.path().join("loop")).is_err());

@@ -1,9 +1,9 @@
-//! The one way out of a network that a command has for itself.
+//! The server's end of the only connection between a command's own network namespace and the outside.
 //!
-//! Behind a proxy, a command gets a network namespace with nothing but a loopback. Before it starts, its process
-//! opens a listener there and hands it to the server. A socket belongs to the namespace that it was made in, so
-//! what the command connects to is accepted by the server, outside. There is no helper within that could be
-//! killed or talked into anything, and no port of the machine that anybody else could use.
+//! A command behind a proxy gets a network namespace with nothing but a loopback interface. Before it becomes the
+//! command, its process opens a listener there and sends it to the server (`linux/listener_sender.rs`). A socket belongs
+//! to the namespace it was created in, so the server, outside, accepts what the command connects to. There is no helper
+//! process inside that the command could kill or attack, and no port of the machine that other programs could use.
 
 use std::{
     io::{self, IoSliceMut},
@@ -14,21 +14,22 @@ use std::{
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Where a command finds its proxy. The loopback is the command's own, so the port is always free.
+/// The address of the proxy for a command. The loopback interface is the command's own, so the port is always free.
 pub const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
 
-/// What is received is not for commands that are started meanwhile.
+/// Commands that are started at the same time must not inherit the received listener.
 #[cfg(target_os = "linux")]
 const FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const FLAGS: RecvFlags = RecvFlags::empty();
 
-/// The server's end. Spawn the command first; its process puts the listener here before it becomes the command.
+/// The socket from which the server receives the listener. Spawn the command first: its process sends the listener before
+/// it becomes the command.
 #[derive(Debug)]
 pub struct ProxyListener(pub(crate) OwnedFd);
 
 impl ProxyListener {
-    /// The listener at [`PROXY`] inside. Does not wait once the command has been spawned.
+    /// Receives the listener at [`PROXY`]. Does not block once the command has been spawned.
     pub fn open(self) -> io::Result<TcpListener> {
         let mut byte = [0; 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,28 +1,28 @@
-//! Plain commands: what a script that holds nothing else is made of.
+//! Reads the plain commands of a script that has nothing else.
 //!
-//! Strict, because plain commands may be let through without a question. Where the grammar and a shell could
-//! disagree, a script is not plain: every byte must belong to a word, an operator or a comment, in an order
-//! that shells accept, and a second, independent splitter must see the same words. The grammar only proposes
-//! where words are: what stands together without a blank is one word, into however many nodes it was cut.
+//! It is strict, because plain commands may run without a question. Where the grammar and a shell could disagree, a script
+//! is not plain: every byte must belong to a word, an operator or a comment, in an order that shells accept, and a second,
+//! independent splitter (`shlex`) must find the same words. The grammar only proposes where words are: nodes without a
+//! blank between them are one word.
 
 use std::ops::Range;
 
 use tree_sitter::{Node, Tree};
 
 use crate::{
-    line::{CommandConnector, PlainCommand},
+    command_line::{CommandConnector, PlainCommand},
+    shell_word::ShellWord,
     syntax::{children, joined, next_after},
-    word::ShellWord,
 };
 
-/// The commands of a plain script, in order.
-pub(crate) fn plain(script: &str, tree: &Tree) -> Option<Vec<PlainCommand>> {
+/// Returns the commands of a plain script, in order, or `None` if the script is not plain.
+pub(crate) fn plain_commands(script: &str, tree: &Tree) -> Option<Vec<PlainCommand>> {
     if tree.root_node().has_error() || script.chars().any(is_ambiguous) {
         return None;
     }
     let mut reader =
         PlainReader { script, commands: Vec::new(), connector: None, end: 0, before: PreviousNode::Line };
-    // The tree of `a && b && …` is as deep as the script is long, so it is walked without recursion.
+    // The tree of `a && b && …` is as deep as the script is long, so it is traversed without recursion.
     let mut cursor = tree.walk();
     loop {
         let is_inside = reader.visit(cursor.node())? && cursor.goto_first_child();
@@ -32,7 +32,7 @@ pub(crate) fn plain(script: &str, tree: &Tree) -> Option<Vec<PlainCommand>> {
     }
 }
 
-/// Characters that the grammar takes for space and shells do not, or the other way round.
+/// Returns whether the grammar and shells disagree if a character is a blank.
 fn is_ambiguous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -45,22 +45,22 @@ struct PlainReader<'a> {
     commands: Vec<PlainCommand>,
     /// The operator since the last command.
     connector: Option<CommandConnector>,
-    /// How far the script has been accounted for.
+    /// The end of the part of the script that has been read.
     end: usize,
     before: PreviousNode,
 }
 
-/// What was read last.
+/// The kind of node that was read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PreviousNode {
-    /// The end of a line, or nothing yet.
+    /// The end of a line, or the start of the script.
     Line,
     Command,
     Operator,
     Comment,
 }
 
-/// What lies between two nodes; continued lines do not count.
+/// The blanks between two nodes, without continued lines.
 #[derive(Default)]
 struct NodeGap {
     has_blank: bool,
@@ -68,7 +68,7 @@ struct NodeGap {
 }
 
 impl PlainReader<'_> {
-    /// `None` when the script is not plain, else whether to look at the node's children.
+    /// Reads a node. Returns whether its children are to be visited, or `None` if the script is not plain.
     fn visit(&mut self, node: Node<'_>) -> Option<bool> {
         match node.kind() {
             "program" | "list" | "pipeline" => return Some(true),
@@ -101,7 +101,7 @@ impl PlainReader<'_> {
         Some(())
     }
 
-    /// Where the words of a command are.
+    /// Returns the positions of a command's words.
     fn word_ranges(&self, node: Node<'_>) -> Option<Vec<Range<usize>>> {
         const WORDS: [&str; 6] = ["command_name", "word", "number", "string", "raw_string", "concatenation"];
         let children = children(node);
@@ -132,7 +132,7 @@ impl PlainReader<'_> {
         Some((words, expands))
     }
 
-    /// The source of a command for a splitter that takes a continued line for a word.
+    /// Returns the source of a command without continued lines, which the second splitter takes for words.
     fn without_continuations(&self, ranges: &[Range<usize>]) -> Option<String> {
         let mut source = String::new();
         let mut end = ranges.first()?.start;
@@ -184,7 +184,7 @@ impl PlainReader<'_> {
     }
 }
 
-/// `None` when there is more in it than blanks and ends of lines.
+/// Reads the text between two nodes. Returns `None` if it has anything but blanks and ends of lines.
 fn gap(text: &str) -> Option<NodeGap> {
     let bare = text.replace("\\\n", "");
     let mut gap = NodeGap::default();
@@ -195,12 +195,11 @@ fn gap(text: &str) -> Option<NodeGap> {
             _ => return None,
         }
     }
-    // A continued line with nothing else may join what stands before and after it.
+    // A continued line without a blank may join the words before and after it.
     (text.is_empty() || !bare.is_empty()).then_some(gap)
 }
 
-/// Whether a first word is the name of one certain program, not a pattern, an assignment or a word of the
-/// shell's own syntax.
+/// Returns whether a first word names a program, and is not a pattern, an assignment or a keyword of the shell.
 fn is_program(word: &ShellWord, source: &str) -> bool {
     const SYNTAX: [&str; 21] = [
         "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",

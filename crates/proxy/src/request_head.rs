@@ -1,4 +1,4 @@
-//! The head of an HTTP request to a proxy: where it goes, and how it is passed on.
+//! Parses the head of an HTTP request to a proxy: where the request goes, and the head to forward.
 
 use std::{borrow::Cow, io};
 
@@ -6,42 +6,42 @@ use codicil_policy::{HostName, NetworkDestination};
 use codicil_protocol::NetworkApprovalProtocol as Protocol;
 use url::Url;
 
-/// The most header lines that a request has.
-const MOST_HEADERS: usize = 128;
+/// How many header lines a request may have.
+const MAX_HEADERS: usize = 128;
 
-/// What the proxy is asked for.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestHead {
     pub to: NetworkDestination,
     pub way: RequestWay,
-    /// What makes this more than reading, as the subject of a sentence.
+    /// What makes the request more than reading, as the subject of a sentence. `None` if it only reads.
     pub beyond_reading: Option<Cow<'static, str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestWay {
-    /// Bytes in both directions.
+    /// A tunnel: bytes in both directions.
     Tunnel,
-    /// One request, with the head that the host gets, and what follows it.
+    /// One request, with the head for the host and the length of the body.
     Forward { head: Vec<u8>, body: BodyLength },
 }
 
-/// What belongs to a request after its head. All else that the client sends is not passed on: a second request
-/// on the same connection would reach a host that was not decided about.
+/// The length of a request's body. Bytes after the body are not forwarded: they could be a second request, about which
+/// the gate has not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
-    /// So many bytes; none for most.
+    /// A number of bytes, 0 without a body.
     Length(u64),
-    /// Chunks, up to the one that is empty.
+    /// Chunks, up to the empty one.
     Chunked,
-    /// Nothing, unless the host agrees to another protocol: then bytes in both directions.
+    /// No body. Bytes in both directions once the host has agreed to another protocol.
     Upgrade,
 }
 
-/// Reads a head. `None` while it is not complete; an error is for the client to read. The number is where the
-/// head ends.
+/// Parses a head. Returns it with the position of its end, or `None` while it is incomplete. The error is a text for the
+/// client.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, Cow<'static, str>> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let end = match request.parse(bytes) {
         Ok(httparse::Status::Complete(end)) => end,
@@ -61,19 +61,19 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, Cow<'s
     Ok(Some((head, end)))
 }
 
-/// Reads the head of a host's answer: its status, and where it ends. `None` while it is not complete.
-pub(crate) fn parse_answer(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-    let mut answer = httparse::Response::new(&mut headers);
-    match answer.parse(bytes) {
-        Ok(httparse::Status::Complete(end)) => Ok(answer.code.map(|status| (status, end))),
+/// Parses the head of a response. Returns its status and the position of its end, or `None` while it is incomplete.
+pub(crate) fn parse_response(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    match response.parse(bytes) {
+        Ok(httparse::Status::Complete(end)) => Ok(response.code.map(|status| (status, end))),
         Ok(httparse::Status::Partial) => Ok(None),
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     }
 }
 
-/// Whether readers agree where the lines of a head end: CR and LF only together, and no line that begins with a
-/// blank, which continues the one before for some.
+/// Returns whether all parsers agree where the lines of a head end: CR and LF occur only together, and no line begins with
+/// a blank, which some parsers take for the continuation of the line before.
 fn has_strict_lines(head: &[u8]) -> bool {
     let mut before = None;
     let mut bytes = head.iter().copied().peekable();
@@ -104,7 +104,7 @@ impl<'a> HeaderLines<'a> {
         !self.values(name).is_empty()
     }
 
-    /// Whether one of the words of a list, such as the value of `Connection`, is this.
+    /// Returns whether a list, such as the value of `Connection`, contains a word.
     fn lists(&self, name: &str, word: &str) -> bool {
         let is_word = |part: &[u8]| part.trim_ascii().eq_ignore_ascii_case(word.as_bytes());
         self.values(name).iter().any(|value| value.split(|byte| *byte == b',').any(is_word))
@@ -136,14 +136,14 @@ fn forward(
         [named] if is_authority_of(&url, named) => {}
         _ => return Err("the header Host names another host than the address".into()),
     }
-    let body = body(version, headers)?;
-    let head = passed_on(method, &url, headers, body);
+    let body = body_length(version, headers)?;
+    let head = forwarded_head(method, &url, headers, body);
     let to = NetworkDestination { host, port, protocol: Protocol::Http };
     let beyond_reading = beyond_reading(method, headers, body);
     Ok(RequestHead { to, way: RequestWay::Forward { head, body }, beyond_reading })
 }
 
-/// Whether a header `Host` says the same as the address.
+/// Returns whether the value of a `Host` header names the same host and port as the address.
 fn is_authority_of(url: &Url, named: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte);
     let Some(named) = std::str::from_utf8(named).ok().filter(|named| named.as_bytes().iter().all(is_plain))
@@ -155,33 +155,38 @@ fn is_authority_of(url: &Url, named: &[u8]) -> bool {
     })
 }
 
-/// One length or one encoding: with several, two readers would disagree where the request ends.
-fn body(version: Option<u8>, headers: &HeaderLines<'_>) -> Result<BodyLength, Cow<'static, str>> {
+/// Returns the length of the body. A request must have at most one length or encoding: with several, two parsers could
+/// disagree where it ends.
+fn body_length(version: Option<u8>, headers: &HeaderLines<'_>) -> Result<BodyLength, Cow<'static, str>> {
     let is_chunked = |encoding: &[u8]| version == Some(1) && encoding.eq_ignore_ascii_case(b"chunked");
-    let body =
-        match (headers.values("content-length").as_slice(), headers.values("transfer-encoding").as_slice()) {
-            ([], []) => BodyLength::Length(0),
-            ([length], []) => {
-                BodyLength::Length(number(length).ok_or("the length of the body is no number")?)
-            }
-            ([], [encoding]) if is_chunked(encoding) => BodyLength::Chunked,
-            ([], _) => return Err("the only encoding of a body that is known is `chunked`".into()),
-            _ => return Err("the length of the body is said more than once".into()),
-        };
-    match (headers.has("upgrade"), body) {
-        (false, body) => Ok(body),
-        (true, BodyLength::Length(0)) => Ok(BodyLength::Upgrade),
-        (true, _) => Err("a request for another protocol has a body".into()),
+    let lengths = headers.values("content-length");
+    let encodings = headers.values("transfer-encoding");
+    let body = match (lengths.as_slice(), encodings.as_slice()) {
+        ([], []) => BodyLength::Length(0),
+        ([length], []) => {
+            BodyLength::Length(parse_digits(length).ok_or("the length of the body is no number")?)
+        }
+        ([], [encoding]) if is_chunked(encoding) => BodyLength::Chunked,
+        ([], _) => return Err("the only encoding of a body that is known is `chunked`".into()),
+        _ => return Err("the length of the body is said more than once".into()),
+    };
+    if !headers.has("upgrade") {
+        return Ok(body);
     }
+    if body != BodyLength::Length(0) {
+        return Err("a request for another protocol has a body".into());
+    }
+    Ok(BodyLength::Upgrade)
 }
 
-/// Digits and nothing else: a sign or a list is a number to some readers only.
-fn number(text: &[u8]) -> Option<u64> {
+/// Parses digits and nothing else, because not every parser accepts a sign or a list as a number.
+fn parse_digits(text: &[u8]) -> Option<u64> {
     let text =
         std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     text.parse().ok()
 }
 
+/// Returns what makes a request more than reading.
 fn beyond_reading(method: &str, headers: &HeaderLines<'_>, body: BodyLength) -> Option<Cow<'static, str>> {
     const OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
     if !matches!(method, "GET" | "HEAD" | "OPTIONS") {
@@ -199,9 +204,9 @@ fn beyond_reading(method: &str, headers: &HeaderLines<'_>, body: BodyLength) -> 
     (body != BodyLength::Length(0)).then(|| "a request with a body".into())
 }
 
-/// As the host expects it: without what is meant for the proxy, and with the host that was decided about. A
-/// request is the last of its connection, so that the next one is decided about as well.
-fn passed_on(method: &str, url: &Url, headers: &HeaderLines<'_>, body: BodyLength) -> Vec<u8> {
+/// Returns the head for the host: without the headers for the proxy, and with the host that the gate has decided about.
+/// It closes the connection after the response, so that the gate decides about the next request as well.
+fn forwarded_head(method: &str, url: &Url, headers: &HeaderLines<'_>, body: BodyLength) -> Vec<u8> {
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let authority = match url.port() {
         Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_to_the_host_of_its_address_without_what_is_for_the_proxy() {
+    fn a_request_goes_to_the_host_of_its_address_without_the_proxys_headers() {
         let text = "POST http://Example.com:8080/a?b=c#d HTTP/1.1\r\nHost: example.COM:8080\r\n\
                     Proxy-Authorization: secret\r\nConnection: keep-alive\r\nContent-Length: 3\r\nX-A: b\r\n\r\nabc";
         let (head, end) = read(text).unwrap().unwrap();
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let refused = |text: &str| assert!(read(text).is_err(), "{text}");
         refused("GET /path HTTP/1.1\r\nHost: a.example\r\n\r\n");
         refused("GET https://a.example/ HTTP/1.1\r\n\r\n");
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_agrees_with_the_address_is_fine() {
+    fn a_host_header_that_agrees_with_the_address_is_accepted() {
         for (address, host) in [
             ("a.example", "A.example"),
             ("a.example:80", "a.example"),
@@ -334,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_reading() {
+    fn requests_beyond_reading_are_recognised() {
         let beyond = |method: &str, headers: &str| {
             let text = format!("{method} http://a.example/ HTTP/1.1\r\n{headers}\r\n");
             read(&text).unwrap().unwrap().0.beyond_reading
@@ -363,23 +368,22 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_addresses_in_disguise_are_known_as_such() {
+    fn other_notations_of_addresses_are_recognised() {
         let host = |target: &str| read(&format!("GET {target} HTTP/1.1\r\n\r\n")).unwrap().unwrap().0.to.host;
-        for disguise in
-            ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/"]
+        for target in ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/"]
         {
-            assert_eq!(host(disguise).as_str(), "127.0.0.1", "{disguise}");
+            assert_eq!(host(target).as_str(), "127.0.0.1", "{target}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in vec(any::<u8>(), 0..300)) {
+        fn no_input_panics(bytes in vec(any::<u8>(), 0..300)) {
             let _ = parse(&bytes);
         }
 
         #[test]
-        fn what_is_passed_on_is_one_head_for_the_host_of_the_address(
+        fn the_forwarded_head_is_one_head_for_the_host_of_the_address(
             method in "[A-Z]{1,8}", path in "[!-~]{0,40}", name in "[a-zA-Z-]{1,12}", value in "[ -~]{0,30}",
         ) {
             let text = format!("{method} http://a.example/{path} HTTP/1.1\r\n{name}: {value}\r\n\r\n");

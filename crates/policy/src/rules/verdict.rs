@@ -1,19 +1,19 @@
-//! What the rules say about a command line.
+//! The verdict of the rules about a command line.
 
 use codicil_protocol::NetworkApprovalProtocol;
 
 use crate::{
-    line::{CommandConnector, CommandLine, PlainCommand, is_system_program},
+    command_line::{CommandConnector, CommandLine, PlainCommand, is_system_program},
     network::HostName,
     rules::{CommandRule, CommandRules, RuleDecision},
 };
 
-/// The strictest thing that any rule says about any part of a command line.
+/// The strictest decision of any rule about any part of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleVerdict {
-    /// Nothing that settles it.
+    /// The rules do not decide.
     Unmatched,
-    /// Every command of the line is allowed by a rule, or does nothing that a sandbox would matter for.
+    /// Every command of the line is allowed by a rule, or has no effect that a sandbox would confine.
     Allowed,
     Prompt {
         justification: Option<String>,
@@ -24,9 +24,9 @@ pub enum RuleVerdict {
 }
 
 impl CommandRules {
-    /// Judges a line. To forbid it or to ask about it one command anywhere in it is enough; to allow it,
-    /// all of its commands must be known.
-    pub fn judge(&self, line: &CommandLine) -> RuleVerdict {
+    /// Returns the verdict about a line. One command anywhere in it is enough to forbid it or to demand a question. To
+    /// allow it, all of its commands must be known.
+    pub fn verdict(&self, line: &CommandLine) -> RuleVerdict {
         match self.strictest(line) {
             Some(CommandRule { decision: RuleDecision::Forbidden, justification, .. }) => {
                 RuleVerdict::Forbidden { justification: justification.clone() }
@@ -34,7 +34,7 @@ impl CommandRules {
             Some(CommandRule { decision: RuleDecision::Prompt, justification, .. }) => {
                 RuleVerdict::Prompt { justification: justification.clone() }
             }
-            // Before a rule may allow it: a stricter rule could be about what was not seen.
+            // Checked before a rule may allow the line: a stricter rule could match a part that was not parsed.
             _ if line.is_unread() && self.restricts() => {
                 let justification =
                     "it is too long or too deeply nested to be checked against the rules".to_owned();
@@ -45,8 +45,8 @@ impl CommandRules {
         }
     }
 
-    /// The strictest thing that any rule says about reaching a host.
-    pub(crate) fn judge_host(
+    /// Returns the strictest decision of any rule about a host.
+    pub(crate) fn decision_for_host(
         &self,
         host: &HostName,
         protocol: &NetworkApprovalProtocol,
@@ -59,7 +59,7 @@ impl CommandRules {
         self.commands.iter().any(|rule| rule.decision == RuleDecision::Allow && rule.matches(words))
     }
 
-    /// Among equally strict rules the one that says most about the command.
+    /// Returns the strictest matching rule, and among equally strict ones the one with the longest pattern.
     fn strictest(&self, line: &CommandLine) -> Option<&CommandRule> {
         let is_mentioned = |rule: &&CommandRule| {
             rule.matches(line.argv()) || line.mentioned().iter().any(|command| rule.matches(&command.words))
@@ -81,9 +81,9 @@ impl CommandRules {
     }
 }
 
-/// Whether a command does nothing that a sandbox would matter for: it prints its own words, changes the shell's
-/// directory, or passes on what it is piped. What reads files is not among them, because a sandbox may restrict
-/// reading, and neither is anything whose options could write or run something.
+/// Returns whether a command has no effect that a sandbox would confine: it prints its own words, changes the shell's
+/// directory, or forwards its input. Commands that read files are not inert, because a sandbox may restrict reading, nor
+/// are commands whose options could write a file or run a program.
 fn is_inert(command: &PlainCommand) -> bool {
     if command.expands || !command.words.first().is_some_and(|program| is_system_program(program)) {
         return false;

@@ -1,6 +1,6 @@
-//! Where attempts are made. The test prepares the place and tells of it in the environment.
+//! The files and processes of an attempt. The test creates them and names them in the environment.
 //!
-//! Each attempt has files of its own, so that one does not change what the next one finds.
+//! Each attempt has its own files, so that attempts do not influence each other.
 
 use std::{
     env,
@@ -12,42 +12,42 @@ use std::{
 
 pub type Outcome = io::Result<()>;
 
-pub struct Scene {
+pub struct AttemptContext {
     name: String,
 }
 
-impl Scene {
+impl AttemptContext {
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned() }
     }
 
-    /// A directory outside every root: `file` and `folder` are in it.
+    /// Returns a directory outside every root, with `file` and `folder` in it.
     pub fn outside(&self) -> PathBuf {
-        path("SCENE_OUTSIDE").join(&self.name)
+        path("ATTEMPT_OUTSIDE").join(&self.name)
     }
 
-    /// A directory of the workspace: `mine` is in it.
+    /// Returns a directory in the workspace, with the file `mine` in it.
     pub fn inside(&self) -> PathBuf {
         self.workspace().join("src").join(&self.name)
     }
 
-    /// A repository of its own in the workspace: `.git`, `.codex` and so on, each with a file `config`.
+    /// Returns a repository in the workspace. It has `.git`, `.codex` and so on, each with a file `config`.
     pub fn repository(&self) -> PathBuf {
         self.workspace().join("repositories").join(&self.name)
     }
 
     pub fn workspace(&self) -> PathBuf {
-        path("SCENE_WORKSPACE")
+        path("ATTEMPT_WORKSPACE")
     }
 
-    /// A process outside.
+    /// Returns the id of a process outside the sandbox.
     pub fn victim(&self) -> i32 {
-        number("SCENE_VICTIM")
+        number("ATTEMPT_VICTIM")
     }
 
-    /// The process that started the confined one.
+    /// Returns the id of the process that started the confined one.
     pub fn server(&self) -> i32 {
-        number("SCENE_SERVER")
+        number("ATTEMPT_SERVER")
     }
 }
 
@@ -66,7 +66,7 @@ pub fn c(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// The result of a system call.
+/// Converts the result of a system call.
 pub fn check(result: impl Into<i64>) -> io::Result<i64> {
     match result.into() {
         -1 => Err(io::Error::last_os_error()),
@@ -74,9 +74,9 @@ pub fn check(result: impl Into<i64>) -> io::Result<i64> {
     }
 }
 
-/// A system call by number. The arguments are numbers, or pointers to what outlives the call.
+/// Makes a system call by number. The arguments are numbers, or pointers to memory that outlives the call.
 pub fn call(number: libc::c_long, arguments: &[usize]) -> io::Result<i64> {
     let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
-    // SAFETY: callers pass what the system call expects, or something it refuses to touch.
+    // SAFETY: callers pass arguments that the system call expects, or addresses that it refuses to access.
     check(unsafe { libc::syscall(number, at(0), at(1), at(2), at(3), at(4), at(5)) })
 }

@@ -1,4 +1,4 @@
-//! Finds `bwrap` and tries it.
+//! Finds `bwrap` and tries what it is allowed to do.
 
 use std::{
     env,
@@ -15,22 +15,22 @@ use rustix::process::geteuid;
 use super::{
     bubblewrap::{Bubblewrap, BubblewrapOptions},
     child::BubblewrapLauncher,
+    mount_view::NamespacePrivilege,
     probe::{smallest_plan, spawn_reason},
-    view::NamespacePrivilege,
 };
 use crate::ResourceLimits;
 
-/// How long `bwrap` may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long `bwrap` may take to print its version.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Tries what `bwrap` may be allowed to do, the best first. In a user namespace of its own even root keeps no
-/// capability at all; where an administrator forbids those, a privileged `bwrap` can do without.
+/// Tries how `bwrap` can be used, the best way first. In its own user namespace even root keeps no capability. Where an
+/// administrator forbids user namespaces, a privileged `bwrap` works without one.
 pub(super) fn find_bubblewrap(privilege: Option<NamespacePrivilege>) -> Result<Bubblewrap, String> {
     let path = find_program("bwrap").ok_or("there is no bwrap program in PATH")?;
     let covers = privilege.map(Some).into_iter().chain([None]);
-    let ways = covers.flat_map(|covers| [(covers, true), (covers, false)]);
+    let candidates = covers.flat_map(|covers| [(covers, true), (covers, false)]);
     let mut last = Err(String::new());
-    for (covers, user_namespace) in ways {
+    for (covers, user_namespace) in candidates {
         last = try_bubblewrap(Bubblewrap { path: path.clone(), user_namespace, covers });
         if last.is_ok() {
             break;
@@ -39,7 +39,7 @@ pub(super) fn find_bubblewrap(privilege: Option<NamespacePrivilege>) -> Result<B
     last
 }
 
-/// Runs it with the options that every command gets, on itself: that is a program which must be there.
+/// Runs `bwrap --version` inside `bwrap`, with the options that every command gets.
 fn try_bubblewrap(program: Bubblewrap) -> Result<Bubblewrap, String> {
     let launcher =
         BubblewrapLauncher::new(&smallest_plan(), program.covers, None, None, &ResourceLimits::default());
@@ -53,15 +53,15 @@ fn try_bubblewrap(program: Bubblewrap) -> Result<Bubblewrap, String> {
     let mut process = command.spawn().map_err(spawn_reason)?;
     match wait(&mut process) {
         Some(status) if status.success() => Ok(program),
-        Some(status) => Err(complaint(&mut process).unwrap_or_else(|| format!("bwrap ended with {status}"))),
-        None => Err(format!("bwrap did not end within {} s", PATIENCE.as_secs())),
+        Some(status) => Err(error_line(&mut process).unwrap_or_else(|| format!("bwrap ended with {status}"))),
+        None => Err(format!("bwrap did not end within {} s", PROBE_TIMEOUT.as_secs())),
     }
 }
 
-/// `None` if it had to be killed.
+/// Waits for the process. Returns `None` if it had to be killed.
 fn wait(process: &mut Child) -> Option<ExitStatus> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    let started = Instant::now();
+    while started.elapsed() < PROBE_TIMEOUT {
         if let Ok(Some(status)) = process.try_wait() {
             return Some(status);
         }
@@ -72,25 +72,26 @@ fn wait(process: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// The first line of what it wrote to standard error.
-fn complaint(process: &mut Child) -> Option<String> {
+/// Returns the first line of standard error.
+fn error_line(process: &mut Child) -> Option<String> {
     let mut text = String::new();
     process.stderr.take()?.take(1024).read_to_string(&mut text).ok()?;
     text.lines().next().map(str::to_owned)
 }
 
-/// In absolute directories only, and none that somebody else could have put there.
+/// Finds a program in the absolute directories of `PATH` that only root or this user can have written.
 fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let candidates = env::split_paths(&path).filter(|directory| directory.is_absolute());
     candidates.map(|directory| directory.join(name)).find_map(|path| {
         let real = path.canonicalize().ok()?;
-        is_sound(&real.metadata().ok()?).then_some(real)
+        is_trustworthy(&real.metadata().ok()?).then_some(real)
     })
 }
 
-fn is_sound(found: &Metadata) -> bool {
-    let (mode, owner) = (found.mode(), found.uid());
+fn is_trustworthy(found: &Metadata) -> bool {
+    let mode = found.mode();
+    let owner = found.uid();
     found.is_file() && mode & 0o111 != 0 && mode & 0o022 == 0 && (owner == 0 || owner == geteuid().as_raw())
 }
 
@@ -99,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_others_can_write_is_not_sound() {
+    fn a_program_that_others_can_write_is_not_used() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bwrap");
         std::fs::write(&path, "").unwrap();
         let check = |mode, expected| {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            assert_eq!(is_sound(&path.metadata().unwrap()), expected, "{mode:o}");
+            assert_eq!(is_trustworthy(&path.metadata().unwrap()), expected, "{mode:o}");
         };
         check(0o755, true);
         check(0o644, false);

@@ -1,41 +1,41 @@
-//! Programs that run other programs: the inner command counts as mentioned too.
+//! Finds the commands inside commands: a command that a program such as `env`, `find` or a shell runs is mentioned as well.
 
 use crate::{
+    command_line::{PlainCommand, is_shell},
     git_words::GitWords,
-    line::{PlainCommand, is_shell},
     syntax::{self, LONGEST_SCRIPT},
     wrappers::{WrapperReadings, readings},
 };
 
-/// Commands within commands within commands are followed this far.
-const DEEPEST: usize = 4;
+/// How many levels of commands inside commands are searched.
+const MAX_DEPTH: usize = 4;
 
-/// Nor are more commands within others looked at than this.
-const MOST: usize = 256;
+/// How many commands inside others are searched.
+const MAX_COMMANDS: usize = 256;
 
-/// Everything that was found.
-pub(crate) struct PathMentions {
+/// The commands found.
+pub(crate) struct MentionedCommands {
     pub(crate) commands: Vec<PlainCommand>,
-    /// Whether all of it could be looked into.
+    /// Whether everything was searched.
     pub(crate) is_complete: bool,
 }
 
-/// The commands, and those inside them.
-pub(crate) fn unwrap(commands: Vec<PlainCommand>) -> PathMentions {
-    let mut search = MentionSearch { characters: LONGEST_SCRIPT, commands: MOST, is_complete: true };
+/// Returns the commands and those inside them.
+pub(crate) fn find(commands: Vec<PlainCommand>) -> MentionedCommands {
+    let mut search = MentionSearch { characters: LONGEST_SCRIPT, commands: MAX_COMMANDS, is_complete: true };
     let mut all = Vec::new();
     let mut level = commands;
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         let inner = search.inside(&level);
         all.append(&mut level);
         level = inner;
     }
     let is_deeper = !search.inside(&level).is_empty();
     all.append(&mut level);
-    PathMentions { commands: all, is_complete: search.is_complete && !is_deeper }
+    MentionedCommands { commands: all, is_complete: search.is_complete && !is_deeper }
 }
 
-/// What may still be looked at. Ends also for a line that is made to multiply.
+/// The remaining budget of a search. It ends even for a line that is constructed to multiply.
 struct MentionSearch {
     characters: usize,
     commands: usize,
@@ -47,7 +47,7 @@ impl MentionSearch {
         let room = self.commands;
         let mut found = Vec::new();
         for command in level.iter().flat_map(|command| self.inner(command)) {
-            // `find -exec find -exec …` mentions the same many times.
+            // `find -exec find -exec …` mentions the same command many times.
             if found.contains(&command) {
                 continue;
             }
@@ -87,12 +87,12 @@ impl MentionSearch {
         let WrapperReadings { mut commands, split_strings, is_cut } = readings(command);
         self.is_complete &= !is_cut;
         if matches!(command.program(), "watch" | "parallel") {
-            // The words are put together for a shell.
+            // These programs join the words to a script for a shell.
             let scripts: Vec<_> = commands.iter().map(|inner| inner.words.join(" ")).collect();
             commands.extend(scripts.iter().flat_map(|script| self.read(script)));
         }
         for (text, rest) in split_strings {
-            // Variables and most escapes are left as they are, so what will run is not sure.
+            // Variables and most escapes are not resolved here, so the command is not certain.
             self.is_complete &= !text.contains(['$', '\\']);
             let Some(split) = shlex::split(&text.replace("\\_", " ")) else {
                 self.is_complete = false;
@@ -103,7 +103,7 @@ impl MentionSearch {
         commands
     }
 
-    /// The same command without general options, what an alias stands for, and commands in its arguments.
+    /// Returns the same command without general options, the value of an alias, and the commands in its arguments.
     fn inside_git(&mut self, arguments: &[String]) -> Vec<PlainCommand> {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let git = GitWords::new(&words);
@@ -116,7 +116,7 @@ impl MentionSearch {
         if git.rest.len() < words.len() && !git.rest.is_empty() {
             found.extend(as_git(&git.rest));
         }
-        // The value behind `!` is a script, and settings are read as scripts below.
+        // A value after `!` is a script, and settings are parsed as scripts below.
         if let Some(alias) = git.alias().filter(|alias| !alias.starts_with('!')) {
             let split = shlex::split(alias).unwrap_or_default();
             let alias = split.iter().map(String::as_str).chain(git.rest.iter().skip(1).copied());
@@ -127,18 +127,18 @@ impl MentionSearch {
     }
 
     fn read(&mut self, script: &str) -> Vec<PlainCommand> {
-        let Some(left) = self.characters.checked_sub(script.len()) else {
+        let Some(remaining) = self.characters.checked_sub(script.len()) else {
             self.is_complete = false;
             return Vec::new();
         };
-        self.characters = left;
+        self.characters = remaining;
         let reading = syntax::read(script);
         self.is_complete &= !reading.unread;
         reading.mentioned
     }
 }
 
-/// The text after `-c`, which may share its dash with other options. More options may follow before the text.
+/// Returns the script after `-c`, which may be combined with other options. More options may precede the script.
 fn script(arguments: &[String]) -> Option<&str> {
     let is_flag = |word: &&String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
     let at = arguments.iter().position(|word| is_flag(&word))?;
@@ -157,7 +157,7 @@ fn script(arguments: &[String]) -> Option<&str> {
     }
 }
 
-/// The script of `su user -c SCRIPT`, `script -qc SCRIPT` and `--command=SCRIPT`.
+/// Returns the script of `su user -c SCRIPT`, `script -qc SCRIPT` and `--command=SCRIPT`.
 fn script_option(arguments: &[String]) -> Option<&str> {
     let attached = arguments.iter().find_map(|word| word.strip_prefix("--command="));
     let is_option = |word: &str| {
@@ -168,14 +168,14 @@ fn script_option(arguments: &[String]) -> Option<&str> {
 }
 
 fn executed_by_find(arguments: &[String]) -> Vec<PlainCommand> {
-    const MOST: usize = 16;
+    const MAX_ACTIONS: usize = 16;
     let is_action = |word: &str| matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir");
     let starts = arguments.iter().enumerate().filter(|(_, word)| is_action(word)).map(|(at, _)| at + 1);
     let command = |start: usize| {
         let words = arguments.get(start..)?.iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
         PlainCommand::from_words(words.cloned().collect())
     };
-    starts.take(MOST).filter_map(command).collect()
+    starts.take(MAX_ACTIONS).filter_map(command).collect()
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_within_shells_are_read() {
+    fn scripts_of_inner_shells_are_parsed() {
         let found = |argv: &[&str]| -> Vec<String> {
             let line = CommandLine::new(argv.iter().map(|word| (*word).to_owned()).collect());
             line.mentioned().iter().map(|command| command.words.join(" ")).collect()
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_to_look_at_is_told() {
+    fn an_incomplete_search_is_reported() {
         let is_unread =
             |script: &str| CommandLine::new(["bash", "-lc", script].map(str::to_owned).to_vec()).is_unread();
         assert!(!is_unread("nice nice nice nice rm x"));
@@ -224,9 +224,9 @@ mod tests {
         let multiplying = format!("{} bash -c 'git push'", "find . -exec ".repeat(12));
         assert!(is_unread(&multiplying));
         let many = |last: usize| (1..=last).map(|number| format!("nice a{number}; ")).collect::<String>();
-        assert!(is_unread(&many(MOST + 1)));
-        assert!(!is_unread(&many(MOST)));
-        assert!(!is_unread(&"a; ".repeat(MOST + 1)));
+        assert!(is_unread(&many(MAX_COMMANDS + 1)));
+        assert!(!is_unread(&many(MAX_COMMANDS)));
+        assert!(!is_unread(&"a; ".repeat(MAX_COMMANDS + 1)));
         let argv = ["env", "bash", "-c"].map(str::to_owned).into_iter().chain(["x ".repeat(9_000)]);
         assert!(CommandLine::new(argv.collect()).is_unread());
     }

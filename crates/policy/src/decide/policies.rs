@@ -1,35 +1,36 @@
-//! What the policies say by themselves, whatever the command.
+//! What the policies say about every command.
 
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 
 use crate::{decide::ThreadGrants, rules::CommandRules};
 
-/// What a decision is made under.
+/// The policies, rules and grants for a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionPolicies<'a> {
     pub approval: &'a AskForApproval,
     pub sandbox: &'a SandboxPolicy,
     pub rules: &'a CommandRules,
-    /// What people have agreed to earlier in the thread.
+    /// What the user has agreed to earlier in the thread.
     pub grants: &'a ThreadGrants,
 }
 
-/// What a question is about; `granular` has a switch for each.
+/// The topic of a question. The policy `granular` has a switch for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionTopic {
-    /// Leaving the sandbox, more permissions in it for one command, doing harm in it, writing outside it.
+    /// Running without the sandbox, more permissions for one command, a command that could do harm, writing outside.
     Sandbox,
-    /// A rule says to ask.
+    /// A rule that demands a question.
     Rules,
-    /// Running what a skill brings along.
+    /// Running a program of a skill.
     Skills,
-    /// More permissions for commands to come.
+    /// More permissions for later commands.
     Permissions,
     /// A question of an MCP server.
     McpElicitations,
 }
 
-/// Why nobody may be asked about a topic, if so: for the model, as the beginning of a sentence.
+/// Returns why the user may not be asked about a topic, as the beginning of a sentence for the model. `None` if the user
+/// may be asked.
 pub fn why_not_ask(approval: &AskForApproval, topic: QuestionTopic) -> Option<&'static str> {
     let may_ask = match approval {
         AskForApproval::Never => return Some("the approval policy is `never`"),
@@ -59,18 +60,18 @@ impl DecisionPolicies<'_> {
         why_not_ask(self.approval, topic)
     }
 
-    /// Whether everything that is not known to only read is asked about. A policy that this version does
-    /// not know is taken for the most careful one.
-    pub(super) fn trusts_nothing(&self) -> bool {
+    /// Returns whether every action needs a question unless it is known to only read. A policy that this version does not
+    /// know is treated as the strictest one.
+    pub(super) fn asks_unless_known_safe(&self) -> bool {
         matches!(self.approval, AskForApproval::Untrusted | AskForApproval::Unrecognized(_))
     }
 
-    /// Whether a question follows when the sandbox has stopped something.
+    /// Returns whether the user is asked after the sandbox has made a command fail.
     pub(super) fn asks_after_failure(&self) -> bool {
         match self.approval {
             AskForApproval::OnFailure | AskForApproval::Untrusted | AskForApproval::Unrecognized(_) => true,
             AskForApproval::Granular { sandbox_approval, .. } => *sandbox_approval,
-            // Here the model asks beforehand, or nobody does.
+            // With `on-request` the model asks beforehand; with `never` there are no questions.
             AskForApproval::OnRequest | AskForApproval::Never => false,
         }
     }
@@ -79,7 +80,7 @@ impl DecisionPolicies<'_> {
         matches!(self.approval, AskForApproval::Never)
     }
 
-    /// Whether commands run in a sandbox of ours.
+    /// Returns whether commands run in a sandbox of the server.
     pub(super) fn confines(&self) -> bool {
         match self.sandbox {
             SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => false,
@@ -89,7 +90,7 @@ impl DecisionPolicies<'_> {
         }
     }
 
-    /// Whether the sandbox lets everything be read.
+    /// Returns whether commands can read everything.
     pub(super) fn reads_everything(&self) -> bool {
         match self.sandbox {
             SandboxPolicy::ReadOnly { access, .. }

@@ -1,12 +1,12 @@
-//! A private view of the file system: a mount namespace in which all but the writable roots is read-only.
+//! A private view of the file system: a mount namespace in which everything except the writable roots is read-only.
 //!
-//! Landlock decides about opening, creating and removing. Mounts do what it cannot: they subtract (metadata
-//! inside a root, the server's home), they hold against changes of modes, owners and times, they keep folders in their
-//! place, and they cover sockets. Shared memory, pseudo-terminals and the view of processes are private ones.
+//! Landlock restricts opening, creating and removing files. Mounts do what it cannot: they exclude parts of a root
+//! (metadata, the server's home), prevent changes of modes, owners and times, keep folders from being moved, and cover
+//! sockets. Shared memory, pseudo-terminals and `/proc` are private mounts.
 //!
-//! Everything is made ready by [`View::new`]; [`View::enter`] runs between `fork` and `exec`, where memory
-//! must not be allocated, and so makes system calls only. No path is followed through a link: a command that
-//! still runs could put one there in the meantime.
+//! [`MountView::new`] prepares everything. [`MountView::enter`] runs between `fork` and `exec`, where memory must not be
+//! allocated, so it makes system calls only. It follows no symbolic link, because a command that is still running could
+//! create one at any time.
 
 use std::{
     collections::BTreeMap,
@@ -44,54 +44,59 @@ pub(super) struct KernelDevice {
     options: &'static CStr,
 }
 
-/// The size keeps a command from filling the machine's memory through it.
+/// The size keeps a command from filling the machine's memory with files.
 const SHARED_MEMORY: KernelDevice =
     KernelDevice { path: c"/dev/shm", kind: c"tmpfs", options: c"mode=1777,size=1g" };
 const TERMINALS: KernelDevice =
     KernelDevice { path: c"/dev/pts", kind: c"devpts", options: c"newinstance,ptmxmode=0666,mode=0620" };
-/// Read-only: the kernel's settings belong to root by name, whatever its capabilities.
+/// Mounted read-only, because root may write the kernel's settings even without capabilities.
 pub(super) const PROCESSES: KernelDevice = KernelDevice { path: c"/proc", kind: c"proc", options: c"" };
 
-/// Longer paths cannot be made by ordinary means.
-const LONGEST_PATH: usize = 4096;
+/// The size of the buffer for the working directory: `PATH_MAX`.
+const MAX_PATH: usize = 4096;
 
-/// Where the privilege for namespaces comes from.
+/// The source of the privilege to create namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespacePrivilege {
-    /// The server has it (`CAP_SYS_ADMIN`).
+    /// The server has `CAP_SYS_ADMIN`.
     Own,
-    /// A user namespace, in which it has it.
+    /// The new process gets it in a user namespace.
     UserNamespace,
 }
 
-/// What a command does not share with the rest of the machine, besides its mounts.
+/// The namespaces that a command does not share with the machine, besides its mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnNamespaces {
     pub network: bool,
     pub processes: bool,
 }
 
-/// The mounts of one command, ready to be made.
+/// The prepared mounts of one command.
 pub(super) struct MountView {
-    flags: libc::c_int,
-    /// Namespaces that the process must be born in.
-    birth: libc::c_int,
-    /// The lines that map the user and the group to themselves.
-    identity: Option<(CString, CString)>,
-    /// Whether everything else becomes read-only.
+    /// The namespaces that the process enters by `unshare`.
+    unshare_flags: libc::c_int,
+    /// The namespaces that the process must be cloned into.
+    clone_flags: libc::c_int,
+    /// With a user namespace, the lines that map the user and the group to themselves.
+    identity: Option<IdentityMap>,
+    /// Whether everything outside the mounts becomes read-only.
     read_only: bool,
     mounts: Vec<PreparedMount>,
-    /// Which private file systems have a place to go.
+    /// The private file systems to mount.
     devices: Vec<KernelDevice>,
 }
 
-/// One mount with what it needs.
+struct IdentityMap {
+    user: CString,
+    group: CString,
+}
+
 struct PreparedMount {
     path: CString,
     mount: PlannedMount,
-    /// The tree as it is before everything becomes read-only and the home disappears.
+    /// A copy of the mount, taken before everything becomes read-only and the home is hidden.
     tree: Option<OwnedFd>,
-    /// What is put into an empty folder: places for other mounts, and links.
+    /// The entries of an empty folder: mount points for other mounts, and links.
     entries: Vec<MountEntry>,
 }
 
@@ -102,7 +107,7 @@ enum MountEntry {
 }
 
 impl MountView {
-    /// All of the plan.
+    /// Prepares all mounts of a plan.
     pub(super) fn new(
         plan: &EnforcementPlan,
         privilege: NamespacePrivilege,
@@ -111,14 +116,14 @@ impl MountView {
         let mut view = Self::with_mounts(plan, |_| true, privilege, own)?;
         let processes = own.processes.then_some(PROCESSES);
         let devices = [SHARED_MEMORY, TERMINALS].into_iter().chain(processes);
-        view.devices = devices.filter(|device| is_free(device.path, plan)).collect();
-        view.flags |= libc::CLONE_NEWIPC;
+        view.devices = devices.filter(|device| can_mount_device(device.path, plan)).collect();
+        view.unshare_flags |= libc::CLONE_NEWIPC;
         view.read_only = true;
         Ok(view)
     }
 
-    /// Only the covers over sockets, for a program that does the rest.
-    pub(super) fn of_covers(
+    /// Prepares only the covers over sockets, for `bwrap`, which makes the other mounts.
+    pub(super) fn covers_only(
         plan: &EnforcementPlan,
         privilege: NamespacePrivilege,
         own_network: bool,
@@ -137,69 +142,75 @@ impl MountView {
         let mut mounts = Vec::new();
         for (path, mount) in all.iter().filter(|(_, mount)| wanted(**mount)) {
             let entries =
-                if *mount == PlannedMount::Hidden { entries(path, plan, &all)? } else { Vec::new() };
+                if *mount == PlannedMount::Hidden { home_entries(path, plan, &all)? } else { Vec::new() };
             mounts.push(PreparedMount { path: c_path(path)?, mount: *mount, tree: None, entries });
         }
         let network = if own.network { libc::CLONE_NEWNET } else { 0 };
         let mut view = Self {
-            flags: libc::CLONE_NEWNS | network,
-            birth: if own.processes { libc::CLONE_NEWPID } else { 0 },
+            unshare_flags: libc::CLONE_NEWNS | network,
+            clone_flags: if own.processes { libc::CLONE_NEWPID } else { 0 },
             identity: None,
             read_only: false,
             mounts,
             devices: Vec::new(),
         };
         if privilege == NamespacePrivilege::UserNamespace {
-            // The namespace of processes must belong to the namespace of users.
-            let flags = if own.processes { &mut view.birth } else { &mut view.flags };
+            // The PID namespace must belong to the user namespace, so both are created by the same call.
+            let flags = if own.processes { &mut view.clone_flags } else { &mut view.unshare_flags };
             *flags |= libc::CLONE_NEWUSER;
             let line = |id: u32| CString::new(format!("{id} {id} 1")).map_err(invalid);
-            view.identity = Some((line(geteuid().as_raw())?, line(getegid().as_raw())?));
+            let user = line(geteuid().as_raw())?;
+            let group = line(getegid().as_raw())?;
+            view.identity = Some(IdentityMap { user, group });
         }
         Ok(view)
     }
 
-    /// Namespaces that the process must be born in, as flags of `clone`.
-    pub(super) fn birth_namespaces(&self) -> libc::c_int {
-        self.birth
+    /// Returns the namespaces that the process must be cloned into, as flags of `clone`.
+    pub(super) fn clone_flags(&self) -> libc::c_int {
+        self.clone_flags
     }
 
-    /// Moves this process into the view, and calls `allow` for each file system that is new in it.
+    /// Moves this process into the view, and calls `allow` for each file system that is newly mounted.
     pub(super) fn enter(
         &mut self,
         mut allow: impl FnMut(KernelDevice, &OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut buffer = [0; LONGEST_PATH];
-        let cwd = at(SetupStep::WorkingDirectory, sys::current_directory(&mut buffer))?;
-        at(SetupStep::Namespaces, sys::unshare(self.flags))?;
-        at(SetupStep::Namespaces, self.keep_identity())?;
-        at(SetupStep::View, mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC))?;
-        at(SetupStep::WritableRoot, self.clone_trees())?;
+        let mut buffer = [0; MAX_PATH];
+        let cwd = in_step(SetupStep::WorkingDirectory, sys::current_directory(&mut buffer))?;
+        in_step(SetupStep::Namespaces, sys::unshare(self.unshare_flags))?;
+        in_step(SetupStep::Namespaces, self.map_identity())?;
+        in_step(
+            SetupStep::View,
+            mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC),
+        )?;
+        in_step(SetupStep::WritableRoot, self.clone_trees())?;
         if self.read_only {
-            at(SetupStep::View, sys::make_read_only(CWD.as_raw_fd(), c"/"))?;
+            in_step(SetupStep::View, sys::make_read_only(CWD.as_raw_fd(), c"/"))?;
         }
         for device in &self.devices {
             let read_only = if *device == PROCESSES { MountFlags::RDONLY } else { MountFlags::empty() };
             let flags = MountFlags::NOSUID | MountFlags::NOEXEC | read_only;
-            at(
+            in_step(
                 SetupStep::Devices,
                 mount(device.kind, device.path, device.kind, flags, Some(device.options)),
             )?;
-            allow(*device, &at(SetupStep::Devices, open(device.path))?)?;
+            allow(*device, &in_step(SetupStep::Devices, open(device.path))?)?;
         }
         self.mount_all()?;
-        // The directory that the process stands in is still the one of the old view.
-        at(SetupStep::WorkingDirectory, chdir(cwd))
+        // The working directory of the process still refers to the old mounts.
+        in_step(SetupStep::WorkingDirectory, chdir(cwd))
     }
 
-    /// Whether the process owns its capabilities to a namespace that it made.
-    pub(super) fn lends_capabilities(&self) -> bool {
+    /// Returns whether the process has capabilities in a user namespace that it created.
+    pub(super) fn has_namespace_capabilities(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// Files keep their owner in a user namespace. Groups must be given up before the kernel allows it.
-    fn keep_identity(&self) -> rustix::io::Result<()> {
-        let Some((user, group)) = &self.identity else { return Ok(()) };
+    /// Maps the user and the group to themselves in a user namespace, so that files keep their owner. The kernel demands
+    /// that `setgroups` is disabled first.
+    fn map_identity(&self) -> rustix::io::Result<()> {
+        let Some(IdentityMap { user, group }) = &self.identity else { return Ok(()) };
         write(c"/proc/self/setgroups", c"deny")?;
         write(c"/proc/self/uid_map", user)?;
         write(c"/proc/self/gid_map", group)
@@ -219,14 +230,17 @@ impl MountView {
     fn mount_all(&mut self) -> io::Result<()> {
         for PreparedMount { path, mount, tree, entries } in &mut self.mounts {
             match mount {
-                PlannedMount::Writable => at(SetupStep::WritableRoot, attach(tree.take(), path))?,
-                PlannedMount::Readable => at(SetupStep::Home, attach(tree.take(), path))?,
+                PlannedMount::Writable => in_step(SetupStep::WritableRoot, attach(tree.take(), path))?,
+                PlannedMount::Readable => in_step(SetupStep::Home, attach(tree.take(), path))?,
                 PlannedMount::ReadOnly => {
-                    at(SetupStep::Metadata, read_only_tree(path).and_then(|tree| attach(tree, path)))?;
+                    in_step(SetupStep::Metadata, read_only_tree(path).and_then(|tree| attach(tree, path)))?;
                 }
-                PlannedMount::Covered => at(SetupStep::Sockets, cover(path))?,
+                PlannedMount::Covered => in_step(SetupStep::Sockets, cover(path))?,
                 PlannedMount::Hidden => {
-                    at(SetupStep::Home, empty_folder(entries).and_then(|tree| attach(Some(tree), path)))?;
+                    in_step(
+                        SetupStep::Home,
+                        empty_folder(entries).and_then(|tree| attach(Some(tree), path)),
+                    )?;
                 }
             }
         }
@@ -234,8 +248,8 @@ impl MountView {
     }
 }
 
-/// What the empty folder in the place of the home holds: the places of mounts in it, and links that may be read.
-fn entries(
+/// Returns the entries of the empty folder that replaces the home: the mount points in it, and the readable links.
+fn home_entries(
     home: &Path,
     plan: &EnforcementPlan,
     mounts: &BTreeMap<PathBuf, PlannedMount>,
@@ -243,14 +257,8 @@ fn entries(
     let mut entries = Vec::new();
     let inside = mounts.keys().filter_map(|path| Some((path, path.strip_prefix(home).ok()?)));
     for (path, below) in inside.filter(|(_, below)| *below != Path::new("")) {
-        for folder in below
-            .ancestors()
-            .skip(1)
-            .filter(|folder| *folder != Path::new(""))
-            .collect::<Vec<_>>()
-            .iter()
-            .rev()
-        {
+        let parents: Vec<_> = below.ancestors().skip(1).filter(|folder| *folder != Path::new("")).collect();
+        for folder in parents.into_iter().rev() {
             entries.push(MountEntry::Folder(c_path(folder)?));
         }
         let entry = c_path(below)?;
@@ -264,7 +272,7 @@ fn entries(
     Ok(entries)
 }
 
-/// A new file system that holds nothing but places for other mounts, and is read-only.
+/// Returns a new read-only file system that contains only mount points and links.
 fn empty_folder(entries: &[MountEntry]) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"mode", c"0555")?;
@@ -273,7 +281,7 @@ fn empty_folder(entries: &[MountEntry]) -> rustix::io::Result<OwnedFd> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let folder = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     for entry in entries {
-        let made = match entry {
+        let created = match entry {
             MountEntry::Folder(path) => mkdirat(&folder, path, Mode::from_raw_mode(0o755)),
             MountEntry::File(path) => {
                 let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -281,7 +289,7 @@ fn empty_folder(entries: &[MountEntry]) -> rustix::io::Result<OwnedFd> {
             }
             MountEntry::Link { path, target } => symlinkat(target, &folder, path),
         };
-        match made {
+        match created {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }
@@ -290,8 +298,8 @@ fn empty_folder(entries: &[MountEntry]) -> rustix::io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Whether a private file system can go there: there is a directory, and no root in it.
-fn is_free(path: &CStr, plan: &EnforcementPlan) -> bool {
+/// Returns whether a private file system can be mounted at a path: a directory that contains no writable root.
+fn can_mount_device(path: &CStr, plan: &EnforcementPlan) -> bool {
     let Ok(path) = path.to_str().map(Path::new) else { return false };
     let is_directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     is_directory && !plan.access.roots.iter().any(|root| root.path.starts_with(path))
@@ -303,33 +311,34 @@ fn read_only_tree(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
     Ok(Some(tree))
 }
 
-/// A file that is no socket takes its place: connecting is refused, as if nobody listened.
+/// Mounts `/dev/null` over a socket, so that connections to it are refused.
 fn cover(path: &CStr) -> rustix::io::Result<()> {
     match clone_tree(c"/dev/null").and_then(|null| attach(null, path)) {
-        // Out of reach for us is out of reach for the command.
+        // What this process cannot access, the command cannot either.
         Err(Errno::ACCESS | Errno::LOOP | Errno::NOTDIR) => Ok(()),
         other => other,
     }
 }
 
-/// A copy of what is mounted at a path and below, not yet attached anywhere. `None` if nothing is there.
+/// Returns a detached copy of the mounts at a path and below, or `None` if the path does not exist.
 fn clone_tree(path: &CStr) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
     match open(path) {
-        Ok(place) => open_tree(place, c"", flags).map(Some),
+        Ok(file) => open_tree(file, c"", flags).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
+/// Attaches a detached mount at a path. Does nothing if there is no mount or the path does not exist.
 fn attach(tree: Option<OwnedFd>, path: &CStr) -> rustix::io::Result<()> {
     let Some(tree) = tree else { return Ok(()) };
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     match open(path) {
-        Ok(place) => move_mount(tree, c"", place, c"", flags),
+        Ok(target) => move_mount(tree, c"", target, c"", flags),
         Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error),
     }
@@ -344,7 +353,8 @@ fn write(path: &CStr, text: &CStr) -> rustix::io::Result<()> {
     rustix::io::write(file, text.to_bytes()).map(|_| ())
 }
 
-pub(super) fn at<T>(step: SetupStep, result: rustix::io::Result<T>) -> io::Result<T> {
+/// Packs the step into an error.
+pub(super) fn in_step<T>(step: SetupStep, result: rustix::io::Result<T>) -> io::Result<T> {
     result.map_err(|error| step.pack(error.raw_os_error()))
 }
 
