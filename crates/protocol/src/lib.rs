@@ -10,6 +10,7 @@
 
 mod frame;
 mod inspect;
+mod lines;
 mod methods;
 #[doc(hidden)]
 pub mod open;
@@ -69,8 +70,8 @@ fn yes() -> bool {
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
     exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*, hooks::*, ids::*,
-    initialize::*, input::*, inspect::*, item_updates::*, items::*, later::*, mcp::*, methods::*, models::*,
-    notices::*, notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*, realtime::*,
-    response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*,
-    usage::*, windows::*,
+    initialize::*, input::*, inspect::*, item_updates::*, items::*, later::*, lines::*, mcp::*, methods::*,
+    models::*, notices::*, notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*,
+    realtime::*, response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*,
+    threads::*, turns::*, usage::*, windows::*,
 };
