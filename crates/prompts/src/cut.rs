@@ -5,9 +5,7 @@
 //! what was cut before, the person's last message, and the newest part, which the model is about to answer.
 //! The history is expected to be complete: every call has its output.
 
-use std::collections::{HashMap, VecDeque};
-
-use codicil_protocol::ResponseItem;
+use codicil_protocol::{ResponseItem, ToolCallPairs};
 
 use crate::{
     compaction::is_summary_message,
@@ -53,21 +51,17 @@ impl HistoryParts {
         let mut parts = Self::default();
         // Reasoning belongs to what the model did next; providers refuse it alone.
         let mut reasoning: Option<usize> = None;
-        let mut calls: HashMap<&str, VecDeque<usize>> = HashMap::new();
-        for item in items {
+        let calls = ToolCallPairs::of(items.iter().copied());
+        for (index, item) in items.iter().enumerate() {
             let part = match kind(item) {
                 PartKind::Reasoning => {
                     let part = reasoning.unwrap_or(parts.list.len());
                     reasoning = Some(part);
                     part
                 }
-                PartKind::Call(id) => {
-                    let part = reasoning.take().unwrap_or(parts.list.len());
-                    calls.entry(id).or_default().push_back(part);
-                    part
-                }
-                PartKind::Output(id) => {
-                    calls.get_mut(id).and_then(VecDeque::pop_front).unwrap_or(parts.list.len())
+                PartKind::Output => {
+                    let call = calls.partner_of(index).and_then(|call| parts.of_item.get(call));
+                    call.copied().unwrap_or(parts.list.len())
                 }
                 PartKind::Said => reasoning.take().unwrap_or(parts.list.len()),
                 PartKind::Input => {
@@ -107,26 +101,22 @@ impl HistoryParts {
     }
 }
 
-enum PartKind<'a> {
+enum PartKind {
     Reasoning,
-    Call(&'a str),
-    Output(&'a str),
-    /// By the model, without an output to follow.
+    /// The output of a tool call.
+    Output,
+    /// A message or a call by the model.
     Said,
-    /// By anybody else.
+    /// A message that is not by the model.
     Input,
 }
 
-fn kind(item: &ResponseItem) -> PartKind<'_> {
+fn kind(item: &ResponseItem) -> PartKind {
     match item {
         ResponseItem::Reasoning { .. } => PartKind::Reasoning,
-        ResponseItem::FunctionCall { call_id, .. }
-        | ResponseItem::CustomToolCall { call_id, .. }
-        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. }
-        | ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => PartKind::Call(call_id),
-        ResponseItem::FunctionCallOutput { call_id, .. }
-        | ResponseItem::CustomToolCallOutput { call_id, .. }
-        | ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => PartKind::Output(call_id),
+        ResponseItem::FunctionCallOutput { .. }
+        | ResponseItem::CustomToolCallOutput { .. }
+        | ResponseItem::ToolSearchOutput { call_id: Some(_), .. } => PartKind::Output,
         ResponseItem::Message { role, .. } if role != "assistant" => PartKind::Input,
         _ => PartKind::Said,
     }
@@ -134,6 +124,8 @@ fn kind(item: &ResponseItem) -> PartKind<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use codicil_protocol::{FunctionCallOutputBody, ReasoningItemReasoningSummary};
     use proptest::prelude::*;
 

@@ -56,6 +56,7 @@ mod review;
 mod search;
 mod skills;
 mod threads;
+mod tool_calls;
 mod turns;
 mod usage;
 mod windows;
@@ -73,5 +74,5 @@ pub use {
     initialize::*, input::*, inspect::*, item_updates::*, items::*, later::*, lines::*, mcp::*, methods::*,
     models::*, notices::*, notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*,
     realtime::*, response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*,
-    threads::*, turns::*, usage::*, windows::*,
+    threads::*, tool_calls::*, turns::*, usage::*, windows::*,
 };

@@ -15,7 +15,6 @@ mod store;
 mod decode;
 mod delete;
 mod fork;
-mod history;
 mod import;
 mod list;
 mod log;
@@ -39,7 +38,6 @@ pub use {
     blobs::BLOB_MIN,
     error::{Result, StoreError},
     fork::ForkPoint,
-    history::{ABORTED, complete_calls},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListQuery, ListSort, ThreadPage},

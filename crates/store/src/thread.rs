@@ -4,7 +4,7 @@ use std::{num::NonZero, path::PathBuf, thread};
 
 use codicil_protocol::{
     GitInfo, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn,
-    TurnError, TurnId, TurnStatus,
+    TurnError, TurnId, TurnStatus, complete_tool_calls,
 };
 use serde::{
     Serialize, Serializer,
@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 
 use crate::{
     decode,
-    history::complete_calls,
     record::{StoredSettings, ThreadMeta},
     replay::{HistoryChange, HistoryStep},
 };
@@ -220,7 +219,7 @@ pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarni
             Err(line) => warnings.add(line, LoadProblem::Unreadable),
         }
     }
-    complete_calls(history)
+    complete_tool_calls(history)
 }
 
 /// The items of each step, or its line number.

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use codicil_protocol::{ReasoningEffort, ThreadId, TurnStatus};
-use codicil_store::{ABORTED, ListQuery, LoadProblem, LoadedThread};
+use codicil_protocol::{ABORTED_OUTPUT, ReasoningEffort, ThreadId, TurnStatus};
+use codicil_store::{ListQuery, LoadProblem, LoadedThread};
 
 use crate::support::{Home, call, message, output, previews, turn};
 
@@ -57,7 +57,7 @@ async fn version_1_loads() {
     assert_eq!(turns[1].error.as_ref().unwrap().message, "no such model");
     let json = serde_json::to_value(&turns[0].items[1]).unwrap();
     assert_eq!((json["aggregatedOutput"].as_str(), &json["id"]), (Some(big.as_str()), &"c1".into()));
-    assert_eq!(history, [message("user", "summary"), call("c2"), output("c2", ABORTED)]);
+    assert_eq!(history, [message("user", "summary"), call("c2"), output("c2", ABORTED_OUTPUT)]);
 }
 
 #[tokio::test]
