@@ -37,7 +37,8 @@ async fn version_1_loads() {
     assert_eq!(thread.meta.dynamic_tools[0].tools().next().unwrap().1.name, "lookup");
     assert_eq!(thread.meta.developer_instructions.as_deref(), Some("dev"));
     let settings = thread.settings.as_ref().unwrap();
-    assert_eq!((settings.model.as_str(), &settings.effort), ("m-1", &Some(ReasoningEffort::High)));
+    assert_eq!((settings.model.as_deref(), &settings.effort), (Some("m-1"), &Some(ReasoningEffort::High)));
+    assert_eq!(settings.version, 1);
     assert_eq!(settings.snapshot["approvalPolicy"], "never");
     assert_eq!(thread.usage.as_ref().unwrap().1.total.total_tokens, 100);
     assert_eq!(thread.name.as_deref(), Some("Tidying"));
