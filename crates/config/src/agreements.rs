@@ -18,7 +18,7 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::{HomeDirectory, atomic::replace_private, write::lock};
+use crate::{HomeDirectory, atomic_file::replace_private, write::lock};
 
 /// The files in a configuration folder that name programs.
 const FILES: [&str; 2] = ["config.toml", "hooks.json"];

@@ -54,14 +54,14 @@ mod features;
 mod requirements;
 
 mod arrays;
-mod atomic;
+mod atomic_file;
 mod document;
 mod edit;
 mod write;
 mod writes;
 
 pub use {
-    atomic::{remove_leftovers, replace_private, replace_shared},
+    atomic_file::{remove_leftovers, replace_private, replace_shared},
     constrain::NotAllowed,
     document::CannotEdit,
     edit::{EditError, KeyEdit},

@@ -22,6 +22,7 @@ mod permissions;
 mod profiles;
 mod realtime;
 mod settings;
+mod settings_forms;
 mod step;
 mod thread;
 mod threads;

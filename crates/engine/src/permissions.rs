@@ -5,13 +5,12 @@
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{ApprovalsReviewer, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use codicil_store::StoredSettings;
 
-use crate::{profiles::BuiltinProfile, settings::TurnSettings};
+use crate::{profiles::BuiltinProfile, settings::TurnSettings, settings_forms::StoredSetting};
 
-/// The permissions that a thread's records name. Each is read by itself, so that a record of another version
-/// still says as much as it can. `None` for what was never written.
+/// The permissions that a thread's records name; `None` for what was never written. Each is read by itself, so that a
+/// record of another version still says as much as it can.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredPermissions {
     pub sandbox: Option<SandboxPolicy>,
@@ -29,24 +28,34 @@ pub(crate) struct InheritedPermissions {
 }
 
 impl StoredPermissions {
-    /// A value that is there and means nothing to this version becomes the strictest one.
-    pub fn read(stored: Option<&codicil_store::StoredSettings>) -> Self {
-        let settings = stored.and_then(|stored| stored.snapshot.get("settings"));
-        let field = |name: &str| settings.and_then(|settings| settings.get(name)).filter(|it| !it.is_null());
+    /// Reads the permissions of a settings record. A value that this version does not know becomes the strictest one.
+    pub fn read(stored: Option<&StoredSettings>) -> Self {
         Self {
-            sandbox: field("sandbox").map(|json| match decode(json) {
-                Some(SandboxPolicy::Unrecognized(_)) | None => read_only(),
-                Some(policy) => policy,
-            }),
-            profile: field("profile").and_then(decode),
-            approval_policy: field("approvalPolicy").map(|json| match decode(json) {
-                Some(AskForApproval::Unrecognized(_)) | None => AskForApproval::Untrusted,
-                Some(policy) => policy,
-            }),
-            approvals_reviewer: field("approvalsReviewer").map(|json| match decode(json) {
-                Some(ApprovalsReviewer::Unrecognized(_)) | None => ApprovalsReviewer::User,
-                Some(reviewer) => reviewer,
-            }),
+            sandbox: match StoredSetting::read(stored, "sandbox") {
+                StoredSetting::Missing => None,
+                StoredSetting::Unreadable | StoredSetting::Value(SandboxPolicy::Unrecognized(_)) => {
+                    Some(read_only())
+                }
+                StoredSetting::Value(policy) => Some(policy),
+            },
+            profile: match StoredSetting::read(stored, "profile") {
+                StoredSetting::Missing | StoredSetting::Unreadable => None,
+                StoredSetting::Value(profile) => Some(profile),
+            },
+            approval_policy: match StoredSetting::read(stored, "approvalPolicy") {
+                StoredSetting::Missing => None,
+                StoredSetting::Unreadable | StoredSetting::Value(AskForApproval::Unrecognized(_)) => {
+                    Some(AskForApproval::Untrusted)
+                }
+                StoredSetting::Value(policy) => Some(policy),
+            },
+            approvals_reviewer: match StoredSetting::read(stored, "approvalsReviewer") {
+                StoredSetting::Missing => None,
+                StoredSetting::Unreadable | StoredSetting::Value(ApprovalsReviewer::Unrecognized(_)) => {
+                    Some(ApprovalsReviewer::User)
+                }
+                StoredSetting::Value(reviewer) => Some(reviewer),
+            },
         }
     }
 }
@@ -109,10 +118,6 @@ impl TurnSettings {
             self.approvals_reviewer = ApprovalsReviewer::User;
         }
     }
-}
-
-fn decode<T: DeserializeOwned>(json: &Value) -> Option<T> {
-    serde_json::from_value(json.clone()).ok()
 }
 
 fn read_only() -> SandboxPolicy {
@@ -192,7 +197,7 @@ fn narrower_policy(one: &AskForApproval, other: &AskForApproval) -> AskForApprov
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -252,7 +257,7 @@ mod tests {
     #[test]
     fn a_record_says_as_much_as_it_can() {
         let read = |snapshot: Value| {
-            let settings = codicil_store::StoredSettings { model: "m".to_owned(), effort: None, snapshot };
+            let settings = StoredSettings { model: Some("m".to_owned()), effort: None, version: 1, snapshot };
             StoredPermissions::read(Some(&settings))
         };
         assert_eq!(read(Value::Null), StoredPermissions::default());

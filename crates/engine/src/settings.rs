@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Patch, Personality,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
-    ThreadForkParams, ThreadResumeParams, ThreadSettings, ThreadStartParams, TurnStartParams, normal_path,
+    ThreadForkParams, ThreadResumeParams, ThreadStartParams, TurnStartParams, normal_path,
 };
 use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
@@ -222,8 +222,10 @@ impl TurnSettings {
 
     /// Goes on with the model that a stored thread used last.
     pub(crate) fn use_model_of(&mut self, stored: &StoredThread) {
-        if let Some(used) = &stored.settings {
-            self.model.clone_from(&used.model);
+        if let Some(used) = &stored.settings
+            && let Some(model) = &used.model
+        {
+            self.model.clone_from(model);
             self.effort.clone_from(&used.effort);
         }
     }
@@ -243,34 +245,6 @@ impl TurnSettings {
         if given.inherited().sandbox && given.name_workspace_details() && is_workspace {
             let sandbox = sandbox_policy(&SandboxMode::WorkspaceWrite, config, home);
             (self.sandbox, self.profile) = (sandbox, None);
-        }
-    }
-
-    /// As clients of later generations are told about them.
-    pub fn into_wire(self) -> ThreadSettings {
-        let collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
-            mode: ModeKind::Default,
-            settings: codicil_protocol::Settings {
-                model: self.model.clone(),
-                reasoning_effort: self.effort.clone(),
-                developer_instructions: None,
-            },
-        });
-        ThreadSettings {
-            disabled_plugin_ids: Vec::new(),
-            cwd: self.cwd.to_string_lossy().into_owned(),
-            approval_policy: self.approval_policy,
-            approvals_reviewer: self.approvals_reviewer,
-            sandbox_policy: self.sandbox,
-            active_permission_profile: self.profile.map(BuiltinProfile::active),
-            model: self.model,
-            model_provider: self.provider,
-            service_tier: self.service_tier,
-            effort: self.effort,
-            summary: self.summary,
-            collaboration_mode,
-            multi_agent_mode: "explicitRequestOnly".to_owned(),
-            personality: self.personality,
         }
     }
 }

@@ -5,14 +5,11 @@
 //! like that: a turn may have been interrupted, a user may have spoken while a tool ran. So each call gets
 //! its result here, taken from where it lies or made up, and results without a call are dropped.
 
-use std::collections::{HashMap, VecDeque};
-
-use codicil_protocol::{ContentItem, ResponseItem};
+use codicil_protocol::{ContentItem, ResponseItem, ToolCallPairs};
 
 use crate::{History, HistoryItem};
 
-/// What stands in for the result of a call that never got one.
-pub(crate) const ABORTED: &str = "aborted";
+pub(crate) use codicil_protocol::ABORTED_OUTPUT as ABORTED;
 
 /// A history cut into what each side said in one go.
 pub(crate) struct HistoryExchange<'a> {
@@ -36,9 +33,10 @@ pub(crate) struct ToolResult<'a> {
 
 /// Sorts the items for which `is_kept` holds. Calls and results are always kept, as pairs.
 pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> bool) -> HistoryExchange<'_> {
-    let mut outputs = CallOutputs::of(history);
+    let items: Vec<_> = history.iter().collect();
+    let pairs = ToolCallPairs::of(items.iter().map(|item| item.item()));
     let mut exchange = HistoryExchange { preamble: Vec::new(), groups: Vec::new() };
-    for (at, item) in history.iter().enumerate() {
+    for (index, &item) in items.iter().enumerate() {
         match side(item.item()) {
             ExchangeSide::Developer if exchange.groups.is_empty() && is_kept(item.item()) => {
                 exchange.preamble.push(item);
@@ -48,7 +46,8 @@ pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> boo
             }
             ExchangeSide::Assistant if is_kept(item.item()) => exchange.said_by_assistant(item, None),
             ExchangeSide::Call(call_id) => {
-                let result = ToolResult { call_id, output: outputs.take(call_id, at) };
+                let output = pairs.partner_of(index).and_then(|output| items.get(output)).copied();
+                let result = ToolResult { call_id, output };
                 exchange.said_by_assistant(item, Some(result));
             }
             ExchangeSide::Output => exchange.close_calls(),
@@ -85,34 +84,6 @@ impl<'a> HistoryExchange<'a> {
         {
             self.groups.push(ExchangeGroup::Assistant { items: Vec::new(), results: Vec::new() });
         }
-    }
-}
-
-/// The results in a history, by call. An id may be used again in a later turn.
-struct CallOutputs<'a>(HashMap<&'a str, VecDeque<(usize, &'a HistoryItem)>>);
-
-impl<'a> CallOutputs<'a> {
-    fn of(history: &'a History) -> Self {
-        let mut outputs: HashMap<_, VecDeque<_>> = HashMap::new();
-        for (at, item) in history.iter().enumerate() {
-            if let ResponseItem::FunctionCallOutput { call_id, .. }
-            | ResponseItem::CustomToolCallOutput { call_id, .. } = item.item()
-            {
-                outputs.entry(call_id.as_str()).or_default().push_back((at, item));
-            }
-        }
-        Self(outputs)
-    }
-
-    /// The first result after position `at` that no earlier call took.
-    fn take(&mut self, call_id: &str, at: usize) -> Option<&'a HistoryItem> {
-        let waiting = self.0.get_mut(call_id)?;
-        while let Some((position, item)) = waiting.pop_front() {
-            if position > at {
-                return Some(item);
-            }
-        }
-        None
     }
 }
 

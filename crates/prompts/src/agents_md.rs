@@ -1,10 +1,10 @@
-//! The rules of a project: finding AGENTS.md files and putting them before the model.
+//! Project instructions: finding AGENTS.md files and formatting them for the model.
 //!
-//! The person's own file comes first, then one for each folder from the root of the project down to the
-//! working directory; a later one is stronger. When there is more than fits, the person's own file and
-//! then the nearest ones are served first, because those are the ones that count when rules disagree.
+//! The user's own file comes first, then one per directory from the root of the project down to the working directory; later
+//! files take precedence. If they exceed the limit, the user's file and then the nearest files are included first, because
+//! they decide when instructions conflict.
 //!
-//! This reads files and blocks: call it where blocking is allowed.
+//! Reads files and blocks.
 
 use std::{
     fs::File,
@@ -12,24 +12,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{environment::plain, tags};
+use crate::context_tags;
 
-/// The name that everybody uses, and the one that stands in for it where somebody has rules of their own.
+/// The usual name, preceded by the name of a local override.
 const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
 
-/// How many bytes of rules a model gets when nothing is configured.
+/// The default limit for all files together.
 pub const DEFAULT_MAX_DOC_BYTES: u64 = 32 * 1024;
 
-/// Where to look, and how much to take.
+/// The settings of a search for project instructions.
 #[derive(Clone, Debug)]
 pub struct DocSearch {
-    /// The folder of the person's own file; the home of the configuration.
+    /// The directory of the user's own file.
     pub home: Option<PathBuf>,
-    /// What marks the root of a project.
+    /// The files and directories that mark the root of a project.
     pub root_markers: Vec<String>,
-    /// Names to try in a folder that has none of the usual ones.
+    /// Names to try in a directory without the usual ones.
     pub fallback_names: Vec<String>,
-    /// Over all files together. 0 switches the search off.
+    /// The limit for all files together. 0 disables the search.
     pub max_bytes: u64,
 }
 
@@ -44,74 +44,75 @@ impl Default for DocSearch {
     }
 }
 
-/// Opens a file that may be read.
+/// Opens a file if it may be read.
 pub type OpenFile<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
 
-/// The rules that were found, the strongest last.
+/// The files that were found, in order of increasing precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectDocs {
     pub docs: Vec<ProjectDoc>,
-    /// What could not be read, or not as a whole, in words for the person.
+    /// Messages for the user about files that could not be read or were truncated.
     pub warnings: Vec<String>,
 }
 
-/// One file with rules.
+/// A file with project instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectDoc {
     pub path: PathBuf,
     pub text: String,
-    /// Whether the text is only the beginning of the file.
+    /// Whether the text is truncated.
     pub is_cut: bool,
 }
 
 impl DocSearch {
-    /// Finds and reads the files for this working directory. `open` opens a file, or says why it must not be read: a
-    /// file may be a link that a command has made. Never fails; see [`ProjectDocs::warnings`].
+    /// Finds and reads the files for a working directory. `open` checks whether a file may be read, because it can be a link
+    /// that a command has created. Never fails; see [`ProjectDocs::warnings`].
     pub fn run(&self, cwd: &Path, open: OpenFile<'_>) -> ProjectDocs {
         let mut found = ProjectDocs::default();
         if self.max_bytes == 0 {
             return found;
         }
-        let mut left = self.max_bytes;
+        let mut remaining = self.max_bytes;
         let warnings = &mut found.warnings;
-        let own = self.home.as_deref().and_then(|home| self.read_folder(home, open, &mut left, warnings));
+        let own =
+            self.home.as_deref().and_then(|home| self.read_folder(home, open, &mut remaining, warnings));
         let folders = self.folders(cwd);
-        // The home may be a folder of the project; its file is not told twice.
+        // The home may be a directory of the project; its file is included once.
         let is_new = |folder: &&&Path| self.home.as_deref() != Some(**folder);
         let nearest_first = folders.iter().filter(is_new);
-        let mut docs: Vec<_> =
-            nearest_first.filter_map(|folder| self.read_folder(folder, open, &mut left, warnings)).collect();
+        let mut docs: Vec<_> = nearest_first
+            .filter_map(|folder| self.read_folder(folder, open, &mut remaining, warnings))
+            .collect();
         docs.extend(own);
         docs.reverse();
         found.docs = docs;
         found
     }
 
-    /// From the working directory up to the root of its project; itself only when there is no marker.
+    /// Returns the directories from the working directory up to the root of its project; only itself without a marker.
     fn folders<'p>(&self, cwd: &'p Path) -> Vec<&'p Path> {
         let has_marker = |folder: &Path| self.root_markers.iter().any(|name| folder.join(name).exists());
         let root = cwd.ancestors().position(has_marker).unwrap_or(0);
         cwd.ancestors().take(root + 1).collect()
     }
 
-    /// The first file of a folder that can be read. A blank one counts, so that it can switch off another,
-    /// but has nothing to tell.
+    /// Reads the first readable file of a directory. A blank file hides the others and yields nothing.
     fn read_folder(
         &self,
         folder: &Path,
         open: OpenFile<'_>,
-        left: &mut u64,
+        remaining: &mut u64,
         warnings: &mut Vec<String>,
     ) -> Option<ProjectDoc> {
-        // Names only: a path would let a project's configuration pull in files from elsewhere.
+        // Only names: a path would let the configuration of a project include files from elsewhere.
         let is_name = |name: &&str| Path::new(name).file_name() == Some(name.as_ref());
         let fallbacks = self.fallback_names.iter().map(String::as_str).filter(is_name);
         let names = NAMES.into_iter().chain(fallbacks);
         for path in names.map(|name| folder.join(name)).filter(|path| path.is_file()) {
-            match open(&path).and_then(|file| read(&path, file, *left)) {
+            match open(&path).and_then(|file| read(&path, file, *remaining)) {
                 Ok(doc) if doc.text.trim().is_empty() && !doc.is_cut => return None,
                 Ok(doc) => {
-                    *left -= (doc.text.len() as u64).min(*left);
+                    *remaining -= (doc.text.len() as u64).min(*remaining);
                     if doc.is_cut {
                         let limit = self.max_bytes;
                         warnings.push(format!(
@@ -141,21 +142,21 @@ fn read(path: &Path, file: File, limit: u64) -> io::Result<ProjectDoc> {
     Ok(ProjectDoc { path: path.to_owned(), text, is_cut })
 }
 
-/// Removes the first bytes of a character whose rest was cut off.
+/// Removes a truncated character from the end.
 fn drop_broken_end(bytes: &mut Vec<u8>) {
     let broken = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
     bytes.truncate(bytes.len() - broken);
 }
 
 impl ProjectDocs {
-    /// The part of a message that tells the rules; `None` when there are none.
+    /// Returns the message part with the instructions; `None` without files.
     pub fn text(&self) -> Option<String> {
         if self.docs.is_empty() {
             return None;
         }
-        let mut text = format!("{}\n\n{EXPLANATION}", tags::AGENTS_MD);
+        let mut text = format!("{}\n\n{EXPLANATION}", context_tags::AGENTS_MD);
         for doc in &self.docs {
-            let path = plain(&doc.path.to_string_lossy());
+            let path = context_tags::escape(&doc.path.to_string_lossy());
             let note = if doc.is_cut { CUT } else { "" };
             text.push_str(&format!("\n\n<file path=\"{path}\">\n{}{note}\n</file>", doc.text.trim()));
         }

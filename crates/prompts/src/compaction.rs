@@ -1,40 +1,39 @@
-//! A history after it was condensed: what the person said, a summary, and fresh context.
+//! Compacted histories: the user's messages, a summary, and fresh context.
 //!
-//! The model that goes on sees the person's own words, newest first until the room is used up, and for all
-//! the rest a note that the model itself wrote when asked with
-//! [`COMPACTION_PROMPT`](crate::COMPACTION_PROMPT).
+//! The user's messages are kept up to a limit, the newest first. The summary, which the model wrote in response to
+//! [`COMPACTION_PROMPT`](crate::COMPACTION_PROMPT), replaces everything else.
 
 use codicil_protocol::{ContentItem, ResponseItem};
 
 use crate::{
+    context_tags::is_context_message,
     message::{message, message_text, part_text, text_part, user_text_message},
-    tags::is_context_message,
     tokens::approx_tokens,
     truncate::truncate_output,
 };
 
-/// How much of the person's words is kept.
+/// The limit for the user's messages.
 const KEPT_USER_TOKENS: u64 = 20_000;
 
 const SUMMARY_PREFIX: &str = include_str!("../text/summary.md");
 const NO_SUMMARY: &str = "(The note is empty. Find out from the workspace where things stand.)";
 const IMAGE_LEFT_OUT: &str = "[an image, left out]";
 
-/// The messages of a history that the person wrote themselves.
+/// Returns the messages of a history that the user wrote.
 pub fn user_messages<'a>(
     history: impl IntoIterator<Item = &'a ResponseItem>,
 ) -> impl Iterator<Item = &'a ResponseItem> {
-    let is_theirs = |item: &&ResponseItem| {
+    let is_by_user = |item: &&ResponseItem| {
         matches!(item, ResponseItem::Message { role, .. } if role == "user") && !is_context_message(item)
     };
-    history.into_iter().filter(is_theirs)
+    history.into_iter().filter(is_by_user)
 }
 
-/// The history that replaces the one that was condensed. `user_messages` are those of [`user_messages`],
-/// `fresh` is everything that [`messages`](crate::messages) tells a new thread.
+/// Returns the compacted history. `user_messages` are those of [`user_messages`]; `fresh` are the
+/// [`messages`](crate::messages) of a new thread.
 ///
-/// Images are replaced by a note. Of messages that do not fit, the older ones go; the oldest that is kept
-/// may be shortened.
+/// Images are replaced by a note. If the messages exceed the limit, older ones are dropped, and the oldest remaining one may
+/// be truncated.
 pub fn compacted_history<'a>(
     user_messages: impl IntoIterator<Item = &'a ResponseItem>,
     summary: &str,
@@ -47,17 +46,18 @@ pub fn compacted_history<'a>(
     kept
 }
 
-/// The message that stands for the part of a history that is gone.
+/// Returns the message with the summary of the removed history.
 pub fn summary_message(summary: &str) -> ResponseItem {
     let summary = if summary.trim().is_empty() { NO_SUMMARY } else { summary.trim() };
     user_text_message(format!("{SUMMARY_PREFIX}\n{summary}"))
 }
 
-/// Whether this is a message of [`summary_message`]. The next summary covers it.
+/// Returns whether a message was created by [`summary_message`]. The next summary replaces it.
 pub fn is_summary_message(item: &ResponseItem) -> bool {
     let ResponseItem::Message { role, content, .. } = item else { return false };
-    let begins = |part: &ContentItem| part_text(part).is_some_and(|text| text.starts_with(SUMMARY_PREFIX));
-    role == "user" && content.first().is_some_and(begins)
+    let is_summary =
+        |part: &ContentItem| part_text(part).is_some_and(|text| text.starts_with(SUMMARY_PREFIX));
+    role == "user" && content.first().is_some_and(is_summary)
 }
 
 fn without_images(item: &ResponseItem) -> ResponseItem {
@@ -70,22 +70,22 @@ fn without_images(item: &ResponseItem) -> ResponseItem {
 }
 
 fn newest_within(messages: Vec<ResponseItem>, max_tokens: u64) -> Vec<ResponseItem> {
-    let mut left = max_tokens;
+    let mut remaining = max_tokens;
     let mut kept = Vec::new();
     for item in messages.into_iter().rev() {
         let tokens = approx_tokens(&item);
-        if tokens > left {
-            kept.extend(shortened(&item, left));
+        if tokens > remaining {
+            kept.extend(shortened(&item, remaining));
             break;
         }
-        left -= tokens;
+        remaining -= tokens;
         kept.push(item);
     }
     kept.reverse();
     kept
 }
 
-/// Shorter than this, the beginning and end of a message say nothing.
+/// The minimum size of a truncated message.
 const WORTH_KEEPING: u64 = 50;
 
 fn shortened(item: &ResponseItem, max_tokens: u64) -> Option<ResponseItem> {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::message::{assistant_message, developer_message};
 
-    fn condensed(history: &[ResponseItem], summary: &str) -> Vec<ResponseItem> {
+    fn compacted(history: &[ResponseItem], summary: &str) -> Vec<ResponseItem> {
         let fresh = vec![developer_message(["fresh".to_owned()])];
         compacted_history(user_messages(history), summary, fresh)
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_persons_words_the_summary_and_fresh_context_remain() {
+    fn user_messages_the_summary_and_fresh_context_remain() {
         let history = [
             developer_message(["rules".to_owned()]),
             user_text_message("<environment_context>\n</environment_context>"),
@@ -121,18 +121,18 @@ mod tests {
             ResponseItem::Other,
             crate::turn_aborted_message(),
         ];
-        let after = condensed(&history, " done \n");
+        let after = compacted(&history, " done \n");
         assert_eq!(texts(&after), ["first", "second", "…\ndone", "fresh"]);
-        // The next time the old summary gives way to the new one.
-        assert_eq!(texts(&condensed(&after, "more")), ["first", "second", "…\nmore", "fresh"]);
-        assert_eq!(texts(&condensed(&[], " "))[0], format!("…\n{NO_SUMMARY}"));
+        // The next compaction replaces the summary.
+        assert_eq!(texts(&compacted(&after, "more")), ["first", "second", "…\nmore", "fresh"]);
+        assert_eq!(texts(&compacted(&[], " "))[0], format!("…\n{NO_SUMMARY}"));
     }
 
     #[test]
-    fn the_newest_words_get_the_room() {
+    fn the_newest_messages_are_kept() {
         let long = |letter: &str| user_text_message(letter.repeat(36_000));
         let history = [user_text_message("gone"), long("a"), long("b"), long("c"), user_text_message("last")];
-        let after = condensed(&history, "s");
+        let after = compacted(&history, "s");
         let texts = texts(&after);
         assert_eq!(texts.len(), 6);
         assert!(texts[0].starts_with('a') && texts[0].contains("left out") && texts[0].len() < 9_000);
@@ -145,6 +145,6 @@ mod tests {
     fn images_become_notes() {
         let image = ContentItem::InputImage { image_url: "data:".to_owned() };
         let history = [message("user", vec![text_part("look "), image])];
-        assert_eq!(texts(&condensed(&history, "s"))[0], format!("look {IMAGE_LEFT_OUT}"));
+        assert_eq!(texts(&compacted(&history, "s"))[0], format!("look {IMAGE_LEFT_OUT}"));
     }
 }

@@ -1,10 +1,10 @@
-//! Skills and plugins as a model is told of them: the lists it starts with, and what a mention adds.
+//! Texts about skills and plugins: the lists in the first message, and messages about mentioned plugins.
 
 use codicil_protocol::{ResponseItem, SkillMetadata};
 
 use crate::message::developer_message;
 
-/// How much of the developer message a list may take; some eight thousand tokens.
+/// The maximum size of a list, about 8,000 tokens.
 const MAX_LIST_BYTES: usize = 32 << 10;
 
 const SKILLS: &str = "## Skills
@@ -30,16 +30,15 @@ const HOW_PLUGINS: &str = "Skills of a plugin have its name before theirs (`plug
 mentions a plugin, prefer what it offers for that request. If what they want is not among your tools and \
 skills, say so and go on as well as you can without it.";
 
-/// The list of skills for the first developer message, for
-/// [`ContextTexts::skills`](crate::ContextTexts::skills); `None` when there are none.
+/// Returns the list of skills for [`ContextTexts::skills`](crate::ContextTexts::skills); `None` if there are none.
 pub fn skills_text<'s>(skills: impl IntoIterator<Item = &'s SkillMetadata>) -> Option<String> {
     let line =
         |skill: &SkillMetadata| format!("- {}: {} (file: {})", skill.name, skill.description, skill.path);
     list(SKILLS, skills.into_iter().map(line), HOW_SKILLS)
 }
 
-/// The list of plugins (name and description) for the first developer message, for
-/// [`ContextTexts::plugins`](crate::ContextTexts::plugins); `None` when there are none.
+/// Returns the list of plugins, given by name and description, for
+/// [`ContextTexts::plugins`](crate::ContextTexts::plugins); `None` if there are none.
 pub fn plugins_text<'s>(plugins: impl IntoIterator<Item = (&'s str, Option<&'s str>)>) -> Option<String> {
     let line = |(name, description): (&str, Option<&str>)| match description {
         Some(description) => format!("- `{name}`: {}", one_line(description)),
@@ -48,20 +47,19 @@ pub fn plugins_text<'s>(plugins: impl IntoIterator<Item = (&'s str, Option<&'s s
     list(PLUGINS, plugins.into_iter().map(line), HOW_PLUGINS)
 }
 
-/// What a plugin offers that the person mentioned.
+/// The content of a plugin that the user mentioned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PluginOffer<'p> {
-    /// As it stands before the names of its skills.
+    /// The name, which is also the prefix of its skills.
     pub name: &'p str,
-    /// Names of its skills, with the plugin's name.
+    /// The names of its skills, with the prefix.
     pub skills: &'p [String],
     pub mcp_servers: &'p [String],
-    /// Names of its apps.
+    /// The names of its apps.
     pub apps: &'p [String],
 }
 
-/// Tells the model what a mentioned plugin offers; it follows the person's message. `None` when the plugin
-/// offers nothing.
+/// Returns a message about the content of a mentioned plugin, which follows the user's message. `None` if the plugin is empty.
 pub fn plugin_message(offer: PluginOffer<'_>) -> Option<ResponseItem> {
     let parts = [("Skills", offer.skills), ("Tools of MCP servers", offer.mcp_servers), ("Apps", offer.apps)];
     let lines = parts.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
@@ -80,7 +78,7 @@ pub fn plugin_message(offer: PluginOffer<'_>) -> Option<ResponseItem> {
     Some(developer_message([text]))
 }
 
-/// As many lines as there is room for, between a heading and what to do with them.
+/// Returns the lines that fit between a heading and an explanation.
 fn list(heading: &str, lines: impl Iterator<Item = String>, how: &str) -> Option<String> {
     let mut shown = String::new();
     let mut left_out = 0;
@@ -147,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_mentioned_plugin_says_what_it_offers() {
-        let (skills, servers) = (["sample:greet".to_owned()], ["plug".to_owned()]);
+        let skills = ["sample:greet".to_owned()];
+        let servers = ["plug".to_owned()];
         let offer = PluginOffer { name: "sample", skills: &skills, mcp_servers: &servers, apps: &[] };
         let text = message_text(&plugin_message(offer).unwrap());
         assert!(text.contains("`sample`") && text.contains("- Skills: `sample:greet`"), "{text}");

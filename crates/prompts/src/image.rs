@@ -1,7 +1,7 @@
-//! Image files as data URLs, for models to look at.
+//! Image files as data URLs.
 //!
-//! Images are sent as they are: what is not one of the four formats that providers take, or is too large,
-//! is refused with a reason. This reads files and blocks: call it where blocking is allowed.
+//! Images are not converted: files that are too large or not in one of the four formats that providers accept are rejected.
+//! Reads files and blocks.
 
 use std::{
     fs::File,
@@ -11,10 +11,10 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// The largest image file that is read; providers refuse larger ones.
+/// The maximum size of an image file; providers reject larger ones.
 pub const MAX_IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
-/// Why an image cannot be shown to the model.
+/// The reason why an image cannot be sent to the model.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     #[error("{0}")]
@@ -23,21 +23,21 @@ pub enum ImageError {
     NotAFile,
     #[error("larger than {} MB", .0 / (1024 * 1024))]
     TooLarge(u64),
-    /// Its message holds other images, which leave no room for it.
+    /// The image exceeds the limit together with the other images of the message.
     #[error("the images of this message are too large together")]
     TooLargeTogether,
     #[error("not a PNG, JPEG, GIF or WebP image")]
     NotAnImage,
 }
 
-/// Reads an image file of at most [`MAX_IMAGE_BYTES`] and gives it as a `data:` URL.
+/// Reads an image file of at most [`MAX_IMAGE_BYTES`] and returns it as a `data:` URL.
 pub fn read_image(file: File) -> Result<String, ImageError> {
     read_image_within(file, MAX_IMAGE_BYTES).map(|(url, _)| url)
 }
 
-/// The URL, and how large the file is.
+/// Returns the URL and the size of the file.
 pub(crate) fn load_image_within(path: &Path, limit: u64) -> Result<(String, u64), ImageError> {
-    // Opening a pipe would wait for its other end.
+    // Opening a named pipe would block.
     if !std::fs::metadata(path)?.is_file() {
         return Err(ImageError::NotAFile);
     }
@@ -60,10 +60,10 @@ fn read_image_within(mut file: File, limit: u64) -> Result<(String, u64), ImageE
     Ok((format!("data:{kind};base64,{}", STANDARD.encode(bytes)), size))
 }
 
-/// How many bytes it takes to recognise an image.
+/// The number of bytes that identify an image format.
 const SIGNATURE: u64 = 12;
 
-/// What an image is by its first bytes; names of files lie.
+/// Returns the media type from the first bytes, because file names can be wrong.
 fn media_type(head: &[u8]) -> Option<&'static str> {
     let is_webp = head.starts_with(b"RIFF") && head.get(8..).is_some_and(|rest| rest.starts_with(b"WEBP"));
     match head {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_known_by_their_first_bytes() {
+    fn images_are_identified_by_their_first_bytes() {
         let check = |head: &[u8], expected| assert_eq!(media_type(head), expected, "{head:?}");
         check(b"\x89PNG\r\n\x1a\n....", Some("image/png"));
         check(b"\xff\xd8\xff\xe0........", Some("image/jpeg"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_says_why() {
+    fn rejected_images_have_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.gif");
         std::fs::write(&path, b"GIF89a and more").unwrap();

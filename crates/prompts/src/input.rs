@@ -1,7 +1,7 @@
-//! What a person puts into a turn, in the form in which the model gets it.
+//! User input as a message for the model.
 //!
-//! Skills and mentions are not part of the message: the caller looks up what they mean and adds messages
-//! of their own behind it, see [`skill_message`](crate::skill_message).
+//! Skills and mentions are not part of the message: the caller resolves them and adds separate messages, see
+//! [`skill_message`](crate::skill_message).
 
 use std::path::Path;
 
@@ -12,20 +12,21 @@ use crate::{
     message::{message, text_part},
 };
 
-/// How large the image files of one message may be together; providers refuse larger requests.
+/// The maximum size of all image files of a message; providers reject larger requests.
 pub const MAX_MESSAGE_IMAGE_BYTES: u64 = 40 * 1024 * 1024;
 
-/// The message for the model; `None` when nothing is left to say, as for a skill alone.
+/// Returns the message for the model; `None` if the input has no content of its own, such as a single skill.
 ///
-/// An image that cannot be shown becomes a note, and the turn goes on. Reads image files and so blocks:
-/// call it where blocking is allowed. `cwd` is where relative paths count from.
+/// An image that cannot be read is replaced by a note. Relative paths are resolved against `cwd`. Blocks if the input contains
+/// image files, see [`reads_files`].
 pub fn user_message(input: &[UserInput], cwd: &Path) -> Option<ResponseItem> {
-    let mut parts = InputParts { cwd, content: Vec::new(), images: 0, room: MAX_MESSAGE_IMAGE_BYTES };
+    let mut parts =
+        InputParts { cwd, content: Vec::new(), images: 0, remaining_bytes: MAX_MESSAGE_IMAGE_BYTES };
     input.iter().for_each(|input| parts.add(input));
     (!parts.content.is_empty()).then(|| message("user", parts.content))
 }
 
-/// Whether [`user_message`] will read files for this input.
+/// Returns whether [`user_message`] reads files for this input.
 pub fn reads_files(input: &[UserInput]) -> bool {
     input.iter().any(|input| matches!(input, UserInput::LocalImage { .. }))
 }
@@ -33,10 +34,10 @@ pub fn reads_files(input: &[UserInput]) -> bool {
 struct InputParts<'a> {
     cwd: &'a Path,
     content: Vec<ContentItem>,
-    /// So far, of both kinds.
+    /// The number of images of both kinds so far.
     images: usize,
-    /// How many bytes of image files may still come.
-    room: u64,
+    /// The remaining size for image files.
+    remaining_bytes: u64,
 }
 
 impl InputParts<'_> {
@@ -67,12 +68,12 @@ impl InputParts<'_> {
     }
 
     fn load(&mut self, path: &str) -> Result<String, ImageError> {
-        let limit = MAX_IMAGE_BYTES.min(self.room);
+        let limit = MAX_IMAGE_BYTES.min(self.remaining_bytes);
         let (url, size) = load_image_within(&self.cwd.join(path), limit).map_err(|error| match error {
             ImageError::TooLarge(_) if limit < MAX_IMAGE_BYTES => ImageError::TooLargeTogether,
             other => other,
         })?;
-        self.room -= size;
+        self.remaining_bytes -= size;
         Ok(url)
     }
 

@@ -1,9 +1,9 @@
-//! The standing instructions: base instructions, tone, collaboration modes, the reviewer's instructions.
-//! The texts are files under `text/`; this module only chooses and fills in.
+//! Instructions: base instructions, personality, collaboration modes, reviews. The texts are files in `text/`; this module
+//! selects them.
 
 use codicil_protocol::{CollaborationMode, ModeKind, Personality};
 
-use crate::tags;
+use crate::context_tags;
 
 const BASE: &str = include_str!("../text/base.md");
 const SLOT: &str = "{{personality}}";
@@ -12,17 +12,16 @@ const PRAGMATIC: &str = include_str!("../text/personality_pragmatic.md");
 const PLAN_MODE: &str = include_str!("../text/mode_plan.md");
 const DEFAULT_MODE: &str = include_str!("../text/mode_default.md");
 
-/// The base instructions of a reviewer. [`ReviewOutput::parse`](crate::ReviewOutput::parse) reads its answer.
+/// The base instructions of a reviewer, whose response [`ReviewOutput::parse`](crate::ReviewOutput::parse) reads.
 pub const REVIEW_INSTRUCTIONS: &str = include_str!("../text/review.md");
 
-/// The last message of a request that condenses a history; it asks for the summary.
+/// The last message of a compaction request, which asks for the summary.
 pub const COMPACTION_PROMPT: &str = include_str!("../text/compaction.md");
 
-/// The tone of models that support one, when nobody chose.
+/// The default personality of models that support one.
 pub const DEFAULT_PERSONALITY: Personality = Personality::Pragmatic;
 
-/// The system prompt of a thread: `instead` word for word if given, else our own with the tone filled in.
-/// A model that does not support tones gets no words on it.
+/// Returns the base instructions of a thread: `instead` if given, otherwise the built-in text with the personality.
 pub fn base_instructions(
     supports_personality: bool,
     personality: Option<Personality>,
@@ -36,13 +35,13 @@ pub fn base_instructions(
     BASE.replacen(SLOT, &filling, 1)
 }
 
-/// The tone that a model takes: none if it does not support any, pragmatic if nobody chose.
-/// This is what [`ContextSnapshot::personality`](crate::ContextSnapshot::personality) holds.
+/// Returns the personality in effect, for [`ContextSnapshot::personality`](crate::ContextSnapshot::personality): none if the
+/// model does not support it, otherwise the chosen one or the default.
 pub fn effective_personality(supports_personality: bool, chosen: Option<Personality>) -> Option<Personality> {
     supports_personality.then(|| chosen.unwrap_or(DEFAULT_PERSONALITY))
 }
 
-/// The words on a tone; `None` where there is nothing to say.
+/// Returns the instructions of a personality; `None` if it has none.
 pub(crate) fn tone(personality: Personality) -> Option<&'static str> {
     match personality {
         Personality::Friendly => Some(FRIENDLY),
@@ -51,16 +50,16 @@ pub(crate) fn tone(personality: Personality) -> Option<&'static str> {
     }
 }
 
-/// The part that says how to work together. Own instructions of the mode replace ours; `None` for blank
-/// ones, and for a mode of a newer client that comes without.
+/// Returns the instructions of a collaboration mode. Instructions in its settings replace the built-in ones. `None` for blank
+/// instructions, and for unknown modes without instructions.
 pub(crate) fn mode_text(mode: &CollaborationMode) -> Option<String> {
     let text = match (&mode.settings.developer_instructions, &mode.mode) {
-        (Some(own), _) => own,
+        (Some(custom), _) => custom,
         (None, ModeKind::Plan) => PLAN_MODE,
         (None, ModeKind::Default | ModeKind::Code) => DEFAULT_MODE,
         (None, ModeKind::Unrecognized(_)) => "",
     };
-    (!text.trim().is_empty()).then(|| tags::wrap(tags::COLLABORATION_MODE, text))
+    (!text.trim().is_empty()).then(|| context_tags::wrap(context_tags::COLLABORATION_MODE, text))
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! Building messages of a model's history, and looking into them.
+//! Building and reading messages of a model's history.
 
 use codicil_protocol::{ContentItem, ResponseItem};
 
-/// A message of the server to the model, one part for each text.
+/// Returns a developer message with one part per text.
 pub fn developer_message(parts: impl IntoIterator<Item = String>) -> ResponseItem {
     message("developer", parts.into_iter().map(text_part).collect())
 }
 
-/// A text in the role of the person.
+/// Returns a user message.
 pub fn user_text_message(text: impl Into<String>) -> ResponseItem {
     message("user", vec![text_part(text.into())])
 }
 
-/// A text in the role of the model, such as the result of a review.
+/// Returns an assistant message, such as the result of a review.
 pub fn assistant_message(text: impl Into<String>) -> ResponseItem {
     message("assistant", vec![ContentItem::OutputText { text: text.into() }])
 }
 
-/// The texts of a message, one after the other; empty for items that are no messages.
+/// Returns the concatenated texts of a message; empty for other items.
 pub fn message_text(item: &ResponseItem) -> String {
     let ResponseItem::Message { content, .. } = item else { return String::new() };
     content.iter().filter_map(part_text).collect()

@@ -1,25 +1,23 @@
-//! What the model is told it may do: the `<permissions instructions>` block.
+//! The `<permissions instructions>` block.
 //!
-//! The sandbox enforces this; the text only spares the model from running into walls and the person from
-//! needless questions. It does not name the working directory, so that changing it leaves the text alone.
+//! The sandbox enforces the permissions. The text only helps the model to avoid failing commands and needless approval
+//! requests. It does not name the working directory, so that it does not change with it.
 
 use std::path::PathBuf;
 
 use codicil_protocol::{AbsolutePathBuf, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{environment::plain, tags, told::ContextSnapshot};
+use crate::{context_snapshot::ContextSnapshot, context_tags};
 
-pub(crate) fn permissions_text(told: &ContextSnapshot) -> String {
-    let sandbox = &told.sandbox_policy;
-    let network = match told.hosts_by_proxy && !is_open(sandbox) {
-        true => BY_PROXY,
-        false => network(sandbox),
-    };
-    let parts = [files(sandbox), network.to_owned(), approval(&told.approval_policy, sandbox)];
-    tags::wrap(tags::PERMISSIONS, &parts.join("\n\n"))
+pub(crate) fn permissions_text(snapshot: &ContextSnapshot) -> String {
+    let sandbox = &snapshot.sandbox_policy;
+    let is_proxied = snapshot.hosts_by_proxy && !is_open(sandbox);
+    let network = if is_proxied { BY_PROXY } else { network(sandbox) };
+    let parts = [files(sandbox), network.to_owned(), approval(&snapshot.approval_policy, sandbox)];
+    context_tags::wrap(context_tags::PERMISSIONS, &parts.join("\n\n"))
 }
 
-/// Whether commands run without any confinement of ours, so that there is nothing to step out of.
+/// Returns whether commands run without a sandbox of this server.
 fn is_open(sandbox: &SandboxPolicy) -> bool {
     matches!(sandbox, SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. })
 }
@@ -78,7 +76,7 @@ fn writable(sandbox: &SandboxPolicy) -> String {
 }
 
 fn shown(path: &AbsolutePathBuf) -> String {
-    format!("`{}`", plain(&PathBuf::from(&**path).to_string_lossy()))
+    format!("`{}`", context_tags::escape(&PathBuf::from(&**path).to_string_lossy()))
 }
 
 fn list(places: &[String]) -> String {
@@ -93,16 +91,17 @@ const BY_PROXY: &str = "Network: commands reach hosts through a proxy that the e
     reach them; just run it. One that was refused stays refused: do not look for a way around.";
 
 fn network(sandbox: &SandboxPolicy) -> &'static str {
-    let open = match sandbox {
+    let is_open = match sandbox {
         SandboxPolicy::DangerFullAccess => true,
         SandboxPolicy::ReadOnly { network_access, .. }
         | SandboxPolicy::WorkspaceWrite { network_access, .. } => *network_access,
         SandboxPolicy::ExternalSandbox { network_access } => *network_access == NetworkAccess::Enabled,
         SandboxPolicy::Unrecognized(_) => false,
     };
-    match open {
-        true => "Network: commands can use it.",
-        false => "Network: commands cannot use it. Downloads, package installs and remote calls will fail.",
+    if is_open {
+        "Network: commands can use it."
+    } else {
+        "Network: commands cannot use it. Downloads, package installs and remote calls will fail."
     }
 }
 

@@ -1,31 +1,30 @@
-//! Finding the proposed plan in what a model streams in plan mode.
+//! Extracting the proposed plan from the text that a model streams in plan mode.
 //!
-//! A plan stands between `<proposed_plan>` and `</proposed_plan>`. Both tags are meant to stand alone on a
-//! line and vanish together with it, so that the text around the plan reads on without a gap. Models are
-//! not that tidy, so the plan may begin or end on the line of its tag, but the opening tag has to come
-//! first on its line: a sentence that mentions it does not open a plan.
+//! A plan is between `<proposed_plan>` and `</proposed_plan>`. The tags should be on lines of their own, and these lines are
+//! removed, so that the text around the plan has no gap. Models do not always comply: a plan may begin or end on the line of
+//! its tag, but the opening tag must be first on its line, so that a sentence that mentions it does not open a plan.
 //!
-//! What surprises: text is held back only while it could still turn out to be a tag.
+//! Text is delayed only while it could still be the beginning of a tag.
 
 const OPEN: &str = "<proposed_plan>";
 const CLOSE: &str = "</proposed_plan>";
 
-/// How far a tag may be indented. More is text, so that what is held back stays small.
+/// The maximum indentation of a tag, which limits the delayed text.
 const MAX_INDENT: usize = 64;
 
-/// A stretch of streamed text, sorted by where it belongs.
+/// A piece of streamed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanPiece {
     Message(String),
     Plan(String),
 }
 
-/// Sorts streamed text into message and plan. How the text was cut into deltas makes no difference.
+/// Splits streamed text into message and plan, independently of the division into deltas.
 #[derive(Debug, Default)]
 pub struct PlanSplitter {
     place: TextPlace,
     in_plan: bool,
-    /// What arrived and is not sorted yet: an indent, the beginning of a tag.
+    /// Delayed text: indentation or the beginning of a tag.
     held: String,
 }
 
@@ -35,12 +34,12 @@ enum TextPlace {
     #[default]
     LineStart,
     MidLine,
-    /// The rest of the tag's line, if there is none, goes with it.
+    /// Blanks and the end of the line after a tag are dropped.
     AfterTag,
 }
 
 impl PlanSplitter {
-    /// Takes the next delta and gives what can be told by now, often one piece, sometimes none.
+    /// Takes the next delta and returns the pieces that are known.
     pub fn feed(&mut self, delta: &str) -> Vec<PlanPiece> {
         let mut text = std::mem::take(&mut self.held);
         text.push_str(delta);
@@ -51,7 +50,7 @@ impl PlanSplitter {
         pieces
     }
 
-    /// Ends the stream: what was held back is text after all. A plan that was never closed ends here.
+    /// Ends the stream and returns the delayed text. An open plan ends here.
     pub fn finish(&mut self) -> Vec<PlanPiece> {
         let mut pieces = Vec::new();
         self.emit(&self.held, &mut pieces);
@@ -59,7 +58,7 @@ impl PlanSplitter {
         pieces
     }
 
-    /// Sorts the beginning of `rest`; false when it takes more text to go on.
+    /// Processes the beginning of `rest`. Returns `false` if more text is needed.
     fn step(&mut self, rest: &mut &str, pieces: &mut Vec<PlanPiece>) -> bool {
         match self.place {
             TextPlace::LineStart => self.line_start(rest),
@@ -73,7 +72,7 @@ impl PlanSplitter {
         if rest.len() - text.len() > MAX_INDENT {
             self.place = TextPlace::MidLine;
         } else if let Some(after) = text.strip_prefix(self.tag()) {
-            self.turn_over(rest, after);
+            self.switch_kind(rest, after);
         } else if self.tag().starts_with(text) {
             return false;
         } else {
@@ -95,7 +94,7 @@ impl PlanSplitter {
         self.emit(text, pieces);
         *rest = from_tag;
         let Some(after) = from_tag.strip_prefix(CLOSE) else { return false };
-        self.turn_over(rest, after);
+        self.switch_kind(rest, after);
         true
     }
 
@@ -109,39 +108,37 @@ impl PlanSplitter {
         true
     }
 
-    /// The tag that would end where we are.
+    /// Returns the tag that ends the current kind of text.
     fn tag(&self) -> &'static str {
         if self.in_plan { CLOSE } else { OPEN }
     }
 
-    fn turn_over<'t>(&mut self, rest: &mut &'t str, after: &'t str) {
+    fn switch_kind<'t>(&mut self, rest: &mut &'t str, after: &'t str) {
         *rest = after;
         self.in_plan = !self.in_plan;
         self.place = TextPlace::AfterTag;
     }
 
-    /// Adds text to the last piece when that is of the same kind.
+    /// Appends text to the last piece if it has the same kind.
     fn emit(&self, text: &str, pieces: &mut Vec<PlanPiece>) {
         if text.is_empty() {
             return;
         }
-        match (self.in_plan, pieces.last_mut()) {
-            (true, Some(PlanPiece::Plan(before))) | (false, Some(PlanPiece::Message(before))) => {
-                before.push_str(text)
-            }
-            (true, _) => pieces.push(PlanPiece::Plan(text.to_owned())),
-            (false, _) => pieces.push(PlanPiece::Message(text.to_owned())),
+        match pieces.last_mut() {
+            Some(PlanPiece::Plan(before)) if self.in_plan => before.push_str(text),
+            Some(PlanPiece::Message(before)) if !self.in_plan => before.push_str(text),
+            _ if self.in_plan => pieces.push(PlanPiece::Plan(text.to_owned())),
+            _ => pieces.push(PlanPiece::Message(text.to_owned())),
         }
     }
 }
 
-/// The text from its first character that is no blank; a carriage return counts as one, being half of a
-/// line end.
+/// Removes leading blanks, including carriage returns, which are half of a line end.
 fn without_indent(text: &str) -> &str {
     text.trim_start_matches([' ', '\t', '\r'])
 }
 
-/// Where the closing tag begins in `text`, be it that its end has not arrived yet.
+/// Returns the position of the closing tag in `text`, possibly incomplete.
 fn tag_in(text: &str) -> Option<usize> {
     let might_be = |(at, _): &(usize, &str)| {
         text.get(*at..).is_some_and(|rest| rest.starts_with(CLOSE) || CLOSE.starts_with(rest))
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_told_as_soon_as_it_cannot_be_a_tag() {
+    fn text_is_emitted_as_soon_as_it_cannot_be_a_tag() {
         let mut splitter = PlanSplitter::default();
         let message = |text: &str| vec![PlanPiece::Message(text.to_owned())];
         assert_eq!(splitter.feed("Hel"), message("Hel"));

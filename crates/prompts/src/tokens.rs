@@ -1,4 +1,4 @@
-//! How many tokens something takes, roughly: four bytes each. Good enough to decide when to shorten.
+//! Estimates of token counts: four bytes per token. Precise enough to decide when to compact.
 
 use codicil_protocol::{
     ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ReasoningItemContent,
@@ -6,18 +6,18 @@ use codicil_protocol::{
 };
 use serde::Serialize;
 
-/// How many bytes of text make a token, on average.
+/// The average number of bytes per token.
 pub const BYTES_PER_TOKEN: usize = 4;
 
-/// What an image takes, whatever the length of its URL: about a large one in high resolution.
+/// The estimate for an image: about that of a large one in high resolution.
 const IMAGE_TOKENS: u64 = 1_500;
 
-/// The tokens of a text.
+/// Returns the estimate for a text.
 pub fn text_tokens(text: &str) -> u64 {
     text.len().div_ceil(BYTES_PER_TOKEN) as u64
 }
 
-/// The tokens that an item takes in a request, without the little that surrounds it.
+/// Returns the estimate for an item, without its envelope.
 pub fn approx_tokens(item: &ResponseItem) -> u64 {
     match item {
         ResponseItem::Message { content, .. } => content.iter().map(part_tokens).sum(),

@@ -1,20 +1,20 @@
-//! Shortening tool output: the beginning and the end are kept, a note stands for the middle.
+//! Truncating tool output: a note replaces the middle.
 
 use std::borrow::Cow;
 
 use crate::tokens::{BYTES_PER_TOKEN, text_tokens};
 
-/// How much of an output a model gets when nothing else is set.
+/// The default limit for the output of a tool.
 pub const DEFAULT_OUTPUT_TOKENS: u64 = 10_000;
 
-/// The text with its middle left out, if it takes more than `max_tokens`. The note counts: the result takes
-/// no more than `max_tokens`, unless that is too few even for the note.
+/// Replaces the middle of a text by a note if it takes more than `max_tokens`. The result with the note takes at most
+/// `max_tokens`, unless the note alone takes more.
 pub fn truncate_output(text: &str, max_tokens: u64) -> Cow<'_, str> {
     let max_bytes = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
-    // The note's own length depends on the number in it, which is at most that for the whole text.
+    // The length of the note depends on the number in it, which is at most that of the whole text.
     let room = max_bytes.saturating_sub(note(text_tokens(text)).len());
     let head = line_end_before(text, room / 2);
     let tail = line_start_after(text, text.len() - (room - head.len()));
@@ -26,10 +26,10 @@ fn note(tokens: u64) -> String {
     format!("\n[… about {tokens} tokens left out …]\n")
 }
 
-/// A cut may move this far to fall between two lines.
+/// The distance by which a cut can be moved to a line end.
 const LINE_REACH: usize = 200;
 
-/// At most the first `bytes` of the text, preferably whole lines, without the last line's end.
+/// Returns at most the first `bytes` of the text, preferably whole lines, without the last line end.
 fn line_end_before(text: &str, bytes: usize) -> &str {
     let head = text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
     match head.rfind('\n') {
@@ -38,7 +38,7 @@ fn line_end_before(text: &str, bytes: usize) -> &str {
     }
 }
 
-/// The text from `from` on or a little later, preferably whole lines.
+/// Returns the text from `from` or a little later on, preferably whole lines.
 fn line_start_after(text: &str, from: usize) -> &str {
     let (before, tail) = text.split_at(text.ceil_char_boundary(from));
     match tail.find('\n') {

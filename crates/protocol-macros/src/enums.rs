@@ -1,4 +1,4 @@
-//! `#[wire]` on enums: unit enums written as strings, tagged and externally tagged unions.
+//! `#[wire]` on enums: string enums, internally tagged and externally tagged unions.
 
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
@@ -74,8 +74,8 @@ fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
     }
 }
 
-/// Adds the variant `Unrecognized`, a `Deserialize` that chooses it for unknown names only and a schema
-/// without it. Returns these implementations and the variant's arm in `inspect`.
+/// Adds the variant `Unrecognized`, a `Deserialize` that selects it for unknown names only, and a schema without it.
+/// Returns these implementations and the variant's arm in `inspect`.
 fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantNames]) -> (Tokens, Tokens) {
     let name_text = name.to_string();
     let known = known_enum(data, args, &name_text);
@@ -99,11 +99,11 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
     let (held, name_of) = if is_string {
         (quote!(String), quote!(value))
     } else {
-        (quote!(::serde_json::Value), quote!(crate::open::name(value, #tag).unwrap_or_default()))
+        (quote!(::serde_json::Value), quote!(crate::open_enum::name(value, #tag).unwrap_or_default()))
     };
-    let keep = if is_string { quote!(crate::open::into_string(value)) } else { quote!(value) };
+    let keep = if is_string { quote!(crate::open_enum::into_string(value)) } else { quote!(value) };
     data.variants.push(parse_quote! {
-        /// A value this version does not know, as it was received.
+        /// A value that this version does not know, as it was received.
         #[serde(untagged)]
         Unrecognized(#held)
     });
@@ -115,7 +115,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
                 fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                     const NAMES: &[&str] = &[#(#written,)* #(#read),*];
                     let value = ::serde_json::Value::deserialize(from)?;
-                    if crate::open::name(&value, #tag).is_some_and(|name| !NAMES.contains(&name)) {
+                    if crate::open_enum::name(&value, #tag).is_some_and(|name| !NAMES.contains(&name)) {
                         return Ok(Self::Unrecognized(#keep));
                     }
                     let known = KnownVariant::deserialize(value).map_err(::serde::de::Error::custom)?;
@@ -134,14 +134,15 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
             }
         };
     };
-    let arm = match args.lenient {
-        true => quote!(Self::Unrecognized(_) => {}),
-        false => quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),),
+    let arm = if args.lenient {
+        quote!(Self::Unrecognized(_) => {})
+    } else {
+        quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),)
     };
     (implementation, arm)
 }
 
-/// The same enum with the variants of this version only: what serde reads and the schema shows.
+/// Returns a copy of the enum without `Unrecognized`, which serde reads and the schema describes.
 fn known_enum(data: &DataEnum, args: &WireArgs, name: &str) -> Tokens {
     let serde = &args.serde;
     let expected = match args.serde_value("tag") {
@@ -158,16 +159,16 @@ fn known_enum(data: &DataEnum, args: &WireArgs, name: &str) -> Tokens {
         variant
     });
     quote! {
-        // The schema's code describes what is written, so it wants the fields that serde never reads.
+        // The schema also describes fields that serde only writes.
         #[allow(dead_code)]
         #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
-        // Errors speak of the enum that clients know.
+        // Errors name the enum by its public name.
         #[serde(expecting = #expected #(, #serde)*)]
         enum KnownVariant { #(#variants),* }
     }
 }
 
-/// The enum itself no longer derives a schema, and so cannot carry its attributes.
+/// Removes the schema attributes from the enum itself, which no longer derives a schema.
 fn remove_schema_marks(data: &mut DataEnum) {
     for variant in &mut data.variants {
         variant.attrs.retain(|attr| !attr.path().is_ident("schemars"));

@@ -1,20 +1,20 @@
-//! `#[wire]`: what every type of the protocol has in common, said once.
+//! `#[wire]`: the attribute of every protocol type.
 //!
-//! It derives `Clone`, `Debug`, `PartialEq`, serde's two traits, `JsonSchema` and the protocol's own
-//! `Inspect`, and names members in camelCase. Its arguments:
+//! It derives `Clone`, `Debug`, `PartialEq`, `Serialize`, `Deserialize`, `JsonSchema` and the protocol's own `Inspect`,
+//! and renames members to camelCase. Its arguments:
 //!
 //! | argument | meaning |
 //! |---|---|
-//! | `sparse` | absent options are left out when written; without it they are written as `null` |
-//! | `open` | (enums) values of a newer peer are kept in a variant `Unrecognized` instead of failing |
-//! | `lenient` | (open enums) a server does not refuse such a value either |
-//! | anything else | handed to serde as it is (`tag = "type"`, `rename_all = "snake_case"`, …) |
+//! | `sparse` | absent options are omitted when written; without it they are written as `null` |
+//! | `open` | (enums) unknown variants are kept in a variant `Unrecognized` instead of failing |
+//! | `lenient` | (open enums) a server accepts such a value too |
+//! | anything else | passed on to serde (`tag = "type"`, `rename_all = "snake_case"`, …) |
 //!
-//! And on members: `#[experimental("descriptor")]` puts a field or variant behind the experimental
-//! capability, `#[omit]` leaves one absent option out in a type that is not sparse.
+//! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, and `#[omit]`
+//! omits one absent option in a type that is not sparse.
 //!
-//! `open` cannot be left to serde: its untagged fallback variant would also swallow a *known* variant
-//! with a wrong field, and the sender would never be told what is wrong.
+//! Serde's untagged fallback variant is no substitute for `open`: it would also accept a *known* variant with a wrong
+//! field, and the sender would not get an error.
 
 mod enums;
 mod names;
@@ -28,7 +28,7 @@ use syn::{
     parse_quote, punctuated::Punctuated,
 };
 
-/// See the crate's documentation.
+/// Turns a struct or enum into a protocol type. See the documentation of the crate.
 #[proc_macro_attribute]
 pub fn wire(args: TokenStream, item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as DeriveInput);
@@ -68,7 +68,7 @@ impl WireArgs {
         self.serde.iter().find_map(|meta| names::string_value(meta, name))
     }
 
-    /// Adds `name = "value"` unless the type says otherwise.
+    /// Adds `name = "value"` unless the type has a value for it.
     fn default_to(&mut self, name: &str, value: &str) {
         if self.serde_value(name).is_none() {
             let name = syn::Ident::new(name, proc_macro2::Span::call_site());
@@ -77,8 +77,7 @@ impl WireArgs {
     }
 }
 
-/// Turns the marks on a field into what serde and schemars understand and returns its descriptor,
-/// if it is experimental.
+/// Translates the attributes of a field for serde and schemars. Returns its descriptor if it is experimental.
 fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
     let experimental = take_experimental(&mut field.attrs)?;
     if experimental.is_some() {
@@ -104,7 +103,7 @@ fn is_option(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Option"))
 }
 
-/// The statements that inspect one field held by `place`.
+/// Returns the statements that inspect the field `place`.
 fn inspect_field(place: &Tokens, experimental: Option<&LitStr>) -> Tokens {
     let gate = experimental.map(|descriptor| {
         quote! {

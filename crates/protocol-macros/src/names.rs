@@ -2,7 +2,7 @@
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token, Variant, punctuated::Punctuated};
 
-/// The name a variant is written with, and the others it is read with.
+/// The name with which a variant is written, and the other names under which it is read.
 pub struct VariantNames {
     pub written: String,
     pub aliases: Vec<String>,
@@ -17,7 +17,7 @@ pub fn of_variant(variant: &Variant, rule: &str) -> syn::Result<VariantNames> {
     })
 }
 
-/// The string of `name = "string"`.
+/// Returns the string of `name = "string"`.
 pub fn string_value(meta: &Meta, name: &str) -> Option<String> {
     let Meta::NameValue(pair) = meta else { return None };
     let Expr::Lit(ExprLit { lit: Lit::Str(value), .. }) = &pair.value else { return None };

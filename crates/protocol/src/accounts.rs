@@ -1,124 +1,124 @@
-//! Who pays for the model: `account/read`, `account/login/*`, `account/logout`, `account/rateLimits/*`,
-//! and the server's request for fresh tokens. An API key is `apiKey` as a kind of login or account, but
-//! `apikey` as an [`AuthMode`].
+//! Accounts: `account/read`, `account/login/*`, `account/logout`, `account/rateLimits/*`, and the server's request for new
+//! tokens.
+//!
+//! An API key is `apiKey` as a kind of login or account, but `apikey` as an [`AuthMode`].
 
 use std::collections::BTreeMap;
 
 use crate::{Secret, wire};
 
-/// Asks who is signed in.
+/// Returns the account that is signed in.
 #[wire]
 #[derive(Default)]
 pub struct GetAccountParams {
-    /// Exchanges the tokens for new ones first, even if they are still good.
+    /// Refreshes the tokens first, even if they are still valid.
     #[serde(default)]
     pub refresh_token: bool,
 }
 
-/// Who is signed in, and whether that matters to the provider in use.
+/// The account, and whether the current provider needs one.
 #[wire]
 pub struct GetAccountResponse {
-    /// Null when nobody is, and always null when the provider needs no such account.
+    /// Null when signed out, and always null if the provider needs no account.
     pub account: Option<Account>,
-    /// Whether the provider in use wants credentials of OpenAI. False for local models, for example.
+    /// Whether the current provider needs OpenAI credentials. False for local models, for example.
     pub requires_openai_auth: bool,
 }
 
-/// The ways to sign in. A key or tokens are in force at once, the other two when their person is done;
-/// `account/login/completed` tells in all cases.
+/// Starts a sign-in. API keys and tokens take effect immediately, the other two when the user has completed them.
+/// `account/login/completed` reports the result in all cases.
 #[wire(tag = "type", sparse)]
 pub enum LoginAccountParams {
-    /// Kept on disk. It is not tried out: any string is taken.
+    /// With an API key, which is stored on disk. Any string is accepted; the key is not verified.
     ApiKey { api_key: Secret },
-    /// In a browser on this machine, which comes back to a port that the server listens on.
+    /// In a browser on this machine, which is redirected to a local port of the server.
     Chatgpt,
-    /// In any browser, by typing a code.
+    /// In any browser, by entering a code.
     ChatgptDeviceCode,
-    /// With tokens that the client obtained and will renew when asked; the server keeps them in memory
-    /// only.
+    /// With tokens that the client manages and refreshes on request. The server keeps them in memory only.
     #[experimental("account/login/start.chatgptAuthTokens")]
     ChatgptAuthTokens {
         access_token: Secret,
-        /// Clients of an earlier generation leave it out; it is in the token.
+        /// Absent from older clients; it is also in the token.
         #[serde(default)]
         #[schemars(!default)]
         chatgpt_account_id: String,
-        /// Counts before the plan named in the token.
+        /// Takes precedence over the plan in the token.
         chatgpt_plan_type: Option<String>,
     },
 }
 
-/// What to show to the person who signs in; nothing for the kinds that are done already.
+/// The information that the user needs to complete the sign-in; none for kinds that are already complete.
 #[wire(open, tag = "type")]
 pub enum LoginAccountResponse {
     ApiKey,
     Chatgpt {
         login_id: String,
-        /// For the client to open in a browser.
+        /// The URL to open in a browser.
         auth_url: String,
     },
     ChatgptDeviceCode {
         login_id: String,
         verification_url: String,
-        /// What the person types at that address.
+        /// The code that the user enters there.
         user_code: String,
     },
     ChatgptAuthTokens,
 }
 
-/// Names the sign-in to give up, one that still waits for its person.
+/// Cancels a pending sign-in.
 #[wire]
 pub struct CancelLoginAccountParams {
     pub login_id: String,
 }
 
-/// Whether there was anything to give up; the end itself is told by `account/login/completed`.
+/// Whether a sign-in was cancelled. Its end is reported by `account/login/completed`.
 #[wire]
 pub struct CancelLoginAccountResponse {
     pub status: CancelLoginAccountStatus,
 }
 
-/// Nobody is signed in any more, whoever was before.
+/// The account is signed out. Succeeds also if none was signed in.
 #[wire]
 #[derive(Default)]
 pub struct LogoutAccountResponse {}
 
-/// The quotas of a ChatGPT account. An API key has none, and asking with one is an error.
+/// The rate limits of a ChatGPT account. The request fails for API keys, which have none.
 #[wire]
 pub struct GetAccountRateLimitsResponse {
-    /// The main quota.
+    /// The main limit.
     pub rate_limits: RateLimitSnapshot,
-    /// Every quota under its id, that one included.
+    /// All limits by id, including the main one.
     pub rate_limits_by_limit_id: Option<BTreeMap<String, RateLimitSnapshot>>,
 }
 
-/// Sent by the server when the tokens of a [`LoginAccountParams::ChatgptAuthTokens`] sign-in were refused.
-/// A client that answers with an error fails the turn.
+/// Asks for new tokens, because those of a [`LoginAccountParams::ChatgptAuthTokens`] sign-in were rejected. An error
+/// response fails the turn.
 #[wire]
 pub struct ChatgptAuthTokensRefreshParams {
     pub reason: ChatgptAuthTokensRefreshReason,
-    /// The account of the refused tokens, for clients that hold several.
+    /// The account of the rejected tokens, for clients with several accounts.
     #[omit]
     pub previous_account_id: Option<String>,
 }
 
-/// The new tokens. The refused request is sent again with them.
+/// The new tokens, with which the rejected request is repeated.
 #[wire(sparse)]
 pub struct ChatgptAuthTokensRefreshResponse {
     pub access_token: Secret,
     pub chatgpt_account_id: String,
-    /// Counts before the plan named in the token.
+    /// Takes precedence over the plan in the token.
     pub chatgpt_plan_type: Option<String>,
 }
 
-/// The account in use. Signing in with one's own tokens also makes a `Chatgpt` account.
+/// The account in use. A sign-in with tokens of the client is also a `Chatgpt` account.
 #[wire(open, tag = "type")]
 pub enum Account {
     ApiKey,
     Chatgpt { email: String, plan_type: PlanType },
 }
 
-/// What an account subscribes to at ChatGPT.
+/// The ChatGPT plan of an account.
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum PlanType {
@@ -132,70 +132,70 @@ pub enum PlanType {
     EnterpriseCbpUsageBased,
     Enterprise,
     Edu,
-    /// One that the server could not make out.
+    /// A plan that the server does not know.
     Unknown,
 }
 
-/// How an attempt to give up a sign-in went.
+/// The result of cancelling a sign-in.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CancelLoginAccountStatus {
     Canceled,
-    /// It had ended already, or never was.
+    /// The sign-in had already ended or does not exist.
     NotFound,
 }
 
-/// The state of one quota. Whatever the provider did not tell is null.
+/// The state of one rate limit. Values that the provider did not report are null.
 #[wire]
 pub struct RateLimitSnapshot {
     pub limit_id: Option<String>,
     pub limit_name: Option<String>,
-    /// Two windows may count at the same time; this one is usually the shorter.
+    /// The first of up to two simultaneous windows, usually the shorter one.
     pub primary: Option<RateLimitWindow>,
     pub secondary: Option<RateLimitWindow>,
     pub credits: Option<CreditsSnapshot>,
     pub plan_type: Option<PlanType>,
 }
 
-/// How much of the allowance of one stretch of time is gone.
+/// The usage of one window of a rate limit.
 #[wire]
 pub struct RateLimitWindow {
-    /// Rounded to whole percent.
+    /// The used share, rounded to whole percent.
     pub used_percent: i32,
     pub window_duration_mins: Option<i64>,
     /// Unix seconds.
     pub resets_at: Option<i64>,
 }
 
-/// What was paid for beyond the plan.
+/// Credits that were bought in addition to the plan.
 #[wire]
 pub struct CreditsSnapshot {
     pub has_credits: bool,
     pub unlimited: bool,
-    /// A decimal number as the provider writes it.
+    /// A decimal number, as formatted by the provider.
     pub balance: Option<String>,
 }
 
-/// Why the server wants other tokens.
+/// The reason for a token refresh.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ChatgptAuthTokensRefreshReason {
-    /// The provider answered 401.
+    /// The provider responded with status 401.
     Unauthorized,
 }
 
-/// Which kind of credentials requests carry.
+/// The kind of credentials in use.
 #[wire(open)]
 #[derive(Eq)]
 pub enum AuthMode {
     Apikey,
-    /// Tokens that the server obtained and renews.
+    /// Tokens that the server obtained and refreshes.
     Chatgpt,
     /// Tokens that the client supplies.
     ChatgptAuthTokens,
 }
 
-/// The only way of signing in that the configuration permits.
+/// The only sign-in method that the configuration permits.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ForcedLoginMethod {
@@ -203,25 +203,36 @@ pub enum ForcedLoginMethod {
     Api,
 }
 
-/// Tells every connection that another way of signing in is in force, or none.
+/// The active account changed. Sent to all connections.
 #[wire]
 pub struct AccountUpdatedNotification {
-    /// Null after signing out.
+    /// Null after a sign-out.
     pub auth_mode: Option<AuthMode>,
     pub plan_type: Option<PlanType>,
 }
 
-/// Carries what the provider says about the quota beside its answers.
+/// The rate limits changed. Reported by the provider with its responses.
 #[wire]
 pub struct AccountRateLimitsUpdatedNotification {
     pub rate_limits: RateLimitSnapshot,
 }
 
-/// Tells every connection how a sign-in ended; when it succeeded, `account/updated` follows.
+/// A sign-in ended. Sent to all connections; `account/updated` follows on success.
 #[wire]
 pub struct AccountLoginCompletedNotification {
-    /// Null for the kinds of sign-in that have no id: a key, the client's own tokens.
+    /// Null for sign-ins without an id: API keys and tokens of the client.
     pub login_id: Option<String>,
     pub success: bool,
     pub error: Option<String>,
+}
+
+/// Returns whether GovCloud requirements apply to Bedrock.
+#[wire(sparse)]
+pub struct BedrockCheckGovCloudRequirementsParams {}
+
+/// Requested once by newer terminal clients. Both values are false, because this server has no Bedrock provider.
+#[wire]
+pub struct BedrockCheckGovCloudRequirementsResponse {
+    pub is_gov_cloud: bool,
+    pub should_warn: bool,
 }

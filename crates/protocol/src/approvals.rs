@@ -1,14 +1,16 @@
-//! Questions that the server asks while a turn waits: `item/*/requestApproval`,
-//! `item/tool/requestUserInput`, and the two approvals of the older dialect. Every subscriber of the thread
-//! is asked and the first answer counts; `serverRequest/resolved` tells all of them that it is over, also
-//! when nobody answered. MCP tools are approved elsewhere, by an elicitation.
+//! Server requests during a turn: `item/*/requestApproval`, `item/tool/requestUserInput`, and the two approvals of
+//! version 1.
+//!
+//! A request is sent to all subscribers of the thread, and the first response counts. `serverRequest/resolved` is then
+//! sent to all of them, also if the request was withdrawn without a response. MCP tool calls are approved by an
+//! elicitation, see `elicitation.rs`.
 
 use std::collections::BTreeMap;
 
 use crate::{AbsolutePathBuf, CommandAction, ItemId, ThreadId, TurnId, rpc::RequestId, wire};
 
-/// Asks whether a command may run, or, with `network_approval_context`, whether a running one may reach
-/// a host. Then the members that describe a command may be missing.
+/// Asks whether a command may run or, with `networkApprovalContext`, whether a running command may reach a host. In the
+/// latter case the members that describe the command may be absent.
 #[wire]
 pub struct CommandExecutionRequestApprovalParams {
     pub thread_id: ThreadId,
@@ -17,48 +19,47 @@ pub struct CommandExecutionRequestApprovalParams {
     /// Unix milliseconds. Servers of the 0.118 generation do not send it.
     #[omit]
     pub started_at_ms: Option<i64>,
-    /// Set when the question is about a part of the command, to tell such questions apart.
+    /// Distinguishes several requests about parts of one command.
     #[omit]
     pub approval_id: Option<String>,
-    /// The agent's words, or the rule's.
+    /// The justification given by the agent or by a rule.
     #[omit]
     pub reason: Option<String>,
     #[omit]
     pub network_approval_context: Option<NetworkApprovalContext>,
-    /// The whole line, quoted for a shell.
+    /// The command line, quoted for a shell.
     #[omit]
     pub command: Option<String>,
     #[omit]
     pub cwd: Option<String>,
-    /// What the command does, as far as it could be read; for display only.
+    /// What the command appears to do. For display only.
     #[omit]
     pub command_actions: Option<Vec<CommandAction>>,
-    /// What the command wants beyond the sandbox. Accepting the command grants it.
+    /// The permissions that the command needs beyond the sandbox. Accepting the command grants them.
     #[experimental("item/commandExecution/requestApproval.additionalPermissions")]
     #[omit]
     pub additional_permissions: Option<AdditionalPermissionProfile>,
-    /// The first words of commands that need not be asked about again, if the answer is
+    /// The command prefix that is allowed from then on if the decision is
     /// [`AcceptWithExecpolicyAmendment`](CommandExecutionApprovalDecision::AcceptWithExecpolicyAmendment).
     #[omit]
     pub proposed_execpolicy_amendment: Option<Vec<String>>,
-    /// Rules to choose one from, for the answer
+    /// The rules to choose from for the decision
     /// [`ApplyNetworkPolicyAmendment`](CommandExecutionApprovalDecision::ApplyNetworkPolicyAmendment).
     #[omit]
     pub proposed_network_policy_amendments: Option<Vec<NetworkPolicyAmendment>>,
-    /// The choices to show. Others are understood as well.
+    /// The decisions to offer. Others are accepted too.
     #[experimental("item/commandExecution/requestApproval.availableDecisions")]
     #[omit]
     pub available_decisions: Option<Vec<CommandExecutionApprovalDecision>>,
 }
 
-/// What is to happen to the command, and to those like it. An error in its place fails the item, and the
-/// turn goes on.
+/// The decision about the command. An error response fails the item; the turn continues.
 #[wire]
 pub struct CommandExecutionRequestApprovalResponse {
     pub decision: CommandExecutionApprovalDecision,
 }
 
-/// Asks whether edits may be made. The edits themselves are in the item, which has been sent before.
+/// Asks whether file changes may be applied. The changes are in the item, which was sent before.
 #[wire]
 pub struct FileChangeRequestApprovalParams {
     pub thread_id: ThreadId,
@@ -68,18 +69,18 @@ pub struct FileChangeRequestApprovalParams {
     #[omit]
     pub started_at_ms: Option<i64>,
     pub reason: Option<String>,
-    /// A directory below which the agent wants to write without further questions.
+    /// A directory in which the agent asks to write without further requests.
     pub grant_root: Option<String>,
 }
 
-/// What is to happen to the edits, and to later ones of the same files.
+/// The decision about the file changes.
 #[wire]
 pub struct FileChangeRequestApprovalResponse {
     pub decision: FileChangeApprovalDecision,
 }
 
-/// Puts one to three short questions of the agent to the person. No item is started for it: `item_id` is
-/// the model's call.
+/// Asks the user one to three short questions of the agent. There is no item for it: `itemId` is the id of the model's
+/// call.
 #[wire]
 pub struct ToolRequestUserInputParams {
     pub thread_id: ThreadId,
@@ -88,14 +89,13 @@ pub struct ToolRequestUserInputParams {
     pub questions: Vec<ToolRequestUserInputQuestion>,
 }
 
-/// The answers, by the ids of the questions. An error in its place counts as no answers.
+/// The answers by question id. An error response counts as no answers.
 #[wire]
 pub struct ToolRequestUserInputResponse {
     pub answers: BTreeMap<String, ToolRequestUserInputAnswer>,
 }
 
-/// Asks for permissions that commands still to come will need. No item is started for it: `item_id` is
-/// the model's call.
+/// Asks for permissions that later commands need. There is no item for it: `itemId` is the id of the model's call.
 #[wire]
 pub struct PermissionsRequestApprovalParams {
     pub thread_id: ThreadId,
@@ -105,8 +105,8 @@ pub struct PermissionsRequestApprovalParams {
     pub permissions: RequestPermissionProfile,
 }
 
-/// What is granted: what it leaves out is refused, what was not asked for is ignored. An error in its
-/// place grants nothing.
+/// The granted permissions. Absent permissions are denied, permissions that were not requested are ignored. An error
+/// response grants nothing.
 #[wire]
 pub struct PermissionsRequestApprovalResponse {
     pub permissions: GrantedPermissionProfile,
@@ -114,79 +114,79 @@ pub struct PermissionsRequestApprovalResponse {
     pub scope: PermissionGrantScope,
 }
 
-/// [`FileChangeRequestApprovalParams`] of the older dialect.
+/// The version 1 form of [`FileChangeRequestApprovalParams`].
 #[wire]
 pub struct ApplyPatchApprovalParams {
     pub conversation_id: ThreadId,
     pub call_id: String,
-    /// By path.
+    /// The changes by path.
     pub file_changes: BTreeMap<String, FileChange>,
     pub reason: Option<String>,
-    /// A directory below which the agent wants to write without further questions.
+    /// A directory in which the agent asks to write without further requests.
     pub grant_root: Option<String>,
 }
 
-/// [`FileChangeRequestApprovalResponse`] of the older dialect.
+/// The version 1 form of [`FileChangeRequestApprovalResponse`].
 #[wire]
 pub struct ApplyPatchApprovalResponse {
     pub decision: ReviewDecision,
 }
 
-/// [`CommandExecutionRequestApprovalParams`] of the older dialect.
+/// The version 1 form of [`CommandExecutionRequestApprovalParams`].
 #[wire]
 pub struct ExecCommandApprovalParams {
     pub conversation_id: ThreadId,
     pub call_id: String,
-    /// Set when the question is about a part of the command, to tell such questions apart.
+    /// Distinguishes several requests about parts of one command.
     pub approval_id: Option<String>,
-    /// Program and arguments; the newer dialect has one line instead.
+    /// The program and its arguments. Version 2 has a command line instead.
     pub command: Vec<String>,
     pub cwd: String,
     pub reason: Option<String>,
     pub parsed_cmd: Vec<ParsedCommand>,
 }
 
-/// [`CommandExecutionRequestApprovalResponse`] of the older dialect.
+/// The version 1 form of [`CommandExecutionRequestApprovalResponse`].
 #[wire]
 pub struct ExecCommandApprovalResponse {
     pub decision: ReviewDecision,
 }
 
-/// The answers to a question about a command.
+/// The possible decisions about a command.
 #[wire(open, rename_all_fields = "snake_case")]
 pub enum CommandExecutionApprovalDecision {
-    /// This time only.
+    /// Accepts this request only.
     #[serde(alias = "approved", alias = "approve", alias = "allow")]
     Accept,
-    /// This time, and the same command again in this thread.
+    /// Accepts this request and the same command in the rest of this thread.
     #[serde(alias = "approved_for_session")]
     AcceptForSession,
-    /// From now on, and unsandboxed, every command that begins with these words, in any thread.
+    /// Accepts, without a sandbox, all commands with this prefix from now on, in every thread.
     AcceptWithExecpolicyAmendment { execpolicy_amendment: Vec<String> },
-    /// Lays down a rule about a host, which may also forbid it.
+    /// Adds a rule that allows or denies a host.
     ApplyNetworkPolicyAmendment { network_policy_amendment: NetworkPolicyAmendment },
-    /// The agent is told, and goes on without.
+    /// Declines the request. The agent is informed and continues.
     #[serde(alias = "denied", alias = "deny")]
     Decline,
-    /// The turn ends as interrupted.
+    /// Declines the request and interrupts the turn.
     #[serde(alias = "abort")]
     Cancel,
 }
 
-/// The answers to a question about edits.
+/// The possible decisions about file changes.
 #[wire(open)]
 #[derive(Eq)]
 pub enum FileChangeApprovalDecision {
-    /// This time only.
+    /// Accepts this request only.
     #[serde(alias = "approved", alias = "approve", alias = "allow")]
     Accept,
-    /// This time, and later edits of the same files in this thread.
+    /// Accepts this request and later changes to the same files in this thread.
     #[serde(alias = "approved_for_session")]
     AcceptForSession,
-    /// The agent is told, and goes on without.
+    /// Declines the request. The agent is informed and continues.
     #[serde(alias = "denied", alias = "deny")]
     Decline,
-    /// The turn ends as interrupted.
+    /// Declines the request and interrupts the turn.
     #[serde(alias = "abort")]
     Cancel,
 }
@@ -198,7 +198,7 @@ pub struct NetworkApprovalContext {
     pub protocol: NetworkApprovalProtocol,
 }
 
-/// How it tries, as seen by the proxy in between.
+/// The protocol of a connection, as seen by the proxy.
 #[wire(open)]
 #[derive(Eq)]
 pub enum NetworkApprovalProtocol {
@@ -208,14 +208,14 @@ pub enum NetworkApprovalProtocol {
     Socks5Udp,
 }
 
-/// A rule about one host, for all commands to come.
+/// A rule about a host, for all later commands.
 #[wire]
 pub struct NetworkPolicyAmendment {
     pub host: String,
     pub action: NetworkPolicyRuleAction,
 }
 
-/// What the rule does with the host.
+/// The effect of a network rule.
 #[wire(open)]
 #[derive(Eq)]
 pub enum NetworkPolicyRuleAction {
@@ -223,7 +223,7 @@ pub enum NetworkPolicyRuleAction {
     Deny,
 }
 
-/// What one command wants beyond the sandbox; null is nothing.
+/// The permissions that a command needs beyond the sandbox.
 #[wire]
 #[derive(Default)]
 pub struct AdditionalPermissionProfile {
@@ -231,8 +231,8 @@ pub struct AdditionalPermissionProfile {
     pub file_system: Option<AdditionalFileSystemPermissions>,
 }
 
-/// What the agent asks for ahead of its commands. Strict: nobody should agree to a request of which this
-/// version can read only a part.
+/// The permissions that the agent requests for later commands. Unknown fields are rejected, so that a request is not
+/// granted on the basis of a partial description.
 #[wire(deny_unknown_fields)]
 #[derive(Default)]
 pub struct RequestPermissionProfile {
@@ -240,7 +240,7 @@ pub struct RequestPermissionProfile {
     pub file_system: Option<AdditionalFileSystemPermissions>,
 }
 
-/// The part of a [`RequestPermissionProfile`] that the client agrees to.
+/// The part of a [`RequestPermissionProfile`] that the client grants.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct GrantedPermissionProfile {
@@ -248,14 +248,14 @@ pub struct GrantedPermissionProfile {
     pub file_system: Option<AdditionalFileSystemPermissions>,
 }
 
-/// All of the network or none: hosts cannot be singled out here.
+/// Network permissions: all hosts or none.
 #[wire]
 #[derive(Default)]
 pub struct AdditionalNetworkPermissions {
     pub enabled: Option<bool>,
 }
 
-/// Files and directory trees, by what may be done to them.
+/// Files and directories that may be read or written.
 #[wire]
 #[derive(Default)]
 pub struct AdditionalFileSystemPermissions {
@@ -263,61 +263,61 @@ pub struct AdditionalFileSystemPermissions {
     pub write: Option<Vec<AbsolutePathBuf>>,
 }
 
-/// How long a grant holds. Within it, later commands use what was granted without asking again.
+/// The lifetime of granted permissions. Commands use them without further requests.
 #[wire]
 #[derive(Copy, Default, Eq)]
 pub enum PermissionGrantScope {
     #[default]
     Turn,
-    /// Later turns of the thread too.
+    /// The rest of the thread.
     Session,
 }
 
-/// One thing the agent wants to know.
+/// A question of the agent.
 #[wire]
 pub struct ToolRequestUserInputQuestion {
     pub id: String,
-    /// A word or two to stand above the question.
+    /// A short heading for the question.
     pub header: String,
     pub question: String,
-    /// Words of one's own may be given in place of an option.
+    /// Whether free text is accepted in addition to the options.
     #[serde(default)]
     pub is_other: bool,
-    /// What is typed is not to be shown.
+    /// Whether the input must not be displayed.
     #[serde(default)]
     pub is_secret: bool,
-    /// Null when there is nothing to choose from and the answer is free.
+    /// Null if the answer is free text.
     pub options: Option<Vec<ToolRequestUserInputOption>>,
 }
 
-/// An answer the agent suggests. Its label is what is sent back.
+/// A suggested answer. The label is the value of the answer.
 #[wire]
 pub struct ToolRequestUserInputOption {
     pub label: String,
     pub description: String,
 }
 
-/// What the person said to one question: labels of options, or their own words.
+/// The answer to a question: labels of options, or free text.
 #[wire]
 pub struct ToolRequestUserInputAnswer {
     pub answers: Vec<String>,
 }
 
-/// What the older dialect says about an edited file.
+/// A file change in version 1.
 #[wire(open, tag = "type", rename_all_fields = "snake_case")]
 pub enum FileChange {
-    /// With all of its new content.
+    /// Adds a file with this content.
     Add { content: String },
-    /// With all that was in it.
+    /// Deletes a file that had this content.
     Delete { content: String },
     Update {
         unified_diff: String,
-        /// Where the file goes, if it moves.
+        /// The new path, if the file is renamed.
         move_path: Option<String>,
     },
 }
 
-/// What the older dialect can make of a part of a command.
+/// A parsed part of a command in version 1.
 #[wire(open, tag = "type", rename_all = "snake_case")]
 pub enum ParsedCommand {
     Read { cmd: String, name: String, path: String },
@@ -326,7 +326,7 @@ pub enum ParsedCommand {
     Unknown { cmd: String },
 }
 
-/// The answers of the older dialect, the same for commands and for edits.
+/// The decisions of version 1, for commands and file changes.
 #[wire(rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum ReviewDecision {
     Approved,
@@ -338,14 +338,14 @@ pub enum ReviewDecision {
         network_policy_amendment: NetworkPolicyAmendment,
     },
     Denied,
-    /// Denied, and the turn ends.
+    /// Denies the request and interrupts the turn.
     Abort,
 }
 
-/// A question is settled: answered by someone, or void because its turn ended.
+/// A server request was answered, or withdrawn because its turn ended.
 #[wire]
 pub struct ServerRequestResolvedNotification {
     pub thread_id: ThreadId,
-    /// The id that the server gave to its request.
+    /// The id of the server request.
     pub request_id: RequestId,
 }

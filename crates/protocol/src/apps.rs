@@ -1,34 +1,34 @@
-//! Apps (connectors): `app/list` and `app/list/updated`. Without a ChatGPT sign-in the list is empty, not
-//! an error. What the configuration says about apps is in the module of the configuration.
+//! Apps (connectors): `app/list` and `app/list/updated`. Without a ChatGPT sign-in the list is empty. The configuration of
+//! apps is in `config.rs`.
 
 use std::collections::BTreeMap;
 
 use crate::{ThreadId, wire};
 
-/// Which page of apps, and how fresh.
+/// Lists apps.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct AppsListParams {
     pub cursor: Option<String>,
     pub limit: Option<u32>,
-    /// Decides by this thread's configuration whether apps are on, instead of by the global one.
+    /// Uses this thread's configuration instead of the global one to decide whether apps are enabled.
     pub thread_id: Option<ThreadId>,
-    /// Asks the sources again; what was known before stays if they fail. Off when left out.
+    /// Fetches the list again; a cached list is kept if that fails. Defaults to false.
     pub force_refetch: Option<bool>,
 }
 
-/// One page of the apps that exist and those the account can use, merged.
+/// One page of all apps, merged with those that the account can use.
 #[wire]
 pub struct AppsListResponse {
     pub data: Vec<AppInfo>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// An app as the directory presents it, with what it is to this account.
+/// An app of the directory and its state for this account.
 #[wire]
 pub struct AppInfo {
-    /// The connector's id, mentioned in a turn as `app://<id>`.
+    /// The id of the connector. Mentioned in a turn as `app://<id>`.
     pub id: String,
     pub name: String,
     pub description: Option<String>,
@@ -38,20 +38,20 @@ pub struct AppInfo {
     pub branding: Option<AppBranding>,
     pub app_metadata: Option<AppMetadata>,
     pub labels: Option<BTreeMap<String, String>>,
-    /// Where a person connects it.
+    /// The URL where users connect the app.
     pub install_url: Option<String>,
-    /// Whether the account is connected to it.
+    /// Whether the account is connected to the app.
     #[serde(default)]
     pub is_accessible: bool,
-    /// Whether the configuration lets it be used.
+    /// Whether the configuration enables the app.
     #[serde(default = "crate::yes")]
     pub is_enabled: bool,
-    /// The plugins that bring it along.
+    /// The plugins that include the app.
     #[serde(default)]
     pub plugin_display_names: Vec<String>,
 }
 
-/// Who stands behind an app, and under which terms.
+/// The publisher and terms of an app.
 #[wire]
 pub struct AppBranding {
     pub category: Option<String>,
@@ -62,7 +62,7 @@ pub struct AppBranding {
     pub is_discoverable_app: bool,
 }
 
-/// The directory's page about an app, passed on as it is.
+/// The directory entry of an app, passed through unchanged.
 #[wire]
 pub struct AppMetadata {
     pub review: Option<AppReview>,
@@ -79,13 +79,13 @@ pub struct AppMetadata {
     pub show_in_composer_when_unlinked: Option<bool>,
 }
 
-/// How far the directory's own check of an app has come.
+/// The state of the directory's review of an app.
 #[wire]
 pub struct AppReview {
     pub status: String,
 }
 
-/// A picture of an app at work.
+/// A screenshot of an app.
 #[wire]
 pub struct AppScreenshot {
     pub url: Option<String>,
@@ -93,20 +93,20 @@ pub struct AppScreenshot {
     pub user_prompt: String,
 }
 
-/// An app as the plugin that brings it lists it, in the answers to `plugin/read` and `plugin/install`.
+/// An app of a plugin, in the responses to `plugin/read` and `plugin/install`.
 #[wire]
 pub struct AppSummary {
     pub id: String,
     pub name: String,
     pub description: Option<String>,
     pub install_url: Option<String>,
-    /// Whether a person still has to connect it before it works.
+    /// Whether the user must connect the app before it can be used.
     pub needs_auth: bool,
 }
 
-/// Sent whenever one of the two sources has loaded, so also while `app/list` is being answered.
+/// The list of apps changed. Sent whenever one of its two sources has loaded, also before the response to `app/list`.
 #[wire]
 pub struct AppListUpdatedNotification {
-    /// The whole list as known now, not a page of it.
+    /// The complete list.
     pub data: Vec<AppInfo>,
 }

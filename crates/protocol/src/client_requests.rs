@@ -1,186 +1,186 @@
-//! Every request a client may send, in the order of the protocol's own list.
+//! The requests that a client can send, in the order of the protocol's documentation.
 
 use crate::{methods::requests, *};
 
 requests! {
-    /// Every request a client may send.
+    /// The requests of the published protocol that a client can send.
     CLIENT_REQUESTS;
 
-    /// Opens the connection: who the client is and what it can take.
+    /// Starts the session of a connection and exchanges capabilities.
     stable Initialize = "initialize" (InitializeParams) -> InitializeResponse;
-    /// Opens a fresh conversation and subscribes the caller to it.
+    /// Starts a new thread and subscribes the caller to it.
     stable ThreadStart = "thread/start" (ThreadStartParams) -> ThreadStartResponse;
-    /// Reopens a stored conversation, or joins one that is loaded.
+    /// Loads a stored thread, or joins a loaded one, and subscribes the caller to it.
     stable ThreadResume = "thread/resume" (ThreadResumeParams) -> ThreadResumeResponse;
-    /// Copies a conversation into a new one.
+    /// Copies a thread into a new one.
     stable ThreadFork = "thread/fork" (ThreadForkParams) -> ThreadForkResponse;
-    /// Puts a conversation away.
+    /// Archives a thread.
     stable ThreadArchive = "thread/archive" (ThreadArchiveParams) -> ThreadArchiveResponse;
-    /// Stops the events of a conversation for this connection.
+    /// Ends the caller's subscription to a thread.
     stable ThreadUnsubscribe = "thread/unsubscribe" (ThreadUnsubscribeParams) -> ThreadUnsubscribeResponse;
-    /// Counts a question that the client asks on its own; the time of commands stands still meanwhile.
+    /// Reports that the client is asking the user something itself. Command timeouts are paused meanwhile.
     experimental ThreadIncrementElicitation = "thread/increment_elicitation" (ThreadIncrementElicitationParams) -> ThreadIncrementElicitationResponse;
-    /// Counts one such question less.
+    /// Reports that such a question has been answered.
     experimental ThreadDecrementElicitation = "thread/decrement_elicitation" (ThreadDecrementElicitationParams) -> ThreadDecrementElicitationResponse;
-    /// Names a conversation.
+    /// Sets the name of a thread.
     stable ThreadNameSet = "thread/name/set" (ThreadSetNameParams) -> ThreadSetNameResponse;
-    /// Patches what is stored beside a conversation.
+    /// Updates the stored metadata of a thread.
     stable ThreadMetadataUpdate = "thread/metadata/update" (ThreadMetadataUpdateParams) -> ThreadMetadataUpdateResponse;
-    /// Takes an archived conversation back.
+    /// Restores an archived thread.
     stable ThreadUnarchive = "thread/unarchive" (ThreadUnarchiveParams) -> ThreadUnarchiveResponse;
-    /// Shortens the history that the model sees.
+    /// Starts compacting the model's history of a thread.
     stable ThreadCompactStart = "thread/compact/start" (ThreadCompactStartParams) -> ThreadCompactStartResponse;
-    /// Runs a person's own command in the conversation, outside the sandbox.
+    /// Runs a shell command of the user in a thread, outside the sandbox.
     stable ThreadShellCommand = "thread/shellCommand" (ThreadShellCommandParams) -> ThreadShellCommandResponse;
-    /// Ends the commands that outlived their turns.
+    /// Terminates the background terminals of a thread.
     experimental ThreadBackgroundTerminalsClean = "thread/backgroundTerminals/clean" (ThreadBackgroundTerminalsCleanParams) -> ThreadBackgroundTerminalsCleanResponse;
-    /// Drops the last turns.
+    /// Removes the last turns of a thread.
     stable ThreadRollback = "thread/rollback" (ThreadRollbackParams) -> ThreadRollbackResponse;
-    /// Pages through stored conversations.
+    /// Lists stored threads.
     stable ThreadList = "thread/list" (ThreadListParams) -> ThreadListResponse;
-    /// Names the conversations in memory.
+    /// Lists the ids of the loaded threads.
     stable ThreadLoadedList = "thread/loaded/list" (ThreadLoadedListParams) -> ThreadLoadedListResponse;
-    /// Reads a conversation without opening it.
+    /// Reads a thread without loading it.
     stable ThreadRead = "thread/read" (ThreadReadParams) -> ThreadReadResponse;
-    /// Finds the skills that apply to directories.
+    /// Lists the skills that are available in directories.
     stable SkillsList = "skills/list" (SkillsListParams) -> SkillsListResponse;
-    /// Finds marketplaces and the state of their plugins.
+    /// Lists marketplaces and the state of their plugins.
     stable PluginList = "plugin/list" (PluginListParams) -> PluginListResponse;
-    /// Tells all about one plugin.
+    /// Returns the details of a plugin.
     stable PluginRead = "plugin/read" (PluginReadParams) -> PluginReadResponse;
-    /// Pages through the apps (connectors) of the account.
+    /// Lists the apps (connectors) of the account.
     stable AppList = "app/list" (AppsListParams) -> AppsListResponse;
     /// Reads a file.
     stable FsReadFile = "fs/readFile" (FsReadFileParams) -> FsReadFileResponse;
     /// Writes a file.
     stable FsWriteFile = "fs/writeFile" (FsWriteFileParams) -> FsWriteFileResponse;
-    /// Makes a directory.
+    /// Creates a directory.
     stable FsCreateDirectory = "fs/createDirectory" (FsCreateDirectoryParams) -> FsCreateDirectoryResponse;
-    /// Tells what is at a path.
+    /// Returns the metadata of a path.
     stable FsGetMetadata = "fs/getMetadata" (FsGetMetadataParams) -> FsGetMetadataResponse;
     /// Lists a directory.
     stable FsReadDirectory = "fs/readDirectory" (FsReadDirectoryParams) -> FsReadDirectoryResponse;
-    /// Removes a file or tree.
+    /// Removes a file or directory.
     stable FsRemove = "fs/remove" (FsRemoveParams) -> FsRemoveResponse;
-    /// Copies a file or tree.
+    /// Copies a file or directory.
     stable FsCopy = "fs/copy" (FsCopyParams) -> FsCopyResponse;
-    /// Reports changes at a path until unwatched.
+    /// Starts reporting changes at a path.
     stable FsWatch = "fs/watch" (FsWatchParams) -> FsWatchResponse;
-    /// Ends a watch.
+    /// Stops reporting changes at a path.
     stable FsUnwatch = "fs/unwatch" (FsUnwatchParams) -> FsUnwatchResponse;
-    /// Turns a skill on or off.
+    /// Enables or disables a skill.
     stable SkillsConfigWrite = "skills/config/write" (SkillsConfigWriteParams) -> SkillsConfigWriteResponse;
     /// Installs a plugin from a marketplace.
     stable PluginInstall = "plugin/install" (PluginInstallParams) -> PluginInstallResponse;
     /// Removes an installed plugin.
     stable PluginUninstall = "plugin/uninstall" (PluginUninstallParams) -> PluginUninstallResponse;
-    /// Adds user input to a thread and starts work on it.
+    /// Adds user input to a thread and starts a turn.
     stable TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse;
-    /// Adds user input to the turn that is running.
+    /// Adds user input to the running turn.
     stable TurnSteer = "turn/steer" (TurnSteerParams) -> TurnSteerResponse;
-    /// Stops the turn that is running.
+    /// Interrupts the running turn.
     stable TurnInterrupt = "turn/interrupt" (TurnInterruptParams) -> TurnInterruptResponse;
-    /// Opens a voice session on a thread.
+    /// Starts a voice session on a thread.
     experimental ThreadRealtimeStart = "thread/realtime/start" (ThreadRealtimeStartParams) -> ThreadRealtimeStartResponse;
-    /// Sends audio into it.
+    /// Sends audio to a voice session.
     experimental ThreadRealtimeAppendAudio = "thread/realtime/appendAudio" (ThreadRealtimeAppendAudioParams) -> ThreadRealtimeAppendAudioResponse;
-    /// Sends text into it.
+    /// Sends text to a voice session.
     experimental ThreadRealtimeAppendText = "thread/realtime/appendText" (ThreadRealtimeAppendTextParams) -> ThreadRealtimeAppendTextResponse;
-    /// Closes it.
+    /// Ends a voice session.
     experimental ThreadRealtimeStop = "thread/realtime/stop" (ThreadRealtimeStopParams) -> ThreadRealtimeStopResponse;
-    /// Has the changes of a repository reviewed.
+    /// Starts a review of the changes in a repository.
     stable ReviewStart = "review/start" (ReviewStartParams) -> ReviewStartResponse;
-    /// Pages through the models on offer.
+    /// Lists the available models.
     stable ModelList = "model/list" (ModelListParams) -> ModelListResponse;
-    /// Pages through feature flags.
+    /// Lists feature flags.
     stable ExperimentalFeatureList = "experimentalFeature/list" (ExperimentalFeatureListParams) -> ExperimentalFeatureListResponse;
-    /// Turns features on or off until the process ends.
+    /// Enables or disables features until the server exits.
     stable ExperimentalFeatureEnablementSet = "experimentalFeature/enablement/set" (ExperimentalFeatureEnablementSetParams) -> ExperimentalFeatureEnablementSetResponse;
-    /// Lists the presets of how agent and person work together.
+    /// Lists the collaboration mode presets.
     experimental CollaborationModeList = "collaborationMode/list" (CollaborationModeListParams) -> CollaborationModeListResponse;
-    /// Echoes; there to try the experimental gate.
+    /// Echoes a value, for testing the experimental gate.
     experimental MockExperimentalMethod = "mock/experimentalMethod" (MockExperimentalMethodParams) -> MockExperimentalMethodResponse;
-    /// Signs in to an MCP server.
+    /// Starts an OAuth sign-in to an MCP server.
     stable McpServerOauthLogin = "mcpServer/oauth/login" (McpServerOauthLoginParams) -> McpServerOauthLoginResponse;
-    /// Reads the MCP servers from the configuration again.
+    /// Reloads the MCP servers from the configuration.
     stable ConfigMcpServerReload = "config/mcpServer/reload" (NoParams) -> McpServerRefreshResponse;
-    /// Pages through MCP servers and what they offer.
+    /// Lists MCP servers with their tools and resources.
     stable McpServerStatusList = "mcpServerStatus/list" (ListMcpServerStatusParams) -> ListMcpServerStatusResponse;
-    /// Prepares the Windows sandbox.
+    /// Starts setting up the Windows sandbox.
     stable WindowsSandboxSetupStart = "windowsSandbox/setupStart" (WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse;
-    /// Signs in.
+    /// Starts a sign-in.
     stable AccountLoginStart = "account/login/start" (LoginAccountParams) -> LoginAccountResponse;
-    /// Gives up a sign-in that is waiting.
+    /// Cancels a pending sign-in.
     stable AccountLoginCancel = "account/login/cancel" (CancelLoginAccountParams) -> CancelLoginAccountResponse;
     /// Signs out.
     stable AccountLogout = "account/logout" (NoParams) -> LogoutAccountResponse;
-    /// Tells how much of the quota is used.
+    /// Returns the rate limits of the account.
     stable AccountRateLimitsRead = "account/rateLimits/read" (NoParams) -> GetAccountRateLimitsResponse;
-    /// Hands in a report.
+    /// Submits a feedback report.
     stable FeedbackUpload = "feedback/upload" (FeedbackUploadParams) -> FeedbackUploadResponse;
-    /// Runs a command without a thread.
+    /// Runs a command outside any thread.
     stable CommandExec = "command/exec" (CommandExecParams) -> CommandExecResponse;
-    /// Writes to its standard input.
+    /// Writes to the standard input of a `command/exec` process.
     stable CommandExecWrite = "command/exec/write" (CommandExecWriteParams) -> CommandExecWriteResponse;
-    /// Ends it.
+    /// Terminates a `command/exec` process.
     stable CommandExecTerminate = "command/exec/terminate" (CommandExecTerminateParams) -> CommandExecTerminateResponse;
-    /// Tells its terminal a new size.
+    /// Resizes the terminal of a `command/exec` process.
     stable CommandExecResize = "command/exec/resize" (CommandExecResizeParams) -> CommandExecResizeResponse;
-    /// Tells the effective configuration and where it comes from.
+    /// Returns the effective configuration and the origin of each value.
     stable ConfigRead = "config/read" (ConfigReadParams) -> ConfigReadResponse;
-    /// Finds another agent's settings.
+    /// Detects settings of other agents that can be imported.
     stable ExternalAgentConfigDetect = "externalAgentConfig/detect" (ExternalAgentConfigDetectParams) -> ExternalAgentConfigDetectResponse;
-    /// Takes them over.
+    /// Imports settings of other agents.
     stable ExternalAgentConfigImport = "externalAgentConfig/import" (ExternalAgentConfigImportParams) -> ExternalAgentConfigImportResponse;
-    /// Changes one value of the configuration.
+    /// Writes one value of the user configuration.
     stable ConfigValueWrite = "config/value/write" (ConfigValueWriteParams) -> ConfigWriteResponse;
-    /// Changes several, all or none.
+    /// Writes several values of the user configuration, all or none.
     stable ConfigBatchWrite = "config/batchWrite" (ConfigBatchWriteParams) -> ConfigWriteResponse;
-    /// Tells what an administrator allows.
+    /// Returns the limits set by an administrator.
     stable ConfigRequirementsRead = "configRequirements/read" (NoParams) -> ConfigRequirementsReadResponse;
-    /// Tells who is signed in.
+    /// Returns the account that is signed in.
     stable AccountRead = "account/read" (GetAccountParams) -> GetAccountResponse;
-    /// Finds files by a few letters.
+    /// Finds files by a fuzzy query.
     stable FuzzyFileSearch = "fuzzyFileSearch" (FuzzyFileSearchParams) -> FuzzyFileSearchResponse;
-    /// Opens a search that is typed into.
+    /// Starts a search session, whose query can be changed.
     experimental FuzzyFileSearchSessionStart = "fuzzyFileSearch/sessionStart" (FuzzyFileSearchSessionStartParams) -> FuzzyFileSearchSessionStartResponse;
     /// Changes what it looks for.
     experimental FuzzyFileSearchSessionUpdate = "fuzzyFileSearch/sessionUpdate" (FuzzyFileSearchSessionUpdateParams) -> FuzzyFileSearchSessionUpdateResponse;
-    /// Closes it.
+    /// Ends a search session.
     experimental FuzzyFileSearchSessionStop = "fuzzyFileSearch/sessionStop" (FuzzyFileSearchSessionStopParams) -> FuzzyFileSearchSessionStopResponse;
 }
 
 requests! {
-    /// What clients of later generations call beyond that. Not part of the published schema.
+    /// Requests of newer clients that are not part of the published schema.
     LATER_REQUESTS;
 
     /// Lists the permission profiles.
     stable PermissionProfileList = "permissionProfile/list" (PermissionProfileListParams)
         -> PermissionProfileListResponse;
-    /// Pages through the turns of a thread.
+    /// Lists the turns of a thread.
     stable ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> ThreadTurnsListResponse;
-    /// Pages through the items of a thread.
+    /// Lists the items of a thread.
     stable ThreadItemsList = "thread/items/list" (ThreadItemsListParams) -> ThreadItemsListResponse;
-    /// Changes what holds for the next turns.
+    /// Changes the settings for the next turns of a thread.
     stable ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams)
         -> ThreadSettingsUpdateResponse;
-    /// Takes a thread away for good.
+    /// Deletes a thread.
     stable ThreadDelete = "thread/delete" (ThreadDeleteParams) -> ThreadDeleteResponse;
-    /// Says what a thread works towards.
+    /// Sets or changes the goal of a thread.
     stable ThreadGoalSet = "thread/goal/set" (ThreadGoalSetParams) -> ThreadGoalSetResponse;
-    /// Tells what that is.
+    /// Returns the goal of a thread.
     stable ThreadGoalGet = "thread/goal/get" (ThreadGoalParams) -> ThreadGoalGetResponse;
-    /// Takes that away.
+    /// Removes the goal of a thread.
     stable ThreadGoalClear = "thread/goal/clear" (ThreadGoalParams) -> ThreadGoalClearResponse;
-    /// Lists the commands that have outlived their calls.
+    /// Lists the background terminals of a thread.
     stable ThreadBackgroundTerminalsList = "thread/backgroundTerminals/list" (ThreadBackgroundTerminalsListParams)
         -> ThreadBackgroundTerminalsListResponse;
-    /// Ends one of them.
+    /// Terminates a background terminal.
     stable ThreadBackgroundTerminalsTerminate = "thread/backgroundTerminals/terminate" (ThreadBackgroundTerminalsTerminateParams)
         -> ThreadBackgroundTerminalsTerminateResponse;
-    /// Lists the hooks that are declared.
+    /// Lists the declared hooks.
     stable HooksList = "hooks/list" (HooksListParams) -> HooksListResponse;
-    /// Tells whether a cloud has rules of its own.
+    /// Returns whether GovCloud requirements apply to Bedrock.
     stable BedrockCheckGovCloudRequirements = "account/bedrock/checkGovCloudRequirements"
         (BedrockCheckGovCloudRequirementsParams) -> BedrockCheckGovCloudRequirementsResponse;
 }

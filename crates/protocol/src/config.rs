@@ -1,6 +1,7 @@
-//! Settings: `config/read`, `config/value/write`, `config/batchWrite` and `configRequirements/read`.
-//! [`Config`] and what it holds are written as in `config.toml`, in snake_case, unlike all around them.
-//! Only the user's own file can be written; the other layers are there to be read.
+//! Configuration: `config/read`, `config/value/write`, `config/batchWrite` and `configRequirements/read`.
+//!
+//! [`Config`] and its parts are snake case on the wire, as in `config.toml`. Only the user's file can be written; the
+//! other layers are read-only.
 
 use std::collections::BTreeMap;
 
@@ -11,99 +12,99 @@ use crate::{
     SandboxMode, ServiceTier, wire,
 };
 
-/// For whom to work out the settings, and in how much detail.
+/// Returns the effective configuration.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ConfigReadParams {
     #[serde(default)]
     pub include_layers: bool,
-    /// Adds the settings of the project there, if it is trusted. Left out, no project counts.
+    /// Includes the configuration of the project in this directory, if it is trusted. Absent: no project.
     pub cwd: Option<String>,
 }
 
-/// The settings in force, and where each of them comes from.
+/// The effective configuration and the origin of each value.
 #[wire]
 pub struct ConfigReadResponse {
     pub config: Config,
-    /// For each value that is set, by its dotted path: the layer that decided it.
+    /// The layer that determines each value, by dotted path.
     pub origins: BTreeMap<String, ConfigLayerMetadata>,
-    /// All layers, the strongest first; null unless asked for.
+    /// All layers, in order of precedence; null unless requested.
     pub layers: Option<Vec<ConfigLayer>>,
 }
 
-/// Changes one value in the user's file.
+/// Writes one value to the user's file.
 #[wire(sparse)]
 pub struct ConfigValueWriteParams {
-    /// Keys joined by dots; one that contains a dot itself is quoted, as in TOML.
+    /// Keys separated by dots. A key that contains a dot is quoted, as in TOML.
     pub key_path: String,
     /// Null removes the key.
     pub value: Value,
     pub merge_strategy: MergeStrategy,
-    /// The user's file, which is the only one allowed, and the default.
+    /// The user's file: the default and the only permitted value.
     pub file_path: Option<String>,
-    /// Refuses to write if the file has another version by now.
+    /// Rejects the write if the file has another version.
     pub expected_version: Option<String>,
 }
 
-/// Makes several changes in the user's file: all of them, or none if one is wrong.
+/// Writes several values to the user's file: all, or none if one is invalid.
 #[wire(sparse)]
 pub struct ConfigBatchWriteParams {
     pub edits: Vec<ConfigEdit>,
-    /// The user's file, which is the only one allowed, and the default.
+    /// The user's file: the default and the only permitted value.
     pub file_path: Option<String>,
-    /// Refuses to write if the file has another version by now.
+    /// Rejects the write if the file has another version.
     pub expected_version: Option<String>,
-    /// Lets loaded threads see the change too. Off when left out.
+    /// Applies the change to loaded threads too. Defaults to false.
     pub reload_user_config: Option<bool>,
 }
 
-/// The file as it is now. The answer to both ways of writing.
+/// The result of a write.
 #[wire]
 pub struct ConfigWriteResponse {
     pub status: WriteStatus,
-    /// To be given as `expected_version` with the next change.
+    /// The version of the file, for `expectedVersion` of the next write.
     pub version: String,
     pub file_path: AbsolutePathBuf,
-    /// Null unless the status is [`WriteStatus::OkOverridden`].
+    /// Set if the status is [`WriteStatus::OkOverridden`].
     pub overridden_metadata: Option<OverriddenMetadata>,
 }
 
-/// The limits an administrator has set.
+/// The limits set by an administrator.
 #[wire]
 pub struct ConfigRequirementsReadResponse {
-    /// Null when there are none.
+    /// Null if there are none.
     pub requirements: Option<ConfigRequirements>,
 }
 
-/// The settings after all layers are merged. What nobody has set is null, except for `extra`, which holds
-/// the keys that have no member here.
+/// The configuration after all layers are merged. Values that are not set are null. `extra` holds the keys without a
+/// member.
 #[wire(rename_all = "snake_case")]
 #[derive(Default)]
 pub struct Config {
     pub model: Option<String>,
     pub review_model: Option<String>,
-    /// In tokens.
+    /// The size in tokens.
     pub model_context_window: Option<i64>,
-    /// The history is shortened by itself once it takes this many tokens.
+    /// The number of tokens at which the history is compacted automatically.
     pub model_auto_compact_token_limit: Option<i64>,
     /// A key of the table `model_providers`.
     pub model_provider: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox_mode: Option<SandboxMode>,
-    /// Counts only while the mode is `workspace-write`.
+    /// Applies only to the mode `workspace-write`.
     pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
     pub forced_chatgpt_workspace_id: Option<String>,
     pub forced_login_method: Option<ForcedLoginMethod>,
     pub web_search: Option<WebSearchMode>,
     pub tools: Option<ToolsV2>,
-    /// The one of `profiles` that is in use.
+    /// The selected entry of `profiles`.
     pub profile: Option<String>,
     #[serde(default)]
     pub profiles: BTreeMap<String, ProfileV2>,
     pub instructions: Option<String>,
     pub developer_instructions: Option<String>,
-    /// What the model is told when it is to shorten the history.
+    /// The prompt for compacting the history.
     pub compact_prompt: Option<String>,
     pub model_reasoning_effort: Option<ReasoningEffort>,
     pub model_reasoning_summary: Option<ReasoningSummary>,
@@ -116,51 +117,51 @@ pub struct Config {
     pub extra: Map<String, Value>,
 }
 
-/// What commands may do in the sandbox mode `workspace-write`, beyond writing below their directory.
+/// What commands may do in the sandbox mode `workspace-write`, besides writing to the working directory.
 #[wire(rename_all = "snake_case")]
 pub struct SandboxWorkspaceWrite {
     #[serde(default)]
     pub writable_roots: Vec<String>,
     #[serde(default)]
     pub network_access: bool,
-    /// Takes away the directory named by `TMPDIR`, writable otherwise.
+    /// Makes the directory in `TMPDIR` read-only; otherwise it is writable.
     #[serde(default)]
     pub exclude_tmpdir_env_var: bool,
-    /// Takes away `/tmp`, writable otherwise.
+    /// Makes `/tmp` read-only; otherwise it is writable.
     #[serde(default)]
     pub exclude_slash_tmp: bool,
 }
 
-/// Whether the model may search the web, and what it then finds.
+/// Whether and how the model may search the web.
 #[wire(open)]
 #[derive(Eq)]
 pub enum WebSearchMode {
     Disabled,
-    /// Pages as the provider has stored them.
+    /// With pages from the cache of the provider.
     Cached,
-    /// Pages as they are now.
+    /// With current pages.
     Live,
 }
 
-/// Settings of single tools.
+/// Settings of individual tools.
 #[wire(rename_all = "snake_case")]
 pub struct ToolsV2 {
     pub web_search: Option<WebSearchToolConfig>,
-    /// Whether the agent may look at image files.
+    /// Whether the agent may view image files.
     pub view_image: Option<bool>,
 }
 
-/// How the provider is to search the web.
+/// Settings of web searches by the provider.
 #[wire(rename_all = "snake_case", deny_unknown_fields)]
 #[derive(Default)]
 pub struct WebSearchToolConfig {
     pub context_size: Option<WebSearchContextSize>,
-    /// When set, results come from these only.
+    /// If set, results come from these domains only.
     pub allowed_domains: Option<Vec<String>>,
     pub location: Option<WebSearchLocation>,
 }
 
-/// How much of what a search finds is shown to the model.
+/// The amount of search results that the model receives.
 #[wire(open)]
 #[derive(Eq)]
 pub enum WebSearchContextSize {
@@ -169,7 +170,7 @@ pub enum WebSearchContextSize {
     High,
 }
 
-/// Where to search from, as results differ by place.
+/// The location for which to search.
 #[wire(deny_unknown_fields)]
 pub struct WebSearchLocation {
     pub country: Option<String>,
@@ -178,8 +179,8 @@ pub struct WebSearchLocation {
     pub timezone: Option<String>,
 }
 
-/// A named set of settings, to be chosen as a whole. It counts before the top level of [`Config`], whose
-/// members its own are called after; `extra` holds the others.
+/// A named set of settings. Its values take precedence over the members of [`Config`] with the same names. `extra` holds
+/// the keys without a member.
 #[wire(rename_all = "snake_case")]
 #[derive(Default)]
 pub struct ProfileV2 {
@@ -198,7 +199,7 @@ pub struct ProfileV2 {
     pub extra: Map<String, Value>,
 }
 
-/// How long the model's answers are to be.
+/// The length of the model's responses.
 #[wire(open)]
 #[derive(Eq)]
 pub enum Verbosity {
@@ -207,7 +208,7 @@ pub enum Verbosity {
     High,
 }
 
-/// Whether use is measured, and what else the file says about that.
+/// Settings of usage analytics.
 #[wire]
 #[derive(Default)]
 pub struct AnalyticsConfig {
@@ -216,7 +217,7 @@ pub struct AnalyticsConfig {
     pub extra: Map<String, Value>,
 }
 
-/// What apps (connectors) may do: one entry for each by its id, beside the entry `_default`.
+/// Settings of apps (connectors): one entry per app id, and the entry `_default`.
 #[wire]
 #[derive(Default)]
 pub struct AppsConfig {
@@ -226,35 +227,35 @@ pub struct AppsConfig {
     pub apps: BTreeMap<String, AppConfig>,
 }
 
-/// What holds for apps that have no say of their own on it.
+/// Defaults for apps.
 #[wire(rename_all = "snake_case")]
 pub struct AppsDefaultConfig {
     #[serde(default = "crate::yes")]
     pub enabled: bool,
-    /// Tools that say of themselves that they destroy something.
+    /// Whether tools that are annotated as destructive are enabled.
     #[serde(default = "crate::yes")]
     pub destructive_enabled: bool,
-    /// Tools that say of themselves that they reach out into the world.
+    /// Whether tools that are annotated as open-world are enabled.
     #[serde(default = "crate::yes")]
     pub open_world_enabled: bool,
 }
 
-/// What one app may do. Null leaves it to [`AppsDefaultConfig`].
+/// Settings of one app. Null: the value of [`AppsDefaultConfig`].
 #[wire(rename_all = "snake_case")]
 pub struct AppConfig {
     #[serde(default = "crate::yes")]
     pub enabled: bool,
-    /// For tools that `tools` does not mention, like the next.
+    /// The default for tools without an entry in `tools`, like the next.
     pub default_tools_enabled: Option<bool>,
     pub default_tools_approval_mode: Option<AppToolApproval>,
-    /// Tools that say of themselves that they destroy something.
+    /// Whether tools that are annotated as destructive are enabled.
     pub destructive_enabled: Option<bool>,
-    /// Tools that say of themselves that they reach out into the world.
+    /// Whether tools that are annotated as open-world are enabled.
     pub open_world_enabled: Option<bool>,
     pub tools: Option<AppToolsConfig>,
 }
 
-/// Settings of the tools of one app, by their names.
+/// Settings of the tools of an app, by name.
 #[wire]
 #[derive(Default)]
 pub struct AppToolsConfig {
@@ -262,7 +263,7 @@ pub struct AppToolsConfig {
     pub tools: BTreeMap<String, AppToolConfig>,
 }
 
-/// What holds for one tool. Null leaves it to its app.
+/// Settings of one tool. Null: the value of its app.
 #[wire(rename_all = "snake_case")]
 #[derive(Default)]
 pub struct AppToolConfig {
@@ -270,58 +271,58 @@ pub struct AppToolConfig {
     pub approval_mode: Option<AppToolApproval>,
 }
 
-/// Whether a person is asked before a tool of an app runs.
+/// Whether tools of an app need approval.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum AppToolApproval {
-    /// As the tool itself suggests.
+    /// Depends on the annotations of the tool.
     Auto,
-    /// Always.
+    /// Always ask.
     Prompt,
-    /// Never: it counts as approved.
+    /// Never ask: calls count as approved.
     Approve,
 }
 
-/// One source of settings with all it says.
+/// A configuration layer and its content.
 #[wire]
 pub struct ConfigLayer {
     pub name: ConfigLayerSource,
-    /// Changes with the contents.
+    /// A version that changes with the content.
     pub version: String,
     pub config: Value,
-    /// Set when the layer is shown but does not count: the settings of a project that is not trusted, say.
+    /// The reason why the layer is listed but not used, for example because the project is not trusted.
     pub disabled_reason: Option<String>,
 }
 
-/// A layer by name, for those who want to know who decided.
+/// The name and version of a configuration layer.
 #[wire]
 pub struct ConfigLayerMetadata {
     pub name: ConfigLayerSource,
-    /// Changes with the contents.
+    /// A version that changes with the content.
     pub version: String,
 }
 
-/// Where settings can come from.
+/// The source of a configuration layer.
 #[wire(open, tag = "type")]
 pub enum ConfigLayerSource {
-    /// A managed preference, pushed to the machine by an administrator.
+    /// A managed preference, deployed by an administrator.
     Mdm {
         domain: String,
         key: String,
     },
-    /// A file for everyone on the machine; named even when it does not exist.
+    /// The file for all users of the machine; listed even if it does not exist.
     System {
         file: AbsolutePathBuf,
     },
-    /// The file that the methods of this module write.
+    /// The user's file, the only one that can be written.
     User {
         file: AbsolutePathBuf,
     },
-    /// A directory in the project, used only when the project is trusted.
+    /// A directory in the project; used only if the project is trusted.
     Project {
         dot_codex_folder: AbsolutePathBuf,
     },
-    /// What the server was started with on its command line.
+    /// The command line of the server.
     SessionFlags,
     LegacyManagedConfigTomlFromFile {
         file: AbsolutePathBuf,
@@ -329,95 +330,95 @@ pub enum ConfigLayerSource {
     LegacyManagedConfigTomlFromMdm,
 }
 
-/// One change among several.
+/// One change of a batch.
 #[wire]
 pub struct ConfigEdit {
-    /// Keys joined by dots; one that contains a dot itself is quoted, as in TOML.
+    /// Keys separated by dots. A key that contains a dot is quoted, as in TOML.
     pub key_path: String,
     /// Null removes the key.
     pub value: Value,
     pub merge_strategy: MergeStrategy,
 }
 
-/// What becomes of a table that is there already when another is written to its place.
+/// How a table is written over an existing one.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum MergeStrategy {
-    /// The new one stands alone.
+    /// Replaces the existing table.
     Replace,
-    /// The new one's keys are added to it, or take the place of their namesakes.
+    /// Merges the new keys into the existing table.
     Upsert,
 }
 
-/// Whether a change that was written also has an effect.
+/// Whether a written value is effective.
 #[wire(open)]
 #[derive(Eq)]
 pub enum WriteStatus {
     Ok,
-    /// Written, but a stronger layer sets the same key.
+    /// Written, but a layer with higher precedence sets the same key.
     OkOverridden,
 }
 
-/// Why a value that was written is not the one in force.
+/// The reason why a written value is not effective.
 #[wire]
 pub struct OverriddenMetadata {
-    /// For a person to read.
+    /// A human-readable message.
     pub message: String,
     pub overriding_layer: ConfigLayerMetadata,
-    /// The value that is in force instead.
+    /// The effective value.
     pub effective_value: Value,
 }
 
-/// What the administrator of the machine insists on. In each member null is no limit.
+/// The limits set by an administrator. Null: no limit.
 #[wire]
 #[derive(Default)]
 pub struct ConfigRequirements {
     pub allowed_approval_policies: Option<Vec<AskForApproval>>,
     pub allowed_sandbox_modes: Option<Vec<SandboxMode>>,
     pub allowed_web_search_modes: Option<Vec<WebSearchMode>>,
-    /// Features that are on or off whatever anyone else says.
+    /// Features that are forced on or off.
     pub feature_requirements: Option<BTreeMap<String, bool>>,
     pub enforce_residency: Option<ResidencyRequirement>,
     #[experimental("configRequirements/read.network")]
     pub network: Option<NetworkRequirements>,
 }
 
-/// Where data must stay.
+/// Where data must be processed.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ResidencyRequirement {
     Us,
 }
 
-/// The rules of the proxy through which sandboxed commands reach the network.
+/// Rules of the proxy through which sandboxed commands reach the network.
 ///
-/// `domains` and `unix_sockets` are the rules; `allowed_domains`, `denied_domains` and
-/// `allow_unix_sockets` say the same as plain lists.
+/// `domains` and `unixSockets` are the rules; `allowedDomains`, `deniedDomains` and `allowUnixSockets` contain the same as
+/// plain lists.
 #[wire]
 #[derive(Default)]
 pub struct NetworkRequirements {
     pub enabled: Option<bool>,
     pub http_port: Option<u16>,
     pub socks_port: Option<u16>,
-    /// Whether the proxy may itself go through another one.
+    /// Whether the proxy may use an upstream proxy.
     pub allow_upstream_proxy: Option<bool>,
-    /// Whether the proxy may listen where other machines can reach it.
+    /// Whether the proxy may listen on addresses that other machines can reach.
     pub dangerously_allow_non_loopback_proxy: Option<bool>,
     pub dangerously_allow_all_unix_sockets: Option<bool>,
-    /// By domain.
+    /// The rules by domain.
     pub domains: Option<BTreeMap<String, NetworkDomainPermission>>,
-    /// Only domains allowed here count; a user cannot add to them.
+    /// Only these domains are allowed; users cannot add others.
     pub managed_allowed_domains_only: Option<bool>,
     pub allowed_domains: Option<Vec<String>>,
     pub denied_domains: Option<Vec<String>>,
-    /// By path.
+    /// The rules by path.
     pub unix_sockets: Option<BTreeMap<String, NetworkUnixSocketPermission>>,
     pub allow_unix_sockets: Option<Vec<String>>,
-    /// Whether commands may open ports of their own on this machine.
+    /// Whether commands may listen on local ports.
     pub allow_local_binding: Option<bool>,
 }
 
-/// What commands may do with a domain.
+/// The rule for a domain.
 #[wire(open)]
 #[derive(Eq)]
 pub enum NetworkDomainPermission {
@@ -425,7 +426,7 @@ pub enum NetworkDomainPermission {
     Deny,
 }
 
-/// What commands may do with a socket of this machine.
+/// The rule for a Unix socket.
 #[wire(open)]
 #[derive(Eq)]
 pub enum NetworkUnixSocketPermission {

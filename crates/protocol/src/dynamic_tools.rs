@@ -1,8 +1,8 @@
-//! Tools that live in the client: declared by `thread/start`, called by the server with `item/tool/call`.
-//! The call has no item id; its `callId` is the id of the `dynamicToolCall` item around it.
+//! Tools that the client runs: declared with `thread/start`, called by the server with `item/tool/call`. The `callId` of a
+//! call is the id of its `dynamicToolCall` item.
 //!
-//! A list of tools comes in two shapes: a flat one, and a later one in which each entry says what it is and tools
-//! may be grouped in namespaces. Both are read. The schema shows the flat one, which is the published protocol.
+//! A list of tools has one of two forms: a flat list, and a newer form in which entries have a type and tools can be
+//! grouped in namespaces. Both are read. The schema describes the flat list, which is the published protocol.
 
 use std::borrow::Cow;
 
@@ -12,57 +12,57 @@ use serde_json::Value;
 
 use crate::{Inspect, InspectFindings, ThreadId, TurnId, unknown_variant, wire};
 
-/// Asks the client to run one of its tools.
+/// Calls a tool of the client.
 #[wire]
 pub struct DynamicToolCallParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub call_id: String,
-    /// Where the tool is, if it is in a namespace.
+    /// The tool's namespace, if it has one.
     #[omit]
     pub namespace: Option<String>,
     pub tool: String,
-    /// As the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: Value,
 }
 
-/// What the tool says to the model. An error in its place counts as a failed call; the turn goes on.
+/// The output of the tool for the model. An error response counts as a failed call; the turn continues.
 #[wire]
 pub struct DynamicToolCallResponse {
     pub content_items: Vec<DynamicToolCallOutputContentItem>,
     pub success: bool,
 }
 
-/// A piece of a tool's answer. It is input from the model's point of view, hence the names.
+/// A part of a tool's output. The names are from the model's point of view, for which it is input.
 #[wire(open, tag = "type")]
 pub enum DynamicToolCallOutputContentItem {
     InputText {
         text: String,
     },
     InputImage {
-        /// A web address or a `data:` URL.
+        /// An `http(s):` or `data:` URL.
         image_url: String,
     },
 }
 
-/// A tool as the client offers it, for the whole life of the thread.
+/// A tool that the client offers for the lifetime of the thread.
 #[wire(sparse)]
 pub struct DynamicToolSpec {
     /// Unique within the thread.
     pub name: String,
-    /// For the model to choose by.
+    /// The description for the model.
     pub description: String,
-    /// JSON Schema of the arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
-    /// Keeps the tool callable but out of the list that every request shows to the model.
+    /// Keeps the tool out of the tool list of model requests; the model finds it by a tool search.
     pub defer_loading: Option<bool>,
 }
 
-/// Tools that belong together. Their names are unique within it.
+/// A group of tools. Their names are unique within it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct DynamicToolNamespace {
     pub name: String,
-    /// For the model to choose by.
+    /// The description for the model.
     pub description: String,
     pub tools: Vec<DynamicToolSpec>,
 }
@@ -76,7 +76,7 @@ pub enum DynamicToolEntry {
 }
 
 impl DynamicToolEntry {
-    /// The tools of an entry, each with the namespace that it is in.
+    /// Returns the tools of an entry, each with its namespace.
     pub fn tools(&self) -> impl Iterator<Item = (Option<&DynamicToolNamespace>, &DynamicToolSpec)> {
         let (namespace, tools) = match self {
             Self::Tool(tool) => (None, std::slice::from_ref(tool)),
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for DynamicToolEntry {
     }
 }
 
-/// For a while tools named their namespaces themselves.
+/// Reads a tool. In an intermediate form, tools named their namespace themselves.
 fn tool(value: Value) -> serde_json::Result<DynamicToolEntry> {
     let namespace = value.get("namespace").and_then(Value::as_str).map(str::to_owned);
     let tool = DynamicToolSpec::deserialize(value)?;
@@ -117,7 +117,7 @@ fn tool(value: Value) -> serde_json::Result<DynamicToolEntry> {
     })
 }
 
-/// In the later shape every part says what it is.
+/// Written in the newer form, with types.
 impl Serialize for DynamicToolNamespace {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

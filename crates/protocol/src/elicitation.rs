@@ -1,7 +1,8 @@
-//! Input that an MCP server wants from the person: `mcpServer/elicitation/request`. The approval of an MCP
-//! tool call is such a request too, with an empty form. Forms are described in a small part of JSON Schema,
-//! an object of plain values. Its unions carry no tag, so each member refuses fields it does not know, and
-//! the order of variants decides.
+//! Input that an MCP server requests from the user: `mcpServer/elicitation/request`. Approvals of MCP tool calls use the
+//! same request with an empty form.
+//!
+//! Forms are described by a subset of JSON Schema: an object of primitive values. Its unions are untagged, so every variant
+//! rejects unknown fields, and the order of variants matters.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +10,29 @@ use serde_json::Value;
 
 use crate::{ThreadId, TurnId, wire};
 
-/// Passes on what an MCP server asks.
+/// Forwards a request of an MCP server.
 #[wire]
 pub struct McpServerElicitationRequestParams {
     pub thread_id: ThreadId,
-    /// The turn that waits for it, as far as that is known.
+    /// The turn that waits for the response, if known.
     pub turn_id: Option<TurnId>,
     pub server_name: String,
     #[serde(flatten)]
     pub request: McpServerElicitationRequest,
 }
 
-/// The two ways to ask.
+/// The two kinds of elicitation.
 #[wire(tag = "mode")]
 pub enum McpServerElicitationRequest {
-    /// A form to fill in.
+    /// A form.
     Form {
-        /// Says, among others, that an MCP tool asks to be run (`codex_approval_kind`).
+        /// Metadata. `codex_approval_kind` marks the approval of a tool call.
         #[serde(rename = "_meta")]
         meta: Option<Value>,
         message: String,
         requested_schema: McpElicitationSchema,
     },
-    /// A page to open.
+    /// A web page.
     Url {
         #[serde(rename = "_meta")]
         meta: Option<Value>,
@@ -41,29 +42,29 @@ pub enum McpServerElicitationRequest {
     },
 }
 
-/// What the person did. An error in its place counts as declined.
+/// The user's response. An error response counts as declined.
 #[wire(sparse)]
 pub struct McpServerElicitationRequestResponse {
     pub action: McpServerElicitationAction,
-    /// The filled form; only when it was accepted.
+    /// The values of an accepted form.
     pub content: Option<Value>,
-    /// For the approval of a tool call: `{"persist": "session"}` or `"always"` answers later calls as well.
+    /// Metadata. For the approval of a tool call, `{"persist": "session"}` or `"always"` also approves later calls.
     #[serde(rename = "_meta")]
     pub meta: Option<Value>,
 }
 
-/// The three ways to leave a form or page. The turn goes on after each of them.
+/// The outcome of an elicitation. The turn continues in all cases.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpServerElicitationAction {
     Accept,
-    /// The person said no.
+    /// The user declined.
     Decline,
-    /// The person went away without saying anything.
+    /// The user dismissed the request.
     Cancel,
 }
 
-/// A form: its fields by name, and which of them must be filled.
+/// A form: its fields by name, and the required ones.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationSchema {
     #[omit]
@@ -76,14 +77,14 @@ pub struct McpElicitationSchema {
     pub required: Option<Vec<String>>,
 }
 
-/// The only type a form has.
+/// The type of a form.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpElicitationObjectType {
     Object,
 }
 
-/// A field of a form. Choices are tried first, since those of one value are strings as well.
+/// A field of a form. Enums come first, because single-select enums are also strings.
 #[wire(untagged)]
 pub enum McpElicitationPrimitiveSchema {
     Enum(McpElicitationEnumSchema),
@@ -92,7 +93,7 @@ pub enum McpElicitationPrimitiveSchema {
     Boolean(McpElicitationBooleanSchema),
 }
 
-/// A text to type.
+/// A text field.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationStringSchema {
     #[serde(rename = "type")]
@@ -111,14 +112,14 @@ pub struct McpElicitationStringSchema {
     pub default: Option<String>,
 }
 
-/// The type of a text, and of each value to choose from.
+/// The type of a text field, and of the values of an enum.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpElicitationStringType {
     String,
 }
 
-/// What a text must look like.
+/// The format of a text field.
 #[wire(open, rename_all = "kebab-case")]
 #[derive(Eq)]
 pub enum McpElicitationStringFormat {
@@ -128,7 +129,7 @@ pub enum McpElicitationStringFormat {
     DateTime,
 }
 
-/// A number to type.
+/// A number field.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationNumberSchema {
     #[serde(rename = "type")]
@@ -137,7 +138,7 @@ pub struct McpElicitationNumberSchema {
     pub title: Option<String>,
     #[omit]
     pub description: Option<String>,
-    /// Allowed itself, like the maximum.
+    /// The inclusive minimum; `maximum` is inclusive too.
     #[omit]
     pub minimum: Option<f64>,
     #[omit]
@@ -146,7 +147,7 @@ pub struct McpElicitationNumberSchema {
     pub default: Option<f64>,
 }
 
-/// Whether a number may have a fraction.
+/// The type of a number field.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpElicitationNumberType {
@@ -154,7 +155,7 @@ pub enum McpElicitationNumberType {
     Integer,
 }
 
-/// A box to tick.
+/// A checkbox.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationBooleanSchema {
     #[serde(rename = "type")]
@@ -167,14 +168,14 @@ pub struct McpElicitationBooleanSchema {
     pub default: Option<bool>,
 }
 
-/// The only type a box has.
+/// The type of a checkbox.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpElicitationBooleanType {
     Boolean,
 }
 
-/// Values to choose from.
+/// An enum field.
 #[wire(untagged)]
 pub enum McpElicitationEnumSchema {
     SingleSelectEnum(McpElicitationSingleSelectEnumSchema),
@@ -182,14 +183,14 @@ pub enum McpElicitationEnumSchema {
     LegacyTitledEnum(McpElicitationLegacyTitledEnumSchema),
 }
 
-/// A choice of one value, shown as it is or under a title.
+/// A single-select enum, with or without titles.
 #[wire(untagged)]
 pub enum McpElicitationSingleSelectEnumSchema {
     UntitledSingleSelectEnum(McpElicitationUntitledSingleSelectEnumSchema),
     TitledSingleSelectEnum(McpElicitationTitledSingleSelectEnumSchema),
 }
 
-/// A choice of one value among words that need no explanation.
+/// A single-select enum without titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationUntitledSingleSelectEnumSchema {
     #[serde(rename = "type")]
@@ -204,7 +205,7 @@ pub struct McpElicitationUntitledSingleSelectEnumSchema {
     pub default: Option<String>,
 }
 
-/// A choice of one value among titles.
+/// A single-select enum with titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationTitledSingleSelectEnumSchema {
     #[serde(rename = "type")]
@@ -214,19 +215,19 @@ pub struct McpElicitationTitledSingleSelectEnumSchema {
     #[omit]
     pub description: Option<String>,
     pub one_of: Vec<McpElicitationConstOption>,
-    /// A value, not a title.
+    /// The default value, not its title.
     #[omit]
     pub default: Option<String>,
 }
 
-/// A choice of any number of values, shown as they are or under titles.
+/// A multi-select enum, with or without titles.
 #[wire(untagged)]
 pub enum McpElicitationMultiSelectEnumSchema {
     UntitledMultiSelectEnum(McpElicitationUntitledMultiSelectEnumSchema),
     TitledMultiSelectEnum(McpElicitationTitledMultiSelectEnumSchema),
 }
 
-/// A choice of several values among words that need no explanation.
+/// A multi-select enum without titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationUntitledMultiSelectEnumSchema {
     #[serde(rename = "type")]
@@ -244,7 +245,7 @@ pub struct McpElicitationUntitledMultiSelectEnumSchema {
     pub default: Option<Vec<String>>,
 }
 
-/// A choice of several values among titles.
+/// A multi-select enum with titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationTitledMultiSelectEnumSchema {
     #[serde(rename = "type")]
@@ -258,19 +259,19 @@ pub struct McpElicitationTitledMultiSelectEnumSchema {
     #[omit]
     pub max_items: Option<u64>,
     pub items: McpElicitationTitledEnumItems,
-    /// Values, not titles.
+    /// The default values, not their titles.
     #[omit]
     pub default: Option<Vec<String>>,
 }
 
-/// The only type a choice of several has.
+/// The type of a multi-select enum.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum McpElicitationArrayType {
     Array,
 }
 
-/// What several may be chosen from, as plain words.
+/// The options of a multi-select enum without titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationUntitledEnumItems {
     #[serde(rename = "type")]
@@ -279,23 +280,23 @@ pub struct McpElicitationUntitledEnumItems {
     pub values: Vec<String>,
 }
 
-/// What several may be chosen from, with titles.
+/// The options of a multi-select enum with titles.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationTitledEnumItems {
     pub any_of: Vec<McpElicitationConstOption>,
 }
 
-/// A value and the words that stand for it.
+/// A value and its title.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationConstOption {
-    /// What is sent back.
+    /// The value of the response.
     #[serde(rename = "const")]
     pub value: String,
-    /// What is shown.
+    /// The displayed text.
     pub title: String,
 }
 
-/// A choice of one value as MCP wrote it before there were titled options: two lists side by side.
+/// A single-select enum in the form of older MCP versions: values and titles in two lists.
 #[wire(deny_unknown_fields)]
 pub struct McpElicitationLegacyTitledEnumSchema {
     #[serde(rename = "type")]
@@ -306,7 +307,7 @@ pub struct McpElicitationLegacyTitledEnumSchema {
     pub description: Option<String>,
     #[serde(rename = "enum")]
     pub values: Vec<String>,
-    /// What to show for each of the values, in their order.
+    /// The titles of the values, in the same order.
     #[omit]
     pub enum_names: Option<Vec<String>>,
     #[omit]

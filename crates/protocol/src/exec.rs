@@ -1,6 +1,7 @@
-//! Commands outside any thread: `command/exec` and what steers one while it runs. The answer to
-//! `command/exec` comes only when the process has ended and all its output is sent. A process belongs to
-//! its connection, and so does its id; it is killed when the connection closes.
+//! Commands outside any thread: `command/exec` and the methods that control a running one.
+//!
+//! The response to `command/exec` is sent when the process has ended and all its output has been sent. A process and its id
+//! belong to the connection; the process is killed when the connection closes.
 
 use std::collections::BTreeMap;
 
@@ -8,115 +9,115 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{SandboxPolicy, wire};
 
-/// A command to run in the server's sandbox.
+/// Runs a command in the server's sandbox.
 #[wire(sparse)]
 pub struct CommandExecParams {
-    /// Program and arguments; no shell reads them. Never empty.
+    /// The program and its arguments, not interpreted by a shell. Must not be empty.
     pub command: Vec<String>,
-    /// Chosen by the client. Needed to stream, to write to the process and to end it; free for use again
-    /// when the process is gone.
+    /// An id chosen by the client. Required for streaming, writing and terminating. Can be reused when the process has
+    /// ended.
     pub process_id: Option<String>,
-    /// Runs it in a terminal, which implies both kinds of streaming.
+    /// Runs the command in a terminal. Implies both kinds of streaming.
     pub tty: Option<bool>,
-    /// Of the terminal at the start; only with `tty`.
+    /// The initial size of the terminal; only with `tty`.
     pub size: Option<CommandExecTerminalSize>,
-    /// Lets `command/exec/write` feed it.
+    /// Allows `command/exec/write`.
     pub stream_stdin: Option<bool>,
-    /// Sends output as it comes, and then not again in the answer.
+    /// Sends output as notifications instead of in the response.
     pub stream_stdout_stderr: Option<bool>,
-    /// The server's own when left out.
+    /// The working directory. Defaults to the server's own.
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub cwd: Option<String>,
-    /// Changes to the environment the server would give it; null takes a variable away.
+    /// Changes to the default environment; null removes a variable.
     pub env: Option<BTreeMap<String, Option<String>>>,
-    /// The configured one when left out.
+    /// Defaults to the configured policy.
     pub sandbox_policy: Option<SandboxPolicy>,
-    /// 10 seconds when left out, streaming or not. The process then ends with exit code 124.
+    /// The timeout. Defaults to 10 seconds. A process that times out has the exit code 124.
     pub timeout_ms: Option<i64>,
-    /// Not together with `timeout_ms`.
+    /// Disables the timeout. Cannot be combined with `timeoutMs`.
     pub disable_timeout: Option<bool>,
-    /// For each of the two streams by itself; 1 MiB when left out. The rest is dropped.
+    /// The limit for each of the two output streams. Defaults to 1 MiB. Further output is dropped.
     #[serde(default, deserialize_with = "size")]
     pub output_bytes_cap: Option<u64>,
-    /// Not together with `output_bytes_cap`.
+    /// Disables the limit. Cannot be combined with `outputBytesCap`.
     pub disable_output_cap: Option<bool>,
 }
 
-/// A count of bytes. Of a value that is none, clients of the reference are told in its words.
+/// Reads a number of bytes. Decodes it as `usize`, so that errors have the reference server's text.
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     Ok(Option::<usize>::deserialize(from)?.map(|size| size as u64))
 }
 
-/// How the process ended. A code other than 0 is a result, not an error.
+/// The result of a command. An exit code other than 0 is not an error.
 #[wire]
 pub struct CommandExecResponse {
-    /// 124 after a timeout, 137 when killed; some servers say -1 for the latter.
+    /// 124 after a timeout, 137 if killed (-1 on some servers).
     pub exit_code: i32,
-    /// Empty when output was streamed. Bytes that are not UTF-8 are replaced; streaming keeps them.
+    /// Empty if output was streamed. Invalid UTF-8 is replaced; streaming preserves it.
     pub stdout: String,
     pub stderr: String,
 }
 
-/// Feeds a process that was started with `stream_stdin` or `tty`: bytes, the end of input, or both.
+/// Writes to the standard input of a process that was started with `streamStdin` or `tty`, or closes it, or both.
 #[wire(sparse)]
 pub struct CommandExecWriteParams {
     pub process_id: String,
     pub delta_base64: Option<String>,
-    /// After the bytes, if there are any.
+    /// Closes the standard input after writing.
     pub close_stdin: Option<bool>,
 }
 
-/// Nothing to tell beyond success.
+/// An empty response.
 #[wire]
 #[derive(Default)]
 pub struct CommandExecWriteResponse {}
 
-/// Gives the terminal of a process new dimensions; an error for one without a terminal.
+/// Resizes the terminal of a process. Fails for a process without a terminal.
 #[wire]
 pub struct CommandExecResizeParams {
     pub process_id: String,
     pub size: CommandExecTerminalSize,
 }
 
-/// Nothing to tell beyond success.
+/// An empty response.
 #[wire]
 #[derive(Default)]
 pub struct CommandExecResizeResponse {}
 
-/// Names the process to kill.
+/// Terminates a process.
 #[wire]
 pub struct CommandExecTerminateParams {
     pub process_id: String,
 }
 
-/// The process is being killed; the answer to its `command/exec` says when it is gone.
+/// The process is being terminated. The response to its `command/exec` follows when it has ended.
 #[wire]
 #[derive(Default)]
 pub struct CommandExecTerminateResponse {}
 
-/// The size of a terminal in character cells, neither of them 0.
+/// The size of a terminal in character cells. Both must be positive.
 #[wire]
 pub struct CommandExecTerminalSize {
     pub rows: u16,
     pub cols: u16,
 }
 
-/// Where a chunk of output was written to.
+/// An output stream.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CommandExecOutputStream {
-    /// Also everything a terminal shows.
+    /// Also all output of a terminal.
     Stdout,
     Stderr,
 }
 
-/// A chunk of output of a streaming process, sent to the connection that started it.
+/// Output of a streaming process, sent to the connection that started it.
 #[wire]
 pub struct CommandExecOutputDeltaNotification {
     pub process_id: String,
     pub stream: CommandExecOutputStream,
-    /// The exact bytes; a chunk may end within a character.
+    /// The raw bytes. A chunk can end within a character.
     pub delta_base64: String,
-    /// This is the last chunk of its stream, because the cap cuts off the rest.
+    /// Whether the limit is reached and this is the last chunk of the stream.
     pub cap_reached: bool,
 }

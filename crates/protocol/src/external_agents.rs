@@ -1,51 +1,50 @@
-//! Moving in from another agent: `externalAgentConfig/detect` finds its settings,
-//! `externalAgentConfig/import` takes over those that were chosen. What has been imported is not found
-//! again.
+//! Importing settings of other agents: `externalAgentConfig/detect` finds them, `externalAgentConfig/import` imports the
+//! selected ones. Imported settings are not detected again.
 
 use crate::wire;
 
-/// Where to look. Nothing is looked at unless asked for.
+/// Detects settings of other agents in the given places.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ExternalAgentConfigDetectParams {
-    /// Look in the person's home directory too.
+    /// Searches the user's home directory.
     pub include_home: Option<bool>,
     #[serde(default, deserialize_with = "crate::path::text::list")]
     pub cwds: Option<Vec<String>>,
 }
 
-/// What could be taken over, for a person to choose from.
+/// The settings that can be imported.
 #[wire]
 pub struct ExternalAgentConfigDetectResponse {
     pub items: Vec<ExternalAgentConfigMigrationItem>,
 }
 
-/// The choice, made of items as they were detected.
+/// Imports detected items.
 #[wire]
 pub struct ExternalAgentConfigImportParams {
     pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
 }
 
-/// All of it has been taken over.
+/// All items have been imported.
 #[wire]
 #[derive(Default)]
 pub struct ExternalAgentConfigImportResponse {}
 
-/// Something that can be taken over as a whole.
+/// A set of settings that is imported as a whole.
 #[wire]
 pub struct ExternalAgentConfigMigrationItem {
     pub item_type: ExternalAgentConfigMigrationItemType,
-    /// For a person to read.
+    /// A human-readable description.
     pub description: String,
-    /// The project it was found in; null for the home directory.
+    /// The project in which it was found; null for the home directory.
     pub cwd: Option<String>,
 }
 
-/// What an import turns the other agent's files into.
+/// The result of an import.
 #[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Eq)]
 pub enum ExternalAgentConfigMigrationItemType {
-    /// Standing instructions, as an `AGENTS.md`.
+    /// Instructions, as an `AGENTS.md`.
     AgentsMd,
     Config,
     Skills,

@@ -1,24 +1,23 @@
-//! Reports to the makers: `feedback/upload`. It answers at once, also without a network; the
-//! configuration can forbid it.
+//! Feedback reports: `feedback/upload`. The response does not wait for the network. The configuration can disable reports.
 
 use crate::{ThreadId, wire};
 
-/// A report, and what goes with it.
+/// Submits a feedback report.
 #[wire(sparse)]
 pub struct FeedbackUploadParams {
-    /// What kind of report it is; the client's own word.
+    /// The kind of report, chosen by the client.
     pub classification: String,
     pub reason: Option<String>,
-    /// The conversation it is about.
+    /// The thread that the report is about.
     pub thread_id: Option<ThreadId>,
     pub include_logs: bool,
-    /// Paths of more files to attach.
+    /// Paths of further files to attach.
     pub extra_log_files: Option<Vec<String>>,
 }
 
-/// The id to quote when asking about the report.
+/// The id of the report.
 #[wire]
 pub struct FeedbackUploadResponse {
-    /// The thread of the report; made up, and no thread at all, for a report about none.
+    /// The thread of the report; a random id if the report is not about a thread.
     pub thread_id: ThreadId,
 }

@@ -1,4 +1,4 @@
-//! A message on its way out: turned into bytes once, shared by everyone who receives it.
+//! Outgoing messages: encoded once, shared by all recipients.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -13,15 +13,15 @@ use crate::{
 pub struct Frame {
     method: Option<&'static str>,
     bytes: Bytes,
-    /// Where the text of a delta begins; it reaches up to [`DELTA_END`].
+    /// The offset of the text of a delta, which extends to [`DELTA_END`].
     text_at: Option<usize>,
 }
 
-/// What follows the text of a delta, which is the last member of its params.
+/// The bytes after the text of a delta. The text is the last member of the params.
 const DELTA_END: &[u8] = br#""}}"#;
 const DELTA_START: &[u8] = br#""delta":""#;
 
-/// Notifications whose text may be joined with that of the next one for the same item.
+/// Notifications whose text can be merged with the next one for the same item.
 const DELTAS: &[&str] = &[
     AgentMessageDelta::NAME,
     PlanDelta::NAME,
@@ -38,7 +38,7 @@ impl Frame {
         Self { method: Some(N::NAME), bytes, text_at }
     }
 
-    /// A notification that was written by hand, for the sake of speed: the whole message in bytes.
+    /// Returns a notification that the caller has encoded itself, for speed. `bytes` is the whole message.
     pub fn written<N: NotificationMethod>(bytes: impl Into<Bytes>) -> Self {
         Self { method: Some(N::NAME), bytes: bytes.into(), text_at: None }
     }
@@ -49,18 +49,18 @@ impl Frame {
     }
 
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
-        Self::answer(encode(&OutgoingMessage::Response { id, result }))
+        Self::without_method(encode(&OutgoingMessage::Response { id, result }))
     }
 
     pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
-        Self::answer(encode::<()>(&OutgoingMessage::Error { error, id }))
+        Self::without_method(encode::<()>(&OutgoingMessage::Error { error, id }))
     }
 
-    fn answer(bytes: Bytes) -> Self {
+    fn without_method(bytes: Bytes) -> Self {
         Self { method: None, bytes, text_at: None }
     }
 
-    /// The method of a notification or request; answers have none.
+    /// Returns the method of a notification or request; `None` for responses.
     pub fn method(&self) -> Option<&'static str> {
         self.method
     }
@@ -69,14 +69,14 @@ impl Frame {
         &self.bytes
     }
 
-    /// What to append to `before` (whose bytes end in [`DELTA_END`], which must go first) so that it says
-    /// what the two deltas say together. `None` unless both are deltas of one item.
+    /// Returns the bytes that turn `before` into the merged delta of both. The caller first removes [`DELTA_END`] from the
+    /// end of `before`. `None` unless both are deltas of the same item.
     pub fn continuation<'a>(&'a self, before: &[u8]) -> Option<&'a [u8]> {
         let (head, text) = self.bytes.split_at_checked(self.text_at?)?;
         before.starts_with(head).then_some(text)
     }
 
-    /// How many bytes of a delta go when another is appended.
+    /// The bytes that the caller removes before it appends a continuation.
     pub const DELTA_END_LEN: usize = DELTA_END.len();
 }
 
@@ -94,7 +94,7 @@ fn encode<T: Serialize>(message: &OutgoingMessage<'_, T>) -> Bytes {
     serde_json::to_vec(message).expect("wire types are always JSON").into()
 }
 
-/// A quote inside an id is escaped, so the first `"delta":"` is the member and not part of one.
+/// Returns the offset of the text. A quote inside an id is escaped, so the first `"delta":"` is the member itself.
 fn text_of_delta(bytes: &[u8]) -> Option<usize> {
     let start = bytes.windows(DELTA_START.len()).position(|window| window == DELTA_START)?;
     bytes.ends_with(DELTA_END).then_some(start + DELTA_START.len())

@@ -1,63 +1,63 @@
-//! Files of the server's machine: `fs/*`. They are for the client itself, not for the agent: no sandbox
-//! applies. Paths are absolute, contents are base64.
+//! Access to the server's file system: `fs/*`. The methods are for the client, not for the agent, so the sandbox does not
+//! apply. Paths are absolute, contents are base64.
 
 use crate::{AbsolutePathBuf, wire};
 
-/// Which file to read.
+/// Reads a file.
 #[wire]
 pub struct FsReadFileParams {
     pub path: AbsolutePathBuf,
 }
 
-/// All of a file.
+/// The content of a file.
 #[wire]
 pub struct FsReadFileResponse {
     pub data_base64: String,
 }
 
-/// The new contents of a file, which may not have existed before. Its directory must.
+/// Writes a file, which is created if it does not exist. Its directory must exist.
 #[wire]
 pub struct FsWriteFileParams {
     pub path: AbsolutePathBuf,
     pub data_base64: String,
 }
 
-/// Nothing to tell beyond success.
+/// An empty response.
 #[wire]
 #[derive(Default)]
 pub struct FsWriteFileResponse {}
 
-/// Which directory to make.
+/// Creates a directory.
 #[wire(sparse)]
 pub struct FsCreateDirectoryParams {
     pub path: AbsolutePathBuf,
-    /// Makes what is missing above it and is content if it exists. On when left out.
+    /// Creates missing parent directories and accepts an existing directory. Defaults to true.
     pub recursive: Option<bool>,
 }
 
-/// Nothing to tell beyond success.
+/// An empty response.
 #[wire]
 #[derive(Default)]
 pub struct FsCreateDirectoryResponse {}
 
-/// What to look at.
+/// Returns the metadata of a path.
 #[wire]
 pub struct FsGetMetadataParams {
     pub path: AbsolutePathBuf,
 }
 
-/// What a path leads to, symbolic links followed. Both flags are false for sockets and their like.
+/// The metadata of a path. Symbolic links are followed. Both flags are false for sockets, pipes and devices.
 #[wire]
 pub struct FsGetMetadataResponse {
     pub is_directory: bool,
     pub is_file: bool,
-    /// Unix milliseconds; 0 where the system does not know.
+    /// Unix milliseconds; 0 if not known.
     pub created_at_ms: i64,
-    /// Unix milliseconds; 0 where the system does not know.
+    /// Unix milliseconds; 0 if not known.
     pub modified_at_ms: i64,
 }
 
-/// Which directory to list.
+/// Lists a directory.
 #[wire]
 pub struct FsReadDirectoryParams {
     pub path: AbsolutePathBuf,
@@ -69,73 +69,73 @@ pub struct FsReadDirectoryResponse {
     pub entries: Vec<FsReadDirectoryEntry>,
 }
 
-/// What to remove.
+/// Removes a file or directory.
 #[wire(sparse)]
 pub struct FsRemoveParams {
     pub path: AbsolutePathBuf,
-    /// Takes what is inside a directory too. On when left out; without it a directory must be empty.
+    /// Removes the content of a directory too. Defaults to true; otherwise a directory must be empty.
     pub recursive: Option<bool>,
-    /// Is content if there is nothing. On when left out.
+    /// Succeeds if the path does not exist. Defaults to true.
     pub force: Option<bool>,
 }
 
-/// Nothing is at the path any more.
+/// The path no longer exists.
 #[wire]
 #[derive(Default)]
 pub struct FsRemoveResponse {}
 
-/// What to copy where. A file at the destination is overwritten; directories above it are not made.
+/// Copies a file or directory. An existing destination file is overwritten; missing parent directories are not created.
 #[wire(sparse)]
 pub struct FsCopyParams {
     pub source_path: AbsolutePathBuf,
     pub destination_path: AbsolutePathBuf,
-    /// Must be set to copy a directory. Links stay links; sockets and their like are passed over.
+    /// Required for copying a directory. Symbolic links are copied as links; sockets, pipes and devices are skipped.
     pub recursive: Option<bool>,
 }
 
-/// Nothing to tell beyond success.
+/// An empty response.
 #[wire]
 #[derive(Default)]
 pub struct FsCopyResponse {}
 
-/// A file or directory to keep an eye on. It need not exist yet.
+/// Starts watching a file or directory, which need not exist yet.
 #[wire]
 pub struct FsWatchParams {
     pub path: AbsolutePathBuf,
 }
 
-/// The watch that begins, for this connection.
+/// The new watch of this connection.
 #[wire]
 pub struct FsWatchResponse {
     pub watch_id: String,
-    /// The path that is watched: the one asked for, in its canonical form.
+    /// The canonical form of the watched path.
     pub path: AbsolutePathBuf,
 }
 
-/// Which watch to end; an unknown one is not an error.
+/// Stops a watch. An unknown id is not an error.
 #[wire]
 pub struct FsUnwatchParams {
     pub watch_id: String,
 }
 
-/// No more `fs/changed` will come from the watch.
+/// The watch sends no further `fs/changed`.
 #[wire]
 #[derive(Default)]
 pub struct FsUnwatchResponse {}
 
-/// A child of a listed directory. A broken link is neither directory nor file.
+/// An entry of a directory. Both flags are false for a broken link.
 #[wire]
 pub struct FsReadDirectoryEntry {
-    /// The bare name, without the directory.
+    /// The name without the directory.
     pub file_name: String,
     pub is_directory: bool,
     pub is_file: bool,
 }
 
-/// Something was written, made, renamed or removed under a watch.
+/// A watched path changed.
 #[wire]
 pub struct FsChangedNotification {
     pub watch_id: String,
-    /// For a watched directory, the children that changed.
+    /// The changed paths; for a watched directory, its changed children.
     pub changed_paths: Vec<AbsolutePathBuf>,
 }

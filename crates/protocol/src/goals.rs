@@ -1,16 +1,17 @@
-//! Goals: what a thread is to reach, however many turns that takes. Clients of later generations set them.
+//! Goals of threads: `thread/goal/*`. A goal can take any number of turns. Newer clients use these methods; they are not part
+//! of the published schema.
 
 use crate::{NotificationMethod, Patch, ThreadId, TurnId, wire};
 
-/// What a thread works towards, and what that has cost so far.
+/// The goal of a thread and the resources used for it.
 #[wire]
 pub struct ThreadGoal {
     pub thread_id: ThreadId,
     pub objective: String,
     pub status: ThreadGoalStatus,
-    /// How many tokens it may cost; null for any number.
+    /// The maximum number of tokens; null: no limit.
     pub token_budget: Option<i64>,
-    /// By turns that ran while it was active. What the provider had cached does not count.
+    /// The tokens used by turns while the goal was active, without cached input tokens.
     pub tokens_used: i64,
     pub time_used_seconds: i64,
     /// Unix seconds.
@@ -19,7 +20,7 @@ pub struct ThreadGoal {
     pub updated_at: i64,
 }
 
-/// How a goal stands.
+/// The state of a goal.
 #[wire]
 #[derive(Copy, Eq)]
 pub enum ThreadGoalStatus {
@@ -31,15 +32,15 @@ pub enum ThreadGoalStatus {
     Complete,
 }
 
-/// Sets a thread's goal, or changes the one it has. What is left out stays as it is.
+/// Sets or changes the goal of a thread. Absent values are kept.
 #[wire(sparse)]
 pub struct ThreadGoalSetParams {
     pub thread_id: ThreadId,
-    /// Needed for a thread that has no goal.
+    /// Required if the thread has no goal.
     pub objective: Option<String>,
-    /// A new goal is active when left out.
+    /// Defaults to `active` for a new goal.
     pub status: Option<ThreadGoalStatus>,
-    /// Null takes the budget away.
+    /// Null removes the budget.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
     pub token_budget: Patch<i64>,
 }
@@ -50,7 +51,7 @@ pub struct ThreadGoalSetResponse {
     pub goal: ThreadGoal,
 }
 
-/// Names a thread whose goal is meant.
+/// The thread whose goal is read or removed.
 #[wire]
 pub struct ThreadGoalParams {
     pub thread_id: ThreadId,
@@ -62,13 +63,13 @@ pub struct ThreadGoalGetResponse {
     pub goal: Option<ThreadGoal>,
 }
 
-/// Whether there was a goal to take away.
+/// Whether the thread had a goal.
 #[wire]
 pub struct ThreadGoalClearResponse {
     pub cleared: bool,
 }
 
-/// Tells those who follow a thread about its goal.
+/// The goal of a thread was set or changed.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadGoalUpdated;
 
@@ -77,16 +78,16 @@ impl NotificationMethod for ThreadGoalUpdated {
     type Params = ThreadGoalUpdatedNotification;
 }
 
-/// A thread has got a goal, or the one it has was changed.
+/// The goal of a thread was set or changed. Sent to its subscribers.
 #[wire]
 pub struct ThreadGoalUpdatedNotification {
     pub thread_id: ThreadId,
-    /// The turn that changed it; null when somebody did.
+    /// The turn that changed the goal; null for a change by a client.
     pub turn_id: Option<TurnId>,
     pub goal: ThreadGoal,
 }
 
-/// Tells those who follow a thread that it has no goal any more.
+/// The goal of a thread was removed.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadGoalCleared;
 
@@ -95,7 +96,7 @@ impl NotificationMethod for ThreadGoalCleared {
     type Params = ThreadGoalClearedNotification;
 }
 
-/// The goal of a thread was taken away.
+/// The goal of a thread was removed. Sent to its subscribers.
 #[wire]
 pub struct ThreadGoalClearedNotification {
     pub thread_id: ThreadId,

@@ -1,23 +1,25 @@
-//! Approvals decided by a second agent: `item/autoApprovalReview/*`, sent on threads whose approvals
-//! reviewer is the guardian. They stand beside the life of the item that is judged, and can come before it
-//! starts. The shape is not settled, and may change with any version of the protocol.
+//! Approvals by a second agent, the guardian: `item/autoApprovalReview/*`, sent for threads whose approvals reviewer is the
+//! guardian.
+//!
+//! The notifications are independent of those of the reviewed item and can precede them. Their format is unstable and can
+//! change with every version of the protocol.
 
 use serde_json::Value;
 
 use crate::{ThreadId, TurnId, wire};
 
-/// How far a review is, and what it found.
+/// The state and result of a review.
 #[wire]
 pub struct GuardianApprovalReview {
     pub status: GuardianApprovalReviewStatus,
-    /// From 0, harmless, to 100. Null while in progress, like what follows.
+    /// From 0 (harmless) to 100. Null while in progress, like the following members.
     pub risk_score: Option<u8>,
     pub risk_level: Option<GuardianRiskLevel>,
-    /// The guardian's reasons, in prose.
+    /// The reasons for the decision, as text.
     pub rationale: Option<String>,
 }
 
-/// The course of a review. One that fails to come to a verdict ends as denied.
+/// The state of a review. A review without a result ends as `denied`.
 #[wire(open)]
 #[derive(Eq)]
 pub enum GuardianApprovalReviewStatus {
@@ -27,7 +29,7 @@ pub enum GuardianApprovalReviewStatus {
     Aborted,
 }
 
-/// The risk score in a word.
+/// The risk level that corresponds to the score.
 #[wire(open)]
 #[derive(Eq)]
 pub enum GuardianRiskLevel {
@@ -36,26 +38,26 @@ pub enum GuardianRiskLevel {
     High,
 }
 
-/// The guardian has been asked, in place of the client.
+/// A review by the guardian started.
 #[wire]
 pub struct ItemGuardianApprovalReviewStartedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
-    /// The item that waits for the verdict.
+    /// The item that waits for the review.
     pub target_item_id: String,
     pub review: GuardianApprovalReview,
-    /// What is judged: a tool with its command and directory, or with the files it would change.
+    /// The reviewed action: a tool with its command and directory, or with the files to change.
     pub action: Option<Value>,
 }
 
-/// The guardian has spoken, and the item goes on or is declined.
+/// A review by the guardian ended. The item continues or is declined.
 #[wire]
 pub struct ItemGuardianApprovalReviewCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
-    /// The item that waited for the verdict.
+    /// The reviewed item.
     pub target_item_id: String,
     pub review: GuardianApprovalReview,
-    /// The same as when the review started.
+    /// The same as in the notification of the start.
     pub action: Option<Value>,
 }

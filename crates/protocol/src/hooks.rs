@@ -1,12 +1,15 @@
-//! Programs of the user's that run at set points of a turn, told by `hook/started` and `hook/completed`.
-//! Both carry the whole run. A hook that breaks has no effect on the turn.
+//! Hooks, programs of the user that run at certain points of a turn: `hook/started`, `hook/completed` and `hooks/list`.
+//!
+//! Both notifications carry the complete run. A hook that fails has no effect on the turn.
 
-use crate::{ThreadId, TurnId, wire};
+use serde_json::Value;
 
-/// One run of one hook: why it runs, where it was declared, and how it went.
+use crate::{AbsolutePathBuf, ThreadId, TurnId, wire};
+
+/// One run of a hook: its event, its declaration and its result.
 #[wire]
 pub struct HookRunSummary {
-    /// The same in both notifications of the run.
+    /// The id of the run, the same in both notifications.
     pub id: String,
     pub event_name: HookEventName,
     pub handler_type: HookHandlerType,
@@ -14,36 +17,36 @@ pub struct HookRunSummary {
     pub scope: HookScope,
     /// The file that declares the hook.
     pub source_path: String,
-    /// Its place among the hooks that are declared.
+    /// Its position among the declared hooks.
     pub display_order: i64,
     pub status: HookRunStatus,
-    /// What to show while it runs, from its declaration.
+    /// The message to show while it runs, from its declaration.
     pub status_message: Option<String>,
     /// Unix seconds.
     pub started_at: i64,
-    /// Unix seconds; null while it runs, as is the duration.
+    /// Unix seconds; null while it runs, like the duration.
     pub completed_at: Option<i64>,
     pub duration_ms: Option<i64>,
-    /// What came of it, empty while it runs.
+    /// The output; empty while it runs.
     pub entries: Vec<HookOutputEntry>,
 }
 
-/// The points at which hooks run.
+/// The events at which hooks run.
 #[wire(open)]
 #[derive(Eq)]
 pub enum HookEventName {
-    /// Before a tool runs, and able to keep it from running.
+    /// Before a tool runs. The hook can block it.
     PreToolUse,
     PostToolUse,
-    /// At a thread's first turn, not when the thread starts.
+    /// At the first turn of a thread.
     SessionStart,
-    /// Before the model sees what the user said, and able to keep it back.
+    /// Before the model receives user input. The hook can reject it.
     UserPromptSubmit,
-    /// When the agent is about to end its turn.
+    /// Before the agent ends its turn.
     Stop,
 }
 
-/// What a hook is made of.
+/// The implementation of a hook.
 #[wire(open)]
 #[derive(Eq)]
 pub enum HookHandlerType {
@@ -60,65 +63,118 @@ pub enum HookExecutionMode {
     Async,
 }
 
-/// What a run belongs to.
+/// The scope of a run.
 #[wire(open)]
 #[derive(Eq)]
 pub enum HookScope {
-    /// It happens once for the thread, even though a turn sets it off.
+    /// The hook runs once per thread, although a turn triggers it.
     Thread,
     Turn,
 }
 
-/// How a run stands.
+/// The state of a run.
 #[wire(open)]
 #[derive(Eq)]
 pub enum HookRunStatus {
     Running,
     Completed,
-    /// It broke, which has no further effect.
+    /// The hook failed, which has no further effect.
     Failed,
-    /// It forbade what it was asked about.
+    /// The hook blocked the action.
     Blocked,
-    /// It asked for the work to end.
+    /// The hook requested the end of the turn.
     Stopped,
 }
 
-/// One thing that a hook had to say.
+/// One entry of the output of a hook.
 #[wire]
 pub struct HookOutputEntry {
     pub kind: HookOutputEntryKind,
     pub text: String,
 }
 
-/// To whom it is said, and to what end.
+/// The purpose of an output entry.
 #[wire(open)]
 #[derive(Eq)]
 pub enum HookOutputEntryKind {
     Warning,
-    /// Why the work should end.
+    /// The reason for ending the turn.
     Stop,
-    /// Why something was blocked; the model is told.
+    /// The reason for blocking an action. Passed to the model.
     Feedback,
-    /// Something for the model to know.
+    /// Additional context for the model.
     Context,
-    /// What went wrong with the hook itself.
+    /// An error of the hook itself.
     Error,
 }
 
-/// A hook began to run.
+/// A hook started.
 #[wire]
 pub struct HookStartedNotification {
     pub thread_id: ThreadId,
-    /// Null outside any turn.
+    /// Null outside a turn.
     pub turn_id: Option<TurnId>,
     pub run: HookRunSummary,
 }
 
-/// A hook has run, well or not.
+/// A hook ended.
 #[wire]
 pub struct HookCompletedNotification {
     pub thread_id: ThreadId,
-    /// Null outside any turn.
+    /// Null outside a turn.
     pub turn_id: Option<TurnId>,
     pub run: HookRunSummary,
+}
+
+/// Lists the hooks of directories or of the working directory of a thread.
+#[wire(sparse)]
+pub struct HooksListParams {
+    #[serde(default)]
+    pub cwds: Vec<String>,
+    pub thread_id: Option<ThreadId>,
+}
+
+/// The hooks by directory.
+#[wire]
+pub struct HooksListResponse {
+    pub data: Vec<HooksListEntry>,
+}
+
+/// The hooks that apply to turns in a directory.
+#[wire]
+pub struct HooksListEntry {
+    pub cwd: String,
+    pub hooks: Vec<HookMetadata>,
+    /// Problems with declarations that cannot be used.
+    pub warnings: Vec<String>,
+    pub errors: Vec<Value>,
+}
+
+/// The declaration of a hook.
+#[wire]
+pub struct HookMetadata {
+    /// A unique key: the file and the position in it.
+    pub key: String,
+    pub event_name: HookEventName,
+    /// Always `command`.
+    pub handler_type: String,
+    pub command: String,
+    #[serde(rename = "async")]
+    pub is_async: bool,
+    pub matcher: Option<String>,
+    pub timeout_sec: u64,
+    pub status_message: Option<String>,
+    pub additional_context_limit: Option<u64>,
+    pub source_path: AbsolutePathBuf,
+    /// `user` or `project`.
+    pub source: String,
+    pub plugin_id: Option<String>,
+    pub environment_id: Option<String>,
+    pub display_order: i64,
+    pub enabled: bool,
+    pub is_managed: bool,
+    /// A hash that changes with the executed command.
+    pub current_hash: String,
+    /// Always `trusted`: hooks of projects that are not trusted are not read.
+    pub trust_status: String,
 }

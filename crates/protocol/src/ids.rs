@@ -1,4 +1,4 @@
-//! Ids as types of their own. Any string is accepted: what an id must look like is its owner's rule.
+//! Typed ids. Any string decodes; the code that looks an id up checks its form.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
@@ -39,12 +39,12 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A thread, for as long as it is stored.
+    /// The id of a thread.
     ThreadId;
-    /// A turn within its thread.
+    /// The id of a turn, unique within its thread.
     #[schemars(inline)]
     TurnId;
-    /// An item; deltas and approval requests name the item they belong to.
+    /// The id of an item. Deltas and approval requests refer to it.
     #[schemars(inline)]
     ItemId;
 }

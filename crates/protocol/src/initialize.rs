@@ -1,22 +1,21 @@
-//! The handshake: `initialize`, once on each connection and before anything else. What it settles holds
-//! for that connection until it closes.
+//! The handshake: `initialize`, the first request of every connection. Its settings apply to the connection until it closes.
 
 use crate::{AbsolutePathBuf, wire};
 
-/// Who connects, and what it wants to be sent.
+/// Starts the session of a connection.
 #[wire(sparse)]
 pub struct InitializeParams {
     pub client_info: ClientInfo,
-    /// Left out, nothing experimental is allowed and no notification is held back.
+    /// Absent: no experimental API, and all notifications are sent.
     pub capabilities: Option<InitializeCapabilities>,
 }
 
-/// The server as the client needs to know it.
+/// Information about the server.
 #[wire]
 pub struct InitializeResponse {
-    /// How the server presents itself to providers; the client's name and version are part of it.
+    /// The user agent that the server sends to providers. It contains the name and version of the client.
     pub user_agent: String,
-    /// Where the server keeps its configuration and threads.
+    /// The directory of the configuration and the threads.
     pub codex_home: AbsolutePathBuf,
     /// `unix` or `windows`.
     pub platform_family: String,
@@ -24,24 +23,24 @@ pub struct InitializeResponse {
     pub platform_os: String,
 }
 
-/// How a client calls itself. Providers are told too.
+/// The name and version of the client. They are also sent to providers.
 #[wire(sparse)]
 pub struct ClientInfo {
-    /// For programs: it goes into headers and logs.
+    /// The machine-readable name, used in headers and logs.
     pub name: String,
-    /// For people.
+    /// The display name.
     pub title: Option<String>,
     pub version: String,
 }
 
-/// What a client opts into and out of.
+/// Optional features of a connection.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct InitializeCapabilities {
-    /// Allows the methods, fields and values that are marked experimental.
+    /// Enables experimental methods, fields and values.
     #[serde(default)]
     pub experimental_api: bool,
-    /// Notifications not to send here, by their exact names; unknown ones do no harm. Requests are not
+    /// Methods of notifications that are not sent to this connection. Unknown names are ignored. Server requests are not
     /// affected.
     pub opt_out_notification_methods: Option<Vec<String>>,
 }

@@ -1,8 +1,8 @@
-//! What a person puts into a turn, part by part.
+//! The parts of user input.
 
 use crate::wire;
 
-/// One part of what a person puts into a turn.
+/// A part of user input.
 #[wire(open, tag = "type")]
 pub enum UserInput {
     Text {
@@ -11,18 +11,18 @@ pub enum UserInput {
         text_elements: Vec<TextElement>,
     },
     Image {
-        /// A web address or a `data:` URL.
+        /// An `http(s):` or `data:` URL.
         url: String,
     },
-    /// An image that the server reads from its own disk.
+    /// An image file that the server reads.
     LocalImage { path: String },
-    /// The skill meant by a `$name` in the text, so that nobody has to guess.
+    /// The skill that a `$name` in the text refers to.
     Skill {
         name: String,
-        /// Of its `SKILL.md`.
+        /// The path of its `SKILL.md`.
         path: String,
     },
-    /// The app or plugin meant by a `$name` or `@name` in the text.
+    /// The app or plugin that a `$name` or `@name` in the text refers to.
     Mention {
         name: String,
         /// `app://ID` or `plugin://NAME@MARKETPLACE`.
@@ -30,15 +30,15 @@ pub enum UserInput {
     },
 }
 
-/// A stretch of text that a client shows in its own way, such as a mention; kept for the client.
+/// A range of text that a client displays differently, such as a mention. The server only stores it.
 #[wire]
 pub struct TextElement {
     pub byte_range: ByteRange,
-    /// What to show there instead.
+    /// The text to display instead.
     pub placeholder: Option<String>,
 }
 
-/// Where a [`TextElement`] is, in bytes of the text as UTF-8; `end` is the first byte after it.
+/// A range of UTF-8 bytes; `end` is exclusive.
 #[wire]
 pub struct ByteRange {
     pub start: u64,

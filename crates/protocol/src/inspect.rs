@@ -1,15 +1,13 @@
-//! What a decoded message uses that its receiver may have to refuse: parts that are experimental, and
-//! values that this version does not know.
+//! Finding the parts of a decoded message that a server must reject: experimental fields and unknown values.
 //!
-//! `#[wire]` implements `Inspect` for every type from the marks on its members, so a field, however
-//! deep, is gated by the one attribute that stands on it. A server refuses what is found; a client
-//! never asks, and so survives a newer server.
+//! `#[wire]` implements [`Inspect`] for every type from the attributes of its members, so a field at any depth is gated
+//! by its own attribute. Clients do not inspect messages, so that they keep working with newer servers.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde_json::{Map, Value};
 
-/// What an inspection found; the first of each kind.
+/// The result of an inspection: the first finding of each kind.
 #[derive(Debug, Default)]
 pub struct InspectFindings {
     experimental: Option<&'static str>,
@@ -23,12 +21,12 @@ impl InspectFindings {
         findings
     }
 
-    /// The descriptor of an experimental part that is used, such as `thread/start.dynamicTools`.
+    /// Returns the descriptor of an experimental part that is used, such as `thread/start.dynamicTools`.
     pub fn experimental_use(&self) -> Option<&'static str> {
         self.experimental
     }
 
-    /// Why an unknown value cannot be accepted, in serde's words.
+    /// Returns serde's error message for an unknown value.
     pub fn unknown_value(&self) -> Option<&str> {
         self.unrecognized.as_deref()
     }
@@ -42,7 +40,7 @@ impl InspectFindings {
     }
 }
 
-/// The sentence serde uses for a name that is none of an enum's.
+/// Returns serde's error message for an unknown variant of an enum.
 pub fn unknown_variant(name: &str, known: &[&str]) -> String {
     let expected = match known {
         [] => return format!("unknown variant `{name}`, there are no variants"),
@@ -53,11 +51,11 @@ pub fn unknown_variant(name: &str, known: &[&str]) -> String {
     format!("unknown variant `{name}`, expected {expected}")
 }
 
-/// Implemented by `#[wire]` for the protocol's types, and below for what they are made of.
+/// A type that can be inspected. `#[wire]` implements it for the protocol's types; the types of their fields follow below.
 pub trait Inspect {
     fn inspect(&self, _findings: &mut InspectFindings) {}
 
-    /// Whether a field holding this value counts as used: null, `false` and an empty list do not.
+    /// Returns whether a field with this value counts as used: null, `false` and empty lists do not.
     fn is_used(&self) -> bool {
         true
     }

@@ -1,11 +1,11 @@
-//! The `item/*` notifications: an item begins, grows and ends.
+//! The `item/*` notifications.
 //!
-//! Every item is announced by `item/started` and closed by `item/completed`; the latter carries its final
-//! state, so deltas in between are only for showing progress.
+//! Every item begins with `item/started` and ends with `item/completed`, which carries its final state. The deltas in
+//! between only show progress.
 
 use crate::{ItemId, ThreadId, ThreadItem, TurnId, wire};
 
-/// A unit of work began. Its id is the `itemId` of the deltas and approval requests that follow.
+/// An item started. Deltas and approval requests refer to it by `itemId`.
 #[wire]
 pub struct ItemStartedNotification {
     pub thread_id: ThreadId,
@@ -16,7 +16,7 @@ pub struct ItemStartedNotification {
     pub started_at_ms: Option<i64>,
 }
 
-/// A unit of work ended; whatever was streamed before, this is what counts and is stored.
+/// An item ended. Its state here is authoritative and is stored.
 #[wire]
 pub struct ItemCompletedNotification {
     pub thread_id: ThreadId,
@@ -45,13 +45,13 @@ pub struct PlanDeltaNotification {
     pub delta: String,
 }
 
-/// A new section of a reasoning summary begins.
+/// A new section of a reasoning summary started.
 #[wire]
 pub struct ReasoningSummaryPartAddedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
-    /// Counts from 0.
+    /// The index of the section, from 0.
     pub summary_index: i64,
 }
 
@@ -62,22 +62,22 @@ pub struct ReasoningSummaryTextDeltaNotification {
     pub turn_id: TurnId,
     pub item_id: ItemId,
     pub delta: String,
-    /// Which entry of the item's `summary`.
+    /// The index in the item's `summary`.
     pub summary_index: i64,
 }
 
-/// Text to append to raw reasoning; most models never cause it.
+/// Text to append to raw reasoning. Most models do not return any.
 #[wire]
 pub struct ReasoningTextDeltaNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
     pub delta: String,
-    /// Which entry of the item's `content`.
+    /// The index in the item's `content`.
     pub content_index: i64,
 }
 
-/// Output of a running command, stdout and stderr in one stream.
+/// Output of a running command, with stdout and stderr in one stream.
 #[wire]
 pub struct CommandExecutionOutputDeltaNotification {
     pub thread_id: ThreadId,
@@ -87,18 +87,18 @@ pub struct CommandExecutionOutputDeltaNotification {
     pub delta: String,
 }
 
-/// The agent typed into a command that is still running.
+/// The agent wrote to the standard input of a running command.
 #[wire]
 pub struct TerminalInteractionNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
-    /// The item that started the command, even when that was in an earlier turn.
+    /// The item that started the command, possibly in an earlier turn.
     pub item_id: ItemId,
     pub process_id: String,
     pub stdin: String,
 }
 
-/// What the patch tool answered, for people; the edits themselves are in the item.
+/// Human-readable output of the patch tool. The changes themselves are in the item.
 #[wire]
 pub struct FileChangeOutputDeltaNotification {
     pub thread_id: ThreadId,
@@ -107,7 +107,7 @@ pub struct FileChangeOutputDeltaNotification {
     pub delta: String,
 }
 
-/// An MCP tool said how it is getting on.
+/// An MCP tool reported progress.
 #[wire]
 pub struct McpToolCallProgressNotification {
     pub thread_id: ThreadId,

@@ -1,7 +1,6 @@
-//! Items, the pieces of a turn: what people put in, what the agent said and did.
+//! Items, the parts of a turn: user input, agent messages and tool calls.
 //!
-//! What a person puts in is made of the parts in `input.rs`; how items are reported while they come about is in
-//! `item_updates.rs`.
+//! The parts of user input are in `input.rs`, the notifications about items in `item_updates.rs`.
 
 use std::collections::BTreeMap;
 
@@ -9,52 +8,52 @@ use serde_json::Value;
 
 use crate::{DynamicToolCallOutputContentItem, ItemId, ReasoningEffort, ThreadId, UserInput, wire};
 
-/// One piece of a turn, as it is streamed, stored and read back.
+/// A part of a turn, as it is streamed, stored and read.
 #[wire(open, tag = "type")]
 pub enum ThreadItem {
-    /// Input of a turn, or input that steered it.
+    /// User input that started or steered the turn.
     UserMessage { id: ItemId, content: Vec<UserInput> },
-    /// Text that hooks put into the conversation in the person's place.
+    /// Text that hooks added as user input.
     HookPrompt { id: ItemId, fragments: Vec<HookPromptFragment> },
-    /// What the agent said to the person.
+    /// A message of the agent to the user.
     AgentMessage {
         id: ItemId,
-        /// Empty at the start; deltas bring it.
+        /// Empty when the item starts; extended by deltas.
         text: String,
-        /// Null when the model does not tell interim remarks from answers.
+        /// Null if the model does not distinguish commentary from answers.
         phase: Option<MessagePhase>,
         memory_citation: Option<MemoryCitation>,
     },
-    /// The plan proposed by a turn in plan mode, cut out of the agent's message.
+    /// The plan that a turn in plan mode proposes, extracted from the agent's message.
     Plan { id: ItemId, text: String },
-    /// What the model let be seen of its thinking.
+    /// Reasoning of the model.
     Reasoning {
         id: ItemId,
-        /// One entry for each section of the summary.
+        /// The sections of the summary.
         #[serde(default)]
         summary: Vec<String>,
-        /// The raw text; empty unless the model gives it away and the configuration shows it.
+        /// The raw reasoning. Empty unless the model returns it and the configuration shows it.
         #[serde(default)]
         content: Vec<String>,
     },
-    /// A command run by the agent, or by the person through `thread/shellCommand`.
+    /// A command run by the agent, or by the user with `thread/shellCommand`.
     CommandExecution {
         id: ItemId,
-        /// The whole argument list, quoted for a shell.
+        /// The argument list, quoted for a shell.
         command: String,
         cwd: String,
-        /// The server's name for a session that can be typed into, not the system's process id.
+        /// The server's id of an interactive session; not an operating system process id.
         process_id: Option<String>,
         #[serde(default)]
         source: CommandExecutionSource,
         status: CommandExecutionStatus,
         command_actions: Vec<CommandAction>,
-        /// Stdout and stderr as they came; null while running and when there was none.
+        /// Stdout and stderr in the order of arrival; null while running and if there was no output.
         aggregated_output: Option<String>,
         exit_code: Option<i32>,
         duration_ms: Option<i64>,
     },
-    /// Edits to files, shown before they are made.
+    /// File changes. The item starts before they are applied.
     FileChange { id: ItemId, changes: Vec<FileUpdateChange>, status: PatchApplyStatus },
     /// A call of a tool on an MCP server.
     McpToolCall {
@@ -63,73 +62,73 @@ pub enum ThreadItem {
         tool: String,
         status: McpToolCallStatus,
         arguments: Value,
-        /// Also set when the tool itself reported failure; then `error` is null.
+        /// The result of the tool. Also set if the tool reported a failure; `error` is null then.
         result: Option<McpToolCallResult>,
-        /// Why there is no result.
+        /// The reason why there is no result.
         error: Option<McpToolCallError>,
         duration_ms: Option<i64>,
     },
     /// A call of a tool that the client offered with `dynamicTools`.
     DynamicToolCall {
         id: ItemId,
-        /// Where the tool is, if it is in a namespace.
+        /// The tool's namespace, if it has one.
         #[omit]
         namespace: Option<String>,
         tool: String,
         arguments: Value,
         status: DynamicToolCallStatus,
-        /// The client's answer; null until then, as is `success`.
+        /// The client's response; null before, like `success`.
         content_items: Option<Vec<DynamicToolCallOutputContentItem>>,
         success: Option<bool>,
         duration_ms: Option<i64>,
     },
-    /// The agent starting, addressing or ending other agents.
+    /// The agent starts, messages or ends other agents.
     CollabAgentToolCall {
         id: ItemId,
         tool: CollabAgentTool,
         status: CollabAgentToolCallStatus,
         sender_thread_id: ThreadId,
-        /// Empty while an agent is being spawned: its thread has no id yet.
+        /// Empty while an agent is being spawned, because its thread has no id yet.
         receiver_thread_ids: Vec<ThreadId>,
         prompt: Option<String>,
         /// The spawned agent's model.
         model: Option<String>,
         reasoning_effort: Option<ReasoningEffort>,
-        /// Last known states, by thread id.
+        /// The last known states, by thread id.
         agents_states: BTreeMap<String, CollabAgentState>,
     },
-    /// A search on the web, done by the provider.
+    /// A web search by the provider.
     WebSearch {
         id: ItemId,
-        /// For display: the query, address or pattern. Empty until the search is done.
+        /// The query, URL or pattern, for display. Empty until the search is complete.
         query: String,
         action: Option<WebSearchAction>,
     },
-    /// The agent looked at an image file.
+    /// The agent viewed an image file.
     ImageView { id: ItemId, path: String },
-    /// An image made by the provider.
+    /// An image generated by the provider.
     ImageGeneration {
         id: ItemId,
-        /// In the provider's words: `in_progress`, `completed`.
+        /// The provider's status, such as `in_progress` or `completed`.
         status: String,
-        /// What the provider made of the prompt.
+        /// The prompt as revised by the provider.
         revised_prompt: Option<String>,
-        /// The image in base64; empty until it is done.
+        /// The image in base64; empty until it is complete.
         result: String,
-        /// Where the server put a copy.
+        /// The path of a copy that the server saved.
         #[omit]
         saved_path: Option<String>,
     },
-    /// A review began; `review` is a short label of what is looked at.
+    /// A review started. `review` is a short label of its target.
     EnteredReviewMode { id: ItemId, review: String },
-    /// A review ended; `review` is its whole text.
+    /// A review ended. `review` is its full text.
     ExitedReviewMode { id: ItemId, review: String },
-    /// The history that the model sees was shortened here.
+    /// The model's history was compacted at this point.
     ContextCompaction { id: ItemId },
 }
 
 impl ThreadItem {
-    /// `None` for items of a kind that this version does not know.
+    /// Returns the id of the item; `None` for kinds that this version does not know.
     pub fn id(&self) -> Option<&ItemId> {
         match self {
             Self::UserMessage { id, .. }
@@ -160,7 +159,7 @@ pub struct HookPromptFragment {
     pub hook_run_id: String,
 }
 
-/// Whether an agent message is a remark on the way or the answer.
+/// Whether an agent message is commentary or the final answer.
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum MessagePhase {
@@ -168,16 +167,16 @@ pub enum MessagePhase {
     FinalAnswer,
 }
 
-/// The memories that an agent message drew on.
+/// The memories that an agent message is based on.
 #[wire]
 pub struct MemoryCitation {
     pub entries: Vec<MemoryCitationEntry>,
-    /// The threads that these memories come from.
+    /// The threads from which the memories originate.
     #[schemars(with = "Vec<String>")]
     pub thread_ids: Vec<ThreadId>,
 }
 
-/// Lines of a memory file, and what they were good for.
+/// A range of lines in a memory file, with a note on its use.
 #[wire]
 pub struct MemoryCitationEntry {
     pub path: String,
@@ -186,41 +185,41 @@ pub struct MemoryCitationEntry {
     pub note: String,
 }
 
-/// Who had a command run, and how.
+/// The initiator of a command.
 #[wire(open)]
 #[derive(Default, Eq)]
 pub enum CommandExecutionSource {
-    /// The agent, with a tool that waits for the end.
+    /// The agent, with a tool that waits for the command.
     #[default]
     Agent,
-    /// The person, with `thread/shellCommand`.
+    /// The user, with `thread/shellCommand`.
     UserShell,
-    /// The agent, opening a session that may outlive the turn.
+    /// The agent, starting a session that can outlive the turn.
     UnifiedExecStartup,
-    /// The agent, typing into such a session.
+    /// The agent, writing to such a session.
     UnifiedExecInteraction,
 }
 
-/// How far a command has come.
+/// The state of a command.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CommandExecutionStatus {
     InProgress,
     Completed,
-    /// It exited with another code than 0, was cut off, or the sandbox refused it.
+    /// The command exited with a code other than 0, was terminated, or was blocked by the sandbox.
     Failed,
-    /// A person or a policy said no; nothing ran.
+    /// A user or a policy declined the command; it did not run.
     Declined,
 }
 
-/// What a command seems to do, read from its text. For display only; never a ground to allow anything.
+/// What a command appears to do, parsed from its text. For display only; must not be used for decisions.
 #[wire(open, tag = "type")]
 pub enum CommandAction {
     Read {
         command: String,
-        /// The last part of the path.
+        /// The file name.
         name: String,
-        /// As written in the command.
+        /// The path as written in the command.
         path: String,
     },
     ListFiles {
@@ -237,39 +236,39 @@ pub enum CommandAction {
     },
 }
 
-/// The change to one file; their order within an item means nothing.
+/// The change to one file. The order of changes within an item has no meaning.
 #[wire]
 pub struct FileUpdateChange {
     pub path: String,
     pub kind: PatchChangeKind,
-    /// For a new file its content, for a deleted one what it held, otherwise unified hunks without
-    /// file headers (and a line `Moved to: PATH` when it is renamed).
+    /// The content of a new or deleted file; otherwise unified hunks without file headers, and a line `Moved to: PATH` for
+    /// a renamed file.
     pub diff: String,
 }
 
-/// What happens to a file. Unlike its surroundings, `move_path` is snake case on the wire.
+/// The kind of a file change. `move_path` is snake case on the wire.
 #[wire(open, tag = "type", rename_all_fields = "snake_case")]
 pub enum PatchChangeKind {
     Add,
     Delete,
     Update {
-        /// The new place of a renamed file, absolute.
+        /// The absolute new path of a renamed file.
         move_path: Option<String>,
     },
 }
 
-/// How far a [`ThreadItem::FileChange`] has come.
+/// The state of a [`ThreadItem::FileChange`].
 #[wire(open)]
 #[derive(Eq)]
 pub enum PatchApplyStatus {
     InProgress,
     Completed,
     Failed,
-    /// A person or a policy said no; no file was touched.
+    /// A user or a policy declined the changes; no file was modified.
     Declined,
 }
 
-/// How far a [`ThreadItem::McpToolCall`] has come. A refused call counts as failed.
+/// The state of a [`ThreadItem::McpToolCall`]. A declined call counts as failed.
 #[wire(open)]
 #[derive(Eq)]
 pub enum McpToolCallStatus {
@@ -278,20 +277,20 @@ pub enum McpToolCallStatus {
     Failed,
 }
 
-/// What an MCP tool gave back, in MCP's own shapes.
+/// The result of an MCP tool, in MCP's format.
 #[wire]
 pub struct McpToolCallResult {
     pub content: Vec<Value>,
     pub structured_content: Option<Value>,
 }
 
-/// Why a call did not reach an MCP tool or bring anything back.
+/// The reason why an MCP tool call has no result.
 #[wire]
 pub struct McpToolCallError {
     pub message: String,
 }
 
-/// How far a [`ThreadItem::DynamicToolCall`] has come.
+/// The state of a [`ThreadItem::DynamicToolCall`].
 #[wire(open)]
 #[derive(Eq)]
 pub enum DynamicToolCallStatus {
@@ -300,7 +299,7 @@ pub enum DynamicToolCallStatus {
     Failed,
 }
 
-/// What the agent does with other agents.
+/// The tools with which an agent controls other agents.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CollabAgentTool {
@@ -311,7 +310,7 @@ pub enum CollabAgentTool {
     CloseAgent,
 }
 
-/// How far a [`ThreadItem::CollabAgentToolCall`] has come; the agents' own states are beside it.
+/// The state of a [`ThreadItem::CollabAgentToolCall`], not of the agents.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CollabAgentToolCallStatus {
@@ -320,19 +319,19 @@ pub enum CollabAgentToolCallStatus {
     Failed,
 }
 
-/// An agent as another agent last saw it.
+/// The last known state of an agent.
 #[wire]
 pub struct CollabAgentState {
     pub status: CollabAgentStatus,
-    /// Its last words, or what went wrong.
+    /// The agent's last message, or the error.
     pub message: Option<String>,
 }
 
-/// What became of a spawned agent.
+/// The status of a spawned agent.
 #[wire(open)]
 #[derive(Eq)]
 pub enum CollabAgentStatus {
-    /// Spawned, not running yet.
+    /// Spawned and not yet running.
     PendingInit,
     Running,
     Interrupted,
@@ -342,12 +341,12 @@ pub enum CollabAgentStatus {
     NotFound,
 }
 
-/// What a web search did; the same as `ResponsesApiWebSearchAction`, named in camel case.
+/// The action of a web search: `ResponsesApiWebSearchAction` in camel case.
 #[wire(open, tag = "type")]
 pub enum WebSearchAction {
     Search {
         query: Option<String>,
-        /// Instead of `query`, when there were several.
+        /// Used instead of `query` if there were several.
         queries: Option<Vec<String>>,
     },
     OpenPage {
@@ -357,6 +356,6 @@ pub enum WebSearchAction {
         url: Option<String>,
         pattern: Option<String>,
     },
-    /// Not known, or not known yet.
+    /// The action is not known.
     Other,
 }

@@ -1,18 +1,18 @@
 //! The app-server protocol, each part of it declared once.
 //!
-//! Start with the three tables: [`CLIENT_REQUESTS`], [`SERVER_REQUESTS`] and [`NOTIFICATIONS`]. The types
-//! they name live in one module per area and are all found at the root of this crate, under the names
-//! of the published schema. They are plain data, liberal in what they read (other spellings are
-//! `alias`es on the type) and exact in what they write.
+//! Start with the three tables: [`CLIENT_REQUESTS`], [`SERVER_REQUESTS`] and [`NOTIFICATIONS`]. The types they name live
+//! in one module per area and are re-exported at the root of this crate, under the names of the published schema. They
+//! are plain data. Reading is liberal (other spellings are `alias`es on the type), writing is exact.
 //!
-//! The same types serve both sides. A server asks [`InspectFindings`] whether a decoded request uses what it
-//! has to refuse; a client does not, and keeps what it does not know in `Unrecognized` and `Unknown`.
+//! Clients and servers use the same types. A server checks with [`InspectFindings`] whether a decoded request uses
+//! something that it must reject. A client does not check; it keeps unknown values in `Unrecognized` and `Unknown`.
 
 mod frame;
 mod inspect;
+mod lines;
 mod methods;
 #[doc(hidden)]
-pub mod open;
+pub mod open_enum;
 pub mod rpc;
 pub mod schema;
 
@@ -29,6 +29,7 @@ mod accounts;
 mod approvals;
 mod apps;
 mod config;
+mod diagnostics;
 mod dynamic_tools;
 mod elicitation;
 mod exec;
@@ -42,11 +43,8 @@ mod initialize;
 mod input;
 mod item_updates;
 mod items;
-mod later;
 mod mcp;
 mod models;
-mod notices;
-mod opening;
 mod plugins;
 mod policy;
 mod realtime;
@@ -54,23 +52,26 @@ mod response_items;
 mod review;
 mod search;
 mod skills;
+mod thread_opening;
+mod thread_pages;
+mod thread_settings;
 mod threads;
+mod tool_calls;
 mod turns;
-mod usage;
 mod windows;
 
 pub(crate) use codicil_protocol_macros::wire;
 
-/// The default of flags that are on unless a message says otherwise.
+/// The serde default of flags that are on when absent.
 fn yes() -> bool {
     true
 }
 
 pub use {
-    accounts::*, approvals::*, apps::*, client_requests::*, config::*, dynamic_tools::*, elicitation::*,
-    exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*, hooks::*, ids::*,
-    initialize::*, input::*, inspect::*, item_updates::*, items::*, later::*, mcp::*, methods::*, models::*,
-    notices::*, notifications::*, opening::*, patch::*, path::*, plugins::*, policy::*, realtime::*,
-    response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*, threads::*, turns::*,
-    usage::*, windows::*,
+    accounts::*, approvals::*, apps::*, client_requests::*, config::*, diagnostics::*, dynamic_tools::*,
+    elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*,
+    hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*, lines::*, mcp::*,
+    methods::*, models::*, notifications::*, patch::*, path::*, plugins::*, policy::*, realtime::*,
+    response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*, thread_opening::*,
+    thread_pages::*, thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
 };

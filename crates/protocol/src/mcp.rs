@@ -1,7 +1,7 @@
-//! MCP servers: `mcpServer/oauth/login`, `config/mcpServer/reload`, `mcpServerStatus/list` and how servers
-//! start. Calls of their tools are items, their questions are in `elicitation.rs`.
+//! MCP servers: `mcpServer/oauth/login`, `config/mcpServer/reload`, `mcpServerStatus/list` and startup notifications. Tool
+//! calls are items; elicitations are in `elicitation.rs`.
 //!
-//! Tools and resources are handed through as MCP describes them, so parts of them stay raw JSON.
+//! Tools and resources are passed through in MCP's format, so parts of them are raw JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,69 +9,69 @@ use serde_json::Value;
 
 use crate::wire;
 
-/// Signs in to a configured server; only those reached over HTTP have a sign-in.
+/// Starts an OAuth sign-in to a configured server, which must use HTTP.
 #[wire(sparse)]
 pub struct McpServerOauthLoginParams {
     pub name: String,
-    /// Null asks for the configured ones.
+    /// Absent: the configured scopes.
     pub scopes: Option<Vec<String>>,
-    /// How long to wait for the browser to come back.
+    /// The time to wait for the redirect of the browser.
     pub timeout_secs: Option<i64>,
 }
 
-/// Where the person goes to sign in; the outcome comes as `mcpServer/oauthLogin/completed`.
+/// The sign-in has started. `mcpServer/oauthLogin/completed` reports its result.
 #[wire]
 pub struct McpServerOauthLoginResponse {
-    /// To open in a browser, which is led back to the server.
+    /// The URL to open in a browser, which is redirected to the server afterwards.
     pub authorization_url: String,
 }
 
-/// The configuration was read; loaded threads take it up with their next turn.
+/// The configuration is reloaded. Loaded threads use it from their next turn on.
 #[wire]
 #[derive(Default)]
 pub struct McpServerRefreshResponse {}
 
-/// Which page of the configured servers, sorted by name. Answering may start servers to ask them.
+/// Lists the configured servers, sorted by name. May start servers to query them.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ListMcpServerStatusParams {
     pub cursor: Option<String>,
-    /// Null for all.
+    /// The page size. Absent: all.
     pub limit: Option<u32>,
 }
 
-/// One page of servers, disabled ones included.
+/// One page of servers, including disabled ones.
 #[wire]
 pub struct ListMcpServerStatusResponse {
     pub data: Vec<McpServerStatus>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// What a server offers. A disabled or unreachable one offers nothing.
+/// The tools and resources of a server. Empty for a disabled or unreachable server.
 #[wire]
 pub struct McpServerStatus {
     pub name: String,
-    /// By name.
+    /// The tools by name.
     pub tools: BTreeMap<String, Tool>,
     pub resources: Vec<Resource>,
     pub resource_templates: Vec<ResourceTemplate>,
     pub auth_status: McpAuthStatus,
 }
 
-/// How the server is, or could be, signed in to.
+/// The authentication state of a server.
 #[wire(open)]
 #[derive(Eq)]
 pub enum McpAuthStatus {
-    /// There is nothing to sign in to, as with servers that are child processes.
+    /// The server has no authentication, like all servers that are child processes.
     Unsupported,
     NotLoggedIn,
-    /// A token from the configuration.
+    /// With a token from the configuration.
     BearerToken,
     OAuth,
 }
 
-/// A tool, in the words of its server.
+/// A tool, as described by its server.
 #[wire]
 pub struct Tool {
     pub name: String,
@@ -84,7 +84,7 @@ pub struct Tool {
     /// A JSON Schema.
     #[omit]
     pub output_schema: Option<Value>,
-    /// Hints such as `readOnlyHint`: claims of the server, not promises.
+    /// Hints such as `readOnlyHint`. They are claims of the server and not verified.
     #[omit]
     pub annotations: Option<Value>,
     #[omit]
@@ -94,7 +94,7 @@ pub struct Tool {
     pub meta: Option<Value>,
 }
 
-/// Something that can be read from a server.
+/// A resource of a server.
 #[wire]
 pub struct Resource {
     pub uri: String,
@@ -105,7 +105,7 @@ pub struct Resource {
     pub description: Option<String>,
     #[omit]
     pub mime_type: Option<String>,
-    /// In bytes.
+    /// The size in bytes.
     #[omit]
     pub size: Option<i64>,
     #[omit]
@@ -117,10 +117,10 @@ pub struct Resource {
     pub meta: Option<Value>,
 }
 
-/// A family of resources, addressed by filling in a template.
+/// A template for the URIs of resources.
 #[wire]
 pub struct ResourceTemplate {
-    /// With placeholders such as `{id}`.
+    /// A URI with placeholders such as `{id}`.
     pub uri_template: String,
     pub name: String,
     #[omit]
@@ -133,26 +133,26 @@ pub struct ResourceTemplate {
     pub annotations: Option<Value>,
 }
 
-/// The person came back from the browser, or did not in time.
+/// A sign-in to an MCP server ended or timed out.
 #[wire]
 pub struct McpServerOauthLoginCompletedNotification {
     pub name: String,
     pub success: bool,
-    /// Left out on success.
+    /// Absent on success.
     #[omit]
     pub error: Option<String>,
 }
 
-/// A step in starting a server for a thread; it does not say for which thread.
+/// The startup state of a server changed. The thread is not specified.
 #[wire]
 pub struct McpServerStatusUpdatedNotification {
     pub name: String,
     pub status: McpServerStartupState,
-    /// Set only when it failed.
+    /// Set if the startup failed.
     pub error: Option<String>,
 }
 
-/// `starting`, then one of the others.
+/// The startup state of a server: `starting`, then one of the others.
 #[wire(open)]
 #[derive(Eq)]
 pub enum McpServerStartupState {

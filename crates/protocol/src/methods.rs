@@ -1,8 +1,14 @@
-//! The traits behind the three tables, and the macro that makes a table into types.
+//! One table per direction: the traits that describe a method, and the macro that expands a table.
 //!
-//! A line of a table becomes a type without a value (`ThreadStart`) that names the method for the
-//! server's router and the client's typed call, and an entry of a list that the schema export and the
-//! tests walk.
+//! Every method is declared exactly once, as a line of a table (`client_requests.rs`, `server_requests.rs`,
+//! `notifications.rs`). Everything else that depends on a method is derived from its line:
+//!
+//! - a unit type such as `ThreadStart`, which the server's router and the client's typed calls use as the name of the
+//!   method, with its params and response as associated types;
+//! - an entry of a list ([`MethodInfo`]), which the schema export and the tests iterate over;
+//! - its stability, which the server checks before it calls a handler.
+//!
+//! So a method cannot be routed without being exported, or documented in one place and typed differently in another.
 
 use std::fmt;
 
@@ -15,7 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::Inspect;
 
-/// A request: one message and its answer.
+/// A request method: its name, params and response.
 pub trait Method: 'static {
     const NAME: &'static str;
     const STABILITY: Stability;
@@ -23,20 +29,20 @@ pub trait Method: 'static {
     type Response: Serialize + DeserializeOwned + Send + 'static;
 }
 
-/// A message without an answer.
+/// A notification method. Notifications have no response.
 pub trait NotificationMethod: 'static {
     const NAME: &'static str;
     type Params: Serialize + DeserializeOwned + Send + 'static;
 }
 
-/// Whether a client must ask for it with `capabilities.experimentalApi`.
+/// Whether a client must enable `capabilities.experimentalApi` to use a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
     Stable,
     Experimental,
 }
 
-/// What a table tells about one method.
+/// One line of a table, as the schema export and the tests see it.
 #[derive(Clone, Copy)]
 pub struct MethodInfo {
     pub name: &'static str,
@@ -47,7 +53,7 @@ pub struct MethodInfo {
     pub response: Option<TypeInfo>,
 }
 
-/// A wire type as the schema export sees it.
+/// The name and schema of a wire type.
 #[derive(Clone, Copy)]
 pub struct TypeInfo {
     pub name: fn() -> String,
@@ -60,7 +66,7 @@ impl TypeInfo {
     }
 }
 
-/// The params of a method that has none: left out, null, or an object, whose members are ignored.
+/// The params of a method without params. Reads as absent, null or an object whose members are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoParams;
 
@@ -97,8 +103,9 @@ impl<'de> Visitor<'de> for NoParamsVisitor {
 
 impl Inspect for NoParams {}
 
-/// Decodes params. Left out, null and `{}` are the same thing; the error is serde's sentence without
-/// its position, which would count from the start of the params.
+/// Decodes the params of a message. Absent params, null and `{}` are equivalent.
+///
+/// The error is serde's message without the position, which would count from the start of the params.
 pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {
     match params.map(RawValue::get).filter(|text| *text != "null") {
         Some(text) => serde_json::from_str(text).map_err(|error| reason::<T>(text, &error)),
@@ -106,7 +113,8 @@ pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T
     }
 }
 
-/// A number where an enum is wanted is a matter of syntax to the parser of text; a parsed value says more.
+/// Returns the reason of a decoding error. The text parser reports a number in the place of an enum as a syntax error, so
+/// that error is replaced by the one for the parsed value.
 fn reason<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> String {
     let reason = without_position(error);
     if reason != "expected value" {
@@ -138,7 +146,7 @@ macro_rules! type_info {
     };
 }
 
-/// Requests, one a line: `stable Name = "method/name" (Params) -> Response;`
+/// Expands a table of requests, one per line: `stable Name = "method/name" (Params) -> Response;`
 macro_rules! requests {
     (
         $(#[$table_attribute:meta])* $table:ident;

@@ -1,5 +1,5 @@
-//! Models, features and modes: `model/list`, `experimentalFeature/*`, `collaborationMode/list`, and the
-//! settings of a model that threads and turns share.
+//! Models, features and modes: `model/list`, `experimentalFeature/*`, `collaborationMode/list`, and the model settings that
+//! threads and turns share.
 //!
 //! The types of collaboration modes are snake case on the wire.
 
@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 
 use crate::{Patch, wire};
 
-/// Which page of the models on offer.
+/// Lists the available models.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ModelListParams {
     pub cursor: Option<String>,
-    /// 0 counts as 1.
+    /// The page size; 0 counts as 1.
     pub limit: Option<u32>,
-    /// Also those that a picker should not show.
+    /// Includes models that a picker should not show.
     pub include_hidden: Option<bool>,
 }
 
-/// One page of models; of all pages together exactly one model is the default.
+/// One page of models. Exactly one model of all pages is the default.
 #[wire]
 pub struct ModelListResponse {
     pub data: Vec<Model>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Which page of the feature flags.
+/// Lists feature flags.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ExperimentalFeatureListParams {
@@ -38,56 +38,56 @@ pub struct ExperimentalFeatureListParams {
 #[wire]
 pub struct ExperimentalFeatureListResponse {
     pub data: Vec<ExperimentalFeature>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Turns features on or off for the whole process. What the configuration or the command line says is
-/// stronger, and only some features can be set here.
+/// Enables or disables features for the whole process. The configuration and the command line take precedence, and only
+/// some features can be set.
 #[wire]
 pub struct ExperimentalFeatureEnablementSetParams {
-    /// By feature name; the others stay as they are.
+    /// The new values by feature name. Other features are not changed.
     pub enablement: BTreeMap<String, bool>,
 }
 
-/// What the request set, not the state of every feature.
+/// The values that the request set, not the state of all features.
 #[wire]
 pub struct ExperimentalFeatureEnablementSetResponse {
     pub enablement: BTreeMap<String, bool>,
 }
 
-/// There is nothing to choose and nothing to page.
+/// Lists the collaboration mode presets. Has no parameters.
 #[wire]
 #[derive(Default)]
 pub struct CollaborationModeListParams {}
 
-/// The presets that a client can offer; their instructions stay on the server.
+/// The presets that a client can offer, without their instructions.
 #[wire]
 pub struct CollaborationModeListResponse {
     pub data: Vec<CollaborationModeMask>,
 }
 
-/// Something to be echoed.
+/// A value to echo.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct MockExperimentalMethodParams {
     pub value: Option<String>,
 }
 
-/// The value that was sent.
+/// The echoed value.
 #[wire]
 pub struct MockExperimentalMethodResponse {
     pub echoed: Option<String>,
 }
 
-/// A model as a picker shows it.
+/// A model, as shown by a picker.
 #[wire]
 pub struct Model {
-    /// The entry's own id.
+    /// The id of the entry.
     pub id: String,
-    /// What goes into the `model` of a thread or turn.
+    /// The value for `model` of a thread or turn.
     pub model: String,
-    /// The model that replaces this one; `upgrade_info` says more.
+    /// The successor of this model, described by `upgradeInfo`.
     pub upgrade: Option<String>,
     pub upgrade_info: Option<ModelUpgradeInfo>,
     pub availability_nux: Option<ModelAvailabilityNux>,
@@ -98,38 +98,38 @@ pub struct Model {
     pub default_reasoning_effort: ReasoningEffort,
     #[serde(default = "InputModality::all")]
     pub input_modalities: Vec<InputModality>,
-    /// Whether a [`Personality`] makes a difference.
+    /// Whether [`Personality`] has an effect.
     #[serde(default)]
     pub supports_personality: bool,
     pub is_default: bool,
 }
 
-/// How to advertise a model's successor.
+/// How to present the successor of a model.
 #[wire]
 pub struct ModelUpgradeInfo {
     /// The successor.
     pub model: String,
-    /// A sentence in its favour.
+    /// A short promotional text.
     pub upgrade_copy: Option<String>,
     pub model_link: Option<String>,
-    /// A longer text on what changes.
+    /// A description of the changes, in Markdown.
     pub migration_markdown: Option<String>,
 }
 
-/// What to tell people to whom a model has just become available.
+/// The message for users to whom a model has become available.
 #[wire]
 pub struct ModelAvailabilityNux {
     pub message: String,
 }
 
-/// An effort that a model can be asked for, and what it is good for.
+/// A supported reasoning effort and its description.
 #[wire]
 pub struct ReasoningEffortOption {
     pub reasoning_effort: ReasoningEffort,
     pub description: String,
 }
 
-/// What a model takes as input.
+/// A kind of model input.
 #[wire(open)]
 #[derive(Eq)]
 pub enum InputModality {
@@ -138,13 +138,13 @@ pub enum InputModality {
 }
 
 impl InputModality {
-    /// What a model takes when its entry does not say.
+    /// Returns the default for models that do not specify their inputs.
     fn all() -> Vec<Self> {
         vec![Self::Text, Self::Image]
     }
 }
 
-/// How long the model is to think before it answers.
+/// The amount of reasoning before a response.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ReasoningEffort {
@@ -156,7 +156,7 @@ pub enum ReasoningEffort {
     Xhigh,
 }
 
-/// How much the model is to tell of its thinking.
+/// The detail of reasoning summaries.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ReasoningSummary {
@@ -171,61 +171,61 @@ pub enum ReasoningSummary {
 #[wire]
 #[derive(Copy, Eq)]
 pub enum Personality {
-    /// No words on tone in the instructions.
+    /// No instructions about tone.
     None,
     Friendly,
     Pragmatic,
 }
 
-/// At what speed and price the provider serves a request.
+/// The speed and price at which the provider serves a request.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ServiceTier {
     Fast,
     Flex,
-    /// The provider's ordinary tier, as clients of later generations name it; never sent.
+    /// The provider's default tier, as newer clients spell it. Never sent.
     #[schemars(skip)]
     Default,
 }
 
-/// How agent and person work together from this turn on. Its settings are stronger than those beside it.
+/// How agent and user collaborate from this turn on. Its settings take precedence over those of the request.
 #[wire]
 pub struct CollaborationMode {
     pub mode: ModeKind,
     pub settings: Settings,
 }
 
-/// What a collaboration mode is about.
+/// The kind of a collaboration mode.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ModeKind {
-    /// The agent asks and proposes a plan before it changes anything.
+    /// The agent asks questions and proposes a plan before it changes anything.
     Plan,
     Default,
-    /// Other names that the reference reads; the default mode is meant. Never sent.
+    /// Other names for the default mode that the reference server accepts. Never sent.
     #[schemars(skip)]
     #[serde(alias = "custom", alias = "execute", alias = "pair_programming")]
     Code,
 }
 
-/// What a collaboration mode sets.
+/// The settings of a collaboration mode.
 #[wire(sparse, rename_all = "snake_case")]
 pub struct Settings {
     pub model: String,
-    /// Null for the model's own default.
+    /// Null: the model's default.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Null for those that come with the mode.
+    /// Null: the mode's built-in instructions.
     pub developer_instructions: Option<String>,
 }
 
-/// A preset: what it names replaces the settings in use, the rest of them stays.
+/// A preset. Its values replace the current settings; others are kept.
 #[wire(rename_all = "snake_case")]
 pub struct CollaborationModeMask {
     pub name: String,
     pub mode: Option<ModeKind>,
-    /// Null keeps the model in use.
+    /// Null keeps the current model.
     pub model: Option<String>,
-    /// Left out keeps the effort in use; null means the model's own default.
+    /// Absent keeps the current effort; null selects the model's default.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
     pub reasoning_effort: Patch<ReasoningEffort>,
 }
@@ -236,16 +236,16 @@ pub struct ExperimentalFeature {
     /// The key under `features` in the configuration.
     pub name: String,
     pub stage: ExperimentalFeatureStage,
-    /// Null unless the feature is in beta, as are the next two.
+    /// Null unless the feature is in beta, like the next two.
     pub display_name: Option<String>,
     pub description: Option<String>,
-    /// What to tell people when it is new.
+    /// The announcement of a new feature.
     pub announcement: Option<String>,
     pub enabled: bool,
     pub default_enabled: bool,
 }
 
-/// How far a feature has come; only `beta` is meant to be offered to people.
+/// The maturity of a feature. Only `beta` features are meant to be offered to users.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ExperimentalFeatureStage {
@@ -253,6 +253,6 @@ pub enum ExperimentalFeatureStage {
     UnderDevelopment,
     Stable,
     Deprecated,
-    /// The flag is still understood and does nothing.
+    /// The flag is accepted and has no effect.
     Removed,
 }

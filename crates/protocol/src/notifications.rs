@@ -1,10 +1,10 @@
-//! Every notification the server may send, and the one a client may.
+//! The notifications that the server can send, and the one that a client can send.
 
 use serde_json::value::RawValue;
 
 use crate::*;
 
-/// Makes the enum of all notifications from a table of them.
+/// Expands a table of notifications into their types, the list and the enum that clients match on.
 macro_rules! notifications {
     ($($(#[$attribute:meta])* $name:ident = $method:literal ($params:ty);)*) => {
         $(
@@ -18,7 +18,7 @@ macro_rules! notifications {
             }
         )*
 
-        /// Every notification of the protocol's list.
+        /// The notifications of the published protocol.
         pub const NOTIFICATIONS: &[MethodInfo] = &[$(MethodInfo {
             name: $method,
             stability: Stability::Stable,
@@ -30,12 +30,12 @@ macro_rules! notifications {
         #[derive(Clone, Debug, PartialEq)]
         pub enum ServerNotification {
             $($(#[$attribute])* $name($params),)*
-            /// One that this version does not know, or cannot read.
+            /// A notification that this version does not know or cannot decode.
             Unknown(rpc::Notification),
         }
 
         impl ServerNotification {
-            /// Never fails: what cannot be read as its type is kept as it came.
+            /// Decodes a notification. Never fails: what cannot be decoded is kept as `Unknown`.
             pub fn decode(method: &str, params: Option<&RawValue>) -> Self {
                 let known = match method {
                     $($method => decode_params(params).map(Self::$name).ok(),)*
@@ -58,112 +58,112 @@ macro_rules! notifications {
 }
 
 notifications! {
-    /// Something went wrong in a turn; it may be tried again.
+    /// An error occurred during a turn; the server may retry.
     ErrorReported = "error" (ErrorNotification);
-    /// A thread was opened.
+    /// A thread was started.
     ThreadStarted = "thread/started" (ThreadStartedNotification);
-    /// A loaded thread changed its status.
+    /// The status of a loaded thread changed.
     ThreadStatusChanged = "thread/status/changed" (ThreadStatusChangedNotification);
-    /// A thread was put away.
+    /// A thread was archived.
     ThreadArchived = "thread/archived" (ThreadArchivedNotification);
-    /// A thread was taken back.
+    /// A thread was restored from the archive.
     ThreadUnarchived = "thread/unarchived" (ThreadUnarchivedNotification);
     /// A thread was unloaded.
     ThreadClosed = "thread/closed" (ThreadClosedNotification);
     /// The skills on disk changed; list them again.
     SkillsChanged = "skills/changed" (SkillsChangedNotification);
-    /// A thread got another name.
+    /// The name of a thread changed.
     ThreadNameUpdated = "thread/name/updated" (ThreadNameUpdatedNotification);
-    /// How many tokens a thread has used.
+    /// The token usage of a thread changed.
     ThreadTokenUsageUpdated = "thread/tokenUsage/updated" (ThreadTokenUsageUpdatedNotification);
-    /// A turn began to run.
+    /// A turn started.
     TurnStarted = "turn/started" (TurnStartedNotification);
-    /// A configured hook began to run.
+    /// A hook started.
     HookStarted = "hook/started" (HookStartedNotification);
-    /// A turn ended, however it ended.
+    /// A turn ended. Its status says how.
     TurnCompleted = "turn/completed" (TurnCompletedNotification);
-    /// A configured hook ended.
+    /// A hook ended.
     HookCompleted = "hook/completed" (HookCompletedNotification);
-    /// All file changes of a turn so far, as one diff.
+    /// The combined diff of a turn changed.
     TurnDiffUpdated = "turn/diff/updated" (TurnDiffUpdatedNotification);
-    /// The agent shared or changed its plan.
+    /// The agent changed its plan.
     TurnPlanUpdated = "turn/plan/updated" (TurnPlanUpdatedNotification);
-    /// A unit of work began.
+    /// An item started.
     ItemStarted = "item/started" (ItemStartedNotification);
-    /// The guardian began to review an approval.
+    /// An automatic approval review started.
     AutoApprovalReviewStarted = "item/autoApprovalReview/started" (ItemGuardianApprovalReviewStartedNotification);
-    /// The guardian decided.
+    /// An automatic approval review ended.
     AutoApprovalReviewCompleted = "item/autoApprovalReview/completed" (ItemGuardianApprovalReviewCompletedNotification);
-    /// A unit of work ended; this is its final state.
+    /// An item ended. Carries its final state.
     ItemCompleted = "item/completed" (ItemCompletedNotification);
-    /// More text of the agent's message.
+    /// Text to append to an agent message.
     AgentMessageDelta = "item/agentMessage/delta" (AgentMessageDeltaNotification);
-    /// More text of a proposed plan.
+    /// Text to append to a plan.
     PlanDelta = "item/plan/delta" (PlanDeltaNotification);
-    /// More output of a `command/exec` process.
+    /// Output of a `command/exec` process.
     CommandExecOutputDelta = "command/exec/outputDelta" (CommandExecOutputDeltaNotification);
-    /// More output of a command in a turn.
+    /// Output of a command in a turn.
     CommandExecutionOutputDelta = "item/commandExecution/outputDelta" (CommandExecutionOutputDeltaNotification);
-    /// The agent typed into a running command.
+    /// The agent wrote to the standard input of a running command.
     CommandExecutionTerminalInteraction = "item/commandExecution/terminalInteraction" (TerminalInteractionNotification);
-    /// What the patch tool said.
+    /// Output of the patch tool.
     FileChangeOutputDelta = "item/fileChange/outputDelta" (FileChangeOutputDeltaNotification);
-    /// A request to clients was answered or is void.
+    /// A server request was answered or withdrawn.
     ServerRequestResolved = "serverRequest/resolved" (ServerRequestResolvedNotification);
-    /// An MCP tool reports progress.
+    /// An MCP tool reported progress.
     McpToolCallProgress = "item/mcpToolCall/progress" (McpToolCallProgressNotification);
     /// A sign-in to an MCP server ended.
     McpServerOauthLoginCompleted = "mcpServer/oauthLogin/completed" (McpServerOauthLoginCompletedNotification);
-    /// An MCP server is starting, ready or failed.
+    /// The startup state of an MCP server changed.
     McpServerStartupStatusUpdated = "mcpServer/startupStatus/updated" (McpServerStatusUpdatedNotification);
-    /// Another account or sign-in mode is active.
+    /// The active account changed.
     AccountUpdated = "account/updated" (AccountUpdatedNotification);
-    /// The quota in use changed.
+    /// The rate limits of the account changed.
     AccountRateLimitsUpdated = "account/rateLimits/updated" (AccountRateLimitsUpdatedNotification);
     /// The list of apps changed.
     AppListUpdated = "app/list/updated" (AppListUpdatedNotification);
     /// Something changed at a watched path.
     FsChanged = "fs/changed" (FsChangedNotification);
-    /// More text of a reasoning summary.
+    /// Text to append to a reasoning summary.
     ReasoningSummaryTextDelta = "item/reasoning/summaryTextDelta" (ReasoningSummaryTextDeltaNotification);
-    /// A new section of a reasoning summary begins.
+    /// A new section of a reasoning summary started.
     ReasoningSummaryPartAdded = "item/reasoning/summaryPartAdded" (ReasoningSummaryPartAddedNotification);
-    /// More raw reasoning text.
+    /// Text to append to raw reasoning.
     ReasoningTextDelta = "item/reasoning/textDelta" (ReasoningTextDeltaNotification);
-    /// The history was shortened; `contextCompaction` items say the same.
+    /// The model's history was compacted. Superseded by `contextCompaction` items.
     ThreadCompacted = "thread/compacted" (ContextCompactedNotification);
-    /// The provider answers with another model.
+    /// The provider served a request with another model.
     ModelRerouted = "model/rerouted" (ModelReroutedNotification);
-    /// Something in use will go away.
+    /// A feature in use is deprecated.
     DeprecationNotice = "deprecationNotice" (DeprecationNoticeNotification);
-    /// Something is wrong with the configuration.
+    /// Part of the configuration was ignored.
     ConfigWarning = "configWarning" (ConfigWarningNotification);
     /// The current results of a search session.
     FuzzyFileSearchSessionUpdated = "fuzzyFileSearch/sessionUpdated" (FuzzyFileSearchSessionUpdatedNotification);
-    /// A search session has looked at everything.
+    /// A search session completed its current query.
     FuzzyFileSearchSessionCompleted = "fuzzyFileSearch/sessionCompleted" (FuzzyFileSearchSessionCompletedNotification);
-    /// A voice session is open.
+    /// A voice session started.
     ThreadRealtimeStarted = "thread/realtime/started" (ThreadRealtimeStartedNotification);
     /// A raw item of a voice session.
     ThreadRealtimeItemAdded = "thread/realtime/itemAdded" (ThreadRealtimeItemAddedNotification);
-    /// More transcript of a voice session.
+    /// Transcript of a voice session.
     ThreadRealtimeTranscriptUpdated = "thread/realtime/transcriptUpdated" (ThreadRealtimeTranscriptUpdatedNotification);
-    /// More audio of a voice session.
+    /// Audio of a voice session.
     ThreadRealtimeOutputAudioDelta = "thread/realtime/outputAudio/delta" (ThreadRealtimeOutputAudioDeltaNotification);
     /// A voice session failed.
     ThreadRealtimeError = "thread/realtime/error" (ThreadRealtimeErrorNotification);
     /// A voice session ended.
     ThreadRealtimeClosed = "thread/realtime/closed" (ThreadRealtimeClosedNotification);
-    /// Directories that everyone can write to.
+    /// Some directories are writable by everyone.
     WindowsWorldWritableWarning = "windows/worldWritableWarning" (WindowsWorldWritableWarningNotification);
-    /// The Windows sandbox is ready, or is not.
+    /// The setup of the Windows sandbox ended.
     WindowsSandboxSetupCompleted = "windowsSandbox/setupCompleted" (WindowsSandboxSetupCompletedNotification);
     /// A sign-in ended.
     AccountLoginCompleted = "account/login/completed" (AccountLoginCompletedNotification);
 }
 
-/// A raw item that entered the model's history. Not in the protocol's list: only threads started with
-/// `experimentalRawEvents` send it.
+/// A raw item was added to the model's history. Not part of the published protocol: sent only for threads that were
+/// started with `experimentalRawEvents`.
 #[derive(Clone, Copy, Debug)]
 pub struct RawResponseItemCompleted;
 
@@ -172,7 +172,7 @@ impl NotificationMethod for RawResponseItemCompleted {
     type Params = RawResponseItemCompletedNotification;
 }
 
-/// The client has read the answer to `initialize`. Nothing waits for it.
+/// The client has received the response to `initialize`. The server does not wait for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Initialized;
 
@@ -181,6 +181,6 @@ impl NotificationMethod for Initialized {
     type Params = NoParams;
 }
 
-/// Every notification a client may send.
+/// The notifications that a client can send.
 pub const CLIENT_NOTIFICATIONS: &[MethodInfo] =
     &[MethodInfo { name: Initialized::NAME, stability: Stability::Stable, params: None, response: None }];

@@ -1,11 +1,11 @@
-//! A member whose absence, null and value are three different things.
+//! A field that distinguishes between absent, null and a value.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Inspect, InspectFindings};
 
-/// What a request says about a setting that it may leave alone, clear or replace.
+/// A change to a setting: keep it (absent), clear it (null) or replace it.
 ///
 /// Fields of this type carry `#[serde(default, skip_serializing_if = "Patch::is_missing")]`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ impl<T> Patch<T> {
         matches!(self, Self::Missing)
     }
 
-    /// The setting after the request, given what it was before.
+    /// Returns the setting after the change.
     pub fn apply(self, before: Option<T>) -> Option<T> {
         match self {
             Self::Missing => before,

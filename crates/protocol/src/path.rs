@@ -1,4 +1,4 @@
-//! Paths that must be absolute, refused at the edge when they are not, and paths without detours.
+//! Absolute paths, checked when they are decoded, and lexical normalisation of paths.
 
 use std::{
     ops::Deref,
@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use crate::Inspect;
 
-/// An absolute path. Whether anything is there is for its user to find out.
+/// An absolute path. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct AbsolutePathBuf(#[schemars(with = "String")] PathBuf);
 
 impl AbsolutePathBuf {
-    /// `None` for a relative path.
+    /// Returns `None` for a relative path.
     pub fn new(path: impl Into<PathBuf>) -> Option<Self> {
         let path = path.into();
         path.is_absolute().then_some(Self(path))
@@ -33,7 +33,7 @@ impl Deref for AbsolutePathBuf {
 
 impl<'de> Deserialize<'de> for AbsolutePathBuf {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // The sentence is the reference server's; clients match on it.
+        // The text is the reference server's; clients match on it.
         Self::new(PathBuf::deserialize(from)?)
             .ok_or_else(|| D::Error::custom("AbsolutePathBuf deserialized without a base path"))
     }
@@ -41,14 +41,14 @@ impl<'de> Deserialize<'de> for AbsolutePathBuf {
 
 impl Inspect for AbsolutePathBuf {}
 
-/// A path without `.`, `..`, doubled and trailing slashes, by its text alone, as the reference server does it:
-/// `a/link/..` is `a` wherever the link leads. It need not exist.
+/// Removes `.`, `..`, doubled and trailing slashes from a path, without looking at the file system: `a/link/..` is `a`
+/// wherever the link leads. The reference server does the same.
 pub fn normal_path(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            // Above the root there is only the root.
+            // The parent of the root is the root.
             Component::ParentDir => drop(normal.pop()),
             part => normal.push(part),
         }
@@ -56,7 +56,8 @@ pub fn normal_path(path: &Path) -> PathBuf {
     normal
 }
 
-/// Paths that are kept as text. Of a value that is none, clients of the reference are told in its words.
+/// Decoding of paths that are kept as strings. They are decoded as paths, so that errors have the reference server's
+/// text.
 pub(crate) mod text {
     use super::{Deserialize, Deserializer, Error, PathBuf};
 
@@ -73,7 +74,7 @@ pub(crate) mod text {
         paths.map(|paths| paths.into_iter().map(text).collect()).transpose()
     }
 
-    /// JSON has no other paths than texts.
+    /// Converts a path to a string. Cannot fail for a path that was decoded from JSON.
     fn text<E: Error>(path: PathBuf) -> Result<String, E> {
         path.into_os_string().into_string().map_err(|_| E::custom("a path that is no text"))
     }

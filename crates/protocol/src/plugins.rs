@@ -1,73 +1,72 @@
-//! Plugins, bundles of skills, apps and MCP servers: `plugin/list`, `plugin/read`, `plugin/install`,
-//! `plugin/uninstall`.
+//! Plugins, bundles of skills, apps and MCP servers: `plugin/list`, `plugin/read`, `plugin/install`, `plugin/uninstall`.
 //!
-//! A marketplace is a file, found in the git roots of the given directories; a plugin is known by its name
-//! within one, or by the id `NAME@MARKETPLACE`. Policies are in capitals on the wire.
+//! A marketplace is a file in the git root of a directory. A plugin is identified by its name within a marketplace, or by
+//! the id `NAME@MARKETPLACE`. Policies are upper case on the wire.
 
 use crate::{AbsolutePathBuf, AppSummary, SkillSummary, wire};
 
-/// Where to look for marketplaces.
+/// Lists marketplaces and their plugins.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct PluginListParams {
-    /// Without any, only marketplaces that belong to no directory are found.
+    /// The directories to search. Absent: only marketplaces that do not belong to a directory.
     pub cwds: Option<Vec<AbsolutePathBuf>>,
-    /// Bring the state of curated plugins in line with the remote catalogue first.
+    /// Synchronises the state of curated plugins with the remote catalogue first.
     pub force_remote_sync: Option<bool>,
 }
 
-/// What was found; what could not be read stands beside it and stops nothing.
+/// The marketplaces, and the errors of those that could not be loaded.
 #[wire]
 pub struct PluginListResponse {
     pub marketplaces: Vec<PluginMarketplaceEntry>,
     #[serde(default)]
     pub marketplace_load_errors: Vec<MarketplaceLoadErrorInfo>,
-    /// Why the remote catalogue could not be asked; the list is then the local one.
+    /// The error of the synchronisation; the list is the local one then.
     pub remote_sync_error: Option<String>,
-    /// Curated plugins to show first; empty when that is not known.
+    /// Curated plugins to show first; empty if not known.
     #[serde(default)]
     pub featured_plugin_ids: Vec<String>,
 }
 
-/// One plugin, by its marketplace's file and its name there.
+/// Returns the details of a plugin.
 #[wire]
 pub struct PluginReadParams {
     pub marketplace_path: AbsolutePathBuf,
     pub plugin_name: String,
 }
 
-/// All about one plugin, installed or not.
+/// The details of a plugin, installed or not.
 #[wire]
 pub struct PluginReadResponse {
     pub plugin: PluginDetail,
 }
 
-/// Installs a plugin and turns it on.
+/// Installs and enables a plugin.
 #[wire(sparse)]
 pub struct PluginInstallParams {
     pub marketplace_path: AbsolutePathBuf,
     pub plugin_name: String,
-    /// Tell the remote catalogue first.
+    /// Updates the remote catalogue first.
     pub force_remote_sync: Option<bool>,
 }
 
-/// The plugin is installed; some of its apps may still want a sign-in.
+/// The plugin is installed. Some of its apps may need a sign-in.
 #[wire]
 pub struct PluginInstallResponse {
     pub auth_policy: PluginAuthPolicy,
     pub apps_needing_auth: Vec<AppSummary>,
 }
 
-/// Removes a plugin's files and its entry in the configuration.
+/// Removes the files and the configuration of a plugin.
 #[wire(sparse)]
 pub struct PluginUninstallParams {
     /// `NAME@MARKETPLACE`.
     pub plugin_id: String,
-    /// Tell the remote catalogue first.
+    /// Updates the remote catalogue first.
     pub force_remote_sync: Option<bool>,
 }
 
-/// The plugin is gone, or was not there.
+/// The plugin is not installed any more. Succeeds also if it was not installed.
 #[wire]
 #[derive(Default)]
 pub struct PluginUninstallResponse {}
@@ -76,58 +75,58 @@ pub struct PluginUninstallResponse {}
 #[wire]
 pub struct PluginMarketplaceEntry {
     pub name: String,
-    /// Of its file, as `plugin/read` and `plugin/install` want it.
+    /// The path of its file, for `plugin/read` and `plugin/install`.
     pub path: AbsolutePathBuf,
     pub interface: Option<MarketplaceInterface>,
     pub plugins: Vec<PluginSummary>,
 }
 
-/// How to show a marketplace.
+/// The presentation of a marketplace.
 #[wire]
 pub struct MarketplaceInterface {
     pub display_name: Option<String>,
 }
 
-/// A marketplace file that could not be read.
+/// The error of a marketplace file that could not be loaded.
 #[wire]
 pub struct MarketplaceLoadErrorInfo {
     pub marketplace_path: AbsolutePathBuf,
     pub message: String,
 }
 
-/// A plugin as a list shows it.
+/// A plugin in a list.
 #[wire]
 pub struct PluginSummary {
-    /// `NAME@MARKETPLACE`; also the end of a mention's `plugin://` path.
+    /// `NAME@MARKETPLACE`. Mentioned in a turn as `plugin://<id>`.
     pub id: String,
     pub name: String,
     pub source: PluginSource,
     pub installed: bool,
-    /// Turned on in the configuration.
+    /// Whether the configuration enables the plugin.
     pub enabled: bool,
     pub install_policy: PluginInstallPolicy,
     pub auth_policy: PluginAuthPolicy,
-    /// Null when the plugin's manifest has none or cannot be read.
+    /// Null if the manifest has none or cannot be read.
     pub interface: Option<PluginInterface>,
 }
 
-/// Where a plugin's files come from.
+/// The source of the files of a plugin.
 #[wire(open, tag = "type")]
 pub enum PluginSource {
     Local { path: AbsolutePathBuf },
 }
 
-/// Whether the marketplace lets a plugin be installed.
+/// Whether a plugin can be installed.
 #[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Eq)]
 pub enum PluginInstallPolicy {
-    /// Listed, but `plugin/install` refuses it.
+    /// Listed, but cannot be installed.
     NotAvailable,
     Available,
     InstalledByDefault,
 }
 
-/// When the person signs in to a plugin's apps.
+/// When the user signs in to the apps of a plugin.
 #[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Eq)]
 pub enum PluginAuthPolicy {
@@ -135,7 +134,7 @@ pub enum PluginAuthPolicy {
     OnUse,
 }
 
-/// How to show a plugin.
+/// The presentation of a plugin.
 #[wire]
 #[derive(Default)]
 pub struct PluginInterface {
@@ -143,14 +142,14 @@ pub struct PluginInterface {
     pub short_description: Option<String>,
     pub long_description: Option<String>,
     pub developer_name: Option<String>,
-    /// The marketplace's word for it, else the plugin's own.
+    /// The category of the marketplace or, without one, of the plugin.
     pub category: Option<String>,
-    /// Words for people, such as `Read`; they grant nothing.
+    /// Labels for users, such as `Read`. They grant no permissions.
     pub capabilities: Vec<String>,
     pub website_url: Option<String>,
     pub privacy_policy_url: Option<String>,
     pub terms_of_service_url: Option<String>,
-    /// Things to try first.
+    /// Suggested prompts.
     pub default_prompt: Option<Vec<String>>,
     /// `#RRGGBB`.
     pub brand_color: Option<String>,
@@ -159,7 +158,7 @@ pub struct PluginInterface {
     pub screenshots: Vec<AbsolutePathBuf>,
 }
 
-/// A plugin with what it brings.
+/// A plugin and its content.
 #[wire]
 pub struct PluginDetail {
     pub marketplace_name: String,
@@ -168,6 +167,6 @@ pub struct PluginDetail {
     pub description: Option<String>,
     pub skills: Vec<SkillSummary>,
     pub apps: Vec<AppSummary>,
-    /// Their names.
+    /// The names of the MCP servers.
     pub mcp_servers: Vec<String>,
 }

@@ -1,42 +1,41 @@
-//! What an agent may do, and who is asked: approval and sandbox policies, shared by threads, turns,
-//! `command/exec` and the configuration.
+//! Approval and sandbox policies, shared by threads, turns, `command/exec` and the configuration.
 //!
-//! Approval policies and sandbox modes are kebab case on the wire, sandbox policies camel case. The other
-//! spellings in circulation are read, never written.
+//! Approval policies and sandbox modes are kebab case on the wire, sandbox policies camel case. Other spellings are read
+//! but not written.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::{AbsolutePathBuf, wire};
 
-/// When somebody is asked before the agent acts.
+/// When an approval is needed before the agent acts.
 #[wire(open, rename_all = "kebab-case", rename_all_fields = "snake_case")]
 pub enum AskForApproval {
-    /// Before everything that is not known to only read.
+    /// Before every command that is not known to be read-only.
     #[serde(alias = "unlessTrusted", alias = "unless-trusted", alias = "always")]
     Untrusted,
-    /// After the sandbox stopped a command: may it run again without?
+    /// When the sandbox has blocked a command, before it is run again without the sandbox.
     #[serde(alias = "onFailure")]
     OnFailure,
-    /// When the agent asks to leave the sandbox.
+    /// When the agent requests to run a command without the sandbox.
     #[serde(alias = "onRequest")]
     OnRequest,
-    /// Kind by kind: `false` refuses without asking.
+    /// By kind of request. `false` declines without asking.
     #[experimental("askForApproval.granular")]
     Granular {
-        /// Commands that want to leave the sandbox.
+        /// Commands without the sandbox.
         sandbox_approval: bool,
-        /// Commands that a rule says to ask about.
+        /// Commands for which a rule requires approval.
         rules: bool,
         #[serde(default)]
         skill_approval: bool,
-        /// The agent's requests for more permissions.
+        /// Requests of the agent for more permissions.
         #[serde(default)]
         request_permissions: bool,
-        /// Questions of MCP servers.
+        /// Elicitations of MCP servers.
         mcp_elicitations: bool,
     },
-    /// Never; what would need an answer is refused.
+    /// Never. Actions that need an approval are declined.
     Never,
 }
 
@@ -44,14 +43,14 @@ pub enum AskForApproval {
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum ApprovalsReviewer {
-    /// The person, through the client.
+    /// The user, through the client.
     User,
-    /// An agent that weighs the risk; its reviews are reported by `item/autoApprovalReview/*`.
+    /// An agent that assesses the risk. Its reviews are reported by `item/autoApprovalReview/*`.
     #[serde(alias = "auto_review")]
     GuardianSubagent,
 }
 
-/// A [`SandboxPolicy`] by name; the configuration fills in its details.
+/// The name of a [`SandboxPolicy`]. Its details come from the configuration.
 #[wire(open, rename_all = "kebab-case")]
 #[derive(Eq)]
 pub enum SandboxMode {
@@ -63,8 +62,8 @@ pub enum SandboxMode {
     DangerFullAccess,
 }
 
-/// A mode by its name, or by a policy of that mode: some clients write here what `turn/start` takes. What else
-/// the policy says does not count; the configuration does.
+/// Reads a mode, or the mode of a policy: some clients send the policy that `turn/start` takes. The details of the policy
+/// are ignored in favour of the configuration.
 pub(crate) fn mode_or_policy<'de, D>(from: D) -> Result<Option<SandboxMode>, D::Error>
 where
     D: Deserializer<'de>,
@@ -79,8 +78,8 @@ where
     SandboxMode::deserialize(mode).map(Some).map_err(D::Error::custom)
 }
 
-/// What commands can reach. Members may be left out: then everything can be read, nothing but the working
-/// and temporary directories written, and no network used.
+/// What commands can access. By default everything can be read, only the working and temporary directories can be written,
+/// and there is no network access.
 #[wire(open, tag = "type")]
 pub enum SandboxPolicy {
     /// No sandbox.
@@ -93,26 +92,26 @@ pub enum SandboxPolicy {
         #[serde(default)]
         network_access: bool,
     },
-    /// The client confines the whole server; the agent is told it may write anywhere.
+    /// The client runs the whole server in a sandbox. The agent is informed that it may write everywhere.
     #[serde(alias = "external-sandbox")]
     ExternalSandbox {
-        /// A word here, where the other policies have a boolean.
+        /// A string here, unlike in the other policies.
         #[serde(default)]
         network_access: NetworkAccess,
     },
     #[serde(alias = "workspace-write")]
     WorkspaceWrite {
-        /// Beside the working directory.
+        /// Writable directories in addition to the working directory.
         #[serde(default)]
         writable_roots: Vec<AbsolutePathBuf>,
         #[serde(default)]
         read_only_access: ReadOnlyAccess,
         #[serde(default)]
         network_access: bool,
-        /// Do not make `$TMPDIR` writable.
+        /// Makes `$TMPDIR` read-only.
         #[serde(default)]
         exclude_tmpdir_env_var: bool,
-        /// Do not make `/tmp` writable.
+        /// Makes `/tmp` read-only.
         #[serde(default)]
         exclude_slash_tmp: bool,
     },
@@ -123,7 +122,7 @@ pub enum SandboxPolicy {
 #[derive(Default)]
 pub enum ReadOnlyAccess {
     Restricted {
-        /// Also what programs need to run at all: the system's libraries and tools.
+        /// Includes what programs need to run: system libraries and tools.
         #[serde(default = "crate::yes")]
         include_platform_defaults: bool,
         #[serde(default)]
@@ -133,7 +132,7 @@ pub enum ReadOnlyAccess {
     FullAccess,
 }
 
-/// What an external sandbox lets through, so that the agent can be told.
+/// The network access of an external sandbox. The agent is informed about it.
 #[wire(open)]
 #[derive(Default, Eq)]
 pub enum NetworkAccess {
@@ -142,14 +141,14 @@ pub enum NetworkAccess {
     Enabled,
 }
 
-/// Which page of permission profiles.
+/// Lists permission profiles.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct PermissionProfileListParams {
     pub cursor: Option<String>,
-    /// Null for all.
+    /// The page size. Absent: all.
     pub limit: Option<u32>,
-    /// Whose rules say what is allowed; the server's own directory when left out.
+    /// The directory whose requirements apply. Defaults to the server's own.
     pub cwd: Option<String>,
 }
 
@@ -160,20 +159,20 @@ pub struct PermissionProfileListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// A permission profile: a sandbox policy that goes by a name.
+/// A permission profile: a named sandbox policy.
 #[wire]
 pub struct PermissionProfileSummary {
-    /// What `permissions` takes.
+    /// The value for `permissions`.
     pub id: String,
     pub description: Option<String>,
-    /// Whether an administrator lets it be chosen.
+    /// Whether the requirements of an administrator allow the profile.
     pub allowed: bool,
 }
 
-/// The profile that a thread's sandbox policy comes from.
+/// The profile from which the sandbox policy of a thread comes.
 #[wire]
 pub struct ActivePermissionProfile {
     pub id: String,
-    /// Null for the built-in ones.
+    /// Null for built-in profiles.
     pub extends: Option<String>,
 }

@@ -1,28 +1,28 @@
-//! Voice sessions on a thread: `thread/realtime/*`, all of it experimental.
+//! Voice sessions of a thread: `thread/realtime/*`, all experimental.
 //!
-//! Requests are answered `{}` at once; what comes of them, failure included, arrives as notifications. None
-//! of it is an item or stored, except for the turns that a session hands over to the agent.
+//! Requests are answered with `{}` immediately. Results, including errors, are reported by notifications. They are neither
+//! items nor stored, except for the turns that a session starts.
 
 use serde_json::Value;
 
 use crate::{ItemId, ThreadId, wire};
 
-/// Opens a session; a thread has at most one.
+/// Starts a session. A thread has at most one.
 #[wire(sparse)]
 pub struct ThreadRealtimeStartParams {
     pub thread_id: ThreadId,
     /// Instructions for the voice model.
     pub prompt: String,
-    /// The provider's id for the session, to be used instead of a new one.
+    /// The provider's id of the session, instead of a new one.
     pub session_id: Option<String>,
 }
 
-/// The session is being opened; `thread/realtime/started` or `error` follows.
+/// The session is being started; `thread/realtime/started` or `thread/realtime/error` follows.
 #[wire]
 #[derive(Default)]
 pub struct ThreadRealtimeStartResponse {}
 
-/// Sends what the microphone heard.
+/// Sends audio input.
 #[wire]
 pub struct ThreadRealtimeAppendAudioParams {
     pub thread_id: ThreadId,
@@ -34,7 +34,7 @@ pub struct ThreadRealtimeAppendAudioParams {
 #[derive(Default)]
 pub struct ThreadRealtimeAppendAudioResponse {}
 
-/// Sends what the person typed instead of said.
+/// Sends text input.
 #[wire]
 pub struct ThreadRealtimeAppendTextParams {
     pub thread_id: ThreadId,
@@ -46,31 +46,31 @@ pub struct ThreadRealtimeAppendTextParams {
 #[derive(Default)]
 pub struct ThreadRealtimeAppendTextResponse {}
 
-/// Closes the session; harmless without one.
+/// Ends the session. Succeeds also without one.
 #[wire]
 pub struct ThreadRealtimeStopParams {
     pub thread_id: ThreadId,
 }
 
-/// The session is being closed; `thread/realtime/closed` follows.
+/// The session is being ended; `thread/realtime/closed` follows.
 #[wire]
 #[derive(Default)]
 pub struct ThreadRealtimeStopResponse {}
 
-/// A piece of sound, in either direction.
+/// A chunk of audio, in either direction.
 #[wire]
 pub struct ThreadRealtimeAudioChunk {
-    /// The samples in base64, channels interleaved.
+    /// The samples in base64, with interleaved channels.
     pub data: String,
-    /// In Hz.
+    /// The sample rate in Hz.
     pub sample_rate: u32,
     pub num_channels: u16,
     pub samples_per_channel: Option<u32>,
-    /// The provider's item that it belongs to, not an item of the thread.
+    /// The provider's item to which the chunk belongs, not an item of the thread.
     pub item_id: Option<ItemId>,
 }
 
-/// The session is open.
+/// A session started.
 #[wire]
 pub struct ThreadRealtimeStartedNotification {
     pub thread_id: ThreadId,
@@ -78,7 +78,7 @@ pub struct ThreadRealtimeStartedNotification {
     pub version: RealtimeConversationVersion,
 }
 
-/// Which dialect the server speaks with the provider; of no consequence to clients.
+/// The version of the protocol between server and provider. Not relevant to clients.
 #[wire(open)]
 #[derive(Eq)]
 pub enum RealtimeConversationVersion {
@@ -86,39 +86,39 @@ pub enum RealtimeConversationVersion {
     V2,
 }
 
-/// Something happened in the session that has no notification of its own.
+/// An event of the session without its own notification.
 #[wire]
 pub struct ThreadRealtimeItemAddedNotification {
     pub thread_id: ThreadId,
-    /// As the provider sent it; its shape may change at any time.
+    /// The event in the format of the provider, which can change at any time.
     pub item: Value,
 }
 
-/// Somebody spoke, and this is what was understood.
+/// The transcript of something that was said.
 #[wire]
 pub struct ThreadRealtimeTranscriptUpdatedNotification {
     pub thread_id: ThreadId,
     /// `user` or `assistant`.
     pub role: String,
-    /// What is new, not the transcript so far.
+    /// The new text only.
     pub text: String,
 }
 
-/// Sound to play. Clients without a speaker opt out of this method.
+/// Audio to play. Clients without audio output can opt out of this method.
 #[wire]
 pub struct ThreadRealtimeOutputAudioDeltaNotification {
     pub thread_id: ThreadId,
     pub audio: ThreadRealtimeAudioChunk,
 }
 
-/// The session could not be opened, or the provider complained.
+/// The session could not be started, or the provider reported an error.
 #[wire]
 pub struct ThreadRealtimeErrorNotification {
     pub thread_id: ThreadId,
     pub message: String,
 }
 
-/// The session is over.
+/// The session ended.
 #[wire]
 pub struct ThreadRealtimeClosedNotification {
     pub thread_id: ThreadId,

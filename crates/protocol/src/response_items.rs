@@ -1,7 +1,7 @@
-//! Raw items of the model's history, in the provider's own dialect and in snake case.
+//! Raw items of the model's history, in the provider's format (snake case).
 //!
-//! They cross the wire in two places only, both experimental: `history` of `thread/resume`, and
-//! `rawResponseItem/completed`. Everywhere else an item is a [`crate::ThreadItem`].
+//! Clients see them in two experimental places only: `history` of `thread/resume` and `rawResponseItem/completed`.
+//! Everywhere else an item is a [`crate::ThreadItem`].
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::{MessagePhase, ThreadId, TurnId, wire};
 
-/// One entry of what the model is sent or has answered.
+/// An item of the model's history: a part of its input or output.
 ///
-/// `id` is the provider's id of the item; `call_id` ties the output of a tool to its call. Providers add kinds
-/// faster than anybody keeps up with, so one that is not known is taken and kept; no model is sent it.
+/// `id` is the provider's id of the item; `call_id` links the output of a tool to its call. Items of unknown kinds are
+/// accepted and stored, but not sent to models.
 #[wire(open, lenient, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum ResponseItem {
     Message {
@@ -30,10 +30,10 @@ pub enum ResponseItem {
         summary: Vec<ReasoningItemReasoningSummary>,
         #[omit]
         content: Option<Vec<ReasoningItemContent>>,
-        /// For the provider only, which wants it back with the next request.
+        /// Opaque data that is sent back to the provider with the next request.
         encrypted_content: Option<String>,
     },
-    /// A command, from models that have a shell tool built in.
+    /// A command, from models with a built-in shell tool.
     LocalShellCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -48,7 +48,7 @@ pub enum ResponseItem {
         name: String,
         #[omit]
         namespace: Option<String>,
-        /// JSON as text, as the model wrote it; it need not parse.
+        /// The JSON text that the model wrote, which may be invalid.
         arguments: String,
     },
     FunctionCallOutput {
@@ -71,14 +71,14 @@ pub enum ResponseItem {
         name: Option<String>,
         output: FunctionCallOutputBody,
     },
-    /// The model looks for tools that it was not shown.
+    /// A search for tools that are not in the tool list.
     ToolSearchCall {
         #[serde(skip_serializing)]
         id: Option<String>,
         call_id: Option<String>,
         #[omit]
         status: Option<String>,
-        /// Which side searches.
+        /// The side that runs the search.
         execution: String,
         arguments: Value,
     },
@@ -86,10 +86,10 @@ pub enum ResponseItem {
         call_id: Option<String>,
         status: String,
         execution: String,
-        /// The definitions that were found.
+        /// The definitions of the found tools.
         tools: Vec<Value>,
     },
-    /// A search that the provider did itself; it has no output item.
+    /// A search run by the provider. It has no output item.
     WebSearchCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -106,26 +106,26 @@ pub enum ResponseItem {
         /// The image in base64.
         result: String,
     },
-    /// A mark of the server, never sent to the model: the state of the work tree at this point.
+    /// The state of the work tree at this point. Recorded by the server and never sent to the model.
     GhostSnapshot {
         ghost_commit: GhostCommit,
     },
-    /// Stands for history that was shortened; only the provider can read it.
+    /// Compacted history in a format that only the provider can read.
     Compaction {
         encrypted_content: String,
     },
-    /// Something that the sender of this item did not know either.
+    /// An item of a kind that its sender did not know.
     Other,
 }
 
-/// A part of a message: `input_*` from the person or the server, `output_text` from the model.
+/// A part of a message: `input_*` from the user or the server, `output_text` from the model.
 #[wire(open, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum ContentItem {
     InputText {
         text: String,
     },
     InputImage {
-        /// A web address or a `data:` URL.
+        /// An `http(s):` or `data:` URL.
         image_url: String,
     },
     OutputText {
@@ -133,7 +133,7 @@ pub enum ContentItem {
     },
 }
 
-/// The output of a tool: plain text, or a list when it holds images.
+/// The output of a tool: plain text, or a list if it contains images.
 #[wire(untagged)]
 pub enum FunctionCallOutputBody {
     Text(String),
@@ -147,14 +147,14 @@ pub enum FunctionCallOutputContentItem {
         text: String,
     },
     InputImage {
-        /// A web address or a `data:` URL.
+        /// An `http(s):` or `data:` URL.
         image_url: String,
         #[omit]
         detail: Option<ImageDetail>,
     },
 }
 
-/// In what resolution the model sees an image.
+/// The resolution of an image for the model.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ImageDetail {
@@ -164,7 +164,7 @@ pub enum ImageDetail {
     Original,
 }
 
-/// A piece of raw reasoning; providers name it in two ways.
+/// A part of raw reasoning, for which providers use two names.
 #[wire(open, tag = "type", rename_all = "snake_case")]
 pub enum ReasoningItemContent {
     ReasoningText { text: String },
@@ -177,7 +177,7 @@ pub enum ReasoningItemReasoningSummary {
     SummaryText { text: String },
 }
 
-/// How far a [`ResponseItem::LocalShellCall`] has come.
+/// The state of a [`ResponseItem::LocalShellCall`].
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum LocalShellStatus {
@@ -186,11 +186,11 @@ pub enum LocalShellStatus {
     Incomplete,
 }
 
-/// What the built-in shell tool is to do.
+/// The action of the built-in shell tool.
 #[wire(open, tag = "type", rename_all_fields = "snake_case")]
 pub enum LocalShellAction {
     Exec {
-        /// The argument list; no shell is implied.
+        /// The argument list, not interpreted by a shell.
         command: Vec<String>,
         env: Option<BTreeMap<String, String>>,
         timeout_ms: Option<u64>,
@@ -199,12 +199,12 @@ pub enum LocalShellAction {
     },
 }
 
-/// What a web search did, in the provider's words.
+/// The action of a web search, in the provider's format.
 #[wire(open, tag = "type", rename_all = "snake_case")]
 pub enum ResponsesApiWebSearchAction {
     Search {
         query: Option<String>,
-        /// Instead of `query`, when there were several.
+        /// Used instead of `query` if there were several.
         queries: Option<Vec<String>>,
     },
     OpenPage {
@@ -217,18 +217,17 @@ pub enum ResponsesApiWebSearchAction {
     Other,
 }
 
-/// A commit on no branch that keeps the work tree as it was, for undoing.
+/// A commit outside any branch that preserves the work tree, for undoing changes.
 #[wire(rename_all = "snake_case")]
 pub struct GhostCommit {
     pub id: String,
     pub parent: Option<String>,
-    /// Not in the commit, and not to be removed when it is restored; so are the directories.
+    /// Untracked files that are not in the commit and are kept when it is restored; likewise the directories.
     pub preexisting_untracked_files: Vec<String>,
     pub preexisting_untracked_dirs: Vec<String>,
 }
 
-/// An item entered the history, be it from the model, a tool, the person or the server's own context.
-/// Only threads started with `experimentalRawEvents` send it.
+/// An item was added to the model's history. Sent only for threads that were started with `experimentalRawEvents`.
 #[wire]
 pub struct RawResponseItemCompletedNotification {
     pub thread_id: ThreadId,

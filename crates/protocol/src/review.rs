@@ -1,7 +1,7 @@
-//! Having changes reviewed: `review/start`.
+//! Code reviews: `review/start`.
 //!
-//! A review is a turn like any other, except that nobody can steer it. It begins with an
-//! `enteredReviewMode` item and ends with an `exitedReviewMode` item that holds the whole text.
+//! A review is a turn that cannot be steered. It begins with an `enteredReviewMode` item and ends with an
+//! `exitedReviewMode` item that contains the full text.
 
 use crate::{ThreadId, Turn, wire};
 
@@ -10,29 +10,29 @@ use crate::{ThreadId, Turn, wire};
 pub struct ReviewStartParams {
     pub thread_id: ThreadId,
     pub target: ReviewTarget,
-    /// Inline when left out.
+    /// Defaults to inline.
     pub delivery: Option<ReviewDelivery>,
 }
 
-/// The turn that does the review, and where it runs.
+/// The turn of the review and its thread.
 #[wire]
 pub struct ReviewStartResponse {
-    /// Its only item so far is a user message that names the target.
+    /// The turn, with a user message that names the target as its only item.
     pub turn: Turn,
-    /// The thread of the request, or the new one of a detached review.
+    /// The thread of the request, or the new thread of a detached review.
     pub review_thread_id: ThreadId,
 }
 
-/// What is to be looked at. Texts must not be blank.
+/// The target of a review. Texts must not be blank.
 #[wire(tag = "type", sparse)]
 pub enum ReviewTarget {
-    /// Everything that `git status` shows: staged, unstaged and untracked.
+    /// All changes that `git status` shows: staged, unstaged and untracked.
     UncommittedChanges,
-    /// What was done since the work left this branch.
+    /// The changes since the merge base with this branch.
     BaseBranch { branch: String },
-    /// One commit; the title is only for display.
+    /// One commit. The title is for display only.
     Commit { sha: String, title: Option<String> },
-    /// Whatever these words describe.
+    /// A target described by instructions.
     Custom { instructions: String },
 }
 
@@ -42,6 +42,6 @@ pub enum ReviewTarget {
 pub enum ReviewDelivery {
     /// As the next turn of the thread.
     Inline,
-    /// In a fork of the thread, announced by `thread/started` before the answer.
+    /// In a fork of the thread, announced by `thread/started` before the response.
     Detached,
 }

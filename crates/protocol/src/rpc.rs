@@ -1,7 +1,7 @@
-//! The JSON-RPC envelope: requests, notifications, answers and errors, without the `jsonrpc` member.
+//! The JSON-RPC envelope: requests, notifications, responses and errors, without the `jsonrpc` member.
 //!
-//! Reading is lazy: [`Message::parse`] finds the method and the id and leaves `params` as the text it
-//! came in, for the one decoder that knows its type. `jsonrpc` and other unknown members are ignored.
+//! Reading is lazy: [`Message::parse`] decodes the method and the id and leaves `params` as raw JSON for the decoder that
+//! knows its type. `jsonrpc` and other unknown members are ignored.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{Inspect, wire};
 
-/// Chosen by whoever sends the request, and given back with the answer as it came.
+/// The id of a request. The sender chooses it, and the response repeats it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RequestId {
@@ -30,7 +30,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The caller's place in a distributed trace.
+/// The caller's position in a distributed trace.
 #[wire]
 #[derive(Default)]
 pub struct W3cTraceContext {
@@ -40,7 +40,7 @@ pub struct W3cTraceContext {
     pub tracestate: Option<String>,
 }
 
-/// A message that expects an answer.
+/// A message that expects a response.
 #[wire]
 #[schemars(rename = "JSONRPCRequest")]
 pub struct Request {
@@ -52,7 +52,7 @@ pub struct Request {
     pub trace: Option<W3cTraceContext>,
 }
 
-/// A message that expects no answer.
+/// A message that expects no response.
 #[wire]
 #[schemars(rename = "JSONRPCNotification")]
 pub struct Notification {
@@ -61,7 +61,7 @@ pub struct Notification {
     pub params: Option<Value>,
 }
 
-/// The answer to a request that worked.
+/// The response to a request that succeeded.
 #[wire]
 #[schemars(rename = "JSONRPCResponse")]
 pub struct Response {
@@ -69,7 +69,7 @@ pub struct Response {
     pub result: Value,
 }
 
-/// The answer to a request that did not.
+/// The response to a request that failed.
 #[wire]
 #[schemars(rename = "JSONRPCError")]
 pub struct ErrorResponse {
@@ -77,7 +77,7 @@ pub struct ErrorResponse {
     pub id: RequestId,
 }
 
-/// Why a request failed.
+/// The reason for a failed request.
 #[wire]
 #[schemars(rename = "JSONRPCErrorError")]
 pub struct ErrorObject {
@@ -87,19 +87,19 @@ pub struct ErrorObject {
     pub data: Option<Value>,
 }
 
-/// The codes in use.
+/// The error codes in use.
 pub mod codes {
-    /// Not a request this server understands, or not now.
+    /// The request is not known, or not valid in the current state.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// Understood, but its values do not fit together.
+    /// The params are well-formed but inconsistent.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The server, the system or a backend failed.
+    /// The server, the operating system or a backend failed.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// Too much at once; the same request may be sent again later.
+    /// The server is overloaded; the request can be sent again later.
     pub const OVERLOADED: i64 = -32001;
 }
 
-/// One received message; what it carries is still text.
+/// A received message, with its content as raw JSON.
 #[derive(Debug)]
 pub enum Message<'a> {
     Request { id: RequestId, method: String, params: Option<&'a RawValue> },
@@ -109,7 +109,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Fails for what is not JSON or not a message of the protocol; neither can be answered.
+    /// Parses a message. Fails for text that is not JSON or not a JSON-RPC message; neither can be answered.
     pub fn parse(text: &'a str) -> Result<Self, MalformedMessage> {
         let envelope: MessageEnvelope<'a> = serde_json::from_str(text).map_err(MalformedMessage::Json)?;
         let id = match envelope.id {
@@ -138,12 +138,12 @@ struct MessageEnvelope<'a> {
     error: Option<ErrorObject>,
 }
 
-/// Reads a member that may be null but not absent: a null id is wrong, a null result is a result.
+/// Reads a member for which null is a value: a null id is invalid, a null result is a result.
 fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// Why a line is not a message.
+/// The reason why a line is not a message.
 #[derive(Debug)]
 pub enum MalformedMessage {
     Json(serde_json::Error),

@@ -1,17 +1,17 @@
-//! Finding files by a few letters of their path: `fuzzyFileSearch`, and sessions that follow what a person
-//! types (`fuzzyFileSearch/session*`, experimental).
+//! Fuzzy file search: `fuzzyFileSearch`, and sessions whose query can be changed (`fuzzyFileSearch/session*`,
+//! experimental).
 //!
-//! Results are snake case on the wire. Ignored files are left out, hidden ones are not.
+//! Results are snake case on the wire. They include hidden files but no ignored ones.
 
 use crate::wire;
 
-/// One search, answered when everything was looked at. An empty query finds nothing.
+/// Searches for files. The response is sent when the search is complete. An empty query finds nothing.
 #[wire(sparse)]
 pub struct FuzzyFileSearchParams {
     pub query: String,
-    /// Directories to look in; one that does not exist holds nothing.
+    /// The directories to search. One that does not exist is treated as empty.
     pub roots: Vec<String>,
-    /// A search ends early when another with the same token arrives.
+    /// A search is cancelled when another one with the same token starts.
     pub cancellation_token: Option<String>,
 }
 
@@ -21,58 +21,58 @@ pub struct FuzzyFileSearchResponse {
     pub files: Vec<FuzzyFileSearchResult>,
 }
 
-/// Opens a session; it looks for nothing until the first update.
+/// Starts a session. It does not search before the first update.
 #[wire]
 pub struct FuzzyFileSearchSessionStartParams {
-    /// Chosen by the client. A session with that id is replaced.
+    /// An id chosen by the client. An existing session with this id is replaced.
     pub session_id: String,
     pub roots: Vec<String>,
 }
 
-/// The session is open.
+/// The session has started.
 #[wire]
 #[derive(Default)]
 pub struct FuzzyFileSearchSessionStartResponse {}
 
-/// Changes what a session looks for, once for each keystroke if need be.
+/// Changes the query of a session. Can be sent for every keystroke.
 #[wire]
 pub struct FuzzyFileSearchSessionUpdateParams {
     pub session_id: String,
     pub query: String,
 }
 
-/// The query was taken; results come as notifications.
+/// The query is accepted. Results are sent as notifications.
 #[wire]
 #[derive(Default)]
 pub struct FuzzyFileSearchSessionUpdateResponse {}
 
-/// Closes a session.
+/// Ends a session.
 #[wire]
 pub struct FuzzyFileSearchSessionStopParams {
     pub session_id: String,
 }
 
-/// The session is closed, or was not open.
+/// The session has ended. Succeeds also without one.
 #[wire]
 #[derive(Default)]
 pub struct FuzzyFileSearchSessionStopResponse {}
 
-/// A file or directory that matches.
+/// A matching file or directory.
 #[wire(rename_all = "snake_case")]
 pub struct FuzzyFileSearchResult {
     pub root: String,
     /// Relative to `root`.
     pub path: String,
     pub match_type: FuzzyFileSearchMatchType,
-    /// The last part of the path.
+    /// The last component of the path.
     pub file_name: String,
-    /// Higher is better; only comparable within one query.
+    /// Higher is better. Comparable only within one query.
     pub score: u32,
-    /// Which characters of `path` matched, counted from 0, for highlighting.
+    /// The indices of the matching characters in `path`, from 0, for highlighting.
     pub indices: Option<Vec<u32>>,
 }
 
-/// What a match is.
+/// The kind of a match.
 #[wire(open)]
 #[derive(Eq)]
 pub enum FuzzyFileSearchMatchType {
@@ -80,16 +80,16 @@ pub enum FuzzyFileSearchMatchType {
     Directory,
 }
 
-/// What a session has found so far; replaces what it sent before.
+/// The current results of a session. Replaces the previous ones.
 #[wire]
 pub struct FuzzyFileSearchSessionUpdatedNotification {
     pub session_id: String,
-    /// The query that these files match, which may no longer be the latest.
+    /// The query of these results, which may be outdated.
     pub query: String,
     pub files: Vec<FuzzyFileSearchResult>,
 }
 
-/// A session has looked at everything for its current query. It may say so more than once.
+/// A session has completed its current query. Can be sent more than once.
 #[wire]
 pub struct FuzzyFileSearchSessionCompletedNotification {
     pub session_id: String,

@@ -1,4 +1,4 @@
-//! Text that must not show up in logs.
+//! Strings that must not appear in logs.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Inspect;
 
-/// A key or token: written to the wire as it is, and nowhere else.
+/// A key or token. Serializes as the plain string; `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself. Whoever asks answers for where it goes.
+    /// Returns the plain string. Callers must not log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,46 +1,46 @@
-//! Every request the server may send to a client.
+//! The requests that the server can send to a client.
 
 use serde_json::value::RawValue;
 
 use crate::{methods::requests, *};
 
 requests! {
-    /// Every request the server may send.
+    /// The requests that the server can send.
     SERVER_REQUESTS;
 
-    /// May this command run?
+    /// Asks whether a command may run.
     stable CommandExecutionApproval = "item/commandExecution/requestApproval" (CommandExecutionRequestApprovalParams) -> CommandExecutionRequestApprovalResponse;
-    /// May these edits be made?
+    /// Asks whether file changes may be applied.
     stable FileChangeApproval = "item/fileChange/requestApproval" (FileChangeRequestApprovalParams) -> FileChangeRequestApprovalResponse;
-    /// Questions the agent has for the person.
+    /// Asks the user questions of the agent.
     stable ToolUserInput = "item/tool/requestUserInput" (ToolRequestUserInputParams) -> ToolRequestUserInputResponse;
-    /// Input an MCP server asks for.
+    /// Asks the user for input that an MCP server requested.
     stable McpServerElicitation = "mcpServer/elicitation/request" (McpServerElicitationRequestParams) -> McpServerElicitationRequestResponse;
-    /// May the agent have these permissions?
+    /// Asks whether the agent is granted more permissions.
     stable PermissionsApproval = "item/permissions/requestApproval" (PermissionsRequestApprovalParams) -> PermissionsRequestApprovalResponse;
-    /// Runs one of the client's own tools.
+    /// Calls a tool that the client offers.
     stable DynamicToolCall = "item/tool/call" (DynamicToolCallParams) -> DynamicToolCallResponse;
-    /// Fresh tokens, from a client that manages them itself.
+    /// Asks a client that manages its own tokens for new ones.
     stable ChatgptAuthTokensRefresh = "account/chatgptAuthTokens/refresh" (ChatgptAuthTokensRefreshParams) -> ChatgptAuthTokensRefreshResponse;
-    /// [`FileChangeApproval`] of the older dialect; read by the client, never sent by the server.
+    /// The version 1 form of [`FileChangeApproval`]. Clients can decode it; this server does not send it.
     stable LegacyPatchApproval = "applyPatchApproval" (ApplyPatchApprovalParams) -> ApplyPatchApprovalResponse;
-    /// [`CommandExecutionApproval`] of the older dialect; read by the client, never sent by the server.
+    /// The version 1 form of [`CommandExecutionApproval`]. Clients can decode it; this server does not send it.
     stable LegacyExecApproval = "execCommandApproval" (ExecCommandApprovalParams) -> ExecCommandApprovalResponse;
 }
 
-/// Makes the enum of all server requests, for clients to match on.
+/// Defines the enum of all server requests, for clients to match on.
 macro_rules! server_request_enum {
     ($($name:ident,)*) => {
-        /// A request of the server as a client receives it.
+        /// A server request as a client receives it.
         #[derive(Clone, Debug, PartialEq)]
         pub enum ServerRequest {
             $($name(<$name as Method>::Params),)*
-            /// One that this version does not know, or cannot read.
+            /// A request that this version does not know or cannot decode.
             Unknown(rpc::Notification),
         }
 
         impl ServerRequest {
-            /// Never fails: what cannot be read as its type is kept as it came.
+            /// Decodes a request. Never fails: what cannot be decoded is kept as `Unknown`.
             pub fn decode(method: &str, params: Option<&RawValue>) -> Self {
                 let known = match method {
                     $($name::NAME => decode_params(params).map(Self::$name).ok(),)*

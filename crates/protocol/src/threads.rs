@@ -1,30 +1,30 @@
-//! Threads, the conversations: what one is, and the `thread/*` methods and notifications about it.
+//! Threads and the `thread/*` methods and notifications that manage them.
 //!
-//! How threads are opened is in `opening.rs`, what happens within one in `turns.rs` and `items.rs`, what it
-//! used in `usage.rs`, voice in `realtime.rs`. A thread is the same whether it is loaded or only stored;
-//! `status` tells. Most methods that take an id work for both. A `Thread` has its turns only where they were
-//! asked for.
+//! Opening a thread is in `thread_opening.rs`, paging in `thread_pages.rs`, settings in `thread_settings.rs`, the work
+//! within a thread in `turns.rs` and `items.rs`, voice in `realtime.rs`.
+//!
+//! A thread is loaded or only stored; `status` says which. Most methods that take an id work for both. A [`Thread`]
+//! contains its turns only where that is documented.
 
-use crate::{Patch, ThreadId, Turn, wire};
+use crate::{ItemId, NotificationMethod, Patch, ThreadId, Turn, TurnId, wire};
 
-/// Which page of the stored threads. Filters combine; threads without a user message are never listed.
+/// Lists stored threads. Filters are combined. Threads without a user message are not listed.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ThreadListParams {
     pub cursor: Option<String>,
-    /// 25 when left out, at most 100; 0 counts as 1.
+    /// The page size. Defaults to 25, at most 100; 0 counts as 1.
     pub limit: Option<u32>,
     pub sort_key: Option<ThreadSortKey>,
-    /// Empty is the same as none: all providers.
+    /// Only threads of these providers. Absent or empty: all providers.
     pub model_providers: Option<Vec<String>>,
-    /// None or empty for what people started themselves: `cli` and `vscode`.
+    /// Only threads of these sources. Absent or empty: `cli` and `vscode`, the interactive ones.
     pub source_kinds: Option<Vec<ThreadSourceKind>>,
-    /// The archived threads only, or (when left out) the others only.
+    /// Lists only archived threads. Otherwise archived threads are not listed.
     pub archived: Option<bool>,
-    /// Exactly this directory.
+    /// Only threads with exactly this working directory.
     pub cwd: Option<String>,
-    /// Part of the name or the first user message, in the same case. The reference server does not
-    /// search names.
+    /// A case-sensitive substring of the name or the first user message. The reference server does not search names.
     pub search_term: Option<String>,
 }
 
@@ -32,16 +32,16 @@ pub struct ThreadListParams {
 #[wire]
 pub struct ThreadListResponse {
     pub data: Vec<Thread>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Which page of the threads in memory.
+/// Lists the loaded threads.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ThreadLoadedListParams {
     pub cursor: Option<String>,
-    /// Null for all.
+    /// The page size. Null or absent: all.
     pub limit: Option<u32>,
 }
 
@@ -49,26 +49,26 @@ pub struct ThreadLoadedListParams {
 #[wire]
 pub struct ThreadLoadedListResponse {
     pub data: Vec<ThreadId>,
-    /// Null on the last page.
+    /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Looks at a thread without loading it or subscribing to it.
+/// Reads a thread without loading it or subscribing to it.
 #[wire]
 pub struct ThreadReadParams {
     pub thread_id: ThreadId,
-    /// Refused for ephemeral threads.
+    /// Includes the turns. Rejected for ephemeral threads.
     #[serde(default)]
     pub include_turns: bool,
 }
 
-/// The thread as it is now; a running turn is among its turns with the items so far.
+/// The current state of the thread. A running turn is included with its items so far.
 #[wire]
 pub struct ThreadReadResponse {
     pub thread: Thread,
 }
 
-/// Changes what is stored beside a thread, loaded or not.
+/// Updates the stored metadata of a thread, loaded or not.
 #[wire(sparse)]
 pub struct ThreadMetadataUpdateParams {
     pub thread_id: ThreadId,
@@ -81,7 +81,7 @@ pub struct ThreadMetadataUpdateResponse {
     pub thread: Thread,
 }
 
-/// Puts a thread away. If it is loaded it is closed first, and a running turn ends as interrupted.
+/// Archives a thread. A loaded thread is closed first, and its running turn is interrupted.
 #[wire]
 pub struct ThreadArchiveParams {
     pub thread_id: ThreadId,
@@ -92,131 +92,134 @@ pub struct ThreadArchiveParams {
 #[derive(Default)]
 pub struct ThreadArchiveResponse {}
 
-/// Ends the caller's subscription. With the last one the thread is unloaded and a running turn ends.
+/// Ends the caller's subscription to a thread. When the last subscriber leaves, the running turn is interrupted and the
+/// thread unloaded.
 #[wire]
 pub struct ThreadUnsubscribeParams {
     pub thread_id: ThreadId,
 }
 
-/// What there was to end; an unknown thread is no error.
+/// The result of unsubscribing. An unknown thread is not an error.
 #[wire]
 pub struct ThreadUnsubscribeResponse {
     pub status: ThreadUnsubscribeStatus,
 }
 
-/// Names a thread for people, loaded or not.
+/// Sets the display name of a thread, loaded or not.
 #[wire]
 pub struct ThreadSetNameParams {
     pub thread_id: ThreadId,
-    /// Trimmed, and then not empty; need not be unique.
+    /// The name. It is trimmed, must not be empty then, and need not be unique.
     pub name: String,
 }
 
-/// The thread is named; `thread/name/updated` follows.
+/// The name is set; `thread/name/updated` follows.
 #[wire]
 #[derive(Default)]
 pub struct ThreadSetNameResponse {}
 
-/// Takes an archived thread back, without loading it.
+/// Restores an archived thread, without loading it.
 #[wire]
 pub struct ThreadUnarchiveParams {
     pub thread_id: ThreadId,
 }
 
-/// The thread, stored where it was; `thread/unarchived` follows.
+/// The restored thread; `thread/unarchived` follows.
 #[wire]
 pub struct ThreadUnarchiveResponse {
     pub thread: Thread,
 }
 
-/// Has the history shortened that the model sees; what clients read stays whole.
+/// Starts compacting the model's history of a thread. The turns and items that clients read do not change.
 #[wire]
 pub struct ThreadCompactStartParams {
     pub thread_id: ThreadId,
 }
 
-/// The work begins, as a turn with one `contextCompaction` item.
+/// The compaction has started, as a turn with one `contextCompaction` item.
 #[wire]
 #[derive(Default)]
 pub struct ThreadCompactStartResponse {}
 
-/// Runs a person's own command, outside the sandbox and without approval. The model gets to see the output.
+/// Runs a shell command of the user, outside the sandbox and without approval. The output is added to the model's history.
 #[wire]
 pub struct ThreadShellCommandParams {
     pub thread_id: ThreadId,
-    /// For the user's shell; not blank.
+    /// The command line for the user's shell; must not be blank.
     pub command: String,
 }
 
-/// The command runs, within the running turn or in a turn of its own.
+/// The command has started, in the running turn or in a new one.
 #[wire]
 #[derive(Default)]
 pub struct ThreadShellCommandResponse {}
 
-/// Ends the commands that outlived their turns, which an interrupt leaves alone.
+/// Terminates the background terminals of a thread: commands that are still running after their turns. An interrupt does
+/// not end them.
 #[wire]
 pub struct ThreadBackgroundTerminalsCleanParams {
     pub thread_id: ThreadId,
 }
 
-/// They are being ended; each one's item completes as failed.
+/// The terminals are being terminated. Their items complete as failed.
 #[wire]
 #[derive(Default)]
 pub struct ThreadBackgroundTerminalsCleanResponse {}
 
-/// Drops the last turns for good. Files that they changed stay changed; refused while a turn runs.
+/// Removes the last turns of a thread permanently. Files that they changed are not restored. Rejected while a turn is
+/// running.
 #[wire]
 pub struct ThreadRollbackParams {
     pub thread_id: ThreadId,
-    /// At least 1; more than there are drops them all.
+    /// The number of turns, at least 1. If the thread has fewer, all are removed.
     pub num_turns: u32,
 }
 
-/// The thread with the turns that are left.
+/// The thread with the remaining turns.
 #[wire]
 pub struct ThreadRollbackResponse {
     pub thread: Thread,
 }
 
-/// The client itself asks the person something; the time of the thread's commands stands still meanwhile.
+/// Reports that the client is asking the user something itself. Timeouts of the thread's commands are paused meanwhile.
 #[wire]
 pub struct ThreadIncrementElicitationParams {
     pub thread_id: ThreadId,
 }
 
-/// The thread's count after the change.
+/// The number of open questions of the client.
 #[wire]
 pub struct ThreadIncrementElicitationResponse {
     pub count: u64,
-    /// Whether time stands still, as it does above 0.
+    /// Whether timeouts are paused: true while `count` is above 0.
     pub paused: bool,
 }
 
-/// The person answered such a question. Refused when none is open.
+/// Reports that such a question has been answered. Rejected if none is open.
 #[wire]
 pub struct ThreadDecrementElicitationParams {
     pub thread_id: ThreadId,
 }
 
-/// The thread's count after the change.
+/// The number of open questions of the client.
 #[wire]
 pub struct ThreadDecrementElicitationResponse {
     pub count: u64,
-    /// Whether time stands still, as it does above 0.
+    /// Whether timeouts are paused: true while `count` is above 0.
     pub paused: bool,
 }
 
-/// A conversation between a person and an agent.
+/// A conversation between a user and an agent.
 #[wire]
 pub struct Thread {
     pub id: ThreadId,
-    /// The thread at the root of a tree of sub-agents; its own id for most. Servers of the 0.118
-    /// generation do not send it, clients of later ones need it.
+    /// The id of the root thread in a tree of subagents; the thread's own id if it has no parent. Newer clients need it;
+    /// servers of the 0.118 generation do not send it.
     #[omit]
     pub session_id: Option<ThreadId>,
-    /// The text of the first user message, unshortened; empty before there is one.
+    /// The full text of the first user message; empty if there is none.
     pub preview: String,
-    /// In memory only: gone when unloaded.
+    /// Whether the thread is kept in memory only and lost when it is unloaded.
     pub ephemeral: bool,
     pub model_provider: String,
     /// Unix seconds.
@@ -224,53 +227,53 @@ pub struct Thread {
     /// Unix seconds.
     pub updated_at: i64,
     pub status: ThreadStatus,
-    /// The file it is stored in; null for an ephemeral thread.
+    /// The file in which the thread is stored; null for an ephemeral thread.
     pub path: Option<String>,
     pub cwd: String,
-    /// Of the server that made the thread.
+    /// The version of the server that created the thread.
     pub cli_version: String,
     pub source: SessionSource,
-    /// Set for spawned agents only, as is the role.
+    /// Set for subagents only, like `agentRole`.
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
-    /// As it was at the start of the thread; not known before the first turn.
+    /// The repository state at the start of the thread; null before the first turn.
     pub git_info: Option<GitInfo>,
-    /// What `thread/name/set` gave it.
+    /// The name set by `thread/name/set`.
     pub name: Option<String>,
     /// Filled by `thread/resume`, `thread/fork`, `thread/rollback` and `thread/read` with `includeTurns`;
     /// empty everywhere else.
     pub turns: Vec<Turn>,
 }
 
-/// What a thread is doing.
+/// The state of a thread.
 #[wire(open, tag = "type")]
 pub enum ThreadStatus {
-    /// Only stored.
+    /// The thread is stored and not in memory.
     NotLoaded,
     Idle,
-    /// Idle, after a failure.
+    /// The thread is idle after an error.
     SystemError,
-    /// A turn is running; no flags means that it waits for nobody.
+    /// A turn is running. The flags say what it waits for, if anything.
     Active {
         active_flags: Vec<ThreadActiveFlag>,
     },
 }
 
-/// What a running turn waits for.
+/// Something that a running turn waits for.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ThreadActiveFlag {
-    /// A decision on a command, an edit, permissions or an MCP server's question.
+    /// A decision about a command, a file change, permissions or an MCP elicitation.
     WaitingOnApproval,
-    /// Answers to the agent's own questions.
+    /// Answers to questions of the agent.
     WaitingOnUserInput,
 }
 
-/// Where a thread came from.
+/// The origin of a thread.
 #[wire(open)]
 pub enum SessionSource {
     Cli,
-    /// Also every thread started through this protocol, whatever the client.
+    /// Every thread that was started through this protocol, whatever the client.
     Vscode,
     Exec,
     AppServer,
@@ -279,7 +282,7 @@ pub enum SessionSource {
     SubAgent(SubAgentSource),
 }
 
-/// What an agent was started for by the server or by another agent. Snake case on the wire.
+/// The reason for which a subagent was started. Snake case on the wire.
 #[wire(open, rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum SubAgentSource {
     Review,
@@ -288,7 +291,7 @@ pub enum SubAgentSource {
     /// Spawned by the agent of another thread.
     ThreadSpawn {
         parent_thread_id: ThreadId,
-        /// 1 for the agents of a thread that a person started.
+        /// The depth in the tree of subagents: 1 for direct children of a thread that a user started.
         depth: i32,
         agent_path: Option<AgentPath>,
         agent_nickname: Option<String>,
@@ -297,11 +300,11 @@ pub enum SubAgentSource {
     Other(String),
 }
 
-/// The place of an agent in the tree of agents, by names.
+/// The path of names of an agent in the tree of agents.
 #[wire]
 pub struct AgentPath(pub String);
 
-/// The commit, branch and remote that a thread works on.
+/// The commit, branch and remote of the repository that a thread works in.
 #[wire]
 #[derive(Default)]
 pub struct GitInfo {
@@ -310,8 +313,8 @@ pub struct GitInfo {
     pub origin_url: Option<String>,
 }
 
-/// Changes to a thread's [`GitInfo`]: a member left out stays as it is, null clears it. At least one
-/// must be there, and none may be blank.
+/// Changes to the [`GitInfo`] of a thread. An absent member is kept, null clears it. At least one member is required, and
+/// none may be blank.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ThreadMetadataGitInfoUpdateParams {
@@ -323,7 +326,7 @@ pub struct ThreadMetadataGitInfoUpdateParams {
     pub origin_url: Patch<String>,
 }
 
-/// By which time threads are sorted, newest first; the time of creation when left out.
+/// The time by which threads are sorted, newest first. Defaults to the time of creation.
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum ThreadSortKey {
@@ -341,7 +344,7 @@ pub enum ThreadSourceKind {
     Vscode,
     Exec,
     AppServer,
-    /// Sub-agents of every kind.
+    /// Subagents of every kind.
     SubAgent,
     SubAgentReview,
     SubAgentCompact,
@@ -350,7 +353,7 @@ pub enum ThreadSourceKind {
     Unknown,
 }
 
-/// What `thread/unsubscribe` found.
+/// The result of `thread/unsubscribe`.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ThreadUnsubscribeStatus {
@@ -359,26 +362,26 @@ pub enum ThreadUnsubscribeStatus {
     Unsubscribed,
 }
 
-/// A thread was opened, by a client or as an agent. Every connection is told.
+/// A thread was started, by a client or as a subagent. Sent to all connections.
 #[wire]
 pub struct ThreadStartedNotification {
     pub thread: Thread,
 }
 
-/// A thread that clients know of changed its status. Every connection is told.
+/// The status of a thread changed. Sent to all connections.
 #[wire]
 pub struct ThreadStatusChangedNotification {
     pub thread_id: ThreadId,
     pub status: ThreadStatus,
 }
 
-/// A thread was put away. Every connection is told.
+/// A thread was archived. Sent to all connections.
 #[wire]
 pub struct ThreadArchivedNotification {
     pub thread_id: ThreadId,
 }
 
-/// An archived thread was taken back. Every connection is told.
+/// A thread was restored from the archive. Sent to all connections.
 #[wire]
 pub struct ThreadUnarchivedNotification {
     pub thread_id: ThreadId,
@@ -390,11 +393,111 @@ pub struct ThreadClosedNotification {
     pub thread_id: ThreadId,
 }
 
-/// A thread got a name. Every connection is told.
+/// The name of a thread changed. Sent to all connections.
 #[wire]
 pub struct ThreadNameUpdatedNotification {
     pub thread_id: ThreadId,
-    /// Left out when the name was taken away.
+    /// Absent if the name was removed.
     #[omit]
     pub thread_name: Option<String>,
+}
+
+/// The token usage of a thread, sent after each response of the model and after a rollback.
+#[wire]
+pub struct ThreadTokenUsageUpdatedNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub token_usage: ThreadTokenUsage,
+}
+
+/// Tokens used by a thread. `last`, not `total`, shows how much of the model's context window is in use.
+#[wire]
+#[derive(Default, Eq)]
+pub struct ThreadTokenUsage {
+    /// The sum over all responses.
+    pub total: TokenUsageBreakdown,
+    /// The latest response.
+    pub last: TokenUsageBreakdown,
+    /// The usable size of the model's context window in tokens; null if it is not known.
+    pub model_context_window: Option<i64>,
+}
+
+/// Tokens by kind, as the provider counts them.
+#[wire]
+#[derive(Default, Eq)]
+pub struct TokenUsageBreakdown {
+    pub total_tokens: i64,
+    pub input_tokens: i64,
+    /// Included in `input_tokens`.
+    pub cached_input_tokens: i64,
+    pub output_tokens: i64,
+    /// Included in `output_tokens`.
+    pub reasoning_output_tokens: i64,
+}
+
+/// Lists the background terminals of a thread. One page holds them all.
+#[wire(sparse)]
+pub struct ThreadBackgroundTerminalsListParams {
+    pub thread_id: ThreadId,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// The commands that are still running after their tool calls, oldest first.
+#[wire]
+pub struct ThreadBackgroundTerminalsListResponse {
+    pub data: Vec<ThreadBackgroundTerminal>,
+    pub next_cursor: Option<String>,
+}
+
+/// A background terminal.
+#[wire]
+pub struct ThreadBackgroundTerminal {
+    /// The `commandExecution` item of the command, which is still in progress.
+    pub item_id: ItemId,
+    pub process_id: String,
+    pub command: String,
+    pub cwd: String,
+    /// Not measured: always null, like `cpuPercent` and `rssKb`.
+    pub os_pid: Option<u32>,
+    pub cpu_percent: Option<f64>,
+    pub rss_kb: Option<u64>,
+}
+
+/// Terminates a background terminal.
+#[wire]
+pub struct ThreadBackgroundTerminalsTerminateParams {
+    pub thread_id: ThreadId,
+    pub process_id: String,
+}
+
+/// Whether the terminal was still running.
+#[wire]
+pub struct ThreadBackgroundTerminalsTerminateResponse {
+    pub terminated: bool,
+}
+
+/// Deletes a thread and its subagents permanently.
+#[wire]
+pub struct ThreadDeleteParams {
+    pub thread_id: ThreadId,
+}
+
+/// The thread is deleted; `thread/deleted` follows.
+#[wire]
+pub struct ThreadDeleteResponse {}
+
+/// A thread was deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadDeleted;
+
+impl NotificationMethod for ThreadDeleted {
+    const NAME: &'static str = "thread/deleted";
+    type Params = ThreadDeletedNotification;
+}
+
+/// A thread was deleted. Sent to all connections.
+#[wire]
+pub struct ThreadDeletedNotification {
+    pub thread_id: ThreadId,
 }

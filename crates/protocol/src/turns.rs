@@ -1,8 +1,7 @@
-//! Turns, one round of work each: `turn/start`, `turn/steer`, `turn/interrupt` and the `turn/*`
-//! notifications.
+//! Turns: `turn/start`, `turn/steer`, `turn/interrupt` and the `turn/*` notifications.
 //!
-//! The answer to `turn/start` only says that the turn was taken. What happens follows as notifications, of
-//! which `turn/completed` is the last, however the turn ends.
+//! The response to `turn/start` says that the turn was accepted. Its work is reported by notifications; the last one is
+//! always `turn/completed`.
 
 use serde_json::Value;
 
@@ -11,39 +10,38 @@ use crate::{
     ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId, UserInput, wire,
 };
 
-/// Adds input to a thread and starts work on it.
+/// Adds user input to a thread and starts a turn.
 ///
-/// The settings are all optional. What is given also holds for the thread's later turns, except for
-/// `output_schema`.
+/// All settings are optional. Except for `outputSchema` they also apply to later turns of the thread.
 #[wire(sparse)]
 pub struct TurnStartParams {
     pub thread_id: ThreadId,
-    /// Not empty; all its texts together have at most 1,048,576 characters.
+    /// The input; must not be empty. All texts together have at most 1,048,576 characters.
     pub input: Vec<UserInput>,
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox_policy: Option<SandboxPolicy>,
-    /// A permission profile by its id, instead of a sandbox policy.
+    /// The id of a permission profile, as an alternative to `sandboxPolicy`.
     #[experimental("turn/start.permissions")]
     pub permissions: Option<String>,
     pub model: Option<String>,
-    /// Null goes back to the provider's ordinary tier.
+    /// Null selects the provider's default tier.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
     pub service_tier: Patch<ServiceTier>,
     pub effort: Option<ReasoningEffort>,
     pub summary: Option<ReasoningSummary>,
     pub personality: Option<Personality>,
-    /// A JSON Schema for the agent's last message, in this turn only.
+    /// A JSON Schema for the final agent message of this turn.
     pub output_schema: Option<Value>,
-    /// Stronger than `model` and `effort`.
+    /// Takes precedence over `model` and `effort`.
     #[experimental("turn/start.collaborationMode")]
     pub collaboration_mode: Option<CollaborationMode>,
 }
 
 impl TurnStartParams {
-    /// A turn with this input, and everything else as the thread has it.
+    /// Returns params with this input and the thread's settings.
     pub fn new(thread_id: ThreadId, input: Vec<UserInput>) -> Self {
         Self {
             thread_id,
@@ -64,115 +62,114 @@ impl TurnStartParams {
     }
 }
 
-/// The turn that took the input: in progress, without items. If one was running already, it is that one.
+/// The turn that accepted the input: in progress, without items. If a turn was already running, it is that turn.
 #[wire]
 pub struct TurnStartResponse {
     pub turn: Turn,
 }
 
-/// Adds input to the turn that is running. The model sees it when its current response ends.
+/// Adds user input to the running turn. The model receives it after its current response.
 #[wire]
 pub struct TurnSteerParams {
     pub thread_id: ThreadId,
     pub input: Vec<UserInput>,
-    /// Refused when another turn, or none, is running.
+    /// The turn that the client expects to be running. Rejected if it is not.
     pub expected_turn_id: TurnId,
 }
 
-/// The turn that took the input.
+/// The turn that accepted the input.
 #[wire]
 pub struct TurnSteerResponse {
     pub turn_id: TurnId,
 }
 
-/// Stops a running turn. Terminals that it left in the background go on.
+/// Interrupts a running turn. Its background terminals keep running.
 #[wire]
 pub struct TurnInterruptParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
 }
 
-/// The turn has been stopped; its `turn/completed` follows.
+/// The turn is interrupted; `turn/completed` follows.
 #[wire]
 #[derive(Default)]
 pub struct TurnInterruptResponse {}
 
-/// One round of work: what was asked, what was done, how it ended.
+/// One round of work: the user input, the resulting items and the outcome.
 #[wire]
 pub struct Turn {
     pub id: TurnId,
-    /// Filled when a thread is read with its turns. Empty in `turn/started` and `turn/completed`, where the
-    /// items have notifications of their own.
+    /// The items, where a thread is returned with its turns. Empty in `turn/started` and `turn/completed`, because items
+    /// have their own notifications.
     pub items: Vec<ThreadItem>,
     pub status: TurnStatus,
     /// Set exactly when the status is `failed`.
     pub error: Option<TurnError>,
 }
 
-/// Where a turn is, or how it ended.
+/// The state or outcome of a turn.
 #[wire(open)]
 #[derive(Eq)]
 pub enum TurnStatus {
     Completed,
-    /// Stopped by a request, or cut off by the end of the server.
+    /// Interrupted by a request or by the exit of the server.
     Interrupted,
     Failed,
     InProgress,
 }
 
-/// Why a turn failed, or stumbled.
+/// An error of a turn.
 #[wire]
 pub struct TurnError {
-    /// For people.
+    /// A human-readable message.
     pub message: String,
-    /// For programs.
+    /// A machine-readable classification.
     pub codex_error_info: Option<CodexErrorInfo>,
-    /// The cause, when `message` only says what is done about it.
+    /// The cause, if `message` describes only the consequence.
     pub additional_details: Option<String>,
 }
 
-/// The kind of an error. Some kinds carry the HTTP status with which the provider answered, null when it
-/// did not answer at all.
+/// The kind of an error. Some kinds carry the HTTP status of the provider's response; null if there was no response.
 #[wire(open)]
 pub enum CodexErrorInfo {
-    /// The history does not fit the model; compacting it may help.
+    /// The history exceeds the model's context window; compacting it may help.
     ContextWindowExceeded,
-    /// A quota is used up.
+    /// A usage limit is reached.
     UsageLimitExceeded,
-    /// The provider has no capacity.
+    /// The provider is overloaded.
     ServerOverloaded,
     /// The provider failed (HTTP 500).
     InternalServerError,
-    /// The provider does not accept the credentials.
+    /// The provider rejected the credentials.
     Unauthorized,
-    /// The provider, or this server, cannot use the request.
+    /// The provider or this server rejected the request.
     BadRequest,
     ThreadRollbackFailed,
     SandboxError,
     Other,
-    /// The provider could not be reached, or is out of order.
+    /// The provider could not be reached or is unavailable.
     HttpConnectionFailed {
         http_status_code: Option<u16>,
     },
-    /// The stream of the response could not be opened.
+    /// The response stream could not be opened.
     ResponseStreamConnectionFailed {
         http_status_code: Option<u16>,
     },
-    /// The stream broke off or fell silent before its end.
+    /// The response stream ended or stalled before it was complete.
     ResponseStreamDisconnected {
         http_status_code: Option<u16>,
     },
-    /// Every retry was used; the status is that of the last attempt.
+    /// All retries failed. The status is that of the last attempt.
     ResponseTooManyFailedAttempts {
         http_status_code: Option<u16>,
     },
-    /// In the answer to a request to steer, not in a turn.
+    /// The running turn cannot be steered. Used in the error response of `turn/steer`, not in turns.
     ActiveTurnNotSteerable {
         turn_kind: NonSteerableTurnKind,
     },
 }
 
-/// Turns that take no input while they run.
+/// The kinds of turns that accept no input while they run.
 #[wire(open)]
 #[derive(Eq)]
 pub enum NonSteerableTurnKind {
@@ -181,48 +178,48 @@ pub enum NonSteerableTurnKind {
     Compact,
 }
 
-/// A turn began to run.
+/// A turn started.
 #[wire]
 pub struct TurnStartedNotification {
     pub thread_id: ThreadId,
     pub turn: Turn,
 }
 
-/// A turn ended: the last word on it, sent once for every turn that was started.
+/// A turn ended. Sent exactly once for every started turn, after all its other notifications.
 #[wire]
 pub struct TurnCompletedNotification {
     pub thread_id: ThreadId,
     pub turn: Turn,
 }
 
-/// The file changes of a turn so far; replaces the diff sent before.
+/// The file changes of a turn so far. Replaces the previous diff.
 #[wire]
 pub struct TurnDiffUpdatedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
-    /// Unified, as git writes it, over all files.
+    /// A unified diff of all files, in the format of git.
     pub diff: String,
 }
 
-/// The agent made or changed its list of steps; replaces the list sent before and is not stored. Not
-/// the plan item of plan mode.
+/// The agent created or changed its list of steps. Replaces the previous list and is not stored. Not related to the plan
+/// item of plan mode.
 #[wire]
 pub struct TurnPlanUpdatedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
-    /// Why it changed.
+    /// The reason for the change.
     pub explanation: Option<String>,
     pub plan: Vec<TurnPlanStep>,
 }
 
-/// One line of the agent's list.
+/// A step in the agent's list.
 #[wire]
 pub struct TurnPlanStep {
     pub step: String,
     pub status: TurnPlanStepStatus,
 }
 
-/// How far the agent says it is with a step.
+/// The progress of a step, as reported by the agent.
 #[wire(open)]
 #[derive(Eq)]
 pub enum TurnPlanStepStatus {
@@ -231,7 +228,7 @@ pub enum TurnPlanStepStatus {
     Completed,
 }
 
-/// The history was shortened. Older clients read this; the `contextCompaction` item says the same.
+/// The model's history was compacted. For older clients; newer ones use the `contextCompaction` item.
 #[wire]
 pub struct ContextCompactedNotification {
     pub thread_id: ThreadId,

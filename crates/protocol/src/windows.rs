@@ -1,34 +1,34 @@
-//! The sandbox on Windows: `windowsSandbox/setupStart`, and a warning about open directories.
+//! The sandbox on Windows: `windowsSandbox/setupStart`, and a warning about world-writable directories.
 //!
-//! On other systems the request is answered all the same and the setup then fails.
+//! On other systems the request succeeds and the setup then fails.
 
 use crate::{AbsolutePathBuf, wire};
 
-/// Prepares the sandbox, which Windows needs before the first confined command.
+/// Starts setting up the sandbox. Windows needs this before the first sandboxed command.
 #[wire(sparse)]
 pub struct WindowsSandboxSetupStartParams {
     pub mode: WindowsSandboxSetupMode,
-    /// The workspace to prepare for; the server's directory when left out.
+    /// The workspace to prepare; defaults to the server's working directory.
     pub cwd: Option<AbsolutePathBuf>,
 }
 
-/// The setup is under way; `windowsSandbox/setupCompleted` tells how it ended.
+/// The setup has started. `windowsSandbox/setupCompleted` reports its result.
 #[wire]
 pub struct WindowsSandboxSetupStartResponse {
     /// Always true.
     pub started: bool,
 }
 
-/// With whose rights the setup runs, and so how much the sandbox can confine.
+/// The privileges of the setup, which determine how much the sandbox can restrict.
 #[wire(open)]
 #[derive(Eq)]
 pub enum WindowsSandboxSetupMode {
-    /// As administrator, which Windows asks the person about.
+    /// As administrator, which the user must confirm.
     Elevated,
     Unelevated,
 }
 
-/// The sandbox is ready, or why it is not.
+/// The result of a sandbox setup.
 #[wire]
 pub struct WindowsSandboxSetupCompletedNotification {
     pub mode: WindowsSandboxSetupMode,
@@ -37,13 +37,13 @@ pub struct WindowsSandboxSetupCompletedNotification {
     pub error: Option<String>,
 }
 
-/// Directories that everyone may write to, where the sandbox cannot keep a command from writing.
+/// World-writable directories, in which the sandbox cannot prevent commands from writing.
 #[wire]
 pub struct WindowsWorldWritableWarningNotification {
-    /// Some of them.
+    /// Some of the directories.
     pub sample_paths: Vec<String>,
-    /// How many more there are.
+    /// The number of further directories.
     pub extra_count: u64,
-    /// The search broke off, so there may be others.
+    /// Whether the scan failed, so that there may be more.
     pub failed_scan: bool,
 }

@@ -1,15 +1,14 @@
-//! Large strings (command output, images, pasted files) in files of their own, stored once by content.
+//! Blobs: large strings (command output, images, pasted files) in separate files, stored once by content.
 //!
-//! A record is written as JSON first; then every string in it above [`BLOB_MIN`] is replaced by
-//! `"blob:sha256:<hash>"` and the line is marked. On a marked line *every* string that begins so is a
-//! reference: one that merely looks like it is stored as a blob as well, so nothing is ambiguous.
-//! Working on the text of the JSON keeps this independent of where in a record a string sits.
+//! A record is encoded as JSON first. Then every string above [`BLOB_MIN`] is replaced by `"blob:sha256:<hash>"`, and the
+//! line is marked. On a marked line *every* string with this prefix is a reference: a string that only looks like one is
+//! stored as a blob too, so references are unambiguous. Working on the JSON text makes this independent of the position of
+//! a string in the record.
 
 use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -21,27 +20,26 @@ use crate::{
     layout::{self, HomeLayout},
 };
 
-/// Strings whose JSON is longer than this are stored as blobs. Below it a file of its own costs more
-/// than it saves; above it repeating the string in items, context and forks would.
+/// The length of the JSON of a string above which it is stored as a blob. Shorter strings are cheaper to repeat in items,
+/// context and forks than to store in a file.
 pub const BLOB_MIN: usize = 32 * 1024;
 
 const REFERENCE: &str = "blob:sha256:";
 
-/// A temporary file that has not been written to for so long was left behind by a process that was killed.
-const LEFT_BEHIND: Duration = Duration::from_secs(60);
+/// The age at which a temporary file counts as left behind by a process that was killed.
+const LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
-/// Distinguishes temporary files of one process.
-static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+const TEMPORARY_PREFIX: &str = ".new-";
 
-/// A record with its large strings moved out.
+/// A record whose large strings are replaced by references.
 pub struct LeanRecord {
     pub json: String,
-    /// Blobs that were written now and are not yet durable.
+    /// The blobs that were written and are not yet durable.
     pub written: Vec<PathBuf>,
 }
 
-/// Moves the large strings of a record out. `None` when there are none, which is the usual case and
-/// costs one comparison.
+/// Replaces the large strings of a record by references. `None` if there are none, which is the usual case and costs one
+/// comparison.
 pub fn move_out(layout: &HomeLayout, json: &str) -> Result<Option<LeanRecord>> {
     let is_large = |token: &str| token.len() > BLOB_MIN;
     if json.len() <= BLOB_MIN || !strings(json).any(|token| is_large(token.text)) {
@@ -63,8 +61,8 @@ pub fn move_out(layout: &HomeLayout, json: &str) -> Result<Option<LeanRecord>> {
     Ok(Some(lean))
 }
 
-/// Puts the strings of a marked line back. A blob that is gone is named in its place and in `missing`:
-/// one lost picture must not lose the thread.
+/// Replaces the references of a marked line by the strings. A missing blob is replaced by a note and added to `missing`, so
+/// that one lost image does not lose the thread.
 pub fn move_in(layout: &HomeLayout, json: &str, missing: &mut Vec<String>) -> String {
     let mut whole = String::with_capacity(json.len() + 2 * BLOB_MIN);
     let mut copied = 0;
@@ -94,37 +92,34 @@ fn reference(token: &str) -> Option<&str> {
 fn save(layout: &HomeLayout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
     let hash: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
     let path = layout.blob(&hash);
-    // A file of another length is what a full disk or a power cut left of an earlier attempt.
+    // A file of another length is the rest of an earlier attempt that was cut short by a full disk or a power cut.
     if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
         return Ok(hash);
     }
-    let shelf = path.parent().unwrap_or(layout.home());
-    layout::make_dir(shelf)?;
-    put(&path, shelf, content).map_err(StoreError::io("write", &path))?;
+    let directory = path.parent().unwrap_or(layout.home());
+    layout::make_dir(directory)?;
+    put(&path, directory, content).map_err(StoreError::io("write", &path))?;
     written.push(path);
     Ok(hash)
 }
 
-/// Writes beside and renames, so that a blob is whole or absent.
-fn put(path: &Path, shelf: &Path, content: &[u8]) -> io::Result<()> {
-    remove_leftovers(shelf);
-    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
-    let beside = shelf.join(format!(".new-{}-{number}", std::process::id()));
-    let result = layout::create_file(&beside)
-        .and_then(|mut file| file.write_all(content))
-        .and_then(|()| fs::rename(&beside, path));
-    if result.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    result
+/// Writes a temporary file and renames it, so that a blob is whole or absent. It is synced with the records that name
+/// it, see [`sync`].
+fn put(path: &Path, directory: &Path, content: &[u8]) -> io::Result<()> {
+    remove_leftovers(directory);
+    // Created with mode 0600.
+    let mut temporary = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)?;
+    temporary.write_all(content)?;
+    temporary.persist(path)?;
+    Ok(())
 }
 
-/// Removes temporary files that killed processes left long ago.
-fn remove_leftovers(shelf: &Path) {
-    for entry in fs::read_dir(shelf).into_iter().flatten().flatten() {
-        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(".new-"));
+/// Removes temporary files of killed processes.
+fn remove_leftovers(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY_PREFIX));
         let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
-        if is_temporary && age().is_some_and(|age| age > LEFT_BEHIND) {
+        if is_temporary && age().is_some_and(|age| age > LEFTOVER_AGE) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -134,25 +129,24 @@ fn read(layout: &HomeLayout, hash: &str) -> Option<String> {
     layout::read_regular(&layout.blob(hash)).ok().and_then(|content| String::from_utf8(content).ok())
 }
 
-/// Makes blobs durable, before the records that name them are said to be.
+/// Makes blobs durable, before the records that refer to them.
 pub fn sync(blobs: &[PathBuf]) -> Result<()> {
     for path in blobs {
         layout::open_regular(path).and_then(|file| file.sync_data()).map_err(StoreError::io("sync", path))?;
-        if let Some(shelf) = path.parent() {
-            layout::sync_dir(shelf)?;
+        if let Some(directory) = path.parent() {
+            layout::sync_dir(directory)?;
         }
     }
     Ok(())
 }
 
-/// A JSON string with its quotes, and where it begins.
+/// A JSON string with its quotes, and its position.
 struct JsonString<'a> {
     text: &'a str,
     start: usize,
 }
 
-/// The strings of a JSON text, in order. The text is taken to be JSON; what is not yields nothing odd
-/// but fewer or other tokens.
+/// Returns the strings of a JSON text, in order. Invalid JSON yields fewer or other tokens.
 fn strings(json: &str) -> impl Iterator<Item = JsonString<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -221,17 +215,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_with_the_next_blob() {
+    fn leftovers_of_killed_processes_are_removed_with_the_next_blob() {
         let home = tempfile::tempdir().unwrap();
         let layout = HomeLayout::new(home.path().into());
         let content = "x".repeat(BLOB_MIN + 1);
         let hash: String =
             Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let shelf = layout.blob(&hash).parent().unwrap().to_owned();
-        fs::create_dir_all(&shelf).unwrap();
-        let (old, young) = (shelf.join(".new-1-0"), shelf.join(".new-1-1"));
+        let directory = layout.blob(&hash).parent().unwrap().to_owned();
+        fs::create_dir_all(&directory).unwrap();
+        let old = directory.join(".new-1-0");
+        let young = directory.join(".new-1-1");
         let left = fs::File::create(&old).unwrap();
-        left.set_modified(std::time::SystemTime::now() - LEFT_BEHIND * 2).unwrap();
+        left.set_modified(std::time::SystemTime::now() - LEFTOVER_AGE * 2).unwrap();
         fs::write(&young, "").unwrap();
         move_out(&layout, &json!({ "a": content }).to_string()).unwrap().unwrap();
         assert!(!old.exists() && young.exists());

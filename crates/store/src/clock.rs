@@ -6,35 +6,35 @@ use uuid::Uuid;
 /// The length of `2026-11-15T20:00:00.123Z`.
 pub const STAMP_LEN: usize = 24;
 
-/// A time as records carry it.
+/// Formats a time for a record.
 pub fn stamp(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// A time as cursors carry it.
+/// Formats a time for a cursor.
 pub fn stamp_seconds(at: i64) -> Option<String> {
     Timestamp::from_second(at).ok().map(|at| at.to_string())
 }
 
-/// Unix seconds of a record's or cursor's time.
+/// Parses the time of a record or cursor to Unix seconds.
 pub fn parse_seconds(stamp: &str) -> Option<i64> {
-    // Rounded down, as the reference counts, also before 1970.
+    // Rounded down like in the reference server, also before 1970.
     stamp.parse::<Timestamp>().ok().map(|at| at.as_millisecond().div_euclid(1000))
 }
 
-/// The instant inside a version 7 uuid. Other ids do not know when they were made.
+/// Returns the time in a version 7 UUID; `None` for other ids.
 pub fn id_time(id: &str) -> Option<Timestamp> {
     let uuid = Uuid::try_parse(id).ok().filter(|uuid| uuid.get_version_num() == 7)?;
     let (seconds, nanos) = uuid.get_timestamp()?.to_unix();
     Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?).ok()
 }
 
-/// The local time of an instant, to the second, as file and directory names spell it.
+/// Returns the local time, as used in file and directory names.
 pub fn local(at: Timestamp) -> DateTime {
     at.to_zoned(TimeZone::system()).datetime()
 }
 
-/// The reverse of [`local`] for `2026-11-15T20-00-00`.
+/// Parses the local time of a file name, such as `2026-11-15T20-00-00`.
 pub fn parse_local(name: &str) -> Option<Timestamp> {
     let local = DateTime::strptime("%Y-%m-%dT%H-%M-%S", name).ok()?;
     Some(local.to_zoned(TimeZone::system()).ok()?.timestamp())
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn only_version_7_ids_know_their_time() {
+    fn only_version_7_ids_contain_a_time() {
         let id = Uuid::now_v7().to_string();
         assert!((Timestamp::now().as_second() - id_time(&id).unwrap().as_second()).abs() <= 1);
         assert_eq!(id_time("6fa459ea-ee8a-4ca4-894e-db77e160355e"), None);

@@ -1,4 +1,4 @@
-//! What can go wrong with stored threads, in words that name the path and what to do about it.
+//! Errors of the store. The messages name the path and a remedy.
 
 use std::{
     fmt, io,
@@ -10,7 +10,7 @@ use rusqlite::ErrorCode;
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Why the store could not do what was asked.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("thread not found: {0}")]
@@ -20,12 +20,12 @@ pub enum StoreError {
     /// An id that cannot be part of a file name.
     #[error("invalid thread id: {0}")]
     InvalidId(String),
-    /// A fork point that is not (or no longer) in the thread.
+    /// A fork point that is not in the thread, or was rolled back.
     #[error("turn not found: {0}")]
     TurnNotFound(TurnId),
     #[error("invalid cursor: {0}")]
     InvalidCursor(String),
-    /// A file with the right name that was not written by this program, or lost its first line.
+    /// A file with the name of a thread that was not written by this program or lost its first line.
     #[error("{} is not a stored thread: {reason}", .path.display())]
     NotAThread { path: PathBuf, reason: &'static str },
     #[error("cannot {action} {}: {source}{}", .path.display(), ErrorAdvice(.action, .source))]
@@ -50,12 +50,12 @@ impl StoreError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// Whether another process was using the index for too long.
+    /// Returns whether another process used the index for too long.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Index { source, .. } if is_busy(source))
     }
 
-    /// The kind of the underlying file error, if it is one.
+    /// Returns the kind of the underlying file error, if there is one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
@@ -64,12 +64,12 @@ impl StoreError {
     }
 }
 
-/// Whether SQLite gave up because of another process.
+/// Returns whether SQLite gave up because of another process.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// What a person can do about a file error. Empty where the error speaks for itself.
+/// The remedy for a file error; empty if there is none.
 struct ErrorAdvice<'a>(&'static str, &'a io::Error);
 
 impl fmt::Display for ErrorAdvice<'_> {

@@ -1,7 +1,7 @@
-//! A new thread that begins with what another one holds.
+//! Forking: a new thread that starts with the records of another one.
 //!
-//! Lines are copied as they are, with new ordinals: nothing is decoded, and large strings are shared. What
-//! was rolled back in the source stays behind, as do its name, its goal and its first line.
+//! Lines are copied with new ordinals and without decoding them; blobs are shared. Rolled-back turns, the name, the goal and
+//! the first line of the source are not copied.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::{
     clock,
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
-    line::{self, LineHead, RecordKind},
-    lines::RecordLines,
-    log::LogFile,
     record::{GOAL, Record, ThreadMeta},
+    record_line::{self, LineHead, RecordKind},
+    record_lines::RecordLines,
     replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
     store::StoreInner,
+    thread_log::LogFile,
 };
 
-/// How much of the source the new thread takes over.
+/// The part of the source that is copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ForkPoint {
-    /// Everything there is.
+    /// All turns.
     #[default]
     End,
-    /// Up to this turn and including it.
+    /// The turns up to and including this one.
     After(TurnId),
-    /// Up to this turn, without it.
+    /// The turns before this one.
     Before(TurnId),
 }
 
-/// Writes the new thread. A turn that has not ended in the source ends as interrupted in the copy.
+/// Writes the new thread. A turn that has not ended in the source is interrupted in the copy.
 pub(crate) fn fork(
     inner: &Arc<StoreInner>,
     source: &ThreadLocation,
@@ -62,7 +62,7 @@ impl<'a> ForkCopy<'a> {
             ForkPoint::After(id) => place(id)? + 1,
             ForkPoint::Before(id) => place(id)?,
         };
-        // What belongs to no turn counts by where it stands.
+        // Records outside turns are copied if they precede the cut.
         let cut = kept.iter().position(|(turn, _)| turn.is_some_and(|turn| turn >= end));
         let mut at = 0;
         kept.retain(|(turn, _)| {
@@ -77,7 +77,7 @@ impl<'a> ForkCopy<'a> {
         let now = clock::stamp(Timestamp::now());
         let mut ordinal = 0;
         let mut add = |stamp: &str, blobs, record: &str| {
-            line::write(batch, ordinal, stamp, blobs, record);
+            record_line::write(batch, ordinal, stamp, blobs, record);
             ordinal += 1;
         };
         add(&now, false, &serde_json::to_string(&Record::Meta(meta.clone()))?);
@@ -92,7 +92,7 @@ impl<'a> ForkCopy<'a> {
 
 type SurvivingTurn<'a> = (Option<usize>, LineHead<'a>);
 
-/// The lines that count after all rollbacks, each with its turn.
+/// Returns the lines that remain after all rollbacks, each with its turn.
 fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPlaces<'a>) {
     let mut kept: Vec<SurvivingTurn<'a>> = Vec::new();
     let mut places = TurnPlaces::default();
@@ -102,9 +102,9 @@ fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPla
             RecordKind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {}
             RecordKind::Rollback => {
                 let Some(RollbackRecord { turns }) = decode(head) else { continue };
-                let left = places.len().saturating_sub(turns as usize);
-                places.roll_back(left);
-                kept.retain(|(turn, _)| turn.is_none_or(|turn| turn < left));
+                let remaining = places.len().saturating_sub(turns as usize);
+                places.roll_back(remaining);
+                kept.retain(|(turn, _)| turn.is_none_or(|turn| turn < remaining));
             }
             RecordKind::Settings | RecordKind::Git | RecordKind::Extra => kept.push((None, head)),
             _ => match turn_of(head) {

@@ -1,8 +1,8 @@
-//! Threads that come from elsewhere, with the times they have there.
+//! Importing threads of other programs, with their original times.
 //!
-//! What is brought in is appended like everything else, so an import that is cut off can go on where it
-//! stopped: the importer leaves a mark of its own as the last record of each batch, and finds it again
-//! here. A thread whose last record is no such mark has gone on since.
+//! Imported records are appended like all others, so an interrupted import can be continued: the importer writes a marker as
+//! the last record of each batch and reads it again with [`Store::last_record`]. A thread whose last record is not a marker
+//! has been continued since.
 
 use std::{os::unix::fs::FileExt, path::Path};
 
@@ -13,18 +13,18 @@ use crate::{
     clock,
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
-    line::{self, LineHead},
-    log::{LogFile, RecordBatch, ThreadLog},
-    pool::WorkLane,
     record::{Record, ThreadMeta},
+    record_line::{self, LineHead},
     store::Store,
+    thread_log::{LogFile, RecordBatch, ThreadLog},
+    work_pool::WorkLane,
 };
 
-/// How much of a file's end is read. A mark is far shorter.
+/// The part of the end of a file that is read. A marker is far shorter.
 const WINDOW: u64 = 64 * 1024;
 
 impl Store {
-    /// Begins a thread that began at another time, with its first records, in one write.
+    /// Creates a thread with a given start time and its first records, in one write.
     pub async fn import(
         &self,
         meta: ThreadMeta,
@@ -39,12 +39,12 @@ impl Store {
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
-    /// Where a thread is that was imported, if it was. Unlike [`find`](Self::find) it looks nowhere else when the
-    /// id tells the place: an import asks for thousands that are not there.
+    /// Returns the location of an imported thread. Unlike [`find`](Self::find) it looks only where the id points to, because
+    /// an import looks up thousands of threads that do not exist.
     pub async fn find_imported(&self, id: &ThreadId) -> Result<Option<ThreadLocation>> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| match clock::id_time(&id) {
-            Some(_) => Ok(inner.layout.guess(&id)),
+            Some(_) => Ok(inner.layout.find_by_time(&id)),
             None => match inner.locate(&id) {
                 Err(StoreError::NotFound(_)) => Ok(None),
                 found => found.map(Some),
@@ -53,10 +53,11 @@ impl Store {
         .await
     }
 
-    /// The last record of a thread. `None` if it is a long one, or torn.
+    /// Returns the last record of a thread; `None` if it is long or torn.
     pub async fn last_record(&self, id: &ThreadId) -> Result<Option<Record>> {
         let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.at_its_place(&id, |place| last_record(&place.path))).await
+        self.run(WorkLane::Load, move |inner| inner.with_location(&id, |place| last_record(&place.path)))
+            .await
     }
 }
 
@@ -69,7 +70,7 @@ fn last_record(path: &Path) -> Result<Option<Record>> {
     let text = String::from_utf8_lossy(&bytes);
     let last = text.strip_suffix('\n').and_then(|text| text.rsplit('\n').next());
     Ok(last.and_then(|last| {
-        let last = line::canonical(last)?;
+        let last = record_line::canonical(last)?;
         serde_json::from_str(&LineHead::read(&last).filter(|head| !head.blobs)?.json()).ok()
     }))
 }

@@ -1,8 +1,8 @@
-//! Where things are under the home: names of directories and files, and how they are created.
+//! The directories and files of a home: their names, and how they are created and opened.
 //!
-//! A thread's file name carries its local time of creation and its id, as in the reference:
-//! `sessions/2026/11/15/rollout-2026-11-15T20-00-00-<id>.jsonl`. Archived files lie flat in
-//! `archived_sessions`. Everything is readable for its owner only.
+//! The name of a thread's file contains its local time of creation and its id, as in the reference server:
+//! `sessions/2026/11/15/rollout-2026-11-15T20-00-00-<id>.jsonl`. Archived files are directly in `archived_sessions`.
+//! Everything is readable by its owner only.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -19,33 +19,33 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// The directory of threads in use, relative to the home.
+/// The directory of threads that are not archived, relative to the home.
 pub const SESSIONS: &str = "sessions";
 /// The directory of archived threads.
 pub const ARCHIVED: &str = "archived_sessions";
 
-/// The longest id that is accepted; a name of a file has to fit around it.
+/// The maximum length of an id, so that file names stay within the limits of file systems.
 const MAX_ID: usize = 128;
 const LOCAL_TIME_LEN: usize = "2026-11-15T20-00-00".len();
 
-/// The places under one home.
+/// The paths of one home.
 #[derive(Clone, Debug)]
 pub struct HomeLayout {
     home: PathBuf,
 }
 
-/// A thread's file and whether it is an archived one.
+/// The file of a thread, and whether it is archived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadLocation {
     pub path: PathBuf,
     pub archived: bool,
 }
 
-/// What the name of a thread's file says.
+/// The parsed name of a thread's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName {
     pub id: ThreadId,
-    /// Unix seconds. From the id where it knows, so that every file of a thread agrees.
+    /// Unix seconds, from the id if it contains a time, so that all files of a thread agree.
     pub created_at: i64,
 }
 
@@ -63,32 +63,32 @@ impl HomeLayout {
     }
 
     pub fn blob(&self, hash: &str) -> PathBuf {
-        let shelf = hash.get(..2).unwrap_or("00");
-        self.home.join("blobs").join(shelf).join(hash)
+        let prefix = hash.get(..2).unwrap_or("00");
+        self.home.join("blobs").join(prefix).join(hash)
     }
 
     pub fn absolute(&self, relative: &str) -> PathBuf {
         self.home.join(relative)
     }
 
-    /// The path below the home, as the index keeps it. `None` for a path elsewhere.
+    /// Returns the path relative to the home, as stored in the index; `None` for paths outside the home.
     pub fn relative(&self, path: &Path) -> Option<String> {
         path.strip_prefix(&self.home).ok()?.to_str().map(str::to_owned)
     }
 
-    /// Where a thread of this id belongs, given when it was created.
-    pub fn place(&self, id: &ThreadId, created: Timestamp) -> PathBuf {
+    /// Returns the path of a new thread's file.
+    pub fn new_path(&self, id: &ThreadId, created: Timestamp) -> PathBuf {
         let local = clock::local(created);
         self.day(local.date()).join(format!("rollout-{}-{id}.jsonl", local.strftime("%Y-%m-%dT%H-%M-%S")))
     }
 
-    /// Where an archived file of this name goes back to.
-    pub fn place_of_name(&self, name: &str) -> Option<PathBuf> {
+    /// Returns the path to which an archived file is restored.
+    pub fn restored_path(&self, name: &str) -> Option<PathBuf> {
         let date = clock::parse_local(local_part(name)?).map(clock::local)?.date();
         Some(self.day(date).join(name))
     }
 
-    pub fn archive_place(&self, name: &str) -> PathBuf {
+    pub fn archived_path(&self, name: &str) -> PathBuf {
         self.home.join(ARCHIVED).join(name)
     }
 
@@ -96,16 +96,15 @@ impl HomeLayout {
         self.home.join(SESSIONS).join(date.strftime("%Y/%m/%d").to_string())
     }
 
-    /// The file of a thread, found by its name alone: the exact place first, then the directories of the
-    /// days around it (the time zone may have changed since), then the archive. Threads whose ids know no
-    /// time are not found this way.
-    pub fn guess(&self, id: &ThreadId) -> Option<ThreadLocation> {
+    /// Finds the file of a thread from the time in its id: first the exact path, then the archive, then the directories of
+    /// the adjacent days, because the time zone may have changed. Does not find threads whose ids contain no time.
+    pub fn find_by_time(&self, id: &ThreadId) -> Option<ThreadLocation> {
         let created = clock::id_time(id)?;
-        let exact = self.place(id, created);
+        let exact = self.new_path(id, created);
         if exact.is_file() {
             return Some(ThreadLocation { path: exact, archived: false });
         }
-        let archived = self.archive_place(exact.file_name()?.to_str()?);
+        let archived = self.archived_path(exact.file_name()?.to_str()?);
         if archived.is_file() {
             return Some(ThreadLocation { path: archived, archived: true });
         }
@@ -117,7 +116,7 @@ impl HomeLayout {
             .map(|path| ThreadLocation { path, archived: false })
     }
 
-    /// The file of a thread, wherever it is, by looking through every directory.
+    /// Finds the file of a thread by searching all directories.
     pub fn search(&self, id: &ThreadId) -> Option<ThreadLocation> {
         let archived = find_in(&self.home.join(ARCHIVED), id);
         let archived = archived.map(|path| ThreadLocation { path, archived: true });
@@ -128,11 +127,11 @@ impl HomeLayout {
 }
 
 impl FileName {
-    /// `None` for names that no thread's file has.
+    /// Returns `None` for names that are not those of threads.
     pub fn parse(name: &str) -> Option<Self> {
         let local = local_part(name)?;
         let id = name.get("rollout-".len() + LOCAL_TIME_LEN + 1..)?.strip_suffix(".jsonl")?;
-        let id = valid_id(id).then(|| ThreadId::from(id))?;
+        let id = is_valid_id(id).then(|| ThreadId::from(id))?;
         let created = clock::id_time(&id).or_else(|| clock::parse_local(local))?;
         Some(Self { id, created_at: created.as_millisecond().div_euclid(1000) })
     }
@@ -142,8 +141,8 @@ fn local_part(name: &str) -> Option<&str> {
     name.strip_prefix("rollout-")?.get(..LOCAL_TIME_LEN)
 }
 
-/// Ids come from clients and become part of a path, so only harmless letters are let through.
-pub fn valid_id(id: &str) -> bool {
+/// Returns whether an id can be part of a path. Ids come from clients, so only harmless characters are allowed.
+pub fn is_valid_id(id: &str) -> bool {
     (1..=MAX_ID).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
@@ -165,7 +164,7 @@ fn find_below(dir: &Path, id: &ThreadId, depth: u32) -> Option<PathBuf> {
     dirs.find_map(|entry| find_below(&entry.path(), id, depth - 1))
 }
 
-/// Creates a directory and those above it, for the owner only. Says whether it was missing.
+/// Creates a directory and its parents with mode 0700. Returns whether it was missing.
 pub fn make_dir(dir: &Path) -> Result<bool> {
     if dir.is_dir() {
         return Ok(false);
@@ -174,18 +173,18 @@ pub fn make_dir(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// A file that must not exist yet, for the owner only.
+/// Creates a file, which must not exist, with mode 0600.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
 }
 
-/// Opens a file for reading. Something else in its place (a named pipe, a device) is an error, and never waited for.
+/// Opens a regular file for reading. Anything else, such as a named pipe or a device, is an error and never blocks.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     open_regular_with(OpenOptions::new().read(true), path)
 }
 
-/// The same with other options. Without `O_NONBLOCK`, opening a named pipe waits until something writes to it; for
-/// regular files it means nothing.
+/// Opens a regular file with the given options. Without `O_NONBLOCK`, opening a named pipe would block until another process
+/// writes to it; the flag has no effect on regular files.
 pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.file_type() {
@@ -195,7 +194,7 @@ pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<F
     }
 }
 
-/// The whole of a file, if it is a regular one.
+/// Reads a regular file.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     let mut bytes = Vec::with_capacity(file.metadata().map_or(0, |found| found.len() as usize));
@@ -203,7 +202,7 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 pub fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("sync", dir))
 }
@@ -213,10 +212,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_id_and_the_time() {
+    fn a_name_contains_the_id_and_the_time() {
         let id = ThreadId::from("019a8914-3a00-7000-8000-000000000001");
         let created = clock::id_time(&id).unwrap();
-        let path = HomeLayout::new("/home/x".into()).place(&id, created);
+        let path = HomeLayout::new("/home/x".into()).new_path(&id, created);
         let name = path.file_name().unwrap().to_str().unwrap();
         assert_eq!(FileName::parse(name), Some(FileName { id, created_at: created.as_second() }));
     }
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_no_threads() {
+    fn other_names_are_not_threads() {
         for name in [
             "rollout-2026-11-15T20-00-00-.jsonl",
             "rollout-2026-11-15T20-00-00-a.json",
@@ -245,8 +244,8 @@ mod tests {
     #[test]
     fn ids_cannot_leave_the_home() {
         for id in ["", "../x", "a/b", "a\0b", "a.b", &"x".repeat(129)] {
-            assert!(!valid_id(id), "{id}");
+            assert!(!is_valid_id(id), "{id}");
         }
-        assert!(valid_id("thr_9") && valid_id("019a8914-3a00-7000-8000-000000000001"));
+        assert!(is_valid_id("thr_9") && is_valid_id("019a8914-3a00-7000-8000-000000000001"));
     }
 }

@@ -1,52 +1,48 @@
 //! Threads on disk: append-only JSONL records, and one SQLite index that can be rebuilt from them.
 //!
-//! Start with [`Store`]. A thread is written through its [`ThreadLog`], one [`Record`] a line, and comes
-//! back as a [`StoredThread`] or, with the model's history, a [`LoadedThread`]. [`Store::list`] answers
-//! from the index, which follows the files: those that other processes, copies or backups brought are
-//! found, those that are gone are left out.
+//! Start with [`Store`]. A thread is written through its [`ThreadLog`], one [`Record`] per line, and read as a
+//! [`StoredThread`] or, with the model's history, a [`LoadedThread`]. [`Store::list`] queries the index, which follows the
+//! files: it includes files that other processes, copies or backups have added, and omits files that are gone.
 //!
-//! What was appended is never rewritten, except for a torn last line. Nothing else opens these files.
+//! Appended records are never rewritten, except for a torn last line. No other crate opens these files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod error;
 mod record;
 mod store;
 
-mod decode;
-mod delete;
 mod fork;
-mod history;
 mod import;
+mod item_decoder;
 mod list;
-mod log;
 mod thread;
+mod thread_log;
 
 mod blobs;
-mod line;
-mod lines;
+mod file_end;
+mod record_line;
+mod record_lines;
 mod replay;
-mod tail;
 
+mod file_scanner;
 mod index;
-mod scan;
 mod summary;
 
 mod clock;
 mod layout;
-mod pool;
+mod work_pool;
 
 pub use {
     blobs::BLOB_MIN,
     error::{Result, StoreError},
     fork::ForkPoint,
-    history::{ABORTED, complete_calls},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListQuery, ListSort, ThreadPage},
-    log::ThreadLog,
-    pool::LOCK_TIME,
     record::{Record, StoredSettings, ThreadMeta, new_thread_id},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
+    thread_log::ThreadLog,
+    work_pool::LOCK_TIME,
 };

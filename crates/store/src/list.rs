@@ -1,4 +1,4 @@
-//! What can be asked of the list of threads, and the cursor that carries on from a page.
+//! Queries for the list of threads, and cursors.
 
 use std::{
     borrow::Cow,
@@ -13,30 +13,30 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// Threads on a page unless the caller says otherwise.
+/// The default page size.
 const DEFAULT_LIMIT: u32 = 25;
-/// Threads on a page at most.
+/// The maximum page size.
 const MAX_LIMIT: u32 = 100;
-/// A page ends early when its first messages are longer than this together.
+/// A page ends early if its previews exceed this size.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Which threads, in which order, from where on. The default is the first page of interactive threads.
+/// The filter, order and position of a list. The default is the first page of interactive threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     pub cursor: Option<String>,
     pub limit: Option<u32>,
     pub sort: ListSort,
-    /// Empty means all.
+    /// Empty: all providers.
     pub model_providers: Vec<String>,
-    /// Empty means those of people: cli and vscode.
+    /// Empty: the interactive ones, `cli` and `vscode`.
     pub source_kinds: Vec<ThreadSourceKind>,
     pub archived: bool,
     pub cwd: Option<String>,
-    /// Part of the name or of the first message, upper and lower case told apart.
+    /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
 }
 
-/// Newest first, by one of two times.
+/// The time by which threads are sorted, newest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListSort {
     #[default]
@@ -44,7 +44,7 @@ pub enum ListSort {
     Updated,
 }
 
-/// Some threads, without turns, and where to go on.
+/// A page of threads, without turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadPage {
     pub threads: Vec<Thread>,
@@ -63,7 +63,7 @@ impl From<ThreadListParams> for ListQuery {
             model_providers: params.model_providers.unwrap_or_default(),
             source_kinds: params.source_kinds.unwrap_or_default(),
             archived: params.archived.unwrap_or_default(),
-            cwd: params.cwd.as_deref().map(plain),
+            cwd: params.cwd.as_deref().map(without_trailing_slash),
             search_term: params.search_term,
         }
     }
@@ -82,7 +82,7 @@ impl ListQuery {
         self.search_term.as_deref().filter(|term| !term.is_empty())
     }
 
-    /// The kinds that match, with the one that stands for all agents spelled out.
+    /// Returns the matching kinds, with `SubAgent` expanded to all kinds of subagents.
     pub(crate) fn kinds(&self) -> Vec<ThreadSourceKind> {
         use ThreadSourceKind::{
             Cli, SubAgent, SubAgentCompact, SubAgentOther, SubAgentReview, SubAgentThreadSpawn, Vscode,
@@ -98,7 +98,7 @@ impl ListQuery {
     }
 }
 
-/// The place of a thread in a list: its time in seconds, then its id.
+/// The position of a thread in a list: its time in seconds, then its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
     pub at: i64,
@@ -106,10 +106,10 @@ pub struct ListCursor {
 }
 
 impl ListCursor {
-    /// `2026-11-15T20:00:00Z|<thread id>`
+    /// Parses `2026-11-15T20:00:00Z|<thread id>`.
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = text.split_once('|').and_then(|(at, id)| {
-            let at = clock::parse_seconds(&colons(at))?;
+            let at = clock::parse_seconds(&with_colons(at))?;
             Uuid::parse_str(id).ok().map(|_| Self { at, id: ThreadId::from(id) })
         });
         parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
@@ -120,8 +120,8 @@ impl ListCursor {
     }
 }
 
-/// A time whose clock is written with dashes, as in the names of files, with colons.
-fn colons(at: &str) -> Cow<'_, str> {
+/// Replaces dashes by colons in a time that is formatted as in file names.
+fn with_colons(at: &str) -> Cow<'_, str> {
     match at.split_once('T') {
         Some((day, time)) if time.len() == 8 && time.matches('-').count() == 2 => {
             format!("{day}T{}Z", time.replace('-', ":")).into()
@@ -130,8 +130,8 @@ fn colons(at: &str) -> Cow<'_, str> {
     }
 }
 
-/// A directory without a slash at its end.
-fn plain(cwd: &str) -> String {
+/// Removes a trailing slash from a directory.
+fn without_trailing_slash(cwd: &str) -> String {
     Path::new(cwd).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn other_cursors_are_refused_by_name() {
+    fn invalid_cursors_are_rejected() {
         for text in [
             "",
             "x",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_within_bounds() {
+    fn page_sizes_are_limited() {
         let limit = |limit| ListQuery { limit, ..ListQuery::default() }.limit();
         assert_eq!([limit(None), limit(Some(0)), limit(Some(7)), limit(Some(1000))], [25, 1, 7, 100]);
     }

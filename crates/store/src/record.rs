@@ -1,33 +1,33 @@
-//! What a thread's file consists of: the closed list of records, wrapping the protocol's own types.
+//! The records of a thread's file: a closed list that wraps the protocol's types.
 //!
-//! The envelope around a record (version, ordinal, time) is the business of `line`. What a reader of
-//! this version does not know is skipped when loading and stays in the file.
+//! The envelope of a record (version, ordinal, time) is in `record_line`. Records that this version does not know are
+//! skipped when a thread is loaded and stay in the file.
 
 use codicil_protocol::{
     DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal, ThreadId,
     ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
-/// One thing that happened to a thread.
+/// An event in the life of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Record {
-    /// The first line of every file, written by [`Store::create`](crate::Store::create) only.
+    /// The first line of every file. Written only by [`Store::create`](crate::Store::create).
     Meta(ThreadMeta),
-    /// The sticky settings from here on.
+    /// The settings from here on.
     Settings(StoredSettings),
     /// A turn was accepted.
     Turn {
         turn_id: TurnId,
     },
-    /// An item as clients saw it complete, with the id that was streamed.
+    /// A completed item, with the id under which it was streamed.
     Item {
         turn_id: TurnId,
         item: ThreadItem,
     },
-    /// Something that entered the model's history. Outside a turn it survives every rollback.
+    /// An item of the model's history. Outside a turn it survives all rollbacks.
     Context {
         turn_id: Option<TurnId>,
         item: ResponseItem,
@@ -41,11 +41,11 @@ pub enum Record {
         status: TurnStatus,
         error: Option<TurnError>,
     },
-    /// The last turns are gone, from the list of turns and from the model's history.
+    /// The last turns are removed from the thread and from the model's history.
     Rollback {
         turns: u32,
     },
-    /// The model's history so far is replaced. Rolling back the turn undoes it.
+    /// The model's history so far is replaced. Rolling back the turn undoes this.
     Compaction {
         turn_id: TurnId,
         replacement: Vec<ResponseItem>,
@@ -53,36 +53,36 @@ pub enum Record {
     Name {
         name: String,
     },
-    /// What is known of the repository; `None` forgets it.
+    /// The state of the repository; `None` removes it.
     Git {
         git: Option<GitInfo>,
     },
-    /// Room for what later versions add without a new kind of record.
+    /// An extension that older versions ignore.
     Extra {
         kind: String,
         data: Value,
     },
 }
 
-/// The kind of the extra record by which an item is taken back.
+/// The kind of the extra record that withdraws an item.
 pub(crate) const WITHDRAWN: &str = "withdrawn";
-/// The kind of the extra record that says what the thread works towards.
+/// The kind of the extra record that sets the goal of the thread.
 pub(crate) const GOAL: &str = "goal";
 
 impl Record {
-    /// Takes back an item that was written before anybody was told of it: from here on it was never said.
+    /// Withdraws an item that was written before clients saw it. Readers skip the item.
     pub fn withdrawn(turn: &TurnId, item: &ItemId) -> Self {
         let data = serde_json::json!({ "turnId": turn, "itemId": item });
         Self::Extra { kind: WITHDRAWN.to_owned(), data }
     }
 
-    /// What the thread works towards from here on; `None` for nothing.
+    /// Sets the goal of the thread; `None` removes it.
     pub fn goal(goal: Option<&ThreadGoal>) -> Self {
         Self::Extra { kind: GOAL.to_owned(), data: serde_json::json!({ "goal": goal }) }
     }
 }
 
-/// How a thread began. When it began is in its id, else in its file's name.
+/// The start of a thread. Its time is in the id or, for other ids, in the file name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMeta {
@@ -108,7 +108,7 @@ pub struct ThreadMeta {
 }
 
 impl ThreadMeta {
-    /// A thread with nothing special about it.
+    /// Returns the meta record of a thread without optional properties.
     pub fn new(id: ThreadId, cwd: impl Into<String>, source: SessionSource, provider: &str) -> Self {
         Self {
             id,
@@ -127,17 +127,59 @@ impl ThreadMeta {
     }
 }
 
-/// The sticky settings of a thread. What lists and resumes need is typed, the rest is the agent's.
+/// The settings of a thread from a record on. The model and effort are typed, because every version needs them; the
+/// snapshot belongs to the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "Map<String, Value>")]
 pub struct StoredSettings {
-    pub model: String,
+    /// `None` only in records that were read and have a model in an unknown form.
+    pub model: Option<String>,
     pub effort: Option<ReasoningEffort>,
-    #[serde(default)]
+    /// The version of the snapshot; 1 for records without one.
+    pub version: u32,
     pub snapshot: Value,
 }
 
-/// An id for a new thread. Ids made later sort later.
+impl StoredSettings {
+    /// Returns settings of which only the model and effort are known.
+    pub fn without_snapshot(model: String, effort: Option<ReasoningEffort>) -> Self {
+        Self { model: Some(model), effort, version: 1, snapshot: Value::Null }
+    }
+
+    /// Reads each field by itself, so that one of an unknown form does not lose the others, and returns the names of
+    /// those that could not be read.
+    pub(crate) fn from_fields(mut fields: Map<String, Value>) -> (Self, Vec<&'static str>) {
+        let mut unreadable = Vec::new();
+        let settings = Self {
+            model: take_field(&mut fields, "model", &mut unreadable),
+            effort: take_field(&mut fields, "effort", &mut unreadable),
+            version: take_field(&mut fields, "version", &mut unreadable).unwrap_or(1),
+            snapshot: fields.remove("snapshot").unwrap_or_default(),
+        };
+        (settings, unreadable)
+    }
+}
+
+impl From<Map<String, Value>> for StoredSettings {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self::from_fields(fields).0
+    }
+}
+
+fn take_field<T: DeserializeOwned>(
+    fields: &mut Map<String, Value>,
+    name: &'static str,
+    unreadable: &mut Vec<&'static str>,
+) -> Option<T> {
+    let value = fields.remove(name).filter(|value| !value.is_null())?;
+    let read = serde_json::from_value(value).ok();
+    if read.is_none() {
+        unreadable.push(name);
+    }
+    read
+}
+
+/// Returns an id for a new thread. Later ids sort after earlier ones.
 pub fn new_thread_id() -> ThreadId {
     ThreadId::from(uuid::Uuid::now_v7().to_string())
 }

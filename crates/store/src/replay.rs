@@ -1,7 +1,7 @@
-//! A thread's records, one after the other, back into turns and history.
+//! Replaying a thread's records into turns and history.
 //!
-//! Nothing is decoded that the result does not need: items stay JSON, and what a rollback or a compaction
-//! removed from the history is never looked at. Records that cannot be used are skipped and counted.
+//! Only the records that the result needs are decoded: items stay JSON, and parts of the history that a rollback or a
+//! compaction removed are skipped. Records that cannot be used are skipped and counted.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -10,17 +10,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    line::{LineHead, RecordKind},
-    lines::RecordLines,
     record::{GOAL, StoredSettings, ThreadMeta, WITHDRAWN},
+    record_line::{LineHead, RecordKind},
+    record_lines::RecordLines,
     summary,
     thread::{LoadProblem, LoadWarnings, StoredTurn},
 };
 
-/// How far back in its turn an item is looked for that is written again.
+/// The number of preceding items of a turn among which a rewritten item is searched.
 const REWRITTEN_WITHIN: usize = 64;
 
-/// Whether the model's history is wanted as well.
+/// Whether the model's history is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistoryWanted {
     #[default]
@@ -28,38 +28,38 @@ pub enum HistoryWanted {
     TurnsAndHistory,
 }
 
-/// What the records of a file add up to.
+/// The result of replaying the records of a file.
 #[derive(Default)]
 pub struct Replay<'a> {
     want: HistoryWanted,
     pub meta: Option<ThreadMeta>,
     pub settings: Option<StoredSettings>,
-    /// The settings that the turns which are left were told of.
+    /// The settings of the last turn that was not rolled back.
     pub known_settings: Option<StoredSettings>,
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
-    /// The first user message, whatever became of its turn.
+    /// The first user message, even if its turn was rolled back.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
     pub steps: Vec<HistoryStep<'a>>,
     pub next_ordinal: u64,
-    /// The time of the last record that was part of the conversation.
+    /// The time of the last record that counts as activity.
     pub active_at: Option<&'a str>,
     pub warnings: LoadWarnings,
     places: TurnPlaces<'a>,
     /// The ids of each turn's items, `None` where an item has none.
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
-    /// Decoded at the end: earlier ones do not matter.
+    /// The last usage record, decoded at the end.
     last_usage: Option<(u64, LineHead<'a>)>,
-    /// Decoded from the last one back, until one can be read.
+    /// The settings records, decoded backwards until one can be read.
     all_settings: Vec<(u64, LineHead<'a>)>,
-    /// Settings, each with the number of turns there were, without those of turns that are gone.
+    /// The settings records of turns that were not rolled back, each with the number of preceding turns.
     settings_of_turns: Vec<(usize, LineHead<'a>)>,
 }
 
-/// One step of the model's history.
+/// A change of the model's history.
 pub struct HistoryStep<'a> {
     pub turn: Option<usize>,
     pub change: HistoryChange<'a>,
@@ -67,9 +67,9 @@ pub struct HistoryStep<'a> {
 }
 
 pub enum HistoryChange<'a> {
-    /// JSON of an item.
+    /// Appends an item, given as JSON.
     Add(Cow<'a, str>),
-    /// JSON of the array that replaces everything before.
+    /// Replaces the history by an array of items, given as JSON.
     Replace(Cow<'a, str>),
 }
 
@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
         replay
     }
 
-    /// Copied and merged files may count twice; the order of lines is what counts.
+    /// Checks the ordinal of a record. Merged files can contain ordinals twice; the order of lines is authoritative.
     fn note_order(&mut self, number: u64, ordinal: u64) {
         if ordinal < self.next_ordinal {
             self.warnings.add(number, LoadProblem::OutOfOrder);
@@ -98,7 +98,7 @@ impl<'a> Replay<'a> {
         self.next_ordinal = self.next_ordinal.max(ordinal.saturating_add(1));
     }
 
-    /// `None` when the record cannot be used.
+    /// Applies a record; `None` if it cannot be used.
     fn record(&mut self, number: u64, head: LineHead<'a>) -> Option<()> {
         match head.kind {
             RecordKind::Meta => {
@@ -128,7 +128,7 @@ impl<'a> Replay<'a> {
         Some(())
     }
 
-    /// The turn of an id, begun now if it is new. `None` if it was rolled back.
+    /// Returns the index of a turn, which is started if the id is new; `None` if it was rolled back.
     fn turn(&mut self, id: Cow<'a, str>) -> Option<usize> {
         let at = self.places.of(id.clone())?;
         if at == self.turns.len() {
@@ -155,10 +155,10 @@ impl<'a> Replay<'a> {
         let from = ids.len().saturating_sub(REWRITTEN_WITHIN);
         let again = ids.iter().skip(from).position(|known| id.is_some() && *known == id);
         match again.map(|again| from + again) {
-            // An item that is written again has changed since; it keeps its place.
+            // A rewritten item has changed; it keeps its position.
             Some(again) if !is_input => *items.get_mut(again)? = item,
             again => {
-                // Input is written when it is taken and again when it is said, which is where it belongs.
+                // Input is written when it is accepted, and again when the model receives it, which is its position.
                 if let Some(again) = again {
                     ids.remove(again);
                     items.remove(again);
@@ -170,7 +170,7 @@ impl<'a> Replay<'a> {
         Some(())
     }
 
-    /// Those that later versions add mean nothing here.
+    /// Applies an extra record. Those of later versions are ignored.
     fn extra(&mut self, head: LineHead<'a>) {
         match extra_kind(head).as_deref() {
             Some(WITHDRAWN) => self.withdraw(head),
@@ -209,9 +209,10 @@ impl<'a> Replay<'a> {
 
     fn turn_end(&mut self, head: LineHead<'a>) -> Option<()> {
         let id = turn_of(head)?;
-        let end = match head.record.ends_with(COMPLETED) {
-            true => TurnEnd { status: TurnStatus::Completed, error: None },
-            false => decode(head)?,
+        let end = if head.record.ends_with(COMPLETED) {
+            TurnEnd { status: TurnStatus::Completed, error: None }
+        } else {
+            decode(head)?
         };
         if let Some(turn) = self.turn(id).and_then(|at| self.turns.get_mut(at)) {
             turn.end(end.status, end.error);
@@ -220,21 +221,35 @@ impl<'a> Replay<'a> {
     }
 
     fn roll_back(&mut self, count: u32) {
-        let left = self.turns.len().saturating_sub(count as usize);
-        self.turns.truncate(left);
-        self.places.roll_back(left);
-        self.item_ids.truncate(left);
-        self.settings_of_turns.retain(|(turns, _)| *turns <= left);
-        self.steps.retain(|step| step.turn.is_none_or(|turn| turn < left));
+        let kept = self.turns.len().saturating_sub(count as usize);
+        self.turns.truncate(kept);
+        self.places.roll_back(kept);
+        self.item_ids.truncate(kept);
+        self.settings_of_turns.retain(|(turns, _)| *turns <= kept);
+        self.steps.retain(|step| step.turn.is_none_or(|turn| turn < kept));
+    }
+
+    fn read_settings(&mut self, number: u64, head: LineHead<'a>) -> Option<StoredSettings> {
+        let Some(fields) = decode(head) else {
+            self.warnings.add(number, LoadProblem::Unreadable);
+            return None;
+        };
+        let (settings, unreadable) = StoredSettings::from_fields(fields);
+        for field in unreadable {
+            tracing::warn!(line = number, field, "cannot read a field of a settings record");
+            self.warnings.add(number, LoadProblem::UnreadableSetting);
+        }
+        if settings.model.is_none() && settings.snapshot.is_null() {
+            self.warnings.add(number, LoadProblem::Unreadable);
+            return None;
+        }
+        Some(settings)
     }
 
     fn finish(&mut self) {
-        // Those before still say more of what the thread may do than the configuration does.
+        // An earlier record still describes the permissions of the thread better than the configuration.
         while let Some((number, head)) = self.all_settings.pop().filter(|_| self.settings.is_none()) {
-            self.settings = decode(head);
-            if self.settings.is_none() {
-                self.warnings.add(number, LoadProblem::Unreadable);
-            }
+            self.settings = self.read_settings(number, head);
         }
         self.known_settings = self.settings_of_turns.pop().and_then(|(_, head)| decode(head));
         if let Some((number, head)) = self.last_usage.take() {
@@ -246,17 +261,17 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Which turn has which id, also of turns that are gone.
+/// The indices of turns by id, including rolled-back turns.
 #[derive(Default)]
 pub struct TurnPlaces<'a> {
     places: HashMap<Cow<'a, str>, Option<usize>>,
     next: usize,
-    /// The turn asked for last: most records belong to the turn of the record before.
+    /// The turn of the last lookup. Most records belong to the turn of the record before.
     recent: Option<(Cow<'a, str>, usize)>,
 }
 
 impl<'a> TurnPlaces<'a> {
-    /// The position of a turn; a new id gets the next one, an id that was rolled back none.
+    /// Returns the index of a turn. A new id gets the next index; an id that was rolled back has none.
     pub fn of(&mut self, id: Cow<'a, str>) -> Option<usize> {
         if let Some((recent, at)) = &self.recent
             && *recent == id
@@ -275,13 +290,13 @@ impl<'a> TurnPlaces<'a> {
         self.places.reserve(turns);
     }
 
-    pub fn roll_back(&mut self, left: usize) {
-        self.places.values_mut().filter(|at| at.is_some_and(|at| at >= left)).for_each(|at| *at = None);
-        self.next = self.next.min(left);
+    pub fn roll_back(&mut self, kept: usize) {
+        self.places.values_mut().filter(|at| at.is_some_and(|at| at >= kept)).for_each(|at| *at = None);
+        self.next = self.next.min(kept);
         self.recent = None;
     }
 
-    /// The position of a turn that is known and still there.
+    /// Returns the index of a known turn that was not rolled back.
     pub fn find(&self, id: &str) -> Option<usize> {
         self.places.get(id).copied().flatten()
     }
@@ -291,7 +306,7 @@ impl<'a> TurnPlaces<'a> {
     }
 }
 
-/// How nearly every turn ends.
+/// The end of the record of a completed turn, by far the most frequent one.
 const COMPLETED: &str = ",\"status\":\"completed\",\"error\":null}";
 
 #[derive(Deserialize)]
@@ -367,12 +382,12 @@ pub fn decode<T: for<'de> Deserialize<'de>>(head: LineHead<'_>) -> Option<T> {
     serde_json::from_str(&head.json()).ok()
 }
 
-/// What an extra record is about.
+/// Returns the kind of an extra record.
 pub fn extra_kind(head: LineHead<'_>) -> Option<String> {
     decode::<ExtraKind>(head).map(|extra| extra.kind)
 }
 
-/// The turn a record belongs to, for the kinds that belong to one.
+/// Returns the turn of a record, if it belongs to one.
 pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
     match head.turn_id() {
         Some(id) => Some(Cow::Borrowed(id)),
@@ -380,7 +395,7 @@ pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// The turn and the JSON of the other member. Borrowed JSON has not been validated.
+/// Returns the turn and the JSON of the other member. Borrowed JSON is not validated.
 fn parts<'a>(head: LineHead<'a>, member: &str) -> Option<(Option<Cow<'a, str>>, Cow<'a, str>)> {
     if let Some((turn, json)) = head.last_member(member) {
         return Some((Some(Cow::Borrowed(turn)), Cow::Borrowed(json)));

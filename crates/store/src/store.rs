@@ -1,4 +1,4 @@
-//! The store of one home: every way in which threads are created, written, read, listed and moved.
+//! The store of one home: creating, reading, listing, moving and deleting threads.
 
 use std::{
     fs, io,
@@ -12,26 +12,26 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
+    file_end,
+    file_scanner::FileScanner,
     fork::{self, ForkPoint},
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
-    line::RecordKind,
-    lines::RecordLines,
     list::{ListQuery, ThreadPage},
-    log::{LogFile, RecordBatch, ThreadLog},
-    pool::{WorkLane, WorkPool},
     record::{Record, StoredSettings, ThreadMeta},
+    record_line::RecordKind,
+    record_lines::RecordLines,
     replay::{HistoryWanted, Replay},
-    scan::FileScanner,
     summary::ThreadSummary,
-    tail,
     thread::{LoadedThread, StoredThread, decode_history},
+    thread_log::{LogFile, RecordBatch, ThreadLog},
+    work_pool::{WorkLane, WorkPool},
 };
 
-/// How often a file may move away while it is being opened.
+/// The maximum number of times that a file is located again because it was moved while it was opened.
 const MAX_MOVES: usize = 4;
 
-/// Threads on disk. Cheap to clone; all clones share one index and one pool of threads.
+/// Threads on disk. Clones share one index and one thread pool.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
@@ -50,8 +50,8 @@ impl Drop for StoreInner {
 }
 
 impl Store {
-    /// Looks at nothing but the home itself: directories, index and files are opened when first needed.
-    /// A home that does not exist yet is created with the first thread.
+    /// Opens the store of a home. Directories, index and files are opened when they are first needed. A home that does not exist
+    /// is created with the first thread.
     pub fn open(home: impl Into<PathBuf>) -> Result<Self> {
         let home = std::path::absolute(home.into()).map_err(StoreError::io("find", Path::new(".")))?;
         if fs::metadata(&home).is_ok_and(|found| !found.is_dir()) {
@@ -66,12 +66,12 @@ impl Store {
         self.inner.layout.home()
     }
 
-    /// Begins a thread: its file exists, with its first record, when this returns.
+    /// Creates a thread. When this returns, its file exists with the first record.
     pub async fn create(&self, meta: ThreadMeta) -> Result<ThreadLog> {
         self.create_with(meta, None).await
     }
 
-    /// Begins a thread with the settings that it has from the beginning, in one write.
+    /// Creates a thread with its initial settings, in one write.
     pub async fn create_with(&self, meta: ThreadMeta, settings: Option<StoredSettings>) -> Result<ThreadLog> {
         let records: Vec<_> = settings.into_iter().map(Record::Settings).collect();
         let now = Timestamp::now();
@@ -80,68 +80,84 @@ impl Store {
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
-    /// Opens a stored thread for appending, repairing the end of its file where a crash tore it.
+    /// Opens a stored thread for appending, and removes a torn last line.
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
-        let (id, inner) = (id.clone(), self.inner.clone());
-        let open = move || inner.at_its_place(&id, |place| LogFile::open(&id, place));
+        let id = id.clone();
+        let inner = self.inner.clone();
+        let open = move || inner.with_location(&id, |place| LogFile::open(&id, place));
         let file = self.inner.pool.run_locking(WorkLane::Append, open).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
-    /// The thread with its turns: what `thread/read` shows.
+    /// Returns a thread with its turns, as needed by `thread/read`.
     pub async fn read(&self, id: &ThreadId) -> Result<StoredThread> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.read(&id)).await
     }
 
-    /// The thread with its turns and what the model is told next: what `thread/resume` needs.
+    /// Returns a thread with its turns and the model's history, as needed by `thread/resume`.
     pub async fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.load(&id)).await
     }
 
-    /// What lists show of one thread, also of one without a user message, stored or archived.
+    /// Returns the list entry of a thread, archived or not. Unlike lists, this includes threads without a user message.
     pub async fn read_summary(&self, id: &ThreadId) -> Result<Thread> {
         let id = id.clone();
         self.run(WorkLane::List, move |inner| Ok(inner.summary(&id)?.into_thread(&inner.layout))).await
     }
 
-    /// A page of threads that have a user message, newest first. Sees everything that was appended
-    /// through this store before, and every file that is there.
+    /// Returns a page of threads that have a user message, newest first. It reflects all earlier appends through this store and
+    /// all existing files.
     pub async fn list(&self, query: ListQuery) -> Result<ThreadPage> {
         self.run(WorkLane::List, move |inner| inner.index.list(&query)).await
     }
 
-    /// Where a thread's file is.
+    /// Returns the location of a thread's file.
     pub async fn find(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.locate(&id)).await
     }
 
-    /// Names a thread, loaded or not, archived or not.
+    /// Sets the name of a thread, loaded or not, archived or not.
     pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<()> {
         self.open_log(id).await?.append(&[Record::Name { name: name.to_owned() }]).await
     }
 
-    /// Sets what is known of a thread's repository, loaded or not, archived or not.
+    /// Sets the repository state of a thread, loaded or not, archived or not.
     pub async fn set_git(&self, id: &ThreadId, git: Option<GitInfo>) -> Result<()> {
         self.open_log(id).await?.append(&[Record::Git { git }]).await
     }
 
-    /// Moves a thread to the archive. Returns its new place.
+    /// Moves a thread to the archive. Returns its new location.
     pub async fn archive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.archive(&id)).await
     }
 
-    /// Takes a thread back from the archive. Returns its new place.
+    /// Restores a thread from the archive. Returns its new location.
     pub async fn unarchive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.unarchive(&id)).await
     }
 
-    /// Begins a thread with the records of another one. `meta.forked_from` is set to the source. Like
-    /// every new record, the copies survive a power cut after the log's next sync.
+    /// Deletes a thread, archived or not. Later appends to it fail. Blobs are kept, because other threads may refer to them.
+    pub async fn delete(&self, id: &ThreadId) -> Result<()> {
+        let id = id.clone();
+        self.run(WorkLane::Load, move |inner| {
+            inner.with_location(&id, |place| inner.delete(&id, &place.path))
+        })
+        .await
+    }
+
+    /// Returns the threads that the agent of this thread started, as far as they are in the index.
+    pub async fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
+        let id = id.clone();
+        self.run(WorkLane::List, move |inner| inner.index.children(&id)).await
+    }
+
+    /// Creates a thread with the records of another one, and sets `meta.forked_from`. The copies are durable after the next sync
+    /// of the log.
     pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: ThreadMeta) -> Result<ThreadLog> {
         let source = source.clone();
         meta.forked_from = Some(source.clone());
@@ -150,17 +166,17 @@ impl Store {
         Ok(ThreadLog::new(self.inner.clone(), file.await?))
     }
 
-    /// Forgets the index and reads every file again. Returns how many threads there are.
+    /// Rebuilds the index from all files. Returns the number of threads.
     pub async fn reindex(&self, progress: impl FnMut(BacklogProgress) + Send + 'static) -> Result<usize> {
         self.run(WorkLane::List, move |inner| inner.index.rebuild(progress)).await
     }
 
-    /// Writes to the index what other processes should see now. Lists of this store do it themselves.
+    /// Writes pending changes to the index for other processes. Lists of this store do this themselves.
     pub async fn flush(&self) -> Result<()> {
         self.run(WorkLane::List, move |inner| inner.index.flush()).await
     }
 
-    /// Ends the background work after writing the index. Appending still works afterwards, lists do not.
+    /// Ends background work after writing the index. Afterwards, appending still works and lists fail.
     pub async fn close(&self) -> Result<()> {
         self.run(WorkLane::List, move |inner| {
             inner.index.close();
@@ -180,20 +196,20 @@ impl Store {
 }
 
 impl StoreInner {
-    /// By the time in the id, else by the index, else by looking everywhere.
+    /// Locates a thread by the time in its id, by the index, or by searching all directories.
     pub(crate) fn locate(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let known = |id| {
             let row = self.index.get(id).ok()??;
             let path = self.layout.absolute(&row.dir).join(&row.file);
             Some(ThreadLocation { path, archived: row.archived })
         };
-        let found = Some(id)
-            .filter(|id| layout::valid_id(id))
-            .and_then(|id| self.layout.guess(id).or_else(|| known(id)).or_else(|| self.layout.search(id)));
+        let found = Some(id).filter(|id| layout::is_valid_id(id)).and_then(|id| {
+            self.layout.find_by_time(id).or_else(|| known(id)).or_else(|| self.layout.search(id))
+        });
         found.ok_or_else(|| StoreError::NotFound(id.clone()))
     }
 
-    /// The directory below the home and the name of a thread's file.
+    /// Splits the path of a thread's file into the directory relative to the home and the name.
     pub(crate) fn split(&self, path: &Path) -> Result<(String, String)> {
         let dir = path.parent().and_then(|dir| self.layout.relative(dir));
         let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
@@ -203,7 +219,7 @@ impl StoreInner {
         })
     }
 
-    /// Tells the index of a new file that was copied from elsewhere: what it says of itself is read back.
+    /// Adds a new file with copied records to the index, by scanning it.
     pub(crate) fn index_copy(&self, path: &Path) -> Result<()> {
         let (dir, file) = self.split(path)?;
         if let Some(name) = FileName::parse(&file) {
@@ -218,8 +234,8 @@ impl StoreInner {
         }
     }
 
-    /// Does something with a thread's file, again if the file is moved while it is being opened.
-    pub(crate) fn at_its_place<T>(
+    /// Runs `work` with the location of a thread, again if the file is moved while it is opened.
+    pub(crate) fn with_location<T>(
         &self,
         id: &ThreadId,
         mut work: impl FnMut(ThreadLocation) -> Result<T>,
@@ -249,7 +265,7 @@ impl StoreInner {
     }
 
     fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
-        self.at_its_place(id, |place| {
+        self.with_location(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))
         })
@@ -262,8 +278,8 @@ impl StoreInner {
         if let Some(row) = self.index.get(id).ok().flatten().filter(same_file) {
             return Ok(row);
         }
-        let row = self.at_its_place(id, |place| self.scan(id, &place))?;
-        // The answer does not depend on the index; the next list repairs it.
+        let row = self.with_location(id, |place| self.scan(id, &place))?;
+        // The result does not depend on the index; the next list repairs it.
         let _ = self.index.put(&row);
         Ok(row)
     }
@@ -278,19 +294,31 @@ impl StoreInner {
         let place = self.locate(id)?;
         let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| !place.archived);
         let name = name.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        let path = self.layout.archive_place(name);
+        let path = self.layout.archived_path(name);
         self.relocate(id, &place.path, ThreadLocation { path, archived: true })
     }
 
     fn unarchive(&self, id: &ThreadId) -> Result<ThreadLocation> {
         let place = self.locate(id)?;
         let name = place.path.file_name().and_then(|name| name.to_str()).filter(|_| place.archived);
-        let path = name.and_then(|name| self.layout.place_of_name(name));
+        let path = name.and_then(|name| self.layout.restored_path(name));
         let path = path.ok_or_else(|| StoreError::NotFound(id.clone()))?;
         self.relocate(id, &place.path, ThreadLocation { path, archived: false })
     }
 
-    /// Moves a file in one step: at every moment it is at exactly one of the two places.
+    fn delete(&self, id: &ThreadId, path: &Path) -> Result<()> {
+        let dir = path.parent().unwrap_or(self.layout.home());
+        self.enter(dir);
+        fs::remove_file(path).map_err(StoreError::io("delete", path))?;
+        layout::sync_dir(dir)?;
+        // Lists check that the file exists, so they omit the thread even if this fails.
+        if let Err(error) = self.index.forget(id) {
+            tracing::warn!(%error, "failed to remove a deleted thread from the index");
+        }
+        Ok(())
+    }
+
+    /// Moves a file atomically.
     fn relocate(&self, id: &ThreadId, from: &Path, to: ThreadLocation) -> Result<ThreadLocation> {
         let dirs = [from.parent(), to.path.parent()].map(|dir| dir.unwrap_or(self.layout.home()));
         layout::make_dir(dirs[1])?;
@@ -302,21 +330,21 @@ impl StoreInner {
         for dir in dirs {
             layout::sync_dir(dir)?;
         }
-        // Both directories have changed, so a list finds the file even if this fails.
+        // Both directories have changed, so the next list finds the file even if this fails.
         if let Err(error) = self.scan(id, &to).and_then(|row| self.index.put(&row)) {
-            tracing::warn!(%error, "a moved thread is not yet in the index");
+            tracing::warn!(%error, "failed to add a moved thread to the index");
         }
         Ok(to)
     }
 }
 
-/// What a replayed file amounts to.
+/// Returns the thread of a replayed file.
 fn stored(id: &ThreadId, place: ThreadLocation, bytes: &[u8], replay: Replay<'_>) -> Result<StoredThread> {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let not_a_thread =
-        || StoreError::NotAThread { path: place.path.clone(), reason: tail::first_line_reason(first) };
+        || StoreError::NotAThread { path: place.path.clone(), reason: file_end::first_line_reason(first) };
     let mut meta = replay.meta.ok_or_else(not_a_thread)?;
-    // A file that was copied by hand goes by the id in its name, which is how it was found.
+    // The id in the name of a file takes precedence, so that manually copied files can be found.
     meta.id = id.clone();
     let name = place.path.file_name().and_then(|name| FileName::parse(name.to_str()?));
     let created_at = name.map_or(0, |name| name.created_at);

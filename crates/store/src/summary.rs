@@ -1,4 +1,4 @@
-//! What lists know of a thread: one row of the index, made from its file or from its first record.
+//! The summary of a thread: one row of the index, created from its file or its first record.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
@@ -9,11 +9,11 @@ use codicil_protocol::{
 
 use crate::{layout::HomeLayout, record::ThreadMeta};
 
-/// A thread as the index holds it.
+/// The index row of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadSummary {
     pub id: ThreadId,
-    /// Below the home.
+    /// The directory, relative to the home.
     pub dir: String,
     pub file: String,
     pub archived: bool,
@@ -33,7 +33,7 @@ pub struct ThreadSummary {
     pub stamp: FileStamp,
 }
 
-/// How a file looked when it was read. Another look means other content.
+/// The size and time of a file when it was read. A different stamp means different content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp {
     pub size: i64,
@@ -45,7 +45,7 @@ impl FileStamp {
         Self { size: i64::try_from(found.len()).unwrap_or(i64::MAX), mtime: nanoseconds(found) }
     }
 
-    /// Files only grow, so of two states within one tick of the clock the longer one is the later.
+    /// Returns whether this stamp is later. Files only grow, so of two stamps with the same time the larger one is later.
     pub fn is_later_than(self, other: Self) -> bool {
         (self.mtime, self.size) > (other.mtime, other.size)
     }
@@ -55,13 +55,13 @@ impl FileStamp {
     }
 }
 
-/// The time of the last change, in nanoseconds: only good for telling two states apart.
+/// Returns the modification time in nanoseconds, for comparisons only.
 pub fn nanoseconds(found: &fs::Metadata) -> i64 {
     found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec())
 }
 
 impl ThreadSummary {
-    /// A thread that just begins, in a file at `dir/file`.
+    /// Returns the summary of a new thread in the file `dir/file`.
     pub fn new(meta: &ThreadMeta, dir: String, file: String, created_at: i64) -> Self {
         Self {
             id: meta.id.clone(),
@@ -84,7 +84,7 @@ impl ThreadSummary {
         }
     }
 
-    /// As the protocol shows a thread that is not loaded.
+    /// Converts the summary to a thread that is not loaded.
     pub fn into_thread(self, layout: &HomeLayout) -> Thread {
         let path = layout.absolute(&self.dir).join(&self.file);
         Thread {
@@ -109,8 +109,7 @@ impl ThreadSummary {
     }
 }
 
-/// The texts of a user message joined without a separator, as the reference shows it in lists.
-/// `None` for other items.
+/// Returns the concatenated texts of a user message, as the reference server shows them in lists; `None` for other items.
 pub fn preview(item: &ThreadItem) -> Option<String> {
     let ThreadItem::UserMessage { content, .. } = item else { return None };
     let texts = content.iter().filter_map(|input| match input {
@@ -126,7 +125,7 @@ pub fn preview(item: &ThreadItem) -> Option<String> {
     }
 }
 
-/// The kind under which lists file a source.
+/// Returns the kind of a source, for filters.
 pub fn source_kind(source: &SessionSource) -> ThreadSourceKind {
     match source {
         SessionSource::Cli => ThreadSourceKind::Cli,
@@ -143,7 +142,7 @@ pub fn source_kind(source: &SessionSource) -> ThreadSourceKind {
     }
 }
 
-/// The word for a kind in the index.
+/// Returns the name of a kind in the index.
 pub fn kind_name(kind: ThreadSourceKind) -> &'static str {
     match kind {
         ThreadSourceKind::Cli => "cli",

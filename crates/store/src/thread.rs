@@ -1,10 +1,10 @@
-//! A thread as it comes back from disk.
+//! A thread as it is read from disk.
 
 use std::{num::NonZero, path::PathBuf, thread};
 
 use codicil_protocol::{
     GitInfo, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn,
-    TurnError, TurnId, TurnStatus,
+    TurnError, TurnId, TurnStatus, complete_tool_calls,
 };
 use serde::{
     Serialize, Serializer,
@@ -13,18 +13,17 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{
-    decode,
-    history::complete_calls,
+    item_decoder,
     record::{StoredSettings, ThreadMeta},
     replay::{HistoryChange, HistoryStep},
 };
 
-/// How many problems are kept one by one; the rest is only counted.
+/// The maximum number of warnings that are listed. Further ones are only counted.
 const MAX_WARNINGS: usize = 50;
-/// Below this many items a second thread costs more than it saves.
+/// The number of items from which a second thread pays off.
 const WORTH_SPLITTING: usize = 512;
 
-/// A thread with its turns, as `thread/read` needs it.
+/// A thread with its turns.
 #[derive(Clone, Debug)]
 pub struct StoredThread {
     pub meta: ThreadMeta,
@@ -37,35 +36,35 @@ pub struct StoredThread {
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
     pub settings: Option<StoredSettings>,
-    /// The settings as of the last turn that is left: what was set by a turn that was rolled back holds on,
-    /// but the model has not been told of it.
+    /// The settings of the last turn that was not rolled back. Settings of a rolled-back turn stay in force, but the model's
+    /// history no longer contains them.
     pub known_settings: Option<StoredSettings>,
-    /// The last usage that was recorded, and in which turn.
+    /// The last recorded usage and its turn.
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
-    /// The number of records, and the ordinal of the next one.
+    /// The ordinal of the next record.
     pub next_ordinal: u64,
     pub warnings: LoadWarnings,
 }
 
-/// A thread with the model's history too, as `thread/resume` needs it.
+/// A thread with its turns and the model's history.
 #[derive(Clone, Debug)]
 pub struct LoadedThread {
     pub thread: StoredThread,
-    /// After rollbacks and compactions; every tool call has its output.
+    /// The history after rollbacks and compactions. Every tool call has its output.
     pub history: Vec<ResponseItem>,
 }
 
-/// A turn whose items are still JSON. It serialises exactly as a [`Turn`].
+/// A turn with its items as JSON. Serializes exactly like a [`Turn`].
 #[derive(Clone, Debug, Serialize)]
 pub struct StoredTurn {
     pub id: TurnId,
     pub items: Vec<Box<RawValue>>,
     pub status: TurnStatus,
     pub error: Option<TurnError>,
-    /// Whether its end was recorded. A turn without an end was cut off and is shown as interrupted.
+    /// Whether the end of the turn was recorded. A turn without an end is shown as interrupted.
     #[serde(skip)]
     pub ended: bool,
 }
@@ -84,7 +83,7 @@ impl StoredTurn {
         self.ended = true;
     }
 
-    /// The turn with its items decoded. An item that this version cannot decode is kept as it is.
+    /// Decodes the items. Items that this version cannot decode are kept as JSON.
     pub fn decode(&self) -> Turn {
         let items = self.items.iter().map(|json| decode_item(json)).collect();
         Turn { id: self.id.clone(), items, status: self.status.clone(), error: self.error.clone() }
@@ -97,12 +96,12 @@ fn decode_item(json: &RawValue) -> ThreadItem {
 }
 
 impl StoredThread {
-    /// The id under which the thread is stored.
+    /// Returns the id of the thread.
     pub fn id(&self) -> &ThreadId {
         &self.meta.id
     }
 
-    /// As the protocol shows it while nobody has it loaded, without its turns.
+    /// Returns the thread as not loaded and without its turns.
     pub fn summary(&self) -> Thread {
         Thread {
             id: self.meta.id.clone(),
@@ -125,21 +124,20 @@ impl StoredThread {
         }
     }
 
-    /// The turns with every item decoded. Takes some microseconds an item; [`ThreadJson`] does without.
+    /// Decodes all turns. This takes some microseconds per item; [`ThreadJson`] avoids it.
     pub fn turns(&self) -> Vec<Turn> {
         self.turns.iter().map(StoredTurn::decode).collect()
     }
 }
 
-/// Serialises as a `Thread` with these turns: what `thread/read` and `thread/resume` send, without
-/// decoding and encoding every item on the way.
+/// Serializes as a `Thread` with its turns, for `thread/read` and `thread/resume`, without decoding and encoding the items.
 pub struct ThreadJson<'a> {
     thread: &'a Thread,
     turns: &'a [StoredTurn],
 }
 
 impl<'a> ThreadJson<'a> {
-    /// The thread's own turns are not looked at.
+    /// Combines a thread and turns. The thread's own turns are ignored.
     pub fn new(thread: &'a Thread, turns: &'a [StoredTurn]) -> Self {
         Self { thread, turns }
     }
@@ -159,16 +157,16 @@ impl Serialize for ThreadJson<'_> {
     }
 }
 
-/// What was wrong with a file and did not keep the thread from loading.
+/// Problems with a file that did not prevent loading the thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadWarnings {
-    /// How many there are, also beyond those listed.
+    /// The number of warnings, including those that are not listed.
     pub total: usize,
-    /// The first ones.
+    /// The first warnings.
     pub list: Vec<LoadWarning>,
 }
 
-/// A problem and the line it is on, counted from 1.
+/// A problem and its line, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadWarning {
     pub line: u64,
@@ -177,13 +175,15 @@ pub struct LoadWarning {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadProblem {
-    /// Not a record, or a damaged one. It is skipped.
+    /// The line is not a record, or is damaged. It is skipped.
     Unreadable,
-    /// A record of a newer version. It is skipped and stays in the file.
+    /// A field of a settings record has an unknown form. It counts as missing; the others are kept.
+    UnreadableSetting,
+    /// The record is of a newer version. It is skipped and stays in the file.
     UnknownKind,
-    /// Its ordinal is not above the one before. It counts all the same.
+    /// The ordinal is not greater than the one before. The record is used nevertheless.
     OutOfOrder,
-    /// A large string of it is gone from the blobs.
+    /// A blob of the record is missing.
     MissingBlob,
 }
 
@@ -196,7 +196,7 @@ impl LoadWarnings {
     }
 }
 
-/// What the model is told next time: the items since the last compaction, and its replacement.
+/// Decodes the model's history: the replacement of the last compaction and the items after it.
 pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarnings) -> Vec<ResponseItem> {
     let compacted = steps.iter().rposition(|step| matches!(step.change, HistoryChange::Replace(_)));
     let steps = steps.get(compacted.unwrap_or(0)..).unwrap_or_default();
@@ -220,13 +220,15 @@ pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarni
             Err(line) => warnings.add(line, LoadProblem::Unreadable),
         }
     }
-    complete_calls(history)
+    complete_tool_calls(history)
 }
 
-/// The items of each step, or its line number.
+/// Returns the items of each step, or the line number of a step that cannot be decoded.
 fn decode_steps(steps: &[HistoryStep<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
     let decode = |step: &HistoryStep<'_>| match &step.change {
-        HistoryChange::Add(json) => decode::decode_item(json).map(|item| vec![item]).map_err(|_| step.line),
+        HistoryChange::Add(json) => {
+            item_decoder::decode_item(json).map(|item| vec![item]).map_err(|_| step.line)
+        }
         HistoryChange::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
     };
     steps.iter().map(decode).collect()

@@ -4,9 +4,10 @@ use std::{collections::VecDeque, io};
 
 use bytes::{Buf, Bytes};
 use codicil_exec::{HeadTail, InputSource, OutputSource as Stream, Process, ProcessSpec, SpawnError};
+use codicil_protocol::{LineSplitter, SplitLine};
 use tokio::io::{AsyncWriteExt, Stderr};
 
-use super::{MessageSink, MessageSource, TransportLink, lines::LineSplitter};
+use super::{MessageSink, MessageSource, TransportLink, push_line};
 use crate::{endpoint::ServerLaunch, error::DisconnectCause, options::ClientLimits};
 
 /// The process and its output. Dropping it kills the whole session.
@@ -54,9 +55,11 @@ impl ServerChild {
                         shown.rest = chunk.bytes;
                     }
                 }
-                Some(chunk) => self.lines.feed(chunk.bytes, &mut self.ready),
+                Some(chunk) => self.lines.feed_shared(&chunk.bytes, |line| push_line(line, &mut self.ready)),
                 None => {
-                    self.lines.finish(&mut self.ready);
+                    if let Some(last) = self.lines.finish() {
+                        push_line(SplitLine::Whole(last), &mut self.ready);
+                    }
                     if self.ready.is_empty() {
                         return Err(DisconnectCause::Exited(self.process.exit().await));
                     }

@@ -3,12 +3,14 @@
 //! A link is a source of whole messages and a sink for them. It knows nothing of what they say.
 
 mod child;
-mod lines;
 mod open;
 mod stream;
 mod websocket;
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
+use codicil_protocol::SplitLine;
 use tokio::sync::mpsc;
 
 use self::{child::ServerChild, stream::LineReader, websocket::SocketReader};
@@ -101,6 +103,17 @@ impl MessageSink {
             Self::Child { .. } | Self::Channel(_) => {}
             Self::Lines(writer) => writer.close().await,
             Self::WebSocket(writer) => writer.close().await,
+        }
+    }
+}
+
+/// Queues a line as a message. Blank lines are ignored and lines over the ceiling skipped.
+fn push_line(line: SplitLine, ready: &mut VecDeque<Bytes>) {
+    match line {
+        SplitLine::Whole(line) if line.trim_ascii().is_empty() => {}
+        SplitLine::Whole(line) => ready.push_back(line),
+        SplitLine::TooLong { max_line_bytes, .. } => {
+            tracing::warn!("skipped a line of more than {max_line_bytes} bytes");
         }
     }
 }

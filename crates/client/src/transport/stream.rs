@@ -3,9 +3,10 @@
 use std::{collections::VecDeque, io};
 
 use bytes::{Bytes, BytesMut};
+use codicil_protocol::{LineSplitter, SplitLine};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{MessageSink, MessageSource, TransportLink, gather, lines::LineSplitter};
+use super::{MessageSink, MessageSource, TransportLink, gather, push_line};
 use crate::{error::DisconnectCause, options::ClientLimits};
 
 const READ: usize = 64 << 10;
@@ -42,9 +43,12 @@ impl LineReader {
             let count = self.reader.read_buf(&mut self.buffer).await;
             if count.map_err(|error| DisconnectCause::Failed(error.to_string()))? == 0 {
                 self.is_over = true;
-                self.lines.finish(&mut self.ready);
+                if let Some(last) = self.lines.finish() {
+                    push_line(SplitLine::Whole(last), &mut self.ready);
+                }
             }
-            self.lines.feed(self.buffer.split().freeze(), &mut self.ready);
+            let chunk = self.buffer.split().freeze();
+            self.lines.feed_shared(&chunk, |line| push_line(line, &mut self.ready));
         }
         Ok(())
     }

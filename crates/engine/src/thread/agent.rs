@@ -3,8 +3,9 @@
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, Personality, ResponseItem, TurnError, TurnId, TurnStatus,
+    complete_tool_calls,
 };
-use codicil_store::{Record, complete_calls};
+use codicil_store::Record;
 
 use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, input::context_record};
 use crate::kin::{self, SubagentOrigin};
@@ -53,7 +54,7 @@ impl ThreadActor {
     pub(super) fn inheritance(&self) -> InheritedHistory {
         let history = self.state.history.iter().map(|item| item.item().clone()).collect();
         InheritedHistory {
-            history: complete_calls(history),
+            history: complete_tool_calls(history),
             told: self.state.told.clone(),
             tone: self.state.tone,
         }

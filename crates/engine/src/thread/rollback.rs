@@ -6,9 +6,8 @@ use codicil_store::Record;
 use super::{
     AnnouncedReply, CommandReply,
     actor::{ThreadActor, answer},
-    state::StoredContext,
 };
-use crate::{error::ThreadError, ids::new_turn_id};
+use crate::{error::ThreadError, ids::new_turn_id, settings_forms::StoredContext};
 
 impl ThreadActor {
     pub(super) async fn on_rollback(&mut self, turns: u32, reply: CommandReply<AnnouncedReply<Thread>>) {
@@ -42,7 +41,7 @@ impl ThreadActor {
         let kept = loaded.thread.turns();
         self.state.history = loaded.history.into_iter().collect();
         // What the dropped turns set holds on; what the model was told of it is gone with them.
-        self.state.told = loaded.thread.known_settings.and_then(|known| StoredContext::read(known)?.told);
+        self.state.told = loaded.thread.known_settings.as_ref().and_then(StoredContext::read_context);
         if !self.state.history.iter().any(|item| codicil_prompts::is_context_message(item.item())) {
             self.state.told = None;
         }

@@ -9,11 +9,10 @@ use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
     ThreadItem, ThreadStatus, ThreadTokenUsage,
 };
-use codicil_store::{LoadedThread, Record, Store, StoreError, ThreadLog, ThreadMeta};
-use serde::{Deserialize, Serialize};
+use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::SubagentSlot, settings::TurnSettings};
+use crate::{clock::unix_now, kin::SubagentSlot, settings::TurnSettings, settings_forms::StoredContext};
 
 /// The state of one thread. Only its actor touches it.
 pub(crate) struct ThreadState {
@@ -59,27 +58,12 @@ pub(crate) struct ThreadState {
     pub raw_events: bool,
 }
 
-/// The settings as they are written, with what the model has been told of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredContext {
-    pub settings: TurnSettings,
-    pub told: Option<ContextSnapshot>,
-    pub tone: Option<Personality>,
-}
-
 /// What [`ThreadState::restore`] goes back to.
 pub(crate) struct RestorePoint {
     settings: TurnSettings,
     stored: Option<StoredContext>,
     told: Option<ContextSnapshot>,
     git: Option<GitInfo>,
-}
-
-impl StoredContext {
-    /// `None` for what another version wrote in another way.
-    pub fn read(settings: codicil_store::StoredSettings) -> Option<Self> {
-        serde_json::from_value(settings.snapshot).ok()
-    }
 }
 
 impl ThreadState {
@@ -131,10 +115,9 @@ impl ThreadState {
     pub fn recall(&mut self, loaded: LoadedThread) {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
-        self.told = thread.known_settings.and_then(|known| StoredContext::read(known)?.told);
-        if let Some(stored) = thread.settings.and_then(StoredContext::read) {
-            self.tone = stored.tone;
-            self.stored = Some(stored);
+        self.told = thread.known_settings.as_ref().and_then(StoredContext::read_context);
+        if let Some(settings) = &thread.settings {
+            self.recall_settings(settings);
         }
         if let Some((_, usage)) = thread.usage {
             self.usage = usage;
@@ -145,6 +128,23 @@ impl ThreadState {
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;
+    }
+
+    /// The thread's settings themselves were resolved before, from the request, the configuration and the record.
+    fn recall_settings(&mut self, settings: &StoredSettings) {
+        let Some(recalled) = StoredContext::read(settings, &self.current_context()) else { return };
+        for field in &recalled.unreadable {
+            let version = settings.version;
+            tracing::warn!(
+                thread = %self.id,
+                field,
+                version,
+                "cannot read a stored setting; a permission takes its strictest value, others the configured one"
+            );
+        }
+        self.tone = recalled.stored.first_personality;
+        // An incomplete snapshot is written again with the next change.
+        self.stored = recalled.is_complete.then_some(recalled.stored);
     }
 
     /// What a turn changes before it is accepted.
@@ -198,19 +198,19 @@ impl ThreadState {
         self.unstored_settings().map(Record::Settings)
     }
 
-    fn unstored_settings(&mut self) -> Option<codicil_store::StoredSettings> {
-        let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
-        let now = StoredContext { settings, told: self.told.clone(), tone: self.tone };
+    fn unstored_settings(&mut self) -> Option<StoredSettings> {
+        let now = self.current_context();
         if self.stored.as_ref() == Some(&now) {
             return None;
         }
-        let settings = codicil_store::StoredSettings {
-            model: now.settings.model.clone(),
-            effort: now.settings.effort.clone(),
-            snapshot: serde_json::to_value(&now).unwrap_or_default(),
-        };
+        let settings = now.to_stored();
         self.stored = Some(now);
         Some(settings)
+    }
+
+    fn current_context(&self) -> StoredContext {
+        let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
+        StoredContext { settings, context: self.told.clone(), first_personality: self.tone }
     }
 
     /// Begins the file of a new thread, with its settings: what it may do holds even if no turn ever runs.

@@ -4,7 +4,6 @@
 //! gets a few variables, not the server's environment. What it writes to standard error is logged.
 
 mod environment;
-mod lines;
 mod stderr;
 mod transport;
 

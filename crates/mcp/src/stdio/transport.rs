@@ -2,10 +2,12 @@
 
 use std::{collections::VecDeque, future::Future, path::PathBuf, sync::Arc};
 
+use bytes::Bytes;
 use codicil_exec::{
     InputSource, OutputSource, Process, ProcessEnvironment, ProcessExit, ProcessInput, ProcessSpec,
     SpawnError,
 };
+use codicil_protocol::{LineSplitter, SplitLine};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -18,11 +20,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    environment,
-    lines::{StdioLine, StdioLines},
-    stderr::StderrLog,
-};
+use super::{environment, stderr::StderrLog};
 use crate::{
     config::StdioConfig,
     limits::{FAREWELL, MESSAGE_BYTES, QUEUED_MESSAGES},
@@ -48,7 +46,7 @@ pub(crate) struct StdioTransport {
     /// Taken away to close the input.
     input: Option<mpsc::Sender<Vec<u8>>>,
     writer: AbortOnDropHandle<()>,
-    lines: StdioLines,
+    lines: LineSplitter,
     received: VecDeque<ServerJsonRpcMessage>,
     decoder: wire::MessageDecoder,
     stderr: StderrLog,
@@ -75,7 +73,7 @@ impl StdioTransport {
             process,
             input: Some(input),
             writer: AbortOnDropHandle::new(tokio::spawn(write(stdin, messages))),
-            lines: StdioLines::new(MESSAGE_BYTES),
+            lines: LineSplitter::new(MESSAGE_BYTES),
             received: VecDeque::new(),
             decoder: wire::MessageDecoder::default(),
             stderr: StderrLog::new(server),
@@ -95,24 +93,21 @@ impl StdioTransport {
         })
     }
 
-    fn on_stdout(&mut self, bytes: &[u8]) {
-        for line in self.lines.push(bytes) {
-            match line {
-                StdioLine::Whole(line) => match self.decoder.decode(&line) {
-                    Ok(messages) => self.received.extend(messages),
-                    Err(error) => {
-                        tracing::debug!(server = self.server, %error, "a line that is no message was skipped");
-                    }
-                },
-                StdioLine::TooLong { head } => {
-                    tracing::warn!(
-                        server = self.server,
-                        "a message of more than {MESSAGE_BYTES} bytes was skipped"
-                    );
-                    self.received.extend(wire::too_long(&head));
+    fn on_stdout(&mut self, chunk: &Bytes) {
+        let Self { lines, decoder, received, server, .. } = self;
+        lines.feed_shared(chunk, |line| match line {
+            SplitLine::Whole(line) if line.trim_ascii().is_empty() => {}
+            SplitLine::Whole(line) => match decoder.decode(&line) {
+                Ok(messages) => received.extend(messages),
+                Err(error) => {
+                    tracing::debug!(server, %error, "skipped a line that is not a message");
                 }
+            },
+            SplitLine::TooLong { head, .. } => {
+                tracing::warn!(server, "skipped a message of more than {MESSAGE_BYTES} bytes");
+                received.extend(wire::too_long(&head));
             }
-        }
+        });
     }
 
     /// Reads until the process has ended, throwing away what it says.

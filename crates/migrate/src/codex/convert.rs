@@ -87,7 +87,7 @@ impl<'a> RolloutConverter<'a> {
         }
         let (model, effort) = now.clone();
         self.settings = Some(now);
-        Some(Record::Settings(StoredSettings { model, effort, snapshot: Value::Null }))
+        Some(Record::Settings(StoredSettings::without_snapshot(model, effort)))
     }
 
     fn item(&mut self, given: Value) -> Vec<Record> {

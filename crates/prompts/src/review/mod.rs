@@ -1,4 +1,4 @@
-//! Reviews: what is asked of the reviewer, and what is made of its answer.
+//! Reviews: the prompt for the reviewer, and parsing its response.
 
 mod output;
 mod target;

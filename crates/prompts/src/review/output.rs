@@ -1,18 +1,18 @@
-//! The reviewer's answer: JSON as asked for, or whatever it wrote instead.
+//! The reviewer's response: the requested JSON, or plain text.
 //!
-//! Reading is liberal (a code fence or a sentence around the JSON, members left out), since a review that
-//! cost minutes should not be lost over a comma. What is no review in JSON is the review as it stands.
+//! Parsing is lenient (text around the JSON, missing members), because a review that took minutes should not be lost for a
+//! formal error. A response without valid JSON is used as it is.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The text of a review that ended without an answer. Clients match on it.
+/// The text of a review without a response. Clients match on it.
 pub const NO_REVIEW: &str = "Reviewer failed to output a response.";
-/// What the thread shows of a review that was stopped or failed.
+/// The text of a review that was interrupted or failed.
 pub const REVIEW_CUT_SHORT: &str =
     "Review was interrupted. Please re-run /review and wait for it to complete.";
 
-/// What a reviewer found.
+/// The result of a review.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ReviewOutput {
@@ -26,7 +26,7 @@ pub struct ReviewOutput {
     pub overall_confidence_score: f64,
 }
 
-/// One thing to repair.
+/// A finding of a review.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ReviewFinding {
@@ -36,21 +36,21 @@ pub struct ReviewFinding {
     pub body: String,
     #[serde(alias = "confidence_score", deserialize_with = "or_default")]
     pub confidence: f64,
-    /// From 0, the worst, to 3.
+    /// From 0 (most severe) to 3.
     #[serde(deserialize_with = "or_default")]
     pub priority: Option<i64>,
     #[serde(deserialize_with = "or_default")]
     pub code_location: Option<CodeLocation>,
 }
 
-/// Where a finding shows.
+/// The location of a finding.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CodeLocation {
     pub absolute_file_path: String,
     pub line_range: LineRange,
 }
 
-/// From the first to the last line, both included.
+/// A range of lines, with an inclusive end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LineRange {
     pub start: u64,
@@ -58,7 +58,7 @@ pub struct LineRange {
 }
 
 impl ReviewOutput {
-    /// Reads an answer. Text that is no review in JSON becomes the explanation.
+    /// Parses a response. Text that is not a review in JSON becomes the explanation.
     pub fn parse(answer: &str) -> Self {
         let answer = answer.trim();
         Self::from_json(answer)
@@ -66,7 +66,7 @@ impl ReviewOutput {
             .unwrap_or_else(|| Self { overall_explanation: answer.to_owned(), ..Self::default() })
     }
 
-    /// `None` unless it is an object with something in it that only a review has.
+    /// Returns `None` unless the text is an object with a member of a review.
     fn from_json(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let is_review = value.get("findings").is_some_and(Value::is_array)
@@ -74,7 +74,7 @@ impl ReviewOutput {
         if is_review { serde_json::from_value(value).ok() } else { None }
     }
 
-    /// The review as clients and the thread's model get it.
+    /// Returns the text of the review for clients and the thread's model.
     pub fn text(&self) -> String {
         let explanation = self.overall_explanation.trim();
         let parts: Vec<_> =
@@ -101,7 +101,7 @@ impl ReviewFinding {
         [title].into_iter().chain(body).collect::<Vec<_>>().join("\n")
     }
 
-    fn says_something(&self) -> bool {
+    fn has_text(&self) -> bool {
         !self.title.trim().is_empty() || !self.body.trim().is_empty()
     }
 }
@@ -113,23 +113,23 @@ impl CodeLocation {
     }
 }
 
-/// The part of a text between its outermost braces.
+/// Returns the part of a text between its outermost braces.
 fn braces(text: &str) -> Option<&str> {
     text.get(text.find('{')?..=text.rfind('}')?)
 }
 
-/// A value of the wrong type counts as left out.
+/// Reads a value of the wrong type as missing.
 fn or_default<'de, D: Deserializer<'de>, T: Default + for<'t> Deserialize<'t>>(
     from: D,
 ) -> Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
 }
 
-/// Keeps the findings that say something.
+/// Reads the findings that have a text.
 fn readable<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ReviewFinding>, D::Error> {
     let values: Vec<Value> = or_default(from)?;
     let findings = values.into_iter().filter_map(|value| serde_json::from_value(value).ok());
-    Ok(findings.filter(ReviewFinding::says_something).collect())
+    Ok(findings.filter(ReviewFinding::has_text).collect())
 }
 
 #[cfg(test)]

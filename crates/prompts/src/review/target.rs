@@ -1,8 +1,8 @@
-//! What is to be reviewed: checked, named for people, and put into words for the reviewer.
+//! The target of a review: validation, label for users and prompt for the reviewer.
 
 use codicil_protocol::ReviewTarget;
 
-/// A target that names nothing.
+/// A target with a blank text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReviewTargetError {
     #[error("branch must not be empty")]
@@ -13,7 +13,7 @@ pub enum ReviewTargetError {
     Instructions,
 }
 
-/// Refuses a target whose text is blank.
+/// Rejects a target whose text is blank.
 pub fn check_review_target(target: &ReviewTarget) -> Result<(), ReviewTargetError> {
     let (text, error) = match target {
         ReviewTarget::UncommittedChanges => return Ok(()),
@@ -24,7 +24,7 @@ pub fn check_review_target(target: &ReviewTarget) -> Result<(), ReviewTargetErro
     if text.trim().is_empty() { Err(error) } else { Ok(()) }
 }
 
-/// What clients show while the review runs.
+/// Returns the label of the target, which clients show during the review.
 pub fn review_label(target: &ReviewTarget) -> String {
     match target {
         ReviewTarget::UncommittedChanges => "current changes".to_owned(),
@@ -40,7 +40,7 @@ pub fn review_label(target: &ReviewTarget) -> String {
     }
 }
 
-/// The reviewer's task. `merge_base` is where the work left the base branch, if the caller found it.
+/// Returns the prompt for the reviewer. `merge_base` is the merge base with the branch, if known.
 pub fn review_prompt(target: &ReviewTarget, merge_base: Option<&str>) -> String {
     match target {
         ReviewTarget::UncommittedChanges => UNCOMMITTED.to_owned(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_targets_are_refused() {
+    fn blank_targets_are_rejected() {
         let check = |target, expected: &str| {
             assert_eq!(check_review_target(&target).unwrap_err().to_string(), expected);
         };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_say_where_to_look() {
+    fn prompts_name_the_target() {
         let check = |target, merge_base, needles: &[&str]| {
             let prompt = review_prompt(&target, merge_base);
             for needle in needles {

@@ -1,4 +1,4 @@
-//! The JSON Schema export: a self-contained file for every message and answer, and two bundles.
+//! The JSON Schema export: a self-contained file for each params and response type, and two bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{ExportAudience, ExportFile, PublishedSurface, reachable, union_schem
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// All files of the export.
+/// Returns the files of the JSON Schema export.
 pub fn json_schema(audience: ExportAudience) -> Vec<ExportFile> {
     let surface = PublishedSurface::new(audience, Contract::Deserialize);
     let mut types = surface.types.clone();
@@ -31,7 +31,7 @@ fn any_message() -> Value {
     json!({ "anyOf": references })
 }
 
-/// A type with all it is made of.
+/// Returns the file of a type, with the definitions that it uses.
 fn single(name: &str, types: &BTreeMap<String, Value>, surface: &PublishedSurface) -> Option<ExportFile> {
     let mut schema = types.get(name)?.as_object()?.clone();
     let mut used = reachable(types, &BTreeSet::from([name.to_owned()]));
@@ -50,7 +50,7 @@ fn single(name: &str, types: &BTreeMap<String, Value>, surface: &PublishedSurfac
     Some(ExportFile { path: format!("{folder}{name}.json"), content: pretty(&schema.into()) })
 }
 
-/// Every type, those of the current dialect in a namespace of their own.
+/// Returns all definitions, with those of version 2 in a namespace.
 fn nested(types: &BTreeMap<String, Value>, current: &BTreeSet<String>) -> Map<String, Value> {
     let older: BTreeSet<_> = types.keys().filter(|name| !current.contains(*name)).cloned().collect();
     let mut definitions = select(types, &older);

@@ -1,7 +1,7 @@
-//! The published form of the protocol: JSON Schema and TypeScript, made from the types themselves.
+//! The published schema of the protocol as JSON Schema and TypeScript, generated from the types.
 //!
-//! Both exports start from [`PublishedSurface`]: the tables, with or without what is experimental, and the schema
-//! of every type they reach. An export is a list of files; writing them is the caller's business.
+//! Both exports start from [`PublishedSurface`]: the tables, with or without experimental parts, and the schema of every
+//! type they reach. An export is a list of files; the caller writes them.
 
 mod json;
 mod typescript;
@@ -40,14 +40,14 @@ struct MessageUnion {
     has_id: bool,
 }
 
-/// Everything that is to be published.
+/// The methods and types of an export.
 struct PublishedSurface {
     unions: Vec<MessageUnion>,
-    /// Every type by name.
+    /// The schemas of all types, by name.
     types: BTreeMap<String, Value>,
-    /// Names of the types that are messages or answers and so have a file of their own.
+    /// The names of the params and responses, which get a file each.
     roots: BTreeSet<String>,
-    /// Names of the types that belong to the current dialect of the protocol (`v2`).
+    /// The names of the types that belong to version 2 of the protocol (`v2`).
     current: BTreeSet<String>,
 }
 
@@ -102,7 +102,7 @@ fn unions(audience: ExportAudience) -> Vec<MessageUnion> {
     ]
 }
 
-/// Methods whose types were published before there was a `v2`.
+/// Returns whether the types of a method were published before there was a `v2`.
 fn is_older(method: &str) -> bool {
     method == "initialize" || method.starts_with("fuzzyFileSearch")
 }
@@ -118,7 +118,7 @@ fn envelope() -> [TypeInfo; 6] {
     ]
 }
 
-/// Drops the fields marked experimental from a stable export, and the marks from any.
+/// Removes experimental fields from a stable export, and the markers from every export.
 fn settle_experimental(schema: &mut Value, audience: ExportAudience) {
     let is_marked = |schema: &Value| schema.get("x-experimental").is_some();
     match schema {
@@ -146,8 +146,8 @@ fn settle_experimental(schema: &mut Value, audience: ExportAudience) {
     }
 }
 
-/// Undoes two wrappings that documented members bring and that code generators stumble over: a reference
-/// inside an `allOf` of its own, and a string enum as a choice of constants.
+/// Simplifies two forms that documented members produce and that code generators handle badly: a single reference in an
+/// `allOf`, and a string enum as a `oneOf` of constants.
 fn flatten(schema: &mut Value) {
     if let Value::Object(members) = schema {
         if let Some(Value::Array(parts)) = members.get("allOf")
@@ -191,7 +191,7 @@ fn described_choice(choice: &Value) -> Option<String> {
     Some(format!("- `{}`: {}", choice.get("const")?.as_str()?, choice.get("description")?.as_str()?))
 }
 
-/// The types that `roots` are made of, themselves included.
+/// Returns the types that `roots` refer to, directly or indirectly, including themselves.
 fn reachable(types: &BTreeMap<String, Value>, roots: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open: Vec<_> = roots.iter().cloned().collect();
@@ -218,12 +218,12 @@ fn each_reference(schema: &Value, visit: &mut impl FnMut(&str)) {
     }
 }
 
-/// `Name` of `#/definitions/Name`.
+/// Returns `Name` of `#/definitions/Name`.
 fn referenced(reference: &str) -> Option<&str> {
     reference.rsplit('/').next()
 }
 
-/// The schema of a union of messages.
+/// Returns the schema of a union of messages.
 fn union_schema(union: &MessageUnion) -> Value {
     let variants: Vec<_> = union.methods.iter().map(|method| message_schema(method, union.has_id)).collect();
     json!({ "title": union.name, "oneOf": variants })

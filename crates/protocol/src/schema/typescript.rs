@@ -1,8 +1,8 @@
-//! The TypeScript export: one file a type, as the server writes it and the client may write it.
+//! The TypeScript export: one file per type.
 //!
-//! Written by hand over the JSON Schema of the same types instead of by a second derive: one source for
-//! both exports, and the build stays short. It knows the shapes that `#[wire]` produces, no others; a
-//! test compiles the result with `tsc --strict`.
+//! Generated from the JSON Schema of the types instead of by a second derive macro: both exports have one source, and
+//! the build stays short. The generator handles the schemas that `#[wire]` produces and no others. A test compiles the
+//! result with `tsc --strict`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::{ExportAudience, ExportFile, MessageUnion, PublishedSurface, each_ref
 const HEADER: &str = "// Generated from the protocol's types. Do not edit.\n";
 const JSON_VALUE: &str = "JsonValue";
 
-/// All files of the export.
+/// Returns the files of the TypeScript export.
 pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
     let surface = PublishedSurface::new(audience, Contract::Serialize);
     let mut files = vec![ExportFile {
@@ -36,7 +36,7 @@ pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
     files
 }
 
-/// Types that are found beside the index rather than in `v2`, because older clients import them there.
+/// Types that are exported outside `v2`, because older clients import them from there.
 const OUTSIDE_V2: &[&str] = &[
     "AbsolutePathBuf",
     "AgentPath",
@@ -117,7 +117,7 @@ fn type_file(name: &str, schema: &Value, used: BTreeSet<String>) -> ExportFile {
     source(name, used, &body)
 }
 
-/// A union of messages: the client tells them apart by their `method`.
+/// Returns the file of a union of messages, which clients distinguish by `method`.
 fn union_file(union: &MessageUnion) -> ExportFile {
     let mut used = BTreeSet::new();
     if union.has_id {
@@ -177,7 +177,7 @@ fn index(folder: &str, files: &[ExportFile]) -> ExportFile {
     ExportFile { path: format!("{folder}index.ts"), content }
 }
 
-/// The type expression of a schema.
+/// Returns the type expression of a schema.
 fn expression(schema: &Value) -> String {
     let Some(members) = schema.as_object() else { return JSON_VALUE.to_owned() };
     if let Some(name) = members.get("$ref").and_then(Value::as_str).and_then(referenced) {
@@ -277,7 +277,7 @@ fn comment(schema: &Value) -> String {
     }
 }
 
-/// `a | b`, each once.
+/// Joins types to `a | b`, without duplicates.
 fn alternatives(types: impl Iterator<Item = String>) -> String {
     let mut seen = BTreeMap::new();
     let types: Vec<_> = types.filter(|name| seen.insert(name.clone(), ()).is_none()).collect();

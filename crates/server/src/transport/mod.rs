@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use codicil_protocol::SplitLine;
 use futures_util::Stream;
 
 use crate::{clients::ConnectedClient, connection, limits::FLUSH_TIME, server::Server};
@@ -15,7 +16,6 @@ pub mod auth;
 pub mod handshakes;
 mod http;
 pub mod in_memory;
-mod lines;
 pub mod listen;
 mod metered;
 mod stdio;
@@ -23,6 +23,16 @@ mod unix;
 mod websocket;
 
 pub use listen::{ListenAddress, ListenError};
+
+/// Adds a line to a batch of messages. A line over the ceiling is skipped.
+fn push_line(line: SplitLine, batch: &mut Vec<Bytes>) {
+    match line {
+        SplitLine::Whole(line) => batch.push(line),
+        SplitLine::TooLong { max_line_bytes, .. } => {
+            tracing::warn!("skipped a line of more than {} MiB", max_line_bytes >> 20);
+        }
+    }
+}
 
 /// Serves a client until its messages end, while `write` takes what is for it to the other side.
 async fn serve(

@@ -10,10 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use codicil_protocol::LineSplitter;
 use futures_util::{Stream, stream};
 use tokio::sync::mpsc;
 
-use super::lines::LineSplitter;
+use super::push_line;
 use crate::{
     clients::ConnectedClient,
     connection,
@@ -42,7 +43,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
     let (sender, receiver) = mpsc::channel::<Vec<Bytes>>(2);
     thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut input = std::io::stdin().lock();
-        let mut lines = LineSplitter::default();
+        let mut lines = LineSplitter::new(MAX_MESSAGE_BYTES);
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = match input.read(&mut buffer) {
@@ -55,7 +56,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
                 }
             };
             let mut batch = Vec::new();
-            lines.feed(buffer.get(..read).unwrap_or_default(), MAX_MESSAGE_BYTES, |line| batch.push(line));
+            lines.feed(buffer.get(..read).unwrap_or_default(), |line| push_line(line, &mut batch));
             if !batch.is_empty() && sender.blocking_send(batch).is_err() {
                 return;
             }

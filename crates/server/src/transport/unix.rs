@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use codicil_protocol::LineSplitter;
 use futures_util::{Stream, stream};
 use rustix::fs::{Mode, chmod, fchmod};
 use tokio::{
@@ -24,8 +25,8 @@ use super::{
     auth::WsAuth,
     handshakes::{ConnectionLimits, HandshakeLimiter, OpenHandshake},
     http::{self, AllowedHosts, HttpEndpoint},
-    lines::LineSplitter,
     listen::{ListenAddress, ListenError},
+    push_line,
 };
 use crate::{clients::ConnectedClient, inbound::InboundMeter, limits::BACKLOG, server::Server};
 
@@ -150,7 +151,8 @@ async fn serve_lines(server: &Server, stream: UnixStream) {
 /// The stream reads on only when the lines before have been served, so `initialize` counts for what follows it.
 fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes> {
     let reader = BufReader::with_capacity(64 << 10, reader);
-    let state = (reader, meter, Some(LineSplitter::default()), Vec::new().into_iter());
+    let splitter = LineSplitter::new(meter.max_message_bytes());
+    let state = (reader, meter, Some(splitter), Vec::new().into_iter());
     stream::unfold(state, |(mut reader, meter, mut splitter, mut batch)| async move {
         loop {
             if let Some(line) = batch.next() {
@@ -161,10 +163,11 @@ fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes
             match reader.fill_buf().await {
                 Ok([]) | Err(_) => next.extend(lines.finish()),
                 Ok(bytes) => {
-                    lines.feed(bytes, meter.max_message_bytes(), |line| next.push(line));
+                    lines.set_max_line_bytes(meter.max_message_bytes());
+                    lines.feed(bytes, |line| push_line(line, &mut next));
                     let read = bytes.len();
                     reader.consume(read);
-                    meter.set_unfinished(lines.unfinished()).ok()?;
+                    meter.set_unfinished(lines.partial_bytes()).ok()?;
                     splitter = Some(lines);
                 }
             }

@@ -1,7 +1,7 @@
-//! Files that wait to be read into the index, newest first, by a few threads.
+//! The queue of files that are still to be read into the index, newest first.
 //!
-//! A page by time of creation can be answered before all are read: what is still to come is older than
-//! the page, and the files' names say so.
+//! A page sorted by creation can be returned before all files are read, because the names of the remaining files show that
+//! they are older than the page.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     error::{Result, StoreError},
-    index::tree::{FoundFile, ScanId},
+    index::directory_tree::{FoundFile, ScanId},
     list::ListCursor,
 };
 
-/// Files that a thread takes at a time: one transaction, one chance for a list to come in between.
+/// The number of files that a thread takes at a time. They are written in one transaction, and lists can run in between.
 const CHUNK: usize = 64;
 
 #[derive(Default)]
@@ -27,15 +27,15 @@ struct BacklogState {
     /// Oldest first, so that the newest are taken from the end.
     waiting: Vec<FoundFile>,
     taken: Vec<Arc<[FoundFile]>>,
-    /// The looks that found these files.
-    looks: Vec<ScanId>,
+    /// The scans that found these files.
+    scans: Vec<ScanId>,
     total: usize,
     workers: usize,
     failure: Option<String>,
     closed: bool,
 }
 
-/// How far the reading is.
+/// The progress of reading files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BacklogProgress {
     pub done: usize,
@@ -48,18 +48,18 @@ impl BacklogProgress {
     }
 }
 
-/// What is left after a chunk.
+/// The state of the backlog after a chunk.
 pub enum BacklogRest {
     Some,
-    /// Nothing: these looks are done.
+    /// All files of these scans are read.
     None(Vec<ScanId>),
-    /// Nothing, but not everything got into the index.
+    /// The scans ended, but not all files are in the index.
     Failed(Vec<ScanId>),
 }
 
 impl IndexBacklog {
-    /// Adds the files of a look.
-    pub fn add(&self, look: ScanId, found: Vec<FoundFile>) {
+    /// Adds the files of a scan.
+    pub fn add(&self, scan: ScanId, found: Vec<FoundFile>) {
         if found.is_empty() {
             return;
         }
@@ -68,25 +68,25 @@ impl IndexBacklog {
             state.total = 0;
             state.failure = None;
         }
-        state.looks.push(look);
+        state.scans.push(scan);
         state.total += found.len();
         state.waiting.extend(found);
         state.waiting.sort_unstable_by(FoundFile::by_creation);
     }
 
-    /// Reserves places for up to `count` threads that will take files, `most` being at work in all.
-    pub fn hire(&self, most: usize, count: usize) -> usize {
+    /// Reserves up to `count` workers, such that there are at most `most` in total. Returns the number of reserved workers.
+    pub fn reserve_workers(&self, most: usize, count: usize) -> usize {
         let mut state = self.lock();
-        let hired = if state.closed { 0 } else { most.saturating_sub(state.workers).min(count) };
-        state.workers += hired;
-        hired
+        let reserved = if state.closed { 0 } else { most.saturating_sub(state.workers).min(count) };
+        state.workers += reserved;
+        reserved
     }
 
-    /// The next files for a thread; `None` tells it to end.
+    /// Returns the next files for a worker, which ends if there are none.
     pub fn take(&self) -> Option<Arc<[FoundFile]>> {
         let mut state = self.lock();
-        let left = state.waiting.len().saturating_sub(CHUNK);
-        let chunk: Arc<[FoundFile]> = state.waiting.split_off(left).into();
+        let remaining = state.waiting.len().saturating_sub(CHUNK);
+        let chunk: Arc<[FoundFile]> = state.waiting.split_off(remaining).into();
         if chunk.is_empty() || state.closed {
             state.workers = state.workers.saturating_sub(1);
             self.moved.notify_all();
@@ -96,7 +96,7 @@ impl IndexBacklog {
         Some(chunk)
     }
 
-    /// A chunk is in the index, or failed to get there.
+    /// Reports that a chunk is in the index, or failed.
     pub fn done(&self, chunk: &Arc<[FoundFile]>, failure: Option<String>) -> BacklogRest {
         let mut state = self.lock();
         state.taken.retain(|taken| !Arc::ptr_eq(taken, chunk));
@@ -105,16 +105,16 @@ impl IndexBacklog {
         if !state.waiting.is_empty() || !state.taken.is_empty() {
             return BacklogRest::Some;
         }
-        let looks = std::mem::take(&mut state.looks);
-        // Closing throws away what was waiting, so then it is not complete either.
+        let scans = std::mem::take(&mut state.scans);
+        // Closing discards waiting files, so the scans are incomplete then too.
         if state.failure.is_none() && !state.closed {
-            BacklogRest::None(looks)
+            BacklogRest::None(scans)
         } else {
-            BacklogRest::Failed(looks)
+            BacklogRest::Failed(scans)
         }
     }
 
-    /// The newest file that is not in the index yet, among those a list from `start` on would show.
+    /// Returns the newest file that is not yet in the index and that a list from `start` on would contain.
     pub fn newest(&self, archived: bool, start: Option<&ListCursor>) -> Result<Option<ListCursor>> {
         let state = self.lock();
         if state.closed {
@@ -134,7 +134,7 @@ impl IndexBacklog {
         BacklogProgress { done: state.total.saturating_sub(open), total: state.total }
     }
 
-    /// Waits until more has been read than `seen`.
+    /// Waits for progress beyond `seen`.
     pub fn wait(&self, seen: BacklogProgress) -> Result<()> {
         let mut state = self.lock();
         loop {
@@ -149,12 +149,12 @@ impl IndexBacklog {
         }
     }
 
-    /// Why files are missing from the index although all were read, told once.
+    /// Returns and clears the reason why files are missing from the index although all were read.
     pub fn take_failure(&self) -> Option<String> {
         self.lock().failure.take()
     }
 
-    /// Nothing more is read; threads end after what they hold.
+    /// Stops reading. Workers end after their current chunk.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

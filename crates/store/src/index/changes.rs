@@ -1,7 +1,7 @@
-//! What the index still has to learn: at most one entry a thread, merged until somebody writes them.
+//! Pending changes of the index: at most one per thread, merged until they are written.
 //!
-//! Appending to a thread leaves a note here and goes on. The notes are written by a thread of their own
-//! after a while, or by the next list before it looks, whichever comes first.
+//! Appending to a thread records a change here without waiting. The changes are written by a background thread after a
+//! delay, or by the next list.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,29 +10,37 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::summary::{FileStamp, ThreadSummary};
 
-/// How long a mere change of time may wait to be written with others.
+/// The delay for changes that only affect the time of a thread.
 const LINGER: Duration = Duration::from_millis(1500);
-/// This many notes do not wait any longer.
+/// The number of changes that are written without delay.
 const MANY_NOTES: usize = 256;
-/// More notes than this are not kept; the files are looked at again instead.
+/// The maximum number of changes. Beyond it they are dropped, and the files are read again instead.
 const MAX_NOTES: usize = 4096;
 
-/// What an append changed.
+/// The changes of an append.
 #[derive(Clone, Debug, Default)]
 pub struct SummaryChange {
     pub stamp: FileStamp,
-    /// Unix seconds of the last record that was part of the conversation.
+    /// Unix seconds of the last record that counts as activity.
     pub active_at: Option<i64>,
-    /// The first user message among the new records; counts if the thread had none.
+    /// The first user message among the new records. Used if the thread had none.
     pub preview: Option<String>,
     pub name: Option<String>,
-    pub git: Option<Option<GitInfo>>,
+    pub git: GitChange,
+}
+
+/// A change of the repository state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum GitChange {
+    #[default]
+    Unchanged,
+    Set(Option<GitInfo>),
 }
 
 impl SummaryChange {
-    /// Whether lists would show or find something else than a later time.
+    /// Returns whether the change affects lists in more than the time of the thread.
     fn is_urgent(&self) -> bool {
-        self.preview.is_some() || self.name.is_some() || self.git.is_some()
+        self.preview.is_some() || self.name.is_some() || self.git != GitChange::Unchanged
     }
 
     fn merge(&mut self, later: Self) {
@@ -40,7 +48,9 @@ impl SummaryChange {
         self.active_at = self.active_at.max(later.active_at);
         self.preview = self.preview.take().or(later.preview);
         self.name = later.name.or(self.name.take());
-        self.git = later.git.or(self.git.take());
+        if later.git != GitChange::Unchanged {
+            self.git = later.git;
+        }
     }
 
     fn apply(self, row: &mut ThreadSummary) {
@@ -48,16 +58,16 @@ impl SummaryChange {
         row.updated_at = row.updated_at.max(self.active_at.unwrap_or(0));
         row.preview = row.preview.take().or(self.preview);
         row.name = self.name.or(row.name.take());
-        if let Some(git) = self.git {
+        if let GitChange::Set(git) = self.git {
             row.git = git;
         }
     }
 }
 
-/// A thread's entry.
+/// A pending change of a thread.
 pub enum ChangeNote {
     New(Box<ThreadSummary>),
-    /// Where the file is, should the index not know it, and what changed in it.
+    /// The location of the file, in case the index does not have it, and the changes.
     Changed {
         dir: String,
         file: String,
@@ -70,19 +80,19 @@ pub enum ChangeNote {
 struct ChangeNotes {
     notes: HashMap<ThreadId, ChangeNote>,
     urgent: bool,
-    /// There were too many: what the index says of files is not to be trusted.
+    /// Whether changes were dropped, so that the index may be outdated.
     lost: bool,
     closed: bool,
 }
 
-/// The notes and the wait for them.
+/// The pending changes of all threads.
 #[derive(Default)]
 pub struct PendingChanges {
     notes: Mutex<ChangeNotes>,
     arrived: Condvar,
 }
 
-/// What is to be written now.
+/// Changes to write.
 pub struct TakenChanges {
     pub notes: HashMap<ThreadId, ChangeNote>,
     pub lost: bool,
@@ -102,8 +112,9 @@ impl PendingChanges {
             Some(ChangeNote::New(row)) => change.apply(row),
             Some(ChangeNote::Changed { change: earlier, .. }) => earlier.merge(change),
             None => {
-                let (dir, file) = (dir.to_owned(), file.to_owned());
-                notes.notes.insert(id.clone(), ChangeNote::Changed { dir, file, archived, change });
+                let note =
+                    ChangeNote::Changed { dir: dir.to_owned(), file: file.to_owned(), archived, change };
+                notes.notes.insert(id.clone(), note);
             }
         }
         self.bound(notes);
@@ -118,14 +129,14 @@ impl PendingChanges {
         self.arrived.notify_all();
     }
 
-    /// Takes everything. Call it while holding the index, so that who holds it next sees it written.
+    /// Takes all changes. The caller holds the lock of the index, so that the next holder sees them written.
     pub fn take(&self) -> TakenChanges {
         let mut notes = self.lock();
         notes.urgent = false;
         TakenChanges { notes: std::mem::take(&mut notes.notes), lost: std::mem::take(&mut notes.lost) }
     }
 
-    /// The notes could not be written now; they wait for the next time, behind what came meanwhile.
+    /// Returns changes that could not be written now. Newer changes take precedence.
     pub fn give_back(&self, older: HashMap<ThreadId, ChangeNote>) {
         let mut notes = self.lock();
         for (id, note) in older {
@@ -149,12 +160,12 @@ impl PendingChanges {
         self.bound(notes);
     }
 
-    /// The notes could not be written; the files have to be looked at again.
+    /// Drops changes that cannot be written. The files are read again.
     pub fn give_up(&self) {
         self.lock().lost = true;
     }
 
-    /// Waits until something should be written. `false` when it is for the last time.
+    /// Waits until changes should be written. Returns `false` if this is the last time.
     pub fn wait(&self) -> bool {
         let mut notes = self.lock();
         let idle = |notes: &mut ChangeNotes| notes.notes.is_empty() && !notes.closed;

@@ -1,5 +1,5 @@
-//! Answering lists: as soon as nothing that is still unread can change the answer, and from rows that agree
-//! with their files.
+//! Running list queries. A result is returned as soon as unread files cannot change it, and only from rows that agree with
+//! their files.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::{
     error::{Result, StoreError},
     index::{
         ThreadIndex,
+        directory_tree::FoundFile,
         query::{ListSelect, RowPage},
-        tree::FoundFile,
     },
     layout::FileName,
     list::{ListQuery, ThreadPage},
     summary::{FileStamp, ThreadSummary},
 };
 
-/// How often a page is asked for again because something changed under it.
+/// The maximum number of times that a page is queried again because files changed.
 const MAX_REPAIRS: usize = 3;
 
 impl ThreadIndex {
-    /// One page of the list.
+    /// Returns one page of the list.
     pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<ThreadPage> {
         let select = ListSelect::new(query)?;
         self.reconcile()?;
@@ -37,7 +37,7 @@ impl ThreadIndex {
         }
     }
 
-    /// Runs a query as soon as no file that is still unread can change its answer.
+    /// Runs a query, waiting until unread files cannot change its result.
     fn covered(&self, select: &ListSelect) -> Result<RowPage> {
         loop {
             let seen = self.backlog.progress();
@@ -62,8 +62,7 @@ impl ThreadIndex {
         }
     }
 
-    /// Rows whose files look different now are read again, and everything is if the index was replaced by
-    /// an empty one meanwhile. Says whether there was such a need.
+    /// Reads changed files again, or all files if the index was replaced by an empty one. Returns whether that was needed.
     fn repair(self: &Arc<Self>, rows: &RowPage, replaced: usize) -> Result<bool> {
         if self.lock().replaced != replaced {
             return self.reconcile().map(|()| true);
@@ -75,7 +74,7 @@ impl ThreadIndex {
         Ok(!stale.is_empty())
     }
 
-    /// What to read again if a file looks different from what its row says.
+    /// Returns the file of a row if its stamp has changed.
     pub fn stale(&self, row: &ThreadSummary) -> Option<FoundFile> {
         let stamp = FileStamp::read(&self.layout.absolute(&row.dir).join(&row.file));
         (stamp != Some(row.stamp)).then(|| FoundFile {

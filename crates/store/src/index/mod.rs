@@ -1,21 +1,20 @@
-//! The index of all threads: what lists, filters, searches and look-ups by id need, in one SQLite file.
+//! The index of all threads, for lists, filters, searches and lookups by id, in one SQLite file.
 //!
-//! It follows the files and never leads: an append is on disk before it is noted here, and whatever
-//! differs from the files is read from them again. All functions here block; the store calls them on
-//! threads where that is fine. The lock on the database is held for one query, one batch of rows or one
-//! look at the directories at a time.
+//! The files are authoritative: an append is on disk before its change is recorded here, and rows that differ from their
+//! files are read again. All functions block; the store calls them on blocking threads. The lock of the database is held for
+//! one query, one batch of rows or one scan of the directories at a time.
 //!
-//! `changes` holds what appends have noted, `tree` finds files that the index does not know, `backlog`
-//! holds those files until `reading` has read them, and `listing` answers when that changes nothing more.
+//! `changes` holds the changes of appends, `directory_tree` finds files that are missing from the index, `backlog` queues
+//! them, `ingest` reads them, and `listing` runs queries.
 
 mod backlog;
 mod changes;
-mod db;
+mod database;
+mod directory_tree;
+mod ingest;
 mod listing;
 mod query;
-mod reading;
 mod rows;
-mod tree;
 
 use std::{
     sync::Arc,
@@ -28,23 +27,23 @@ use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 pub use backlog::BacklogProgress;
-pub use changes::SummaryChange;
+pub use changes::{GitChange, SummaryChange};
 
 use crate::{
     error::{Result, StoreError, is_busy},
+    file_scanner::FileScanner,
     index::{
         backlog::IndexBacklog,
         changes::{ChangeNote, PendingChanges, TakenChanges},
-        db::IndexDb,
-        tree::{ActiveDirectories, DirectoryTree},
+        database::IndexDb,
+        directory_tree::{ActiveDirectories, DirectoryTree},
     },
     layout::{FileName, HomeLayout},
-    pool::LOCK_TIME,
-    scan::FileScanner,
     summary::ThreadSummary,
+    work_pool::LOCK_TIME,
 };
 
-/// The pause before the next attempt at an index that another process has locked.
+/// The delay between attempts to use an index that another process has locked.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The index of one home.
@@ -54,16 +53,16 @@ pub struct ThreadIndex {
     changes: PendingChanges,
     backlog: IndexBacklog,
     active: ActiveDirectories,
-    /// Everything that runs in the background, for [`Index::close`] to wait for.
+    /// The background threads, which [`ThreadIndex::close`] joins.
     threads: Mutex<ThreadTable>,
 }
 
 #[derive(Default)]
 struct IndexState {
     open: Option<OpenIndex>,
-    /// How often another index took the place of one that could not be used.
+    /// The number of times that an unusable index was replaced.
     replaced: usize,
-    /// When another process last kept the index locked for all of [`LOCK_TIME`].
+    /// The last time that another process kept the index locked for [`LOCK_TIME`].
     given_up: Option<Instant>,
     closed: bool,
 }
@@ -80,7 +79,7 @@ struct ThreadTable {
 }
 
 impl ThreadIndex {
-    /// Costs nothing: the file is opened when it is first needed.
+    /// Returns an index whose file is opened when it is first needed.
     pub fn new(layout: HomeLayout) -> Self {
         Self {
             layout,
@@ -92,18 +91,18 @@ impl ThreadIndex {
         }
     }
 
-    /// Call before this process changes anything in a directory of threads.
+    /// Registers a directory before this process changes it.
     pub fn enter(&self, dir: &str) {
         self.active.enter(&self.layout, dir);
     }
 
-    /// A thread has begun.
+    /// Records a new thread.
     pub fn created(self: &Arc<Self>, row: ThreadSummary) {
         self.changes.created(row);
         self.start_writer();
     }
 
-    /// Something was appended to the file of a thread.
+    /// Records an append to the file of a thread.
     pub fn changed(
         self: &Arc<Self>,
         id: &ThreadId,
@@ -116,38 +115,38 @@ impl ThreadIndex {
         self.start_writer();
     }
 
-    /// The row of one thread, if the index has it and its file looks as the index says.
+    /// Returns the row of a thread, if the index has it and it agrees with the file.
     pub fn get(&self, id: &ThreadId) -> Result<Option<ThreadSummary>> {
         let row = self.with(|open| rows::get(&open.db.connection, id).map_err(open.db.failed()))?;
         Ok(row.filter(|row| self.stale(row).is_none()))
     }
 
-    /// Puts a row that was just read from its file.
+    /// Writes a row that was read from its file.
     pub fn put(&self, row: &ThreadSummary) -> Result<()> {
         self.with(|open| open.db.transaction(|connection| self.keep(connection, row, None)))
     }
 
-    /// Forgets a thread whose file is gone.
+    /// Removes a thread whose file was deleted.
     pub fn forget(&self, id: &ThreadId) -> Result<()> {
         self.with(|open| open.db.transaction(|connection| rows::remove(connection, id)))
     }
 
-    /// The threads that name another one as their parent, in order.
+    /// Returns the children of a thread, sorted by id.
     pub fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
         self.with(|open| rows::children(&open.db.connection, id).map_err(open.db.failed()))
     }
 
-    /// Writes what has been noted.
+    /// Writes pending changes.
     pub fn flush(&self) -> Result<()> {
         self.with(|_| Ok(()))
     }
 
-    /// Ends everything that runs in the background, after the notes are written.
+    /// Ends the background threads after writing pending changes.
     pub fn close(&self) {
         self.stop();
         let threads = std::mem::take(&mut *self.threads());
         for thread in threads.writer.into_iter().chain(threads.readers) {
-            // A panic in there has been reported by its hook; there is nothing left to do for it.
+            // A panic has been reported by the panic hook.
             let _ = thread.join();
         }
         let mut state = self.lock();
@@ -155,7 +154,7 @@ impl ThreadIndex {
         state.open = None;
     }
 
-    /// Tells the background to end, without waiting for it.
+    /// Signals the background threads to end, without waiting for them.
     pub fn stop(&self) {
         self.backlog.close();
         self.changes.close();
@@ -168,7 +167,7 @@ impl ThreadIndex {
         }
         let index = self.clone();
         let writer = thread::Builder::new().name("codicil-index".into()).spawn(move || index.write_notes());
-        // Without it the notes wait for the next list, which writes them as well.
+        // Without the thread, the next list writes the changes.
         threads.writer = writer.ok();
     }
 
@@ -176,7 +175,7 @@ impl ThreadIndex {
         loop {
             let more = self.changes.wait();
             if let Err(error) = self.flush() {
-                tracing::warn!(%error, "cannot write the index of threads");
+                tracing::warn!(%error, "failed to write the index of threads");
             }
             if !more {
                 return;
@@ -184,15 +183,15 @@ impl ThreadIndex {
         }
     }
 
-    /// Does something with the index, opened and with all notes written. If it turns out to be damaged it
-    /// is made anew, if the disk is full one in memory takes its place, and the work is done with that.
+    /// Runs `work` on the open index after writing pending changes. A damaged index is recreated, one on a full disk is replaced
+    /// by one in memory, and `work` is run again.
     fn with<T>(&self, mut work: impl FnMut(&mut OpenIndex) -> Result<T>) -> Result<T> {
         let mut state = self.lock();
         if state.closed {
             return Err(StoreError::Closed);
         }
-        let begun = Instant::now();
-        // What waits for this lock meanwhile does not wait as long again: each request has the deadline once.
+        let started = Instant::now();
+        // Requests that waited for this lock do not wait again for the whole deadline.
         let patience = match state.given_up {
             Some(given_up) if given_up.elapsed() < LOCK_TIME => Duration::ZERO,
             _ => LOCK_TIME,
@@ -201,19 +200,19 @@ impl ThreadIndex {
         loop {
             let result = self.attempt(&mut state, &mut work);
             match result {
-                // SQLite waits for other processes by itself, but not while one opens or closes the file.
-                Err(error) if error.is_busy() && begun.elapsed() < patience => thread::sleep(PAUSE),
+                // SQLite waits for other processes itself, except while one opens or closes the file.
+                Err(error) if error.is_busy() && started.elapsed() < patience => thread::sleep(PAUSE),
                 Err(StoreError::Index { path, source }) if is_busy(&source) => {
                     state.given_up = Some(Instant::now());
-                    tracing::debug!(%source, "the index stays locked");
+                    tracing::debug!(%source, "the index is still locked");
                     return Err(StoreError::Locked { path });
                 }
-                Err(StoreError::Index { path, source }) if may_replace && db::is_unusable(&source) => {
+                Err(StoreError::Index { path, source }) if may_replace && database::is_unusable(&source) => {
                     may_replace = false;
-                    // Closed first: a file that is to be made anew must not be in use.
+                    // The index is closed first, because its file is replaced.
                     state.open = None;
                     state.open = Some(OpenIndex {
-                        db: IndexDb::instead(&path, source)?,
+                        db: IndexDb::replacement(&path, source)?,
                         tree: DirectoryTree::default(),
                     });
                     state.replaced += 1;
@@ -272,12 +271,12 @@ impl ThreadIndex {
         if rows::update(connection, id, change)? {
             return Ok(());
         }
-        // The index has not seen this thread yet, so a change to it is not enough.
+        // The index does not contain this thread yet, so the whole row is needed.
         let Some(name) = FileName::parse(file) else { return Ok(()) };
         match FileScanner::new(&self.layout).scan(dir, file, &name, archived) {
             Ok(row) => rows::put(connection, &row),
             Err(error) => {
-                tracing::debug!(%error, "a thread is gone before it got into the index");
+                tracing::debug!(%error, "a thread was removed before it was indexed");
                 Ok(())
             }
         }

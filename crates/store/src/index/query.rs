@@ -1,4 +1,4 @@
-//! A page of the list as one SQL query.
+//! Translating a list query to SQL.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
@@ -9,22 +9,22 @@ use crate::{
     summary::{ThreadSummary, kind_name},
 };
 
-/// Rows of one page and where the next one begins.
+/// The rows of a page and the cursor of the next one.
 pub struct RowPage {
     pub rows: Vec<ThreadSummary>,
     pub next: Option<ListCursor>,
 }
 
-/// A list query, checked and translated.
+/// A validated list query as SQL.
 pub struct ListSelect {
     sql: String,
     values: Vec<Value>,
     limit: usize,
     sort: ListSort,
-    /// Where the page starts.
+    /// The position after which the page starts.
     pub start: Option<ListCursor>,
     pub archived: bool,
-    /// Whether the order of the rows is that of their creation and nothing else decides what is found.
+    /// Whether rows are sorted by creation and there is no search term.
     pub by_creation: bool,
 }
 
@@ -48,7 +48,7 @@ impl ListSelect {
             ListSort::Created => "t.created_at",
             ListSort::Updated => "t.updated_at",
         };
-        // The join is a look-up for each row found; letting the planner turn it round would sort them all.
+        // `CROSS JOIN` keeps the order of the join: a lookup for each found row. The reverse order would sort all rows.
         self.sql = format!(
             "SELECT {} FROM threads t CROSS JOIN dirs d ON d.id = t.dir WHERE t.archived = ",
             rows::COLUMNS
@@ -94,7 +94,7 @@ impl ListSelect {
         self.sql.push(')');
     }
 
-    /// One row more than the page holds is asked for, to know whether there is a next page.
+    /// Runs the query. It selects one more row than the page holds, to determine whether there is a next page.
     pub fn run(&self, connection: &Connection) -> rusqlite::Result<RowPage> {
         let mut statement = connection.prepare_cached(&self.sql)?;
         let mut found = statement.query(params_from_iter(&self.values))?;

@@ -4,7 +4,7 @@ use codicil_protocol::{GitInfo, SessionSource, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use crate::{
-    index::changes::SummaryChange,
+    index::changes::{GitChange, SummaryChange},
     summary::{FileStamp, ThreadSummary, kind_name, source_kind},
 };
 
@@ -13,7 +13,7 @@ pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.upd
     t.model_provider, t.cwd, t.cli_version, t.has_user, t.preview, t.name, t.git, t.parent_thread_id, \
     t.agent_nickname, t.agent_role, t.size, t.mtime";
 
-/// A row as [`COLUMNS`] selects it.
+/// Reads a row that was selected with [`COLUMNS`].
 pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
     let source: String = row.get(6)?;
     let has_user: bool = row.get(10)?;
@@ -43,7 +43,7 @@ fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<ThreadId> {
     row.get::<_, String>(column).map(ThreadId::from)
 }
 
-/// The row of one thread.
+/// Returns the row of a thread.
 pub fn get(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Option<ThreadSummary>> {
     let sql = format!("SELECT {COLUMNS} FROM threads t JOIN dirs d ON d.id = t.dir WHERE t.id = ?1");
     connection.prepare_cached(&sql)?.query_row([&**id], summary).optional()
@@ -55,7 +55,7 @@ pub fn put(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<()>
     insert(connection, row)
 }
 
-/// Adds the row of a thread that has none.
+/// Adds the row of a thread, which must not have one.
 pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<()> {
     let dir = dir_id(connection, &row.dir)?;
     let mut insert = connection.prepare_cached(
@@ -91,7 +91,7 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
     Ok(())
 }
 
-/// Applies what an append changed. `false` when the index does not know the thread.
+/// Applies the changes of an append. Returns `false` if the index does not contain the thread.
 pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) -> rusqlite::Result<bool> {
     let mut update = connection.prepare_cached(
         "UPDATE threads SET
@@ -111,13 +111,16 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
         ":mtime": change.stamp.mtime,
         ":preview": change.preview,
         ":name": change.name,
-        ":sets_git": change.git.is_some(),
-        ":git": git_json(change.git.as_ref().and_then(Option::as_ref)),
+        ":sets_git": change.git != GitChange::Unchanged,
+        ":git": match &change.git {
+            GitChange::Set(git) => git_json(git.as_ref()),
+            GitChange::Unchanged => None,
+        },
     })?;
     Ok(changed > 0)
 }
 
-/// How many threads the index knows.
+/// Returns the number of threads in the index.
 pub fn count(connection: &Connection) -> rusqlite::Result<usize> {
     let count: i64 = connection.query_row("SELECT count(*) FROM threads", [], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
@@ -139,21 +142,21 @@ pub fn remove(connection: &Connection, id: &ThreadId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Takes out a thread whose row still says this of its file.
+/// Removes a thread if its row still has this stamp.
 pub fn remove_as_of(connection: &Connection, id: &ThreadId, stamp: FileStamp) -> rusqlite::Result<()> {
     let sql = "DELETE FROM threads WHERE id = ?1 AND size = ?2 AND mtime = ?3";
     connection.prepare_cached(sql)?.execute(params![&**id, stamp.size, stamp.mtime])?;
     Ok(())
 }
 
-/// Takes out a file that is gone, unless its thread has been found elsewhere meanwhile.
+/// Removes the row of a missing file, unless its thread has been found elsewhere.
 pub fn remove_file(connection: &Connection, dir: &str, file: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM threads WHERE file = ?2 AND dir = (SELECT id FROM dirs WHERE path = ?1)";
     connection.prepare_cached(sql)?.execute([dir, file])?;
     Ok(())
 }
 
-/// The files that the index knows in a directory.
+/// Returns the files of a directory that are in the index.
 pub fn files_in(connection: &Connection, dir: &str) -> rusqlite::Result<Vec<(String, FileStamp)>> {
     let sql = "SELECT file, size, mtime FROM threads WHERE dir = (SELECT id FROM dirs WHERE path = ?1)";
     let mut select = connection.prepare_cached(sql)?;
@@ -162,14 +165,14 @@ pub fn files_in(connection: &Connection, dir: &str) -> rusqlite::Result<Vec<(Str
     files.collect()
 }
 
-/// The directories that were complete in the index, and how they looked then.
+/// Returns the directories for which the index was complete, and their times then.
 pub fn clean_dirs(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
     let mut select = connection.prepare_cached("SELECT path, mtime FROM dirs WHERE mtime IS NOT NULL")?;
     let dirs = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     dirs.collect()
 }
 
-/// Says that the index is complete for a directory as it was at `mtime`.
+/// Records that the index is complete for a directory as of `mtime`.
 pub fn set_dir(connection: &Connection, path: &str, mtime: i64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO dirs (path, mtime) VALUES (?1, ?2)
         ON CONFLICT (path) DO UPDATE SET mtime = ?2 WHERE mtime IS NOT ?2";
@@ -177,7 +180,7 @@ pub fn set_dir(connection: &Connection, path: &str, mtime: i64) -> rusqlite::Res
     Ok(())
 }
 
-/// Forgets a directory that is gone, with everything in it.
+/// Removes a missing directory and its threads.
 pub fn remove_dir(connection: &Connection, path: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM threads WHERE dir = (SELECT id FROM dirs WHERE path = ?1)";
     connection.prepare_cached(sql)?.execute([path])?;

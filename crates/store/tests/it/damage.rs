@@ -2,9 +2,10 @@
 
 use std::{fs, io::Write};
 
-use codicil_protocol::ThreadId;
-use codicil_store::{LoadProblem, Record, StoreError};
+use codicil_protocol::{ReasoningEffort, ThreadId};
+use codicil_store::{LoadProblem, Record, StoreError, StoredSettings};
 use proptest::{prelude::*, test_runner::TestRunner};
+use serde_json::json;
 
 use crate::support::{Home, call, message, output, turn};
 
@@ -191,4 +192,39 @@ async fn a_file_of_codex_is_named_as_such_and_never_touched() {
     assert_eq!(store.read_summary(log.id()).await.unwrap_err().to_string(), expected);
     assert_eq!(fs::read_to_string(log.path()).unwrap(), codex);
     assert!(home.previews().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_setting_in_an_unknown_form_does_not_lose_the_others() {
+    let home = Home::new();
+    let mut log = home.thread("one").await;
+    let earlier = StoredSettings::without_snapshot("m-1".to_owned(), None);
+    let later = StoredSettings {
+        model: Some("m-2".to_owned()),
+        effort: Some(ReasoningEffort::High),
+        version: 2,
+        snapshot: json!({ "settings": { "approvalPolicy": "never" } }),
+    };
+    log.append(&[Record::Settings(earlier.clone()), Record::Settings(later.clone())]).await.unwrap();
+    let text = fs::read_to_string(log.path()).unwrap();
+    let read = async |from: &str, to: &str| {
+        fs::write(log.path(), text.replace(from, to)).unwrap();
+        let thread = home.store.read(log.id()).await.unwrap();
+        let problems: Vec<_> = thread.warnings.list.iter().map(|warning| warning.problem).collect();
+        (thread.settings.unwrap(), problems)
+    };
+    let reported = vec![LoadProblem::UnreadableSetting];
+    let without_effort = StoredSettings { effort: None, ..later.clone() };
+    assert_eq!(read("\"effort\":\"high\"", "\"effort\":9").await, (without_effort, reported.clone()));
+    let without_model = StoredSettings { model: None, ..later.clone() };
+    assert_eq!(read("\"m-2\"", "{}").await, (without_model, reported));
+    let version_1 = StoredSettings { version: 1, ..later };
+    assert_eq!(read("\"version\":2,", "").await, (version_1, Vec::new()));
+    // A record that says nothing at all leaves those before it in force.
+    let nothing = read(
+        r#","model":"m-2","effort":"high","version":2,"snapshot":{"settings":{"approvalPolicy":"never"}}"#,
+        "",
+    )
+    .await;
+    assert_eq!(nothing, (earlier, vec![LoadProblem::Unreadable]));
 }

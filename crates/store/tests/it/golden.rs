@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use codicil_protocol::{ReasoningEffort, ThreadId, TurnStatus};
-use codicil_store::{ABORTED, ListQuery, LoadProblem, LoadedThread};
+use codicil_protocol::{ABORTED_OUTPUT, ReasoningEffort, ThreadId, TurnStatus};
+use codicil_store::{ListQuery, LoadProblem, LoadedThread};
 
 use crate::support::{Home, call, message, output, previews, turn};
 
@@ -37,7 +37,8 @@ async fn version_1_loads() {
     assert_eq!(thread.meta.dynamic_tools[0].tools().next().unwrap().1.name, "lookup");
     assert_eq!(thread.meta.developer_instructions.as_deref(), Some("dev"));
     let settings = thread.settings.as_ref().unwrap();
-    assert_eq!((settings.model.as_str(), &settings.effort), ("m-1", &Some(ReasoningEffort::High)));
+    assert_eq!((settings.model.as_deref(), &settings.effort), (Some("m-1"), &Some(ReasoningEffort::High)));
+    assert_eq!(settings.version, 1);
     assert_eq!(settings.snapshot["approvalPolicy"], "never");
     assert_eq!(thread.usage.as_ref().unwrap().1.total.total_tokens, 100);
     assert_eq!(thread.name.as_deref(), Some("Tidying"));
@@ -57,7 +58,7 @@ async fn version_1_loads() {
     assert_eq!(turns[1].error.as_ref().unwrap().message, "no such model");
     let json = serde_json::to_value(&turns[0].items[1]).unwrap();
     assert_eq!((json["aggregatedOutput"].as_str(), &json["id"]), (Some(big.as_str()), &"c1".into()));
-    assert_eq!(history, [message("user", "summary"), call("c2"), output("c2", ABORTED)]);
+    assert_eq!(history, [message("user", "summary"), call("c2"), output("c2", ABORTED_OUTPUT)]);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What the model is told after rollbacks, compactions and crashes.
 
-use codicil_protocol::{ResponseItem, TurnId, TurnStatus};
-use codicil_store::{ABORTED, Record, ThreadLog};
+use codicil_protocol::{ABORTED_OUTPUT, ResponseItem, TurnId, TurnStatus};
+use codicil_store::{Record, ThreadLog};
 
 use crate::support::{Home, agent, begun, call, ended, message, output, turn, user};
 
@@ -94,7 +94,7 @@ async fn an_unfinished_turn_is_interrupted_and_its_calls_are_answered() {
     assert_eq!((&last.status, &last.error), (&TurnStatus::Interrupted, &None));
     assert_eq!(last.items, [user("t2", "two")]);
     assert!(!loaded.thread.turns[1].ended);
-    let expected = [call("c1"), output("c1", ABORTED), call("c2"), output("c2", "fine")];
+    let expected = [call("c1"), output("c1", ABORTED_OUTPUT), call("c2"), output("c2", "fine")];
     assert_eq!(loaded.history[3..], expected);
 }
 

@@ -41,8 +41,9 @@ async fn a_thread_comes_back_as_it_was_written() {
     let app = DynamicToolNamespace { name, description, tools: vec![lookup.clone()] };
     start.dynamic_tools = vec![lookup.into(), DynamicToolEntry::Namespace(app)];
     let settings = StoredSettings {
-        model: "m-2".to_owned(),
+        model: Some("m-2".to_owned()),
         effort: Some(ReasoningEffort::High),
+        version: 2,
         snapshot: json!({ "approvalPolicy": "never" }),
     };
     let git = GitInfo { sha: Some("abc".to_owned()), branch: Some("main".to_owned()), origin_url: None };
@@ -51,7 +52,7 @@ async fn a_thread_comes_back_as_it_was_written() {
     let turn_id = TurnId::from("t1");
     log.append(&begun("t1", "Tidy the repo")).await.unwrap();
     log.append(&[
-        Record::Settings(StoredSettings { model: "m-1".to_owned(), effort: None, snapshot: Value::Null }),
+        Record::Settings(StoredSettings::without_snapshot("m-1".to_owned(), None)),
         Record::Settings(settings.clone()),
         Record::Item { turn_id: turn_id.clone(), item: item.clone() },
         Record::Usage { turn_id: turn_id.clone(), usage: usage(42) },

@@ -1,7 +1,7 @@
-//! The SQLite file: its schema, how it is opened, and what happens when it cannot be used.
+//! The SQLite database of the index: its schema, opening it, and replacing it.
 //!
-//! Nothing is in it that the threads' files do not say, so a damaged or outdated one is thrown away and
-//! a home that cannot be written gets one in memory.
+//! It contains nothing that is not in the threads' files. So a damaged or outdated database is recreated, and a home that is
+//! not writable gets one in memory.
 
 use std::{
     fs, io,
@@ -16,17 +16,16 @@ use crate::{
     layout::{self, HomeLayout},
 };
 
-/// Another schema is another number; an index with a different one is rebuilt.
+/// The version of the schema. An index with another version is rebuilt.
 const SCHEMA_VERSION: i64 = 1;
-/// How long SQLite waits for another process that is writing. [`Index`](super::Index) then tries again, up to its
-/// own deadline.
+/// The time that SQLite waits for other writers. [`ThreadIndex`](super::ThreadIndex) retries up to its own deadline.
 const BUSY: Duration = Duration::from_millis(250);
-/// Prepared statements that are kept: all fixed ones, and the lists asked for lately.
+/// The number of cached statements: all fixed ones and recent lists.
 const STATEMENTS: usize = 48;
-/// Memory for pages, at most: a search reads every row, and 10,000 threads fit into this.
+/// The size of the page cache. 10,000 threads fit into it, and a search reads every row.
 const CACHE_KIB: i64 = 8 * 1024;
 
-/// Rows lie in the order in which lists want them, so that a page or a search reads them in one sweep.
+/// Rows are stored in the order of lists, so that a page or a search reads them sequentially.
 const SCHEMA: &str = "
     CREATE TABLE dirs (
         id INTEGER PRIMARY KEY,
@@ -68,7 +67,7 @@ pub struct IndexDb {
 }
 
 impl IndexDb {
-    /// Opens the index of a home, making or remaking it where needed.
+    /// Opens the index of a home. Creates or recreates it if needed.
     pub fn open(layout: &HomeLayout) -> Result<Self> {
         let path = layout.index();
         let connection = match prepare(layout, &path).and_then(|()| connect(&path)) {
@@ -78,19 +77,19 @@ impl IndexDb {
         Ok(Self { connection, path })
     }
 
-    /// What to go on with after an error: a new index in the place of a damaged one, one in memory when
-    /// the file cannot be written. The error itself when neither would help.
-    pub fn instead(path: &Path, error: rusqlite::Error) -> Result<Self> {
+    /// Returns a replacement after an error: a new index for a damaged one, or one in memory if the file is not writable. Returns
+    /// the error if neither helps.
+    pub fn replacement(path: &Path, error: rusqlite::Error) -> Result<Self> {
         Ok(Self { connection: replace(path, UnusableIndex::from(error))?, path: path.to_owned() })
     }
 
-    /// Names the index in an error.
+    /// Returns a function that adds the path to an error.
     pub fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
         let path = self.path.clone();
         move |source| StoreError::Index { path: path.clone(), source }
     }
 
-    /// Runs statements as one.
+    /// Runs statements in a transaction.
     pub fn transaction<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         let failed = self.failed();
         let run = || {
@@ -105,7 +104,7 @@ impl IndexDb {
 
 enum UnusableIndex {
     Damaged(rusqlite::Error),
-    /// The reason, in words: it is only logged.
+    /// The reason as text, which is only logged.
     NotWritable(String),
     Other(rusqlite::Error),
 }
@@ -135,7 +134,7 @@ fn is_damaged(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
-/// Whether [`IndexDb::instead`] helps.
+/// Returns whether [`IndexDb::replacement`] helps.
 pub fn is_unusable(error: &rusqlite::Error) -> bool {
     let not_writable = matches!(
         error.sqlite_error_code(),
@@ -153,24 +152,24 @@ pub fn is_unusable(error: &rusqlite::Error) -> bool {
 fn replace(path: &Path, unusable: UnusableIndex) -> Result<Connection> {
     match unusable {
         UnusableIndex::Damaged(error) => {
-            tracing::warn!(path = %path.display(), %error, "the index is damaged and is made anew");
+            tracing::warn!(path = %path.display(), %error, "the index is damaged, recreating it");
             discard(path)?;
             connect(path).map_err(|error| error.into_store_error(path))
         }
         UnusableIndex::NotWritable(reason) => {
-            tracing::warn!(path = %path.display(), reason, "no index can be kept there, using memory");
+            tracing::warn!(path = %path.display(), reason, "the index is not writable, keeping it in memory");
             in_memory().map_err(|source| StoreError::Index { path: path.to_owned(), source })
         }
         UnusableIndex::Other(source) => Err(StoreError::Index { path: path.to_owned(), source }),
     }
 }
 
-/// SQLite would create the file readable for others; it keeps the mode of one that exists.
+/// Creates the file with mode 0600. SQLite would create it with the default mode, but keeps that of an existing file.
 fn prepare(layout: &HomeLayout, path: &Path) -> Result<(), UnusableIndex> {
     let ready = layout::make_dir(layout.home()).map_err(|error| error.to_string()).and_then(|_| {
         match layout::create_file(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.to_string()),
-            // SQLite would wait for ever for the first bytes of a named pipe.
+            // SQLite would block on a named pipe.
             Err(_) if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
                 Err("not a regular file".to_owned())
             }
@@ -187,17 +186,17 @@ fn connect(path: &Path) -> Result<Connection, UnusableIndex> {
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     tune(&connection)?;
     if schema_version(&connection)? != SCHEMA_VERSION {
-        // Nothing is in it yet that a power cut could spoil.
+        // The database is still empty, so a power cut does no harm.
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         create_schema(&connection)?;
     }
-    // Losing the last moments in a power cut is fine here; being inconsistent would not be.
+    // A power cut may lose the last changes but must not make the database inconsistent.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(connection)
 }
 
-/// Plans must not depend on values, or every execution of a kept statement would plan anew.
+/// Sets options. Query plans must not depend on values, or SQLite would plan cached statements again each time.
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
@@ -214,7 +213,7 @@ fn schema_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Two processes may meet an empty file at once; the transaction lets one of them fill it.
+/// Creates the schema, in a transaction because two processes can find an empty file at the same time.
 fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let created = match schema_version(connection) {
@@ -229,7 +228,7 @@ fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
     created
 }
 
-/// Removes an index that cannot be used and puts an empty file in its place.
+/// Replaces an unusable index by an empty file.
 fn discard(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();

@@ -1,14 +1,14 @@
-//! The tags around what the server writes into a history, and recognising such messages again.
+//! The tags of messages that the server adds to a history, and recognising such messages.
 //!
-//! Clients and tests look for these tags at the start of a text, so their names are fixed. A history does
-//! not say who wrote a message in the person's role; the tags do, and so a person who types one of these
-//! blocks in full, from tag to tag, is taken for the server.
+//! Clients and tests search for these tags at the start of a text, so their names are fixed. Only the tags distinguish the
+//! server's messages in the user role from the user's own. A user message that consists of a complete block is therefore
+//! treated as one of the server.
 
 use codicil_protocol::{ContentItem, ResponseItem};
 
 use crate::{compaction::is_summary_message, message::part_text};
 
-/// What stands between `<` and `>`.
+/// The text between `<` and `>`.
 pub(crate) type TagName = &'static str;
 
 pub(crate) const PERMISSIONS: TagName = "permissions instructions";
@@ -25,24 +25,30 @@ pub(crate) const USER_SHELL_COMMAND: TagName = "user_shell_command";
 pub(crate) const SUBAGENT_NOTIFICATION: TagName = "subagent_notification";
 pub(crate) const USER_ACTION: TagName = "user_action";
 
-/// How the part with the rules of a project begins; it has a heading instead of a tag.
+/// The beginning of the part with project instructions, which has a heading instead of a tag.
 pub(crate) const AGENTS_MD: &str = "# AGENTS.md instructions";
 
-/// What may stand in a message of the person's role.
-const NOTICES: [TagName; 5] = [SKILL, TURN_ABORTED, USER_SHELL_COMMAND, SUBAGENT_NOTIFICATION, USER_ACTION];
+/// The tags of event messages, which have the user role.
+const EVENT_TAGS: [TagName; 5] =
+    [SKILL, TURN_ABORTED, USER_SHELL_COMMAND, SUBAGENT_NOTIFICATION, USER_ACTION];
 
-/// `text` between its tags, each on a line of its own.
+/// Returns `text` between its tags, each on its own line.
 pub(crate) fn wrap(tag: TagName, text: &str) -> String {
     format!("<{tag}>\n{}\n</{tag}>", text.trim_end())
 }
 
-/// Whether the server wrote this message: settings, environment, rules, reports, summaries. When a history
-/// is condensed these go, because they are told afresh or are part of the summary.
-pub fn is_context_message(item: &ResponseItem) -> bool {
-    is_setting_message(item) || is_summary_message(item) || all_parts(item, is_notice)
+/// Escapes a value for a line between tags. `&` is kept, because models copy paths literally.
+pub(crate) fn escape(value: &str) -> String {
+    value.replace('<', "&lt;").replace('>', "&gt;").replace(['\n', '\r'], " ")
 }
 
-/// Whether a message says how things are now, as opposed to what happened.
+/// Returns whether the server wrote this message: settings, environment, project instructions, events, summaries. Compaction
+/// drops these messages, because they are added again or are covered by the summary.
+pub fn is_context_message(item: &ResponseItem) -> bool {
+    is_setting_message(item) || is_summary_message(item) || all_parts(item, is_event)
+}
+
+/// Returns whether a message describes the current context, as opposed to an event.
 pub(crate) fn is_setting_message(item: &ResponseItem) -> bool {
     match item {
         ResponseItem::Message { role, .. } if role == "developer" || role == "system" => true,
@@ -54,8 +60,8 @@ fn is_setting(text: &str) -> bool {
     text.starts_with(AGENTS_MD) || is_block(text, ENVIRONMENT)
 }
 
-fn is_notice(text: &str) -> bool {
-    NOTICES.iter().any(|tag| is_block(text, tag))
+fn is_event(text: &str) -> bool {
+    EVENT_TAGS.iter().any(|tag| is_block(text, tag))
 }
 
 fn all_parts(item: &ResponseItem, is_ours: impl Fn(&str) -> bool) -> bool {
@@ -97,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_of_the_person_makes_it_their_message() {
+    fn a_message_with_one_part_of_the_user_is_the_users() {
         let block = wrap(SKILL, "x");
         let both = message("user", vec![text_part(block.clone()), text_part("and this")]);
         assert!(!is_context_message(&both));

@@ -1,22 +1,19 @@
-//! Cutting a history that is too long, so that what remains is still one that providers accept.
+//! Trimming a history that is too long, such that providers still accept the rest.
 //!
-//! The unit is the part of a turn: a message, or a tool call together with its output and the reasoning
-//! that led to it. Parts go oldest first. What must stay is the context (how things are now), a summary of
-//! what was cut before, the person's last message, and the newest part, which the model is about to answer.
-//! The history is expected to be complete: every call has its output.
+//! The unit is a part of a turn: a message, or a tool call with its output and the reasoning before it. The oldest parts are
+//! dropped first. Never dropped are the current context, a summary of earlier history, the last message of the user, and the
+//! newest part. The history must be complete: every call has its output.
 
-use std::collections::{HashMap, VecDeque};
-
-use codicil_protocol::ResponseItem;
+use codicil_protocol::{ResponseItem, ToolCallPairs};
 
 use crate::{
     compaction::is_summary_message,
-    tags::{is_context_message, is_setting_message},
+    context_tags::{is_context_message, is_setting_message},
     tokens::approx_tokens,
 };
 
-/// For each item whether it stays when the oldest parts of turns go until the rest takes at most
-/// `max_tokens`, or nothing more can go.
+/// Returns for each item whether it is kept when the oldest parts are dropped until the rest takes at most `max_tokens` or
+/// nothing more can be dropped.
 pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_tokens: u64) -> Vec<bool> {
     let items: Vec<_> = history.into_iter().collect();
     let parts = HistoryParts::of(&items);
@@ -26,7 +23,7 @@ pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_
         if total <= max_tokens {
             break;
         }
-        if !part.must_stay {
+        if !part.is_protected {
             *is_kept = false;
             total -= part.tokens;
         }
@@ -37,10 +34,10 @@ pub fn kept_within<'a>(history: impl IntoIterator<Item = &'a ResponseItem>, max_
 #[derive(Debug, Default)]
 struct HistoryPart {
     tokens: u64,
-    must_stay: bool,
+    is_protected: bool,
 }
 
-/// A history cut into parts, in the order in which they begin.
+/// The parts of a history, in the order of their first items.
 #[derive(Debug, Default)]
 struct HistoryParts {
     list: Vec<HistoryPart>,
@@ -51,25 +48,21 @@ struct HistoryParts {
 impl HistoryParts {
     fn of(items: &[&ResponseItem]) -> Self {
         let mut parts = Self::default();
-        // Reasoning belongs to what the model did next; providers refuse it alone.
+        // Reasoning belongs to the next action of the model; providers reject it alone.
         let mut reasoning: Option<usize> = None;
-        let mut calls: HashMap<&str, VecDeque<usize>> = HashMap::new();
-        for item in items {
+        let calls = ToolCallPairs::of(items.iter().copied());
+        for (index, item) in items.iter().enumerate() {
             let part = match kind(item) {
                 PartKind::Reasoning => {
                     let part = reasoning.unwrap_or(parts.list.len());
                     reasoning = Some(part);
                     part
                 }
-                PartKind::Call(id) => {
-                    let part = reasoning.take().unwrap_or(parts.list.len());
-                    calls.entry(id).or_default().push_back(part);
-                    part
+                PartKind::Output => {
+                    let call = calls.partner_of(index).and_then(|call| parts.of_item.get(call));
+                    call.copied().unwrap_or(parts.list.len())
                 }
-                PartKind::Output(id) => {
-                    calls.get_mut(id).and_then(VecDeque::pop_front).unwrap_or(parts.list.len())
-                }
-                PartKind::Said => reasoning.take().unwrap_or(parts.list.len()),
+                PartKind::Model => reasoning.take().unwrap_or(parts.list.len()),
                 PartKind::Input => {
                     reasoning = None;
                     parts.list.len()
@@ -88,7 +81,7 @@ impl HistoryParts {
         self.of_item.push(part);
         if let Some(part) = self.list.get_mut(part) {
             part.tokens += approx_tokens(item);
-            part.must_stay |= is_setting_message(item)
+            part.is_protected |= is_setting_message(item)
                 || is_summary_message(item)
                 || matches!(item, ResponseItem::Compaction { .. });
         }
@@ -101,39 +94,37 @@ impl HistoryParts {
         let newest = [last_input, items.len().checked_sub(1)];
         for part in newest.into_iter().flatten().filter_map(|at| self.of_item.get(at)) {
             if let Some(part) = self.list.get_mut(*part) {
-                part.must_stay = true;
+                part.is_protected = true;
             }
         }
     }
 }
 
-enum PartKind<'a> {
+enum PartKind {
     Reasoning,
-    Call(&'a str),
-    Output(&'a str),
-    /// By the model, without an output to follow.
-    Said,
-    /// By anybody else.
+    /// The output of a tool call.
+    Output,
+    /// A message or a call by the model.
+    Model,
+    /// A message that is not by the model.
     Input,
 }
 
-fn kind(item: &ResponseItem) -> PartKind<'_> {
+fn kind(item: &ResponseItem) -> PartKind {
     match item {
         ResponseItem::Reasoning { .. } => PartKind::Reasoning,
-        ResponseItem::FunctionCall { call_id, .. }
-        | ResponseItem::CustomToolCall { call_id, .. }
-        | ResponseItem::LocalShellCall { call_id: Some(call_id), .. }
-        | ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => PartKind::Call(call_id),
-        ResponseItem::FunctionCallOutput { call_id, .. }
-        | ResponseItem::CustomToolCallOutput { call_id, .. }
-        | ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => PartKind::Output(call_id),
+        ResponseItem::FunctionCallOutput { .. }
+        | ResponseItem::CustomToolCallOutput { .. }
+        | ResponseItem::ToolSearchOutput { call_id: Some(_), .. } => PartKind::Output,
         ResponseItem::Message { role, .. } if role != "assistant" => PartKind::Input,
-        _ => PartKind::Said,
+        _ => PartKind::Model,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use codicil_protocol::{FunctionCallOutputBody, ReasoningItemReasoningSummary};
     use proptest::prelude::*;
 
@@ -202,7 +193,7 @@ mod tests {
         check("u1 r +x +y -x -y a1 u2", 60, "+y -y a1 u2");
         check("u1 r r +x -x r a1 u2", 45, "r a1 u2");
         check("u1 +x u2 -x", 0, "+x u2 -x");
-        // The same id again is another call.
+        // A repeated id is another call.
         check("u1 +x -x +x -x", 30, "u1 +x -x");
         check("u1 +x -x +y -y", 0, "u1 +y -y");
     }
@@ -213,7 +204,7 @@ mod tests {
             words in prop::collection::vec("(u|d|a|r|e|[xyz])", 0..40),
             max_tokens in 0_u64..400,
         ) {
-            // Calls are answered later, in the order in which they were made.
+            // Outputs follow later, in the order of the calls.
             let mut sketch = Vec::new();
             let mut open = VecDeque::new();
             for word in words {
@@ -236,10 +227,10 @@ mod tests {
             for id in ["x", "y", "z"] {
                 prop_assert_eq!(count(&rest, &format!("+{id}")), count(&rest, &format!("-{id}")));
             }
-            prop_assert_eq!(count(&rest, "d"), count(&sketch, "d"), "context stays");
+            prop_assert_eq!(count(&rest, "d"), count(&sketch, "d"), "context is kept");
             let tokens: u64 = rest.split_whitespace().map(|word| approx_tokens(&item(word))).sum();
             if tokens > max_tokens {
-                prop_assert_eq!(kept(&rest, 0), rest, "only what must stay is too much");
+                prop_assert_eq!(kept(&rest, 0), rest, "only protected parts exceed the limit");
             }
         }
     }

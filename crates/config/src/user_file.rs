@@ -17,7 +17,7 @@ use toml::Table;
 
 use crate::{
     HomeDirectory,
-    atomic::{follow_links, open_private, replace},
+    atomic_file::{follow_links, open_private, replace_if},
     document::{CannotEdit, rewrite},
     edit::EditError,
     error::ConfigError,
@@ -106,7 +106,7 @@ pub(crate) fn update(
         let text = rewrite(&before.text, &before.table, &wanted)?;
         let written = parse_table(&target, text.trim_start_matches(BYTE_ORDER_MARK));
         let written = written.map_err(WriteError::Unusable)?;
-        if replace(&target, &text, || before.is_current(&target)).map_err(failed)? {
+        if replace_if(&target, &text, || before.is_current(&target)).map_err(failed)? {
             return Ok(WriteResult { version: version(&written) });
         }
     }

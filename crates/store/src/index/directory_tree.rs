@@ -1,10 +1,9 @@
-//! Which files the index may be missing: a look at the directories, cheap enough to take before each list.
+//! Scanning the directories for files that are missing from the index, cheaply enough to do it before each list.
 //!
-//! A directory whose time of change is the one it had when the index was complete for it holds no new,
-//! lost or renamed file. So a look costs one `stat` for each directory, not for each file. Only the
-//! directories that changed are read. Growing files do not change their directory: what this process
-//! appends it notes itself, and before its first append to a directory it touches that directory, so that
-//! the next process looks at its files again should this one be killed with notes unwritten.
+//! A directory whose modification time has not changed since the index was complete for it contains no new, removed or
+//! renamed files. So a scan costs one `stat` per directory, not per file, and only changed directories are read. Appending to
+//! a file does not change its directory: a process records its own appends, and touches a directory before its first append
+//! there. If it is killed with unwritten changes, the next process reads the files of that directory again.
 
 use std::{
     cmp::Ordering,
@@ -25,25 +24,24 @@ use crate::{
     summary::{self, FileStamp},
 };
 
-/// Years, months, days.
+/// The depth of the tree: years, months, days.
 const DEPTH: usize = 3;
-/// A directory that changed less than this ago may change again without its time showing it: file systems
-/// count time in steps.
+/// The resolution of file times. A directory that changed more recently can change again without a new time.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// A file that the index has to read.
+/// A file that is to be read into the index.
 #[derive(Clone, Debug)]
 pub struct FoundFile {
     pub dir: String,
     pub file: String,
     pub name: FileName,
     pub archived: bool,
-    /// What the index knows of it and found outdated.
+    /// The outdated stamp of the file in the index.
     pub replaces: Option<FileStamp>,
 }
 
 impl FoundFile {
-    /// Its place in a list by creation.
+    /// Returns the position of the file in a list sorted by creation.
     pub fn cursor(&self) -> ListCursor {
         ListCursor { at: self.name.created_at, id: self.name.id.clone() }
     }
@@ -53,21 +51,21 @@ impl FoundFile {
     }
 }
 
-/// What a look at the directories brought.
+/// The result of a scan.
 pub struct TreeScan {
-    pub look: ScanId,
+    pub id: ScanId,
     pub found: Vec<FoundFile>,
     pub gone: Vec<GoneEntry>,
 }
 
-/// Something that the index knows and the disk does not.
+/// An entry of the index that no longer exists on disk.
 pub enum GoneEntry {
     Dir(String),
     File { dir: String, file: String },
 }
 
 impl GoneEntry {
-    pub fn take_out(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub fn remove_from(&self, connection: &Connection) -> rusqlite::Result<()> {
         match self {
             Self::Dir(dir) => rows::remove_dir(connection, dir),
             Self::File { dir, file } => rows::remove_file(connection, dir, file),
@@ -75,21 +73,21 @@ impl GoneEntry {
     }
 }
 
-/// What is known of the directories.
+/// The known directories and their states.
 #[derive(Default)]
 pub struct DirectoryTree {
     dirs: BTreeMap<String, TreeDirectory>,
 }
 
-/// Which look at the directories found something; others may be under way at the same time.
+/// The id of a scan. Several can be in progress at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanId(u64);
 
 impl ScanId {
-    /// Never one that a tree of this process has seen before, so that a late reader cannot confuse them.
+    /// Returns an id that is unique within this process, so that a late reader cannot confuse scans.
     fn next() -> Self {
-        static LOOKS: AtomicU64 = AtomicU64::new(0);
-        Self(LOOKS.fetch_add(1, atomic::Ordering::Relaxed))
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, atomic::Ordering::Relaxed))
     }
 }
 
@@ -104,37 +102,37 @@ enum DirectoryState {
     /// Never read, or read too soon after it changed.
     #[default]
     Unknown,
-    /// Its files are being read; `settled` says whether to trust `mtime` afterwards.
-    Reading { look: ScanId, settled: bool },
+    /// The files are being read. `settled` is whether `mtime` can be trusted afterwards.
+    Reading { scan: ScanId, settled: bool },
     /// The index is complete for it as of `mtime`.
     Clean,
 }
 
-/// The directories that this process writes to. The index never says on disk that it is complete for
-/// them, because it may not be at the moment when this process dies.
+/// The directories to which this process writes. The index is never marked as complete for them on disk, because this
+/// process can be killed before it has written all changes.
 #[derive(Default)]
 pub struct ActiveDirectories(Mutex<HashSet<String>>);
 
 impl ActiveDirectories {
-    /// Call before the first change in a directory.
+    /// Registers a directory. Must be called before the first change in it.
     pub fn enter(&self, layout: &HomeLayout, dir: &str) {
-        if !self.holds(dir) {
+        if !self.contains(dir) {
             self.0.lock().insert(dir.to_owned());
             let touched =
                 File::open(layout.absolute(dir)).and_then(|dir| dir.set_modified(SystemTime::now()));
             if let Err(error) = touched {
-                tracing::debug!(dir, %error, "cannot touch a directory of threads");
+                tracing::debug!(dir, %error, "failed to touch a directory of threads");
             }
         }
     }
 
-    fn holds(&self, dir: &str) -> bool {
+    fn contains(&self, dir: &str) -> bool {
         self.0.lock().contains(dir)
     }
 }
 
 impl DirectoryTree {
-    /// Begins with what an earlier process left in the index.
+    /// Loads the state that an earlier process stored in the index.
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let clean = rows::clean_dirs(connection)?.into_iter();
         let dirs = clean
@@ -143,10 +141,10 @@ impl DirectoryTree {
         Ok(Self { dirs })
     }
 
-    /// Looks at every directory. The caller takes out of the index what is gone, reads what was found and
-    /// then calls [`DirectoryTree::finish`].
-    pub fn look(&mut self, layout: &HomeLayout, connection: &Connection) -> rusqlite::Result<TreeScan> {
-        let mut seen = TreeScan { look: ScanId::next(), found: Vec::new(), gone: Vec::new() };
+    /// Scans all directories. The caller removes missing entries from the index, reads the found files and then calls
+    /// [`DirectoryTree::finish`].
+    pub fn scan(&mut self, layout: &HomeLayout, connection: &Connection) -> rusqlite::Result<TreeScan> {
+        let mut scan = TreeScan { id: ScanId::next(), found: Vec::new(), gone: Vec::new() };
         let mut todo: Vec<String> = [SESSIONS, ARCHIVED].map(str::to_owned).into();
         todo.extend(self.dirs.keys().filter(|dir| *dir != SESSIONS && *dir != ARCHIVED).cloned());
         while let Some(dir) = todo.pop() {
@@ -156,25 +154,26 @@ impl DirectoryTree {
                 Ok(mtime) => {
                     let settled = is_settled(mtime);
                     match fs::read_dir(&path) {
-                        Ok(entries) => todo.extend(self.new_dirs(seen.read(&dir, entries, connection)?)),
+                        Ok(entries) => todo.extend(self.new_dirs(scan.read(&dir, entries, connection)?)),
                         Err(error) => {
-                            self.cannot_look(dir, &error);
+                            self.mark_unreadable(dir, &error);
                             continue;
                         }
                     }
-                    let state = DirectoryState::Reading { look: seen.look, settled };
+                    let state = DirectoryState::Reading { scan: scan.id, settled };
                     self.dirs.insert(dir, TreeDirectory { mtime, state });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    seen.gone.extend(self.dirs.remove(&dir).map(|_| GoneEntry::Dir(dir)));
+                    scan.gone.extend(self.dirs.remove(&dir).map(|_| GoneEntry::Dir(dir)));
                 }
-                Err(error) => self.cannot_look(dir, &error),
+                Err(error) => self.mark_unreadable(dir, &error),
             }
         }
-        Ok(seen)
+        Ok(scan)
     }
 
-    /// A directory that was read within moments of its change may have changed again.
+    /// Returns whether the index is up to date for a directory. One that was read shortly after its change may have changed
+    /// again.
     fn is_current(&self, dir: &str, mtime: i64) -> bool {
         self.dirs.get(dir).is_some_and(|known| match known.state {
             DirectoryState::Unknown | DirectoryState::Reading { settled: false, .. } => false,
@@ -186,38 +185,38 @@ impl DirectoryTree {
         subdirs.into_iter().filter(|subdir| !self.dirs.contains_key(subdir))
     }
 
-    /// It is tried again each time: a change of permissions does not show in the time. What the index
-    /// knows from better times stays.
-    fn cannot_look(&mut self, dir: String, error: &io::Error) {
+    /// Marks a directory that cannot be read. It is tried again with each scan, because a change of permissions does not change
+    /// the time. Its entries in the index are kept.
+    fn mark_unreadable(&mut self, dir: String, error: &io::Error) {
         if self.dirs.insert(dir.clone(), TreeDirectory::default()).is_none() {
-            tracing::warn!(dir, %error, "cannot look for threads");
+            tracing::warn!(dir, %error, "cannot scan a directory for threads");
         }
     }
 
-    /// Everything found has been read: the index is complete for those directories. Returns what may be
-    /// said on disk about them.
+    /// Marks the index as complete for the directories of a scan, whose files have all been read. Returns the directories that
+    /// can be marked on disk.
     pub fn finish(&mut self, done: ScanId, active: &ActiveDirectories) -> Vec<(String, i64)> {
         let mut clean = Vec::new();
         for (path, dir) in &mut self.dirs {
             match dir.state {
-                DirectoryState::Reading { look, settled: true } if look == done => {
+                DirectoryState::Reading { scan, settled: true } if scan == done => {
                     dir.state = DirectoryState::Clean;
                     clean.push((path.clone(), dir.mtime));
                 }
-                DirectoryState::Reading { look, settled: false } if look == done => {
+                DirectoryState::Reading { scan, settled: false } if scan == done => {
                     dir.state = DirectoryState::Unknown
                 }
                 _ => {}
             }
         }
-        clean.retain(|(path, _)| !active.holds(path));
+        clean.retain(|(path, _)| !active.contains(path));
         clean
     }
 
-    /// Not everything found could be read: those directories are looked at again next time.
+    /// Marks the directories of a scan whose files could not all be read, so that they are scanned again.
     pub fn abandon(&mut self, failed: ScanId) {
         for dir in self.dirs.values_mut() {
-            if matches!(dir.state, DirectoryState::Reading { look, .. } if look == failed) {
+            if matches!(dir.state, DirectoryState::Reading { scan, .. } if scan == failed) {
                 dir.state = DirectoryState::Unknown;
             }
         }
@@ -225,7 +224,7 @@ impl DirectoryTree {
 }
 
 impl TreeScan {
-    /// Compares a directory with the index. Returns the directories in it.
+    /// Compares a directory with the index. Returns its subdirectories.
     fn read(
         &mut self,
         dir: &str,

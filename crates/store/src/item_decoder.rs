@@ -1,14 +1,14 @@
-//! Items of a history, decoded fast.
+//! A fast path for decoding the items of a history.
 //!
-//! The protocol's own type can keep what it does not know and pays for that with two passes. Nearly all
-//! items of a long history are of three plain forms; these are read in one.
+//! The protocol's own type keeps unknown values and needs two passes for that. Nearly all items of a long history have one
+//! of three simple forms, which are decoded in one pass.
 
 use std::borrow::Cow;
 
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, ResponseItem};
 use serde::{Deserialize, de::IgnoredAny};
 
-/// Whatever is not exactly of a plain form takes the protocol's way.
+/// Decodes an item. Items that do not have exactly one of the simple forms are decoded as the protocol's type.
 pub fn decode_item(json: &str) -> serde_json::Result<ResponseItem> {
     let plain = if json.starts_with("{\"type\":\"message\"") {
         serde_json::from_str(json).ok().and_then(PlainMessage::into_item)

@@ -1,21 +1,19 @@
-//! What a model knows of its surroundings, and the messages that bring it up to date.
+//! The context of a thread, and the messages that inform the model about it.
 //!
-//! A thread keeps the [`ContextSnapshot`] of its last turn. The next turn compares it with how things are now and
-//! tells the difference, in front of the person's input; a thread without one is told everything. After a
-//! history was condensed everything is told again.
+//! A thread keeps the [`ContextSnapshot`] of its last turn. The next turn compares it with the current context and sends the
+//! differences before the user's input. A thread without a snapshot, or with a compacted history, sends everything.
 
 use codicil_protocol::{AskForApproval, CollaborationMode, Personality, ResponseItem, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    environment::environment_text,
+    context_tags,
     instructions::{mode_text, tone},
     message::{developer_message, message, text_part},
     permissions::permissions_text,
-    tags,
 };
 
-/// The settings as the model of a thread was told them. Stored with the thread.
+/// The context as the model of a thread last received it. Stored with the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextSnapshot {
@@ -23,43 +21,43 @@ pub struct ContextSnapshot {
     pub model: String,
     pub cwd: String,
     pub approval_policy: AskForApproval,
-    /// Says also which directories can be written and whether there is a network.
+    /// The sandbox policy, including writable directories and network access.
     pub sandbox_policy: SandboxPolicy,
-    /// Whether commands in a sandbox reach hosts through a proxy, whatever the policy says of the network.
+    /// Whether sandboxed commands reach hosts through a proxy, whatever the network access of the policy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hosts_by_proxy: bool,
-    /// The tone in effect, see [`effective_personality`](crate::effective_personality).
+    /// The personality in effect, see [`effective_personality`](crate::effective_personality).
     #[serde(default)]
     pub personality: Option<Personality>,
-    /// With its own instructions, if it has some.
+    /// The collaboration mode with its own instructions, if any.
     #[serde(default)]
     pub collaboration_mode: Option<CollaborationMode>,
-    /// The name of the person's shell: `bash`, `zsh`.
+    /// The name of the user's shell: `bash`, `zsh`.
     pub shell: String,
-    /// As in `2026-11-15`.
+    /// The date, such as `2026-11-15`.
     pub current_date: String,
-    /// As in `Europe/Berlin`.
+    /// The time zone, such as `Europe/Berlin`.
     pub timezone: String,
-    /// Of the rules in force, see [`fingerprint`]; `None` when there are none.
+    /// The [`fingerprint`] of the project instructions; `None` if there are none.
     #[serde(default)]
     pub agents_md: Option<String>,
 }
 
-/// Texts that are too long to be kept in a [`ContextSnapshot`].
+/// Texts that are too long to be stored in a [`ContextSnapshot`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContextTexts<'a> {
-    /// `developerInstructions` of the thread, told once and word for word.
+    /// The `developerInstructions` of the thread, sent once and unchanged.
     pub developer_instructions: Option<&'a str>,
-    /// The list of skills, without its tags; told once.
+    /// The list of skills without its tags, sent once.
     pub skills: Option<&'a str>,
-    /// The list of plugins, without its tags; told once.
+    /// The list of plugins without its tags, sent once.
     pub plugins: Option<&'a str>,
-    /// What [`ProjectDocs::text`](crate::ProjectDocs::text) gives. Told again when it changed.
+    /// The project instructions from [`ProjectDocs::text`](crate::ProjectDocs::text), sent again after a change.
     pub agents_md: Option<&'a str>,
 }
 
-/// What has to be told before the next input: everything when `before` is `None`, else what changed. At
-/// most a developer and a user message, often nothing.
+/// Returns the messages to send before the next input: the whole context if `before` is `None`, otherwise the differences. At
+/// most one developer and one user message.
 pub fn messages(
     before: Option<&ContextSnapshot>,
     now: &ContextSnapshot,
@@ -69,45 +67,45 @@ pub fn messages(
         return Vec::new();
     }
     let (developer, user) = match before {
-        None => (all_rules(now, extras), all_surroundings(now, extras)),
-        Some(before) => (changed_rules(before, now), changed_surroundings(before, now, extras)),
+        None => (all_instructions(now, extras), whole_environment(now, extras)),
+        Some(before) => (changed_instructions(before, now), changed_environment(before, now, extras)),
     };
     let developer = (!developer.is_empty()).then(|| developer_message(developer));
     let user = (!user.is_empty()).then(|| message("user", user.into_iter().map(text_part).collect()));
     developer.into_iter().chain(user).collect()
 }
 
-/// A short mark of a text, the same for the same text in every version and on every machine.
+/// Returns a short hash of a text, which is the same in all versions and on all machines.
 pub fn fingerprint(text: &str) -> String {
-    // FNV-1a. Nobody gains by a collision here, and std's hashers promise no stability.
+    // FNV-1a: collisions do no harm here, and the hashers of std are not stable across versions.
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-fn all_rules(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
+fn all_instructions(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
     let given = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    let tagged = |tag, text| given(text).map(|text| tags::wrap(tag, &text));
+    let tagged = |tag, text| given(text).map(|text| context_tags::wrap(tag, &text));
     let parts = [
         Some(permissions_text(now)),
         given(extras.developer_instructions),
         now.collaboration_mode.as_ref().and_then(mode_text),
-        tagged(tags::SKILLS, extras.skills),
-        tagged(tags::PLUGINS, extras.plugins),
+        tagged(context_tags::SKILLS, extras.skills),
+        tagged(context_tags::PLUGINS, extras.plugins),
     ];
     parts.into_iter().flatten().collect()
 }
 
-fn all_surroundings(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
+fn whole_environment(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
     extras.agents_md.map(str::to_owned).into_iter().chain([environment_text(now)]).collect()
 }
 
-fn changed_rules(before: &ContextSnapshot, now: &ContextSnapshot) -> Vec<String> {
+fn changed_instructions(before: &ContextSnapshot, now: &ContextSnapshot) -> Vec<String> {
     let parts = [
         (before.model != now.model).then(|| model_switch_text(before, now)),
         changed(permissions_text(before), permissions_text(now)),
         (changed(before.collaboration_mode.as_ref(), now.collaboration_mode.as_ref()).flatten())
             .and_then(mode_text),
-        // Another model has a tone of its own; only a choice of the person is told.
+        // Another model has its own default personality; only a choice of the user is sent.
         (changed(before.personality, now.personality).flatten())
             .filter(|_| before.model == now.model)
             .and_then(personality_text),
@@ -115,17 +113,30 @@ fn changed_rules(before: &ContextSnapshot, now: &ContextSnapshot) -> Vec<String>
     parts.into_iter().flatten().collect()
 }
 
-fn changed_surroundings(
+fn changed_environment(
     before: &ContextSnapshot,
     now: &ContextSnapshot,
     extras: &ContextTexts<'_>,
 ) -> Vec<String> {
-    let rules = (before.agents_md != now.agents_md).then(|| match extras.agents_md {
+    let project_docs = (before.agents_md != now.agents_md).then(|| match extras.agents_md {
         Some(text) => text.to_owned(),
-        None => format!("{}\n\n{NO_RULES}", tags::AGENTS_MD),
+        None => format!("{}\n\n{NO_RULES}", context_tags::AGENTS_MD),
     });
     let environment = changed(environment_text(before), environment_text(now));
-    rules.into_iter().chain(environment).collect()
+    project_docs.into_iter().chain(environment).collect()
+}
+
+/// Returns the `<environment_context>` block.
+fn environment_text(snapshot: &ContextSnapshot) -> String {
+    let members = [
+        ("cwd", &snapshot.cwd),
+        ("shell", &snapshot.shell),
+        ("current_date", &snapshot.current_date),
+        ("timezone", &snapshot.timezone),
+    ];
+    let line =
+        |(name, value): &(&str, &String)| format!("  <{name}>{}</{name}>", context_tags::escape(value));
+    context_tags::wrap(context_tags::ENVIRONMENT, &members.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 const NO_RULES: &str =
@@ -141,13 +152,13 @@ fn model_switch_text(before: &ContextSnapshot, now: &ContextSnapshot) -> String 
          far still hold. Tools may differ: use those you have now, whatever the history shows.",
         now.model, before.model
     );
-    tags::wrap(tags::MODEL_SWITCH, &text)
+    context_tags::wrap(context_tags::MODEL_SWITCH, &text)
 }
 
 fn personality_text(personality: Personality) -> Option<String> {
     let text =
         format!("The person chose another tone. It replaces the one you had.\n\n{}", tone(personality)?);
-    Some(tags::wrap(tags::PERSONALITY, &text))
+    Some(context_tags::wrap(context_tags::PERSONALITY, &text))
 }
 
 #[cfg(test)]

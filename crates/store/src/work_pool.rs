@@ -1,4 +1,4 @@
-//! Blocking work off the runtime's threads, in lanes, so that one kind of work never waits behind another.
+//! Blocking work outside the runtime's threads. Each kind of work has its own limit, so that kinds do not delay each other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,27 +6,27 @@ use tokio::{sync::Semaphore, task, time};
 
 use crate::error::{Result, StoreError};
 
-/// How long a request waits for a file that another process has locked, before it fails. Writers of this program
-/// hold such a lock for one write.
+/// The time after which a request fails because another process has locked a file. Writers of this program hold a lock for
+/// one write.
 pub const LOCK_TIME: Duration = Duration::from_secs(5);
-/// The pauses between two attempts at a locked file: the first one, doubled each time up to the longest.
+/// The delay between two attempts to lock a file. It is doubled each time up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a piece of work mostly does. Each lane has its own bound on threads.
+/// A kind of work. Each has its own limit of threads.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkLane {
-    /// Appends: microseconds each, and turns wait for them.
+    /// Appends. They take microseconds, and turns wait for them.
     Append,
-    /// Waiting for the disk to confirm. Many at once share one flush of the file system's journal.
+    /// Syncs. Several at once share one flush of the file system's journal.
     Sync,
-    /// Reading whole threads.
+    /// Reads of whole threads.
     Load,
-    /// Questions to the index; the first ones may wait until files have been read.
+    /// Queries of the index. The first ones may wait until files have been read.
     List,
 }
 
-/// The lanes of one store.
+/// The limits of one store.
 pub struct WorkPool {
     append: Semaphore,
     sync: Semaphore,
@@ -44,7 +44,7 @@ impl WorkPool {
         }
     }
 
-    /// Runs a piece of work to its end, also when the caller stops waiting for it after it began.
+    /// Runs work on a blocking thread. Once started, it runs to its end even if the caller stops waiting.
     pub async fn run<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -56,7 +56,7 @@ impl WorkPool {
             WorkLane::Load => &self.load,
             WorkLane::List => &self.list,
         };
-        let _place = lane.acquire().await.map_err(|_| StoreError::Closed)?;
+        let _permit = lane.acquire().await.map_err(|_| StoreError::Closed)?;
         match task::spawn_blocking(work).await {
             Ok(result) => result,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -64,9 +64,8 @@ impl WorkPool {
         }
     }
 
-    /// Runs work that needs the lock of a file, again and again while another process holds it. Each attempt tries
-    /// the lock without waiting: the system has no wait with a deadline, and a thread that waits would keep other
-    /// files' work from its place in the lane.
+    /// Runs work that locks a file, and repeats it while another process holds the lock. The attempts do not block: the
+    /// system has no lock with a deadline, and a blocked thread would delay work on other files.
     pub async fn run_locking<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,

@@ -1,7 +1,7 @@
-//! How a thread is opened: `thread/start`, `thread/resume` and `thread/fork`.
+//! Opening a thread: `thread/start`, `thread/resume` and `thread/fork`.
 //!
-//! All three take the same settings and answer with those that hold. The members are written out for each of
-//! them: the published schema has them flat, in an order of its own for each.
+//! All three accept the same settings and respond with the resulting ones. The members are repeated for each method
+//! because the published schema has them flat and in a different order for each.
 
 use serde_json::{Map, Value};
 
@@ -11,52 +11,53 @@ use crate::{
     ThreadResumeInitialTurnsPageParams, ThreadTurnsListResponse, TurnId, wire,
 };
 
-/// Opens a fresh thread and subscribes the caller to it. Whatever is left out comes from the configuration.
+/// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
 #[wire(sparse)]
 #[derive(Default)]
 pub struct ThreadStartParams {
     pub model: Option<String>,
     pub model_provider: Option<String>,
-    /// Null overrides the configuration with the provider's ordinary tier.
+    /// Null selects the provider's default tier, overriding the configuration.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
     pub service_tier: Patch<ServiceTier>,
-    /// The server's own directory when left out; need not exist.
+    /// The working directory. Defaults to the server's own; need not exist.
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
-    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/start.permissions")]
     pub permissions: Option<String>,
-    /// Any other settings, under their dotted keys.
+    /// Other configuration values, by dotted key.
     pub config: Option<Map<String, Value>>,
     /// A label for metrics.
     pub service_name: Option<String>,
-    /// Replaces the instructions that come with the model.
+    /// Replaces the model's built-in instructions.
     pub base_instructions: Option<String>,
-    /// Added to them.
+    /// Instructions that are added to the base instructions.
     pub developer_instructions: Option<String>,
     pub personality: Option<Personality>,
-    /// Keep the thread in memory only.
+    /// Keeps the thread in memory only.
     pub ephemeral: Option<bool>,
-    /// Tools that the client runs itself, called by `item/tool/call`.
+    /// Tools that the client runs. The server calls them with `item/tool/call`.
     #[experimental("thread/start.dynamicTools")]
     pub dynamic_tools: Option<Vec<DynamicToolEntry>>,
-    /// Does nothing; there to try the gate.
+    /// Has no effect. For testing the experimental gate.
     #[experimental("thread/start.mockExperimentalField")]
     pub mock_experimental_field: Option<String>,
-    /// Send `rawResponseItem/completed` too.
+    /// Enables `rawResponseItem/completed` notifications.
     #[experimental("thread/start.experimentalRawEvents")]
     #[serde(default)]
     pub experimental_raw_events: bool,
-    /// Store every kind of item. Servers of the 0.118 generation store only some without it.
+    /// Stores items of every kind. Has no effect on this server, which always does; servers of the 0.118 generation store
+    /// only some kinds without it.
     #[experimental("thread/start.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
 }
 
-/// The new thread, and the settings that its first turn will have.
+/// The new thread and the settings of its first turn.
 #[wire]
 pub struct ThreadStartResponse {
     pub thread: Thread,
@@ -67,25 +68,25 @@ pub struct ThreadStartResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
-    /// Set when the policy comes from a profile.
+    /// The permission profile that `sandbox` comes from, if any.
     #[omit]
     #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
-    /// Null for the model's own default.
+    /// Null: the model's default.
     pub reasoning_effort: Option<ReasoningEffort>,
 }
 
 /// Loads a stored thread, or joins one that is loaded, and subscribes the caller to it.
 ///
-/// The settings are those of [`ThreadStartParams`]. Model and effort default to what the thread used last,
-/// unless either is given here. For a thread that is loaded already, settings are ignored.
+/// The settings are those of [`ThreadStartParams`]. Model and effort default to those that the thread used last, unless
+/// either is given. Settings are ignored for a thread that is already loaded.
 #[wire(sparse)]
 pub struct ThreadResumeParams {
     pub thread_id: ThreadId,
-    /// Opens a new thread with this history instead of a stored one; must not be empty.
+    /// Starts a new thread with this history instead of loading a stored one; must not be empty.
     #[experimental("thread/resume.history")]
     pub history: Option<Vec<ResponseItem>>,
-    /// Opens the thread in this file instead of looking it up by id.
+    /// Loads the thread from this file instead of by id.
     #[experimental("thread/resume.path")]
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
@@ -98,7 +99,7 @@ pub struct ThreadResumeParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
-    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/resume.permissions")]
     pub permissions: Option<String>,
     pub config: Option<Map<String, Value>>,
@@ -108,16 +109,16 @@ pub struct ThreadResumeParams {
     #[experimental("thread/resume.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
-    /// Answer without the turns, for clients that read them page by page.
+    /// Omits the turns from the response, for clients that read them page by page.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
-    /// Answer with a page of turns besides.
+    /// Adds a page of turns to the response.
     #[schemars(skip)]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
 impl ThreadResumeParams {
-    /// A stored thread with the settings it had.
+    /// Returns params that load a stored thread with its own settings.
     pub fn new(thread_id: ThreadId) -> Self {
         Self {
             thread_id,
@@ -142,7 +143,7 @@ impl ThreadResumeParams {
     }
 }
 
-/// The thread with its turns, and the settings that its next turn will have.
+/// The thread with its turns, and the settings of its next turn.
 #[wire]
 pub struct ThreadResumeResponse {
     pub thread: Thread,
@@ -153,29 +154,29 @@ pub struct ThreadResumeResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
-    /// Set when the policy comes from a profile.
+    /// The permission profile that `sandbox` comes from, if any.
     #[omit]
     #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Set when it was asked for.
+    /// Present if `initialTurnsPage` was requested.
     #[omit]
     #[schemars(skip)]
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
-/// Copies a thread's history into a new thread and subscribes the caller to that. A turn that is running
-/// is copied as interrupted. The settings are those of [`ThreadStartParams`].
+/// Copies a thread into a new one and subscribes the caller to the copy. A running turn is copied as interrupted. The
+/// settings are those of [`ThreadStartParams`].
 #[wire(sparse)]
 pub struct ThreadForkParams {
     pub thread_id: ThreadId,
-    /// Copies the thread in this file instead of looking it up by id.
+    /// Copies the thread from this file instead of by id.
     #[experimental("thread/fork.path")]
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
-    /// Copies up to this turn and including it, instead of everything.
+    /// The last turn to copy. Absent: all turns.
     pub last_turn_id: Option<TurnId>,
-    /// Copies up to this turn, without it.
+    /// The first turn that is not copied.
     #[experimental("thread/fork.beforeTurnId")]
     pub before_turn_id: Option<TurnId>,
     pub model: Option<String>,
@@ -187,18 +188,18 @@ pub struct ThreadForkParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
     pub sandbox: Option<SandboxMode>,
-    /// A permission profile by its id, instead of a sandbox mode. Servers of the 0.118 generation know none.
+    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/fork.permissions")]
     pub permissions: Option<String>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
-    /// Keep the copy in memory only.
+    /// Keeps the copy in memory only.
     pub ephemeral: Option<bool>,
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
-    /// Answer without the turns, for clients that read them page by page.
+    /// Omits the turns from the response, for clients that read them page by page.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
 }
@@ -229,7 +230,7 @@ impl ThreadForkParams {
     }
 }
 
-/// The copy with its turns, which keep their ids, and the settings that its next turn will have.
+/// The copy with its turns, which keep their ids, and the settings of its next turn.
 #[wire]
 pub struct ThreadForkResponse {
     pub thread: Thread,
@@ -240,7 +241,7 @@ pub struct ThreadForkResponse {
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
-    /// Set when the policy comes from a profile.
+    /// The permission profile that `sandbox` comes from, if any.
     #[omit]
     #[schemars(skip)]
     pub active_permission_profile: Option<ActivePermissionProfile>,

@@ -1,9 +1,9 @@
-//! What `#[wire(open)]` enums need at run time: the name under which a value would be known.
+//! Runtime support for `#[wire(open)]` enums: finding the variant name in a value.
 
 use serde_json::Value;
 
-/// The variant name in a value: its tag, the string itself, or the only key of the object.
-/// `None` when the value has no such name; then it is malformed, not from a newer peer.
+/// Returns the variant name of a value: its tag, the string itself, or the only key of an object. `None` if there is no
+/// such name; then the value is malformed and not from a newer peer.
 pub fn name<'v>(value: &'v Value, tag: Option<&str>) -> Option<&'v str> {
     match (value, tag) {
         (Value::Object(members), Some(tag)) => members.get(tag)?.as_str(),
@@ -13,7 +13,7 @@ pub fn name<'v>(value: &'v Value, tag: Option<&str>) -> Option<&'v str> {
     }
 }
 
-/// A string enum's unknown value. Such a value has a name, so it is a string or `{name: …}`.
+/// Converts the unknown value of a string enum. It has a name, so it is a string or `{name: …}`.
 pub fn into_string(value: Value) -> String {
     match value {
         Value::String(name) => name,

@@ -1,8 +1,7 @@
-//! The end of a thread's file: where the next record goes, and the repair of what a crash left there.
+//! The end of a thread's file: finding the position of the next record, and repairing a torn last line.
 //!
-//! A process that dies (or a disk that fills up) in the middle of a write leaves a torn last line. It was
-//! never confirmed to anybody, so it is cut off before the next append. Everything else in the file is
-//! left as it is.
+//! A process that is killed, or a disk that is full, can leave an incomplete last line. Its append was never confirmed, so
+//! the line is removed before the next append. The rest of the file is not changed.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
@@ -11,23 +10,22 @@ use serde::de::IgnoredAny;
 
 use crate::{
     error::{Result, StoreError},
-    line::{self, LineHead, RecordKind},
+    record_line::{self, LineHead, RecordKind},
 };
 
-/// How much of the end is read at first; most last lines fit.
+/// The size of the first read from the end. Most last lines fit.
 const WINDOW: u64 = 16 * 1024;
-/// The first line is looked at in steps of this size.
+/// The first line is read in steps of this size.
 const HEAD_STEP: usize = 16 * 1024;
 
-/// Where the next record goes.
+/// The position and ordinal of the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileTail {
     pub len: u64,
     pub next_ordinal: u64,
 }
 
-/// Finds the end of the file and repairs it. The caller holds the file's lock, so nobody is in the
-/// middle of a write.
+/// Finds and repairs the end of the file. The caller holds the file's lock, so no write is in progress.
 pub fn repair(file: &File, path: &Path) -> Result<FileTail> {
     let failed = || StoreError::io("repair", path);
     let len = file.metadata().map_err(failed())?.len();
@@ -40,7 +38,7 @@ pub fn repair(file: &File, path: &Path) -> Result<FileTail> {
             FileTail { len: tail.len + 1, ..tail }
         }
         TailEnd::Torn(tail) => {
-            tracing::warn!(path = %path.display(), bytes = len - tail.len, "cut a torn record off a thread");
+            tracing::warn!(path = %path.display(), bytes = len - tail.len, "removed a torn record from the end of a thread");
             file.set_len(tail.len).map_err(failed())?;
             tail
         }
@@ -48,7 +46,7 @@ pub fn repair(file: &File, path: &Path) -> Result<FileTail> {
     Ok(tail)
 }
 
-/// Refuses files that are not threads of this program, before anything is changed in them.
+/// Rejects files that are not threads of this program, before they are changed.
 fn check_first_line(file: &File, path: &Path) -> Result<()> {
     let not_a_thread = |reason| StoreError::NotAThread { path: path.to_owned(), reason };
     let mut head = Vec::new();
@@ -65,7 +63,7 @@ fn check_first_line(file: &File, path: &Path) -> Result<()> {
         } else if read > 0 {
             continue;
         }
-        let first = std::str::from_utf8(&head).ok().and_then(line::canonical);
+        let first = std::str::from_utf8(&head).ok().and_then(record_line::canonical);
         let kind = first.as_deref().and_then(LineHead::read).map(|head| head.kind);
         return if kind == Some(RecordKind::Meta) {
             Ok(())
@@ -75,7 +73,7 @@ fn check_first_line(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Why a first line is not that of a thread.
+/// Returns the reason why a first line is not that of a thread.
 pub fn first_line_reason(line: &[u8]) -> &'static str {
     if line.is_empty() {
         "it is empty"
@@ -88,12 +86,12 @@ pub fn first_line_reason(line: &[u8]) -> &'static str {
 
 enum TailEnd {
     Whole(FileTail),
-    /// The last record is complete except for its newline.
+    /// The last record lacks only its newline.
     NoNewline(FileTail),
     Torn(FileTail),
 }
 
-/// Looks at the end through a window that grows until it holds the last whole record.
+/// Reads the end of the file in a growing window until it contains the last whole record.
 fn find_end(file: &File, len: u64) -> io::Result<TailEnd> {
     let mut window = WINDOW;
     loop {
@@ -110,7 +108,7 @@ fn find_end(file: &File, len: u64) -> io::Result<TailEnd> {
     }
 }
 
-/// `None` when the window does not reach back to a whole record.
+/// Returns `None` if the window contains no whole record.
 fn end_in(bytes: &[u8], start: u64, len: u64) -> Option<TailEnd> {
     let mut end = bytes.len();
     loop {
@@ -123,28 +121,30 @@ fn end_in(bytes: &[u8], start: u64, len: u64) -> Option<TailEnd> {
         let text = bytes.get(begin..if terminated { end - 1 } else { end })?;
         if let Some(ordinal) = ordinal(text) {
             let tail = FileTail { len: start + end as u64, next_ordinal: ordinal + 1 };
-            return Some(match (terminated, tail.len == len) {
-                (false, _) => TailEnd::NoNewline(tail),
-                (true, true) => TailEnd::Whole(tail),
-                (true, false) => TailEnd::Torn(tail),
+            return Some(if !terminated {
+                TailEnd::NoNewline(tail)
+            } else if tail.len == len {
+                TailEnd::Whole(tail)
+            } else {
+                TailEnd::Torn(tail)
             });
         }
         end = begin;
     }
 }
 
-/// The ordinal of a line that is a whole record.
+/// Returns the ordinal of a line, if it is a whole record.
 fn ordinal(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
-    let line = line::canonical(text)?;
+    let line = record_line::canonical(text)?;
     serde_json::from_str::<IgnoredAny>(&line).ok()?;
     LineHead::read(&line).map(|head| head.ordinal)
 }
 
-/// Appending without the loop of `write_all`.
+/// Writing in a single system call, unlike `write_all`.
 pub trait WriteOnce {
-    /// Appends in one system call. A short write is finished by a second one only to learn why it was
-    /// short: on a full disk that one returns the error.
+    /// Appends in one system call. After a short write, the rest is written to learn the reason: on a full disk this returns
+    /// the error.
     fn write_all_once(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Reading files into the index: a few at once on the spot, many by threads in the background.
+//! Reading files into the index: a few immediately, many by background threads.
 
 use std::{
     io,
@@ -11,31 +11,30 @@ use rusqlite::Connection;
 
 use crate::{
     error::{Result, StoreError},
+    file_scanner::FileScanner,
     index::{
         OpenIndex, ThreadIndex,
         backlog::{BacklogProgress, BacklogRest},
+        directory_tree::{DirectoryTree, FoundFile, ScanId},
         rows,
-        tree::{DirectoryTree, FoundFile, ScanId},
     },
-    scan::FileScanner,
     summary::{FileStamp, ThreadSummary},
 };
 
-/// Up to this many files are read on the spot; more are left to the background.
-const ON_THE_SPOT: usize = 32;
-/// How many threads read in the background, at most.
+/// The maximum number of files that are read immediately.
+const MAX_IMMEDIATE_FILES: usize = 32;
+/// The maximum number of background threads.
 const MAX_READERS: usize = 4;
 
 impl ThreadIndex {
-    /// Brings the index up to date with the directories, or starts to. What is not read yet when this
-    /// returns is in the backlog.
+    /// Updates the index from the directories. Files that are not read when this returns are in the backlog.
     pub fn reconcile(self: &Arc<Self>) -> Result<()> {
-        self.look(|_| Ok(()))
+        self.scan(|_| Ok(()))
     }
 
-    /// Builds everything anew, telling how far it is. Returns how many threads there are.
+    /// Rebuilds the index and reports progress. Returns the number of threads.
     pub fn rebuild(self: &Arc<Self>, mut progress: impl FnMut(BacklogProgress)) -> Result<usize> {
-        self.look(|open| {
+        self.scan(|open| {
             open.tree = DirectoryTree::default();
             open.db.transaction(rows::clear)
         })?;
@@ -53,26 +52,28 @@ impl ThreadIndex {
         self.with(|open| rows::count(&open.db.connection).map_err(open.db.failed()))
     }
 
-    fn look(self: &Arc<Self>, mut prepare: impl FnMut(&mut OpenIndex) -> Result<()>) -> Result<()> {
-        // Found and put into the backlog under one lock: a list that comes now finds it there.
+    fn scan(self: &Arc<Self>, mut prepare: impl FnMut(&mut OpenIndex) -> Result<()>) -> Result<()> {
+        // Files are found and added to the backlog under one lock, so that concurrent lists see them there.
         let found = self.with(|open| {
             prepare(open)?;
             let OpenIndex { db, tree } = open;
-            let seen = tree.look(&self.layout, &db.connection).map_err(db.failed())?;
-            if !seen.gone.is_empty() {
-                db.transaction(|connection| seen.gone.iter().try_for_each(|gone| gone.take_out(connection)))?;
+            let scan = tree.scan(&self.layout, &db.connection).map_err(db.failed())?;
+            if !scan.gone.is_empty() {
+                db.transaction(|connection| {
+                    scan.gone.iter().try_for_each(|gone| gone.remove_from(connection))
+                })?;
             }
-            if seen.found.is_empty() {
-                self.settle(open, &[seen.look])?;
+            if scan.found.is_empty() {
+                self.finish_scans(open, &[scan.id])?;
             }
-            let count = seen.found.len();
-            self.backlog.add(seen.look, seen.found);
+            let count = scan.found.len();
+            self.backlog.add(scan.id, scan.found);
             Ok(count)
         })?;
         match found {
             0 => {}
-            1..=ON_THE_SPOT if self.backlog.progress().total <= ON_THE_SPOT => {
-                self.backlog.hire(usize::MAX, 1);
+            1..=MAX_IMMEDIATE_FILES if self.backlog.progress().total <= MAX_IMMEDIATE_FILES => {
+                self.backlog.reserve_workers(usize::MAX, 1);
                 self.read_backlog();
             }
             _ => self.start_readers(),
@@ -82,11 +83,11 @@ impl ThreadIndex {
 
     fn start_readers(self: &Arc<Self>) {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..self.backlog.hire(cores.min(MAX_READERS), MAX_READERS) {
+        for _ in 0..self.backlog.reserve_workers(cores.min(MAX_READERS), MAX_READERS) {
             let index = self.clone();
             match thread::Builder::new().name("codicil-ingest".into()).spawn(move || index.read_backlog()) {
                 Ok(reader) => self.keep_reader(reader),
-                // No thread to be had: slower, but it gets done.
+                // Without a thread the files are read here.
                 Err(_) => self.read_backlog(),
             }
         }
@@ -108,18 +109,18 @@ impl ThreadIndex {
             };
             let finished = match self.backlog.done(&chunk, failure) {
                 BacklogRest::Some => continue,
-                BacklogRest::None(looks) => self.with(|open| self.settle(open, &looks)),
-                BacklogRest::Failed(looks) => self.abandon(&looks),
+                BacklogRest::None(scans) => self.with(|open| self.finish_scans(open, &scans)),
+                BacklogRest::Failed(scans) => self.abandon_scans(&scans),
             };
             if let Err(error) = finished {
-                tracing::warn!(%error, "cannot complete the index of threads");
+                tracing::warn!(%error, "failed to complete the index of threads");
             }
         }
     }
 
-    /// Notes that the index is complete for the directories of these looks.
-    fn settle(&self, OpenIndex { db, tree }: &mut OpenIndex, looks: &[ScanId]) -> Result<()> {
-        let clean: Vec<_> = looks.iter().flat_map(|look| tree.finish(*look, &self.active)).collect();
+    /// Marks the index as complete for the directories of these scans.
+    fn finish_scans(&self, OpenIndex { db, tree }: &mut OpenIndex, scans: &[ScanId]) -> Result<()> {
+        let clean: Vec<_> = scans.iter().flat_map(|scan| tree.finish(*scan, &self.active)).collect();
         if clean.is_empty() {
             return Ok(());
         }
@@ -128,9 +129,9 @@ impl ThreadIndex {
         })
     }
 
-    fn abandon(&self, looks: &[ScanId]) -> Result<()> {
+    fn abandon_scans(&self, scans: &[ScanId]) -> Result<()> {
         self.with(|open| {
-            looks.iter().for_each(|look| open.tree.abandon(*look));
+            scans.iter().for_each(|scan| open.tree.abandon(*scan));
             Ok(())
         })
     }
@@ -152,8 +153,8 @@ impl ThreadIndex {
         })
     }
 
-    /// Puts a row into the index, unless what is there is newer or comes from a better place. `replaces` is
-    /// what the row said of the file when this one was begun.
+    /// Writes a row, unless the existing one is newer or its file takes precedence. `replaces` is the stamp of the existing row
+    /// when the new one was begun.
     pub fn keep(
         &self,
         connection: &Connection,
@@ -174,14 +175,14 @@ impl ThreadIndex {
     }
 }
 
-/// A file that cannot be read is left out. Its row goes only if it is the one that was found wanting:
-/// another process may be just about to write the file, and have told the index since.
+/// Skips a file that cannot be read. Its row is removed only if it still has the outdated stamp: another process may have
+/// written the file and updated the index meanwhile.
 fn skip(connection: &Connection, found: &FoundFile, error: &StoreError) -> rusqlite::Result<()> {
     match error {
         StoreError::Io { .. } if error.io_kind() != Some(io::ErrorKind::NotFound) => {
-            tracing::warn!(%error, "a thread is left out of the index");
+            tracing::warn!(%error, "cannot read a thread, leaving it out of the index");
         }
-        _ => tracing::debug!(%error, "a file is left out of the index"),
+        _ => tracing::debug!(%error, "leaving a file out of the index"),
     }
     match found.replaces {
         Some(stamp) => rows::remove_as_of(connection, &found.name.id, stamp),

@@ -1,9 +1,8 @@
-//! From a thread's file to its row in the index, without decoding the conversation.
+//! Reading the index row of a thread from its file, without decoding the conversation.
 //!
-//! The first line, the first user message, the names and the last time are all that is needed. They are
-//! found by searching the bytes for their marks, block by block, so a file of any size costs one block of
-//! memory and little more time than reading it. Names can be anywhere: they are why the middle of a file
-//! is looked at, at all.
+//! A row needs the first line, the first user message, the name and the last time. They are found by searching the bytes for
+//! markers, block by block, so a file of any size needs one block of memory and little more time than reading it. The whole
+//! file is searched because names can be anywhere.
 
 use std::{
     fs::File,
@@ -18,16 +17,16 @@ use serde::Deserialize;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
+    file_end,
     layout::{self, FileName, HomeLayout},
-    line::{self, LineHead, RecordKind},
     record::ThreadMeta,
+    record_line::{self, LineHead, RecordKind},
     summary::{self, FileStamp, ThreadSummary},
-    tail,
 };
 
 const BLOCK: usize = 128 * 1024;
 
-/// Reads files into rows; keeps its buffer from one to the next.
+/// Reads rows from files. Reuses its buffer.
 pub struct FileScanner<'a> {
     layout: &'a HomeLayout,
     buffer: Vec<u8>,
@@ -38,12 +37,12 @@ impl<'a> FileScanner<'a> {
         Self { layout, buffer: Vec::new() }
     }
 
-    /// The row of the file `dir/file`, whose name is `name`.
+    /// Returns the row of the file `dir/file`. `name` is the parsed name of the file.
     pub fn scan(&mut self, dir: &str, file: &str, name: &FileName, archived: bool) -> Result<ThreadSummary> {
         let path = self.layout.absolute(dir).join(file);
         let failed = || StoreError::io("read", &path);
         let mut open = layout::open_regular(&path).map_err(failed())?;
-        // The stamp is taken first: what is written while we read makes it look old, never new.
+        // The stamp is taken first, so that a write during the scan makes the row outdated and not wrong.
         let stamp = FileStamp::of(&open.metadata().map_err(failed())?);
         let mut found = ScanFindings::new();
         self.read_blocks(&mut open, &mut found, &path)?;
@@ -71,9 +70,9 @@ impl<'a> FileScanner<'a> {
             filled += read;
             let at_end = read == 0;
             let block = self.buffer.get(..filled).unwrap_or_default();
-            // The last line counts without its newline too, if it is whole.
+            // A complete last line without its newline counts too.
             let whole = if at_end { filled } else { memrchr(b'\n', block).map_or(0, |at| at + 1) };
-            found.look_at(block.get(..whole).unwrap_or_default(), self.layout);
+            found.search(block.get(..whole).unwrap_or_default(), self.layout);
             if at_end || (whole > 0 && found.meta.is_none()) {
                 return Ok(());
             }
@@ -92,10 +91,10 @@ fn read_some(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// What has been found so far.
+/// The findings so far.
 struct ScanFindings {
     meta: Option<ThreadMeta>,
-    /// Why there is no `meta`.
+    /// The reason why there is no `meta`.
     reason: &'static str,
     preview: Option<String>,
     name: Option<String>,
@@ -105,12 +104,12 @@ struct ScanFindings {
 
 impl ScanFindings {
     fn new() -> Self {
-        let reason = tail::first_line_reason(b"");
+        let reason = file_end::first_line_reason(b"");
         Self { meta: None, reason, preview: None, name: None, git: None, active_at: None }
     }
 
-    /// Takes a block of whole lines.
-    fn look_at(&mut self, block: &[u8], layout: &HomeLayout) {
+    /// Searches a block of whole lines.
+    fn search(&mut self, block: &[u8], layout: &HomeLayout) {
         if block.is_empty() {
             return;
         }
@@ -118,7 +117,7 @@ impl ScanFindings {
             let first = line_at(block, 0);
             self.meta = read(first, layout);
             if self.meta.is_none() {
-                self.reason = tail::first_line_reason(first.as_bytes());
+                self.reason = file_end::first_line_reason(first.as_bytes());
                 return;
             }
         }
@@ -127,7 +126,7 @@ impl ScanFindings {
             let mut items = marks.filter_map(|at| read::<ScannedItem>(line_at(block, at), layout));
             self.preview = items.find_map(|item| summary::preview(&item.item));
         }
-        // Nested objects may carry the same marks; `read` looks at the record's own kind.
+        // Nested objects can contain the same markers; `read` checks the kind of the record itself.
         for at in memmem::find_iter(block, b"\"type\":\"name\"") {
             if let Some(name) = read::<ScannedName>(line_at(block, at), layout) {
                 self.name = Some(name.name);
@@ -142,7 +141,7 @@ impl ScanFindings {
     }
 }
 
-/// The line around a position.
+/// Returns the line around a position.
 fn line_at(block: &[u8], at: usize) -> &str {
     let (before, after) = block.split_at_checked(at).unwrap_or((block, &[]));
     let start = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
@@ -153,7 +152,7 @@ fn line_at(block: &[u8], at: usize) -> &str {
 fn last_activity(block: &[u8]) -> Option<i64> {
     let mut lines = block.rsplit(|byte| *byte == b'\n');
     lines.find_map(|bytes| {
-        let line = line::canonical(std::str::from_utf8(bytes).ok()?)?;
+        let line = record_line::canonical(std::str::from_utf8(bytes).ok()?)?;
         let head = LineHead::read(&line).filter(|head| head.kind.is_activity())?;
         clock::parse_seconds(head.timestamp)
     })
@@ -196,7 +195,7 @@ impl OfKind for ScannedGit {
 
 /// Decodes a line if it is a record of the wanted kind.
 fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, layout: &HomeLayout) -> Option<T> {
-    let line = line::canonical(line)?;
+    let line = record_line::canonical(line)?;
     let head = LineHead::read(&line).filter(|head| head.kind == T::KIND)?;
     let json = head.json();
     let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };

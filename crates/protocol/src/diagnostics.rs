@@ -1,21 +1,20 @@
-//! Things a client should tell people about: `error`, `model/rerouted`, `deprecationNotice`,
-//! `configWarning`.
+//! Messages that a client should show to the user: `error`, `model/rerouted`, `deprecationNotice`, `configWarning`.
 //!
-//! An `error` is not the end of a turn. That is always `turn/completed`, with the same error if it failed.
+//! An `error` does not end a turn. `turn/completed` does, and carries the same error if the turn failed.
 
 use crate::{ThreadId, TurnError, TurnId, wire};
 
-/// Something went wrong while a turn ran.
+/// An error that occurred during a turn.
 #[wire]
 pub struct ErrorNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub error: TurnError,
-    /// The server tries again by itself and the turn goes on.
+    /// Whether the server retries and the turn goes on.
     pub will_retry: bool,
 }
 
-/// The provider answers with another model than it was asked for.
+/// The provider served a request with another model than the requested one.
 #[wire]
 pub struct ModelReroutedNotification {
     pub thread_id: ThreadId,
@@ -25,42 +24,42 @@ pub struct ModelReroutedNotification {
     pub reason: ModelRerouteReason,
 }
 
-/// Why a provider chose another model.
+/// The reason for which a provider chose another model.
 #[wire(open)]
 #[derive(Eq)]
 pub enum ModelRerouteReason {
     HighRiskCyberActivity,
 }
 
-/// A setting or method in use will go away. Sent after the request that uses it.
+/// A deprecated setting or method is in use. Sent after the request that uses it.
 #[wire]
 pub struct DeprecationNoticeNotification {
     pub summary: String,
-    /// What to use instead.
+    /// The replacement, if there is one.
     pub details: Option<String>,
 }
 
-/// Part of the configuration is ignored or cannot be read; the server runs on without it.
+/// Part of the configuration was ignored because it cannot be used.
 #[wire]
 pub struct ConfigWarningNotification {
     pub summary: String,
     pub details: Option<String>,
-    /// The file at fault, when it is one file.
+    /// The file with the problem, if it is a single file.
     #[omit]
     pub path: Option<String>,
-    /// The place in that file.
+    /// The location in that file.
     #[omit]
     pub range: Option<TextRange>,
 }
 
-/// A stretch of a configuration file.
+/// A range in a configuration file.
 #[wire]
 pub struct TextRange {
     pub start: TextPosition,
     pub end: TextPosition,
 }
 
-/// A place in a file; both numbers count from 1, columns in characters.
+/// A position in a file. Line and column count from 1; columns are characters.
 #[wire]
 pub struct TextPosition {
     pub line: u64,

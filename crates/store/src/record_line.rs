@@ -1,9 +1,8 @@
-//! One record, one line: `{"v":1,"ordinal":7,"timestamp":"2026-11-15T20:00:00.123Z","type":"item",…}`.
+//! The line of a record: `{"v":1,"ordinal":7,"timestamp":"2026-11-15T20:00:00.123Z","type":"item",…}`.
 //!
-//! Lines are written with their members in exactly this order, so the head of a line is read without
-//! parsing the rest of it. That is what makes loading fast: most lines of a long thread are never
-//! decoded, some are handed on as they are. Lines in another order (edited by hand, by a tool) are put
-//! into this one first.
+//! The members are written in exactly this order, so that the head of a line can be read without parsing the rest. This
+//! makes loading fast: most lines of a long thread are never decoded, and some are passed on unchanged. Lines in another
+//! order, as written by editors and other tools, are reordered first.
 
 use std::borrow::Cow;
 
@@ -11,10 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::clock::{STAMP_LEN, stamp};
 
-/// The version in every line. A reader accepts any; what it does not know, it skips.
+/// The version in every line. Readers accept any version and skip records that they do not know.
 pub const VERSION: u32 = 1;
 
-/// The kinds of records, as the head of a line names them.
+/// The kind of a record, from the head of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     Meta,
@@ -29,7 +28,7 @@ pub enum RecordKind {
     Name,
     Git,
     Extra,
-    /// From a newer version.
+    /// A kind of a newer version.
     Unknown,
 }
 
@@ -52,28 +51,28 @@ impl RecordKind {
         }
     }
 
-    /// Whether such a record means that the conversation went on. Naming a thread does not.
+    /// Returns whether a record of this kind updates the time of the thread. Naming a thread does not.
     pub fn is_activity(self) -> bool {
         !matches!(self, Self::Name | Self::Git | Self::Extra)
     }
 }
 
-/// The head of a line, borrowed from it.
+/// The head of a line, borrowed from the line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineHead<'a> {
     pub ordinal: u64,
     pub timestamp: &'a str,
-    /// Large strings of this line live in files of their own.
+    /// Whether large strings of this line are stored as blobs.
     pub blobs: bool,
     pub kind: RecordKind,
-    /// The record itself, from its `type` on: `"type":"item","turnId":…}`.
+    /// The record, starting at its `type`: `"type":"item","turnId":…}`.
     pub record: &'a str,
-    /// Where the members after `type` begin within `record`.
+    /// The offset in `record` of the members after `type`.
     members: usize,
 }
 
 impl<'a> LineHead<'a> {
-    /// `None` when the line is not laid out as this version writes it.
+    /// Reads the head of a line; `None` if its members are not in the order of this version.
     pub fn read(line: &'a str) -> Option<Self> {
         let rest = line.strip_prefix("{\"v\":")?;
         let (version, rest) = number(rest)?;
@@ -96,17 +95,18 @@ impl<'a> LineHead<'a> {
         })
     }
 
-    /// The record as a JSON object of its own.
+    /// Returns the record as a JSON object.
     pub fn json(&self) -> String {
         format!("{{{}", self.record)
     }
 
-    /// The turn that the record names first, if it does.
+    /// Returns the turn id if it is the first member of the record.
     pub fn turn_id(&self) -> Option<&'a str> {
         self.turn_id_and_rest().map(|(id, _)| id)
     }
 
-    /// The JSON of the member `name`, which follows the turn's id and is the last one. Not validated.
+    /// Returns the turn id and the JSON of the member `name`, if they are the only members of the record. The JSON is not
+    /// validated.
     pub fn last_member(&self, name: &str) -> Option<(&'a str, &'a str)> {
         let (turn, rest) = self.turn_id_and_rest()?;
         let value = rest.strip_prefix(",\"")?.strip_prefix(name)?.strip_prefix("\":")?;
@@ -126,7 +126,7 @@ fn number(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, rest))
 }
 
-/// The line as [`LineHead::read`] wants it: itself, or put into order. `None` when it is no record.
+/// Returns the line in the order of [`LineHead::read`]; `None` if it is not a record.
 pub fn canonical(line: &str) -> Option<Cow<'_, str>> {
     match LineHead::read(line) {
         Some(_) => Some(Cow::Borrowed(line)),
@@ -134,7 +134,7 @@ pub fn canonical(line: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A line with its members in the usual order.
+/// Reorders the members of a line.
 pub fn reorder(line: &str) -> Option<String> {
     let mut members: Map<String, Value> = serde_json::from_str(line).ok()?;
     let version = u32::try_from(members.remove("v")?.as_u64()?).ok()?;
@@ -153,7 +153,7 @@ pub fn reorder(line: &str) -> Option<String> {
     String::from_utf8(line).ok().filter(|line| LineHead::read(line).is_some())
 }
 
-/// Adds a line to a batch. `record` is a JSON object, with or without its opening brace.
+/// Appends a line to a batch. `record` is a JSON object, with or without its opening brace.
 pub fn write(batch: &mut Vec<u8>, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
     write_version(batch, VERSION, ordinal, timestamp, blobs, record.strip_prefix('{').unwrap_or(record));
 }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_is_put_right() {
+    fn another_order_is_normalised() {
         let line = format!(
             r#"{{ "type": "turn", "turnId": "t1", "timestamp": "{AT}", "ordinal": 4, "v": 2, "more": [1] }}"#
         );
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_records() {
+    fn other_lines_are_not_records() {
         for line in [
             "",
             "{}",

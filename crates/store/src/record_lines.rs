@@ -1,4 +1,4 @@
-//! The lines of a thread's file, ready to be replayed: whole, in order, large strings put back.
+//! The lines of a thread's file, prepared for replay: checked, reordered, and with blobs inserted.
 
 use memchr::memchr_iter;
 use serde::de::IgnoredAny;
@@ -6,11 +6,11 @@ use serde::de::IgnoredAny;
 use crate::{
     blobs,
     layout::HomeLayout,
-    line::{self, LineHead, RecordKind},
+    record_line::{self, LineHead, RecordKind},
     thread::{LoadProblem, LoadWarnings},
 };
 
-/// The records of a file that can be used, and what is wrong with the others.
+/// The usable records of a file, and warnings about the others.
 pub struct RecordLines<'a> {
     lines: Vec<RecordLine<'a>>,
     pub warnings: LoadWarnings,
@@ -22,9 +22,9 @@ struct RecordLine<'a> {
 }
 
 enum LineText<'a> {
-    /// As it is in the file.
+    /// The line of the file.
     Plain(LineHead<'a>, &'a str),
-    /// Put into order, or with its large strings.
+    /// The line after reordering or inserting blobs.
     Rewritten(String),
 }
 
@@ -43,7 +43,7 @@ impl<'a> RecordLines<'a> {
         lines
     }
 
-    /// Puts large strings back, on the lines whose kind is wanted.
+    /// Inserts the blobs of the lines whose kind is wanted.
     pub fn with_blobs(mut self, layout: &HomeLayout, wanted: impl Fn(RecordKind) -> bool) -> Self {
         for line in &mut self.lines {
             let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else {
@@ -62,7 +62,7 @@ impl<'a> RecordLines<'a> {
         self.lines.len()
     }
 
-    /// Each record's line number and head.
+    /// Returns the line number and head of each record.
     pub fn heads(&self) -> impl Iterator<Item = (u64, LineHead<'_>)> {
         self.lines.iter().filter_map(|line| Some((line.number, line.text.head()?)))
     }
@@ -87,17 +87,17 @@ impl LineText<'_> {
 fn read(text: &str) -> Option<LineText<'_>> {
     match LineHead::read(text) {
         Some(head) => Some(LineText::Plain(head, text)),
-        None => line::reorder(text).map(LineText::Rewritten),
+        None => record_line::reorder(text).map(LineText::Rewritten),
     }
 }
 
-/// Whether this is a last line that was cut off. One that lacks nothing but its newline was not.
+/// Returns whether this is a truncated last line. A line that lacks only its newline is complete.
 fn is_torn(file: &[u8], text: &str) -> bool {
     let is_last = file.as_ptr_range().end == text.as_bytes().as_ptr_range().end;
     is_last && serde_json::from_str::<IgnoredAny>(text).is_err()
 }
 
-/// What is between the newlines.
+/// Splits a file at its newlines.
 fn split(file: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;
     memchr_iter(b'\n', file).chain([file.len()]).map(move |end| {

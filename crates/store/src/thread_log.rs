@@ -1,10 +1,9 @@
-//! The writing end of a thread's file.
+//! Appending to a thread's file.
 //!
-//! A batch of records is one `write` to a file opened for appending, under the file's lock: two processes
-//! never mix their lines or count the same ordinal twice. The file is opened for each batch and closed
-//! again. That costs some microseconds a batch and buys that idle threads hold no descriptor, ten thousand
-//! of them or more, that an archived file is found at its new place, and that there is no cache of handles
-//! with rules of its own.
+//! A batch of records is one `write` to a file opened for appending, under the file's lock, so that two processes never
+//! interleave lines or use an ordinal twice. The file is opened for each batch and closed again. This costs some
+//! microseconds per batch. In return, any number of idle threads hold no descriptors, an archived file is found at its new
+//! path, and there is no cache of open files.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -20,17 +19,17 @@ use parking_lot::Mutex;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
-    index::SummaryChange,
+    file_end::{self, FileTail, WriteOnce},
+    index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    line,
-    pool::WorkLane,
     record::{Record, ThreadMeta},
+    record_line,
     store::StoreInner,
     summary::{self, FileStamp, ThreadSummary},
-    tail::{self, FileTail, WriteOnce},
+    work_pool::WorkLane,
 };
 
-/// The place where a thread's records are appended. Small, and without an open file while idle.
+/// The writer of a thread's records. Holds no open file while idle.
 pub struct ThreadLog {
     inner: Arc<StoreInner>,
     file: Arc<LogFile>,
@@ -43,16 +42,16 @@ pub(crate) struct LogFile {
 
 struct LogState {
     place: ThreadLocation,
-    /// As this log left it. Another length means that somebody else wrote.
+    /// The end of the file after the last append. A different length means that another process has written.
     tail: Option<FileTail>,
     /// Whether the thread is known to have a user message.
     previewed: bool,
-    /// What the next sync has to make durable besides the records.
+    /// The blobs and directories that the next sync makes durable, besides the records.
     blobs: Vec<PathBuf>,
     dirs: Vec<PathBuf>,
 }
 
-/// Records on their way to the file, as JSON, each with its time.
+/// Records to append, as JSON, each with its time.
 pub(crate) struct RecordBatch {
     records: Vec<(Timestamp, String)>,
     change: SummaryChange,
@@ -67,13 +66,13 @@ impl ThreadLog {
         &self.file.id
     }
 
-    /// Where the file is, or was when this log used it last.
+    /// Returns the path of the file when this log last used it.
     pub fn path(&self) -> PathBuf {
         self.file.path()
     }
 
-    /// Appends records, all or none. When this returns they are in the kernel's hands: killing this
-    /// process does not lose them. Callers wait for one append before they begin the next.
+    /// Appends records, all or none. When this returns, the kernel has them, so they survive the end of this process. Callers
+    /// wait for each append before the next.
     pub async fn append(&mut self, records: &[Record]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -84,7 +83,7 @@ impl ThreadLog {
         self.write(batch).await
     }
 
-    /// Appends records that happened at other times than now, all or none.
+    /// Appends records with given times, all or none.
     pub async fn append_dated(&mut self, records: &[(Timestamp, Record)]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -95,13 +94,15 @@ impl ThreadLog {
     }
 
     async fn write(&self, batch: RecordBatch) -> Result<()> {
-        let (inner, file) = (self.inner.clone(), self.file.clone());
+        let inner = self.inner.clone();
+        let file = self.file.clone();
         self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
     }
 
-    /// Makes everything appended so far survive a power cut. Appending may go on meanwhile.
+    /// Makes all appended records durable. Appending can continue meanwhile.
     pub fn sync(&self) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (inner, file) = (self.inner.clone(), self.file.clone());
+        let inner = self.inner.clone();
+        let file = self.file.clone();
         async move { inner.pool.run(WorkLane::Sync, move || file.sync()).await }
     }
 }
@@ -122,7 +123,7 @@ impl RecordBatch {
     fn note(&mut self, at: Timestamp, record: &Record, wants_preview: bool) {
         match record {
             Record::Name { name } => self.change.name = Some(name.clone()),
-            Record::Git { git } => self.change.git = Some(git.clone()),
+            Record::Git { git } => self.change.git = GitChange::Set(git.clone()),
             Record::Extra { .. } => {}
             record => {
                 self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
@@ -138,7 +139,7 @@ impl RecordBatch {
 }
 
 impl LogFile {
-    /// Begins a new thread's file with its first records. They hold no message and no name.
+    /// Creates the file of a new thread with its first records, which contain no message and no name.
     pub(crate) fn create(inner: &Arc<StoreInner>, meta: &ThreadMeta, batch: &RecordBatch) -> Result<Self> {
         let now = Timestamp::now();
         let mut blobs = Vec::new();
@@ -152,7 +153,7 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Begins the file of a thread that began elsewhere, with its first records.
+    /// Creates the file of an imported thread with its first records.
     pub(crate) fn import(
         inner: &Arc<StoreInner>,
         meta: &ThreadMeta,
@@ -170,18 +171,18 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Creates a file with the lines that `fill` writes and counts, in one write. Nothing is left behind
-    /// when that fails. An id that knows when it was made counts more than `began`.
+    /// Creates a file with the lines that `fill` writes and counts, in one write. Removes the file if that fails. The time in
+    /// the id, if there is one, takes precedence over `began`.
     pub(crate) fn write_new(
         inner: &Arc<StoreInner>,
         id: &ThreadId,
         began: Timestamp,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<u64>,
     ) -> Result<Self> {
-        if !layout::valid_id(id) {
+        if !layout::is_valid_id(id) {
             return Err(StoreError::InvalidId(id.to_string()));
         }
-        let path = inner.layout.place(id, clock::id_time(id).unwrap_or(began));
+        let path = inner.layout.new_path(id, clock::id_time(id).unwrap_or(began));
         let dir = path.parent().unwrap_or(inner.layout.home());
         let mut bytes = Vec::new();
         let next_ordinal = fill(&mut bytes)?;
@@ -192,7 +193,7 @@ impl LogFile {
             _ => StoreError::io("create", &path)(error),
         })?;
         if let Err(error) = file.write_all_once(&bytes) {
-            // A thread without its first line is none; nobody has been told of it.
+            // A file without its first line is not a thread.
             let _ = std::fs::remove_file(&path);
             return Err(StoreError::io("write", &path)(error));
         }
@@ -212,11 +213,11 @@ impl LogFile {
         Ok(row)
     }
 
-    /// Opens an existing thread's file, repairing its end.
+    /// Opens the file of an existing thread and repairs its end.
     pub(crate) fn open(id: &ThreadId, place: ThreadLocation) -> Result<Self> {
         let file = open_for_append(&place.path).map_err(StoreError::io("open", &place.path))?;
         lock(&file, &place.path)?;
-        let tail = Some(tail::repair(&file, &place.path)?);
+        let tail = Some(file_end::repair(&file, &place.path)?);
         let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
@@ -234,13 +235,13 @@ impl LogFile {
         let len = file.metadata().map_err(failed())?.len();
         let tail = match state.tail.take().filter(|tail| tail.len == len) {
             Some(tail) => tail,
-            None => tail::repair(&file, &path)?,
+            None => file_end::repair(&file, &path)?,
         };
         let bytes = encode(inner, batch, tail.next_ordinal, &mut state.blobs)?;
         let (dir, name) = inner.split(&path)?;
         inner.index.enter(&dir);
         if let Err(error) = (&file).write_all_once(&bytes) {
-            // If this fails too, the next append finds the torn end and cuts it.
+            // If this fails too, the next append removes the torn end.
             let _ = file.set_len(tail.len);
             return Err(failed()(error));
         }
@@ -253,12 +254,12 @@ impl LogFile {
         Ok(())
     }
 
-    /// The file, looked for again if it is not where it was: somebody archived the thread or took it back.
+    /// Opens the file, which is located again if it was archived or restored meanwhile.
     fn open_again(&self, inner: &StoreInner, state: &mut LogState) -> Result<File> {
         match open_for_append(&state.place.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 state.tail = None;
-                inner.at_its_place(&self.id, |place| {
+                inner.with_location(&self.id, |place| {
                     let file =
                         open_for_append(&place.path).map_err(StoreError::io("append to", &place.path))?;
                     state.place = place;
@@ -272,11 +273,12 @@ impl LogFile {
     fn sync(&self) -> Result<()> {
         let (path, blobs, dirs) = {
             let mut state = self.lock();
-            let (blobs, dirs) = (std::mem::take(&mut state.blobs), std::mem::take(&mut state.dirs));
+            let blobs = std::mem::take(&mut state.blobs);
+            let dirs = std::mem::take(&mut state.dirs);
             (state.place.path.clone(), blobs, dirs)
         };
         let synced = blobs::sync(&blobs)
-            // A descriptor opened now still hears of earlier errors that nobody was told.
+            // The kernel also reports earlier write errors on a descriptor that is opened now.
             .and_then(|()| {
                 layout::open_regular(&path)
                     .and_then(|file| file.sync_data())
@@ -296,10 +298,10 @@ impl LogFile {
     }
 }
 
-/// Whole, whatever its size: a thread's first line has to stand by itself.
+/// Writes the first line. It never refers to blobs, so that it can be read by itself.
 fn write_meta(bytes: &mut Vec<u8>, meta: &ThreadMeta, at: Timestamp) -> Result<()> {
     let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
-    line::write(bytes, 0, &clock::stamp(at), false, &record);
+    record_line::write(bytes, 0, &clock::stamp(at), false, &record);
     Ok(())
 }
 
@@ -313,9 +315,9 @@ fn encode(
     for (ordinal, (at, record)) in (first..).zip(&batch.records) {
         let stamp = clock::stamp(*at);
         match blobs::move_out(&inner.layout, record)? {
-            None => line::write(&mut bytes, ordinal, &stamp, false, record),
+            None => record_line::write(&mut bytes, ordinal, &stamp, false, record),
             Some(lean) => {
-                line::write(&mut bytes, ordinal, &stamp, true, &lean.json);
+                record_line::write(&mut bytes, ordinal, &stamp, true, &lean.json);
                 written.extend(lean.written);
             }
         }
@@ -327,9 +329,9 @@ fn open_for_append(path: &Path) -> io::Result<File> {
     layout::open_regular_with(OpenOptions::new().read(true).append(true), path)
 }
 
-/// Takes the file's lock, which others hold for one write; [`WorkPool::run_locking`](crate::pool::Pool::run_locking)
-/// waits for it. It goes with the descriptor. Some network file systems have no locks; there, one process a thread
-/// has to be enough.
+/// Locks the file until it is closed. Writers hold the lock for one write, and
+/// [`WorkPool::run_locking`](crate::work_pool::WorkPool::run_locking) waits for it. On network file systems without locks,
+/// only one process can use a thread.
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_owned() }),

@@ -1,5 +1,5 @@
-//! Messages about what happened besides the conversation: aborted turns, commands of the person, agents,
-//! reviews, skills. They stand in the person's role, since only that is sure to be read by every model.
+//! Messages about events besides the conversation: aborted turns, commands of the user, subagents, reviews, skills. They have
+//! the user role, which all models support.
 
 use std::time::Duration;
 
@@ -7,15 +7,14 @@ use codicil_protocol::{CollabAgentState, ResponseItem, ThreadId};
 use serde_json::json;
 
 use crate::{
-    environment::plain,
+    context_tags,
     message::user_text_message,
-    tags,
     truncate::{DEFAULT_OUTPUT_TOKENS, truncate_output},
 };
 
-/// Follows the items of a turn that was interrupted.
+/// Returns the message that follows the items of an interrupted turn.
 pub fn turn_aborted_message() -> ResponseItem {
-    user_text_message(tags::wrap(tags::TURN_ABORTED, TURN_ABORTED))
+    user_text_message(context_tags::wrap(context_tags::TURN_ABORTED, TURN_ABORTED))
 }
 
 const TURN_ABORTED: &str = "\
@@ -23,7 +22,7 @@ const TURN_ABORTED: &str = "\
     effect, in whole or in part, and processes may still run: look before you rely on either. What comes \
     next is what counts now.";
 
-/// A command that the person ran themselves, and what came of it. Long output is shortened.
+/// Returns a message about a command that the user ran. Long output is truncated.
 pub fn user_shell_command_message(
     command: &str,
     exit_code: i32,
@@ -38,10 +37,10 @@ pub fn user_shell_command_message(
         command.trim(),
         output.trim_end(),
     );
-    user_text_message(tags::wrap(tags::USER_SHELL_COMMAND, &text))
+    user_text_message(context_tags::wrap(context_tags::USER_SHELL_COMMAND, &text))
 }
 
-/// Tells an agent what became of another one that it had spawned.
+/// Returns a message for an agent about the state of a subagent.
 pub fn subagent_notification(
     agent: &ThreadId,
     nickname: Option<&str>,
@@ -53,18 +52,18 @@ pub fn subagent_notification(
         "status": state.status,
         "message": state.message,
     });
-    user_text_message(tags::wrap(tags::SUBAGENT_NOTIFICATION, &report.to_string()))
+    user_text_message(context_tags::wrap(context_tags::SUBAGENT_NOTIFICATION, &report.to_string()))
 }
 
-/// How a review ended, for [`user_action_review_message`].
+/// The end of a review, for [`user_action_review_message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewEnd {
     Finished,
     Interrupted,
 }
 
-/// Tells the thread's own model that the person had something reviewed, named by its label. What came of it
-/// follows as an assistant message.
+/// Returns a message for the thread's model about a review that the user requested. The result follows as an assistant
+/// message.
 pub fn user_action_review_message(label: &str, end: ReviewEnd) -> ResponseItem {
     let result = match end {
         ReviewEnd::Finished => {
@@ -75,14 +74,18 @@ pub fn user_action_review_message(label: &str, end: ReviewEnd) -> ResponseItem {
     let text = format!(
         "<action>review</action>\n<context>The person had a reviewer look at: {}</context>\n\
          <results>{result}</results>",
-        plain(label)
+        context_tags::escape(label)
     );
-    user_text_message(tags::wrap(tags::USER_ACTION, &text))
+    user_text_message(context_tags::wrap(context_tags::USER_ACTION, &text))
 }
 
-/// The text of a skill that the person asked for; it follows their message.
+/// Returns the text of a skill that the user requested. It follows the user's message.
 pub fn skill_message(name: &str, path: &str, body: &str) -> ResponseItem {
-    let text =
-        format!("<name>{}</name>\n<path>{}</path>\n{}", plain(name), plain(path), body.trim_matches('\n'));
-    user_text_message(tags::wrap(tags::SKILL, &text))
+    let text = format!(
+        "<name>{}</name>\n<path>{}</path>\n{}",
+        context_tags::escape(name),
+        context_tags::escape(path),
+        body.trim_matches('\n')
+    );
+    user_text_message(context_tags::wrap(context_tags::SKILL, &text))
 }

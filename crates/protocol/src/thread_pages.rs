@@ -1,0 +1,86 @@
+//! Reading a thread page by page: `thread/turns/list` and `thread/items/list`. Newer clients use these methods; they are
+//! not part of the published schema.
+
+use crate::{ThreadId, ThreadItem, Turn, TurnId, wire};
+
+/// The order of a page.
+#[wire]
+#[derive(Copy, Eq)]
+pub enum SortDirection {
+    Asc,
+    Desc,
+}
+
+/// The items that a page of turns contains.
+#[wire]
+#[derive(Copy, Eq)]
+pub enum TurnItemsView {
+    /// No items.
+    NotLoaded,
+    /// The user input and the last agent message.
+    Summary,
+    Full,
+}
+
+/// Lists the turns of a thread.
+#[wire(sparse)]
+pub struct ThreadTurnsListParams {
+    pub thread_id: ThreadId,
+    /// The `nextCursor` of the previous page, or a `backwardsCursor` to change the direction.
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+    /// Defaults to newest first.
+    pub sort_direction: Option<SortDirection>,
+    /// Defaults to `full`.
+    pub items_view: Option<TurnItemsView>,
+}
+
+/// The page of turns that the response to `thread/resume` contains.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct ThreadResumeInitialTurnsPageParams {
+    pub limit: Option<u32>,
+    /// Defaults to newest first.
+    pub sort_direction: Option<SortDirection>,
+    /// Defaults to `summary`.
+    pub items_view: Option<TurnItemsView>,
+}
+
+/// One page of a thread's turns.
+#[wire]
+pub struct ThreadTurnsListResponse {
+    pub data: Vec<Turn>,
+    pub next_cursor: Option<String>,
+    /// The cursor that starts at the first turn of this page in the opposite direction.
+    pub backwards_cursor: Option<String>,
+}
+
+/// Lists the items of a thread.
+#[wire(sparse)]
+pub struct ThreadItemsListParams {
+    pub thread_id: ThreadId,
+    /// Only items of this turn.
+    pub turn_id: Option<TurnId>,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+    /// Defaults to oldest first.
+    pub sort_direction: Option<SortDirection>,
+}
+
+/// One page of a thread's items.
+#[wire]
+pub struct ThreadItemsListResponse {
+    pub data: Vec<ThreadItemEntry>,
+    pub next_cursor: Option<String>,
+    pub backwards_cursor: Option<String>,
+}
+
+/// An item and its turn.
+#[wire]
+pub struct ThreadItemEntry {
+    pub turn_id: TurnId,
+    pub item: ThreadItem,
+    /// Not recorded: always null, like `completedAtMs`.
+    pub started_at_ms: Option<i64>,
+    pub completed_at_ms: Option<i64>,
+}
