@@ -1,4 +1,4 @@
-//! Tests that this machine cannot run.
+//! Reports tests that cannot run on this machine.
 
 use std::{
     fmt::Display,
@@ -6,11 +6,11 @@ use std::{
     thread,
 };
 
-/// Says which test is skipped and why. The harness keeps what a test prints to itself unless it fails, so this
-/// goes past it: what was not tested has to be seen.
+/// Prints which test is skipped and why. It bypasses the test harness, which hides the output of tests that
+/// pass: what was not tested must be visible.
 pub fn skipped(why: impl Display) {
     let thread = thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
-    // In one piece, since tests run beside each other.
+    // In one write, because tests run in parallel.
     let _ = stderr().write_all(line.as_bytes());
 }
