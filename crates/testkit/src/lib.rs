@@ -14,7 +14,6 @@ mod issuer;
 mod model;
 mod mutation;
 mod programs;
-mod skip;
 
 pub use app::{
     App, AppBuilder, AskedRequest, PendingRequest, ServerProcess, TestClient, TestHome, TestTransport,
@@ -23,5 +22,4 @@ pub use fake_server::FakeServer;
 pub use issuer::{TestIssuer, token, visit};
 pub use model::{ModelServer, RecordedRequest, Reply, Script, follow};
 pub use mutation::MessageMutations;
-pub use programs::{built, run_example};
-pub use skip::skipped;
+pub use programs::{built, run_example, skipped};

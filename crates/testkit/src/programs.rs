@@ -1,16 +1,15 @@
-//! Finds and runs programs that cargo has built next to the test.
+//! Finds and runs programs that cargo has built next to the test, and reports tests that cannot run.
 
 use std::{
     env,
-    io::Read,
+    fmt::Display,
+    io::{Read, Write, stderr},
     path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
 };
-
-use crate::skipped;
 
 /// Maximum time for an example on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,4 +57,13 @@ fn text(stream: &mut impl Read) -> String {
     // On an error, a failing test shows what was read so far.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Prints which test is skipped and why. It bypasses the test harness, which hides the output of tests that
+/// pass: what was not tested must be visible.
+pub fn skipped(why: impl Display) {
+    let thread = thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
+    // In one write, because tests run in parallel.
+    let _ = stderr().write_all(line.as_bytes());
 }

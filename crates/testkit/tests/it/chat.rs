@@ -17,7 +17,8 @@ fn finish_reason(events: &[Event]) -> &str {
 /// Returns the name and the joined arguments of a streamed call.
 fn call(events: &[Event], index: usize) -> (String, String) {
     let fragments = deltas(events).into_iter().filter_map(|delta| delta.pointer("/tool_calls/0"));
-    let (mut name, mut arguments) = (String::new(), String::new());
+    let mut name = String::new();
+    let mut arguments = String::new();
     for fragment in fragments.filter(|fragment| fragment["index"] == index) {
         name += fragment["function"]["name"].as_str().unwrap_or_default();
         arguments += fragment["function"]["arguments"].as_str().unwrap();
