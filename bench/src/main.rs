@@ -1,9 +1,9 @@
-//! Measures app-servers side by side with the same work and the same model.
+//! Measures app-servers side by side, with the same work and the same model.
 //!
-//! Each case is run for every server in turn (A B A B …), so that a busy moment of the machine hits all of them;
-//! the table shows medians, and the ratio to the best of the other servers.
+//! Each case is run for every server in turn (A B A B …), so that a busy moment of the machine affects all of
+//! them. The table shows medians, and the ratio to the best of the other servers.
 
-// A member that a JSON value lacks reads as null; nothing here is indexed by number.
+// Missing members of JSON values read as null; nothing here is indexed by number.
 #![allow(clippy::indexing_slicing)]
 
 mod cases;
@@ -21,26 +21,26 @@ use codicil_testkit::ModelServer;
 
 use crate::{
     cases::CASES,
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::Table,
 };
 
-/// Measures app-servers side by side: the last server named is ours, the others are what it is compared with.
+/// Measures app-servers side by side: the last server is compared with the others.
 #[derive(Parser)]
 struct Args {
     /// A server, as NAME=PATH of its binary; it is started as `PATH app-server`.
     #[arg(long = "server", value_name = "NAME=PATH", required = true)]
-    servers: Vec<Spec>,
-    /// Only the cases whose names begin with this (may be given several times).
+    servers: Vec<ServerSpec>,
+    /// Run only the cases whose names begin with this; may be repeated.
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
-    /// How often each case is run for each server.
+    /// Number of runs of each case for each server.
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
-    /// A tenth of the size: does it work at all?
+    /// Run with a tenth of the size, to check that the cases work.
     #[arg(long)]
     quick: bool,
-    /// Where homes and workspaces are made. On a real disk, else nothing is written that could be counted.
+    /// The directory for homes and workspaces. It must be on a real disk, or writes are not counted.
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
 }
@@ -48,14 +48,14 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let chosen: Vec<_> = CASES.iter().filter(|case| args.wants(case.name)).collect();
+    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case.name)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
         bail!("no such case; there are {}", names.join(", "));
     }
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&args.scratch);
     let scratch =
-        scratch.with_context(|| format!("cannot make a directory in {}", args.scratch.display()))?;
+        scratch.with_context(|| format!("cannot create a directory in {}", args.scratch.display()))?;
     let model = ModelServer::start(model::script()).await;
     let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick);
 
@@ -76,7 +76,7 @@ async fn main() -> Result<()> {
 }
 
 impl Args {
-    fn wants(&self, name: &str) -> bool {
+    fn selects(&self, name: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|case| name.starts_with(case.as_str()))
     }
 }

@@ -19,17 +19,17 @@ use tokio::{
 
 use crate::{meter, wire::Wire};
 
-/// How long a server may trail behind its last answer before its use is read.
+/// Time after the last answer before usage is read, for work that the server still does.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// A server to measure.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct ServerSpec {
     pub name: String,
     pub binary: PathBuf,
 }
 
-impl FromStr for Spec {
+impl FromStr for ServerSpec {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -39,7 +39,7 @@ impl FromStr for Spec {
     }
 }
 
-/// What all cases share.
+/// State that all cases share.
 pub struct Bench {
     scratch: PathBuf,
     model_url: String,
@@ -52,12 +52,12 @@ impl Bench {
         Self { scratch, model_url, quick, homes: AtomicUsize::new(0) }
     }
 
-    /// A size of the full run, or a tenth of it.
+    /// Returns a size of the full run, or a tenth of it.
     pub fn size(&self, full: usize) -> usize {
         if self.quick { (full / 10).max(1) } else { full }
     }
 
-    /// A new home with its `config.toml`.
+    /// Creates a home with its `config.toml`.
     pub fn home(&self) -> Result<PathBuf> {
         let number = self.homes.fetch_add(1, Ordering::Relaxed);
         let home = self.scratch.join(format!("home-{number}"));
@@ -72,50 +72,50 @@ impl Bench {
         Ok(home)
     }
 
-    /// A directory of that name, shared by all servers.
+    /// Creates a directory that all servers share.
     pub fn directory(&self, name: &str) -> Result<String> {
         let path = self.scratch.join(name);
         fs::create_dir_all(&path)?;
         path.into_os_string().into_string().map_err(|_| anyhow!("the scratch directory is not UTF-8"))
     }
 
-    /// The directory in which threads work.
+    /// Returns the working directory of threads.
     pub fn workspace(&self) -> Result<String> {
         self.directory("work")
     }
 
-    /// A server over stdio that has been greeted.
-    pub async fn start(&self, spec: &Spec) -> Result<(Server, Wire)> {
+    /// Starts a server over stdio and initializes the connection.
+    pub async fn start(&self, spec: &ServerSpec) -> Result<(Server, Wire)> {
         self.start_in(spec, &self.home()?).await
     }
 
-    pub async fn start_in(&self, spec: &Spec, home: &Path) -> Result<(Server, Wire)> {
+    pub async fn start_in(&self, spec: &ServerSpec, home: &Path) -> Result<(Server, Wire)> {
         let mut server = self.spawn(spec, home, &[])?;
         let mut wire = server.wire()?;
         wire.initialize().await?;
         Ok((server, wire))
     }
 
-    /// It starts in the workspace, as an editor starts it: its own directory is writable for commands, and they
-    /// must not be slower or faster by what happens to lie around the harness.
-    fn spawn(&self, spec: &Spec, home: &Path, arguments: &[&str]) -> Result<Server> {
+    /// Starts a server in the workspace, as an editor does. Its directory is writable for commands, so the
+    /// speed must not depend on the files around the harness.
+    fn spawn(&self, spec: &ServerSpec, home: &Path, arguments: &[&str]) -> Result<Server> {
         let mut command = Command::new(&spec.binary);
         command.arg("app-server").args(arguments).current_dir(self.workspace()?);
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.envs([("CODEX_HOME", home), ("HOME", home), ("TMPDIR", &home.join("tmp"))]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let child = command.spawn().with_context(|| format!("{} does not start", spec.binary.display()))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", spec.binary.display()))?;
         let pid = child.id().context("the server has ended")?;
         Ok(Server { child, pid })
     }
 
-    /// A server that listens for websockets, and its port.
-    pub async fn listen(&self, spec: &Spec) -> Result<(Server, u16)> {
+    /// Starts a server that listens for websockets. Returns it with its port.
+    pub async fn listen(&self, spec: &ServerSpec) -> Result<(Server, u16)> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = self.spawn(spec, &self.home()?, &["--listen", &format!("ws://127.0.0.1:{port}")])?;
-        let began = Instant::now();
+        let started_at = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            anyhow::ensure!(began.elapsed() < Duration::from_secs(20), "the server does not listen");
+            anyhow::ensure!(started_at.elapsed() < Duration::from_secs(20), "the server does not listen");
             sleep(Duration::from_millis(20)).await;
         }
         Ok((server, port))
@@ -129,14 +129,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its standard streams; there is one such connection.
+    /// Returns the connection over the standard streams. There is only one.
     pub fn wire(&mut self) -> Result<Wire> {
         let to = self.child.stdin.take().context("stdio is taken")?;
         let from = self.child.stdout.take().context("stdio is taken")?;
         Ok(Wire::stdio(to, from))
     }
 
-    /// Memory in use, in KiB, once the server is quiet.
+    /// Returns memory in use, in KiB, after the server is idle.
     pub async fn resident_kib(&self) -> Result<f64> {
         sleep(SETTLE).await;
         self.resident_kib_now()
@@ -146,13 +146,13 @@ impl Server {
         meter::resident_kib(self.pid)
     }
 
-    /// Processor time and disk writes so far, once the server is quiet.
-    pub async fn used(&self) -> Result<Used> {
+    /// Returns processor time and disk writes so far, after the server is idle.
+    pub async fn usage(&self) -> Result<ResourceUsage> {
         sleep(SETTLE).await;
-        Ok(Used { cpu_ms: meter::cpu_ms(self.pid)?, written: meter::written_bytes(self.pid)? })
+        Ok(ResourceUsage { cpu_ms: meter::cpu_ms(self.pid)?, written: meter::written_bytes(self.pid)? })
     }
 
-    /// Ends it in good order, so that what it stores is complete.
+    /// Ends the server gracefully, so that its files are complete.
     pub async fn end(mut self, wire: Wire) -> Result<()> {
         drop(wire);
         if tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.is_err() {
@@ -162,8 +162,8 @@ impl Server {
     }
 }
 
-/// What a server has used.
-pub struct Used {
+/// The resource usage of a server.
+pub struct ResourceUsage {
     pub cpu_ms: f64,
     pub written: f64,
 }

@@ -1,23 +1,23 @@
-//! The result: one row a number, one column a server.
+//! The result: one row per number, one column per server.
 
 use std::fmt;
 
 use crate::{cases::Case, meter::median};
 
-/// What a number must reach.
+/// The target of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// At most this part of the best other server.
-    Part(f64),
+    /// At most this fraction of the best other server.
+    Fraction(f64),
     /// At least this many times the best other server.
     Times(f64),
     /// At most this value.
     AtMost(f64),
-    /// Shown for its own sake.
+    /// No target.
     Shown,
 }
 
-/// A number that a case yields.
+/// A number that a case measures.
 pub struct Number {
     pub name: &'static str,
     pub unit: &'static str,
@@ -41,7 +41,7 @@ struct Row {
     name: &'static str,
     unit: &'static str,
     target: Target,
-    /// Of each server, the values of its runs.
+    /// The values of the runs of each server.
     values: Vec<Vec<f64>>,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Table {
 }
 
 impl Row {
-    /// The best of the others, and ours.
+    /// Returns the best of the others, and ours.
     fn compared(&self, medians: &[f64]) -> Option<(f64, f64)> {
         let (ours, others) = medians.split_last()?;
         let others = others.iter().copied().filter(|value| !value.is_nan());
@@ -108,7 +108,9 @@ impl Row {
         let ours = medians.last().copied().unwrap_or(f64::NAN);
         let best = self.compared(medians).map(|(best, _)| best);
         let (words, met) = match self.target {
-            Target::Part(part) => (format!("≤ 1/{:.0}", 1.0 / part), best.map(|best| ours <= best * part)),
+            Target::Fraction(part) => {
+                (format!("≤ 1/{:.0}", 1.0 / part), best.map(|best| ours <= best * part))
+            }
             Target::Times(times) => (format!("≥ {times}×"), best.map(|best| ours >= best * times)),
             Target::AtMost(most) => (format!("≤ {most}"), Some(ours <= most)),
             Target::Shown => return "–".to_owned(),
@@ -121,7 +123,7 @@ impl Row {
     }
 }
 
-/// Three digits that count.
+/// Formats a value with three significant digits.
 fn shown(value: f64) -> String {
     match value.abs() {
         _ if value.is_nan() => "–".to_owned(),

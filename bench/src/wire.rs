@@ -1,4 +1,4 @@
-//! A connection to a server, as thin as can be: what is measured is the other end.
+//! A connection to a server with little overhead, because the other end is measured.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -14,19 +14,19 @@ use tokio::{
 };
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
-/// How long a server may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time without a message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long an overloaded server is left alone.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Time before a request to an overloaded server is repeated.
+const OVERLOAD_PAUSE: Duration = Duration::from_millis(200);
 
-/// Either way to reach a server.
+/// A connection over stdio or a websocket.
 pub enum Wire {
     Stdio { to: ChildStdin, from: BufReader<ChildStdout>, next_id: i64 },
     WebSocket { stream: Box<WebSocketStream<TcpStream>>, next_id: i64 },
 }
 
-/// A message of the server; what is not looked at is not decoded.
+/// A message of the server. Unused parts are not decoded.
 #[derive(Deserialize)]
 pub struct Incoming<'m> {
     #[serde(borrow)]
@@ -41,7 +41,7 @@ pub struct Incoming<'m> {
 }
 
 impl Incoming<'_> {
-    /// The number of the request that this answers.
+    /// Returns the id of the request that this answers.
     pub fn answers(&self) -> Option<i64> {
         if self.method.is_some() {
             return None;
@@ -57,7 +57,7 @@ impl Incoming<'_> {
         parsed(self.params)
     }
 
-    /// What the server answered, or its error.
+    /// Returns the result of the server, or its error.
     pub fn result(&self) -> Result<Value> {
         match &self.error {
             Some(error) => bail!("the server answers {error}"),
@@ -65,12 +65,12 @@ impl Incoming<'_> {
         }
     }
 
-    /// Whether the request was refused for now.
+    /// Returns whether the request was rejected because of overload.
     pub fn is_overload(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error["code"] == -32001)
     }
 
-    /// Length of a member of the params that is a string without escapes.
+    /// Returns the length of a member of the params that is a string without escapes.
     pub fn text_len(&self, key: &str) -> usize {
         let params = self.params.map_or("", RawValue::get);
         let start = params.find(key).map(|at| at + key.len() + 3);
@@ -100,7 +100,7 @@ impl Wire {
         self.write(json!({ "method": "initialized" }).to_string()).await
     }
 
-    /// Sends a request and returns its number.
+    /// Sends a request and returns its id.
     pub async fn post(&mut self, method: &str, params: Value) -> Result<i64> {
         let (Self::Stdio { next_id, .. } | Self::WebSocket { next_id, .. }) = self;
         let id = *next_id;
@@ -109,8 +109,8 @@ impl Wire {
         Ok(id)
     }
 
-    /// Sends a request and waits for its answer; what comes in between is dropped. A server that is overloaded is
-    /// asked again.
+    /// Sends a request and waits for its answer. Messages in between are dropped. The request is repeated if
+    /// the server is overloaded.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         loop {
             let id = self.post(method, params.clone()).await?;
@@ -121,7 +121,7 @@ impl Wire {
             if let Some(result) = answer.await?.with_context(|| method.to_owned())? {
                 return Ok(result);
             }
-            sleep(PAUSE).await;
+            sleep(OVERLOAD_PAUSE).await;
         }
     }
 
@@ -129,7 +129,7 @@ impl Wire {
         Ok(self.call("thread/start", json!({ "cwd": cwd })).await?["thread"].take())
     }
 
-    /// A whole turn, which must end well.
+    /// Runs a turn, which must complete.
     pub async fn turn(&mut self, thread: &str, prompt: &str) -> Result<()> {
         let id = self.post("turn/start", turn(thread, prompt)).await?;
         let end = self.until(|message| {
@@ -142,13 +142,13 @@ impl Wire {
         end.await?
     }
 
-    /// Reads messages until one of them says enough.
+    /// Reads messages until `look` returns a value.
     pub async fn until<T>(&mut self, mut look: impl FnMut(&Incoming<'_>) -> Option<T>) -> Result<T> {
         let mut line = Vec::new();
         loop {
             self.read(&mut line).await?;
             let message =
-                serde_json::from_slice::<Incoming<'_>>(&line).context("the server writes no JSON")?;
+                serde_json::from_slice::<Incoming<'_>>(&line).context("the server does not write JSON")?;
             if let Some(found) = look(&message) {
                 return Ok(found);
             }
@@ -167,24 +167,29 @@ impl Wire {
         line.clear();
         match self {
             Self::Stdio { from, .. } => {
-                let length = timeout(PATIENCE, from.read_until(b'\n', line)).await.context("silence")??;
+                let length = timeout(MESSAGE_TIMEOUT, from.read_until(b'\n', line))
+                    .await
+                    .context("the server sends nothing")??;
                 anyhow::ensure!(length > 0, "the server has ended");
             }
             Self::WebSocket { stream, .. } => {
-                let message = timeout(PATIENCE, stream.next()).await.context("silence")?;
-                line.extend_from_slice(&message.context("the server has hung up")??.into_data());
+                let message =
+                    timeout(MESSAGE_TIMEOUT, stream.next()).await.context("the server sends nothing")?;
+                line.extend_from_slice(
+                    &message.context("the server has closed the connection")??.into_data(),
+                );
             }
         }
         Ok(())
     }
 }
 
-/// Params of `turn/start`.
+/// Returns the params of `turn/start`.
 pub fn turn(thread: &str, prompt: &str) -> Value {
     json!({ "threadId": thread, "input": [{ "type": "text", "text": prompt }] })
 }
 
-/// Whether a `turn/completed` tells of success.
+/// Checks that the turn of a `turn/completed` was successful.
 pub fn completed(params: &Value) -> Result<()> {
     let turn = &params["turn"];
     if turn["status"] != "completed" {
@@ -193,7 +198,7 @@ pub fn completed(params: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The text of a member, or nothing.
+/// Returns the text of a member, or an empty string.
 pub fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! One server for many: each client connects, starts a thread and runs a turn.
+//! Many clients of one server: each one connects, starts a thread and runs a turn.
 
 use std::time::Instant;
 
@@ -8,16 +8,16 @@ use tokio::task::JoinSet;
 
 use crate::{
     model,
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
     wire::{Wire, completed, text, turn},
 };
 
-pub async fn clients(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn clients(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let count = bench.size(200);
     let (_server, port) = bench.listen(spec).await?;
     let work = bench.workspace()?;
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut all = JoinSet::new();
     for _ in 0..count {
         all.spawn(client(port, work.clone()));
@@ -25,8 +25,8 @@ pub async fn clients(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     while let Some(ended) = all.join_next().await {
         ended??;
     }
-    let seconds = began.elapsed().as_secs_f64();
-    Ok(vec![Number::new("200 websocket clients, one turn each", "s", Target::Part(1.0 / 15.0), seconds)])
+    let seconds = started_at.elapsed().as_secs_f64();
+    Ok(vec![Number::new("200 websocket clients, one turn each", "s", Target::Fraction(1.0 / 15.0), seconds)])
 }
 
 async fn client(port: u16, work: String) -> Result<()> {

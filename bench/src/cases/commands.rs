@@ -1,4 +1,4 @@
-//! Commands: for a client, for the model, and what they print.
+//! Commands: of a client, of the model, and their output.
 
 use std::time::Instant;
 
@@ -8,61 +8,62 @@ use serde_json::json;
 use crate::{
     meter::median,
     model,
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
     wire::{text, turn},
 };
 
-/// Calls of the shell in a turn.
+/// Shell calls per turn.
 const CALLS: usize = 10;
 
-pub async fn exec(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn exec(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let (_server, mut wire) = bench.start(spec).await?;
     let params = json!({ "command": ["true"], "cwd": bench.workspace()? });
     let mut times = Vec::new();
     for _ in 0..bench.size(100) {
-        let began = Instant::now();
+        let started_at = Instant::now();
         let ended = wire.call("command/exec", params.clone()).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
+        times.push(started_at.elapsed().as_secs_f64() * 1e3);
         ensure!(ended["exitCode"] == 0, "`true` ended with {ended}");
     }
     Ok(vec![Number::new(
         "`command/exec true`, sandboxed, p50",
         "ms",
-        Target::Part(1.0 / 8.0),
+        Target::Fraction(1.0 / 8.0),
         median(&mut times),
     )])
 }
 
-/// What a sandboxed shell command costs, with its request to the model, beyond a plain turn.
-pub async fn tool_call(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+/// Measures what a sandboxed shell command and its request to the model add to a plain turn.
+pub async fn tool_call(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let (_server, mut wire) = bench.start(spec).await?;
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
     wire.turn(&thread, &model::calls(1)).await?;
-    let (mut plain, mut with_calls) = (Vec::new(), Vec::new());
+    let mut plain = Vec::new();
+    let mut with_calls = Vec::new();
     for _ in 0..5 {
-        let began = Instant::now();
+        let started_at = Instant::now();
         wire.turn(&thread, model::HELLO).await?;
-        plain.push(began.elapsed().as_secs_f64() * 1e3);
+        plain.push(started_at.elapsed().as_secs_f64() * 1e3);
 
-        let began = Instant::now();
+        let started_at = Instant::now();
         wire.post("turn/start", turn(&thread, &model::calls(CALLS))).await?;
-        let mut good = 0;
+        let mut succeeded = 0;
         wire.until(|message| {
             if message.is("item/completed") && message.params()["item"]["exitCode"] == 0 {
-                good += 1;
+                succeeded += 1;
             }
             message.is("turn/completed").then_some(())
         })
         .await?;
-        with_calls.push(began.elapsed().as_secs_f64() * 1e3);
-        ensure!(good == CALLS, "{good} of {CALLS} calls ran well");
+        with_calls.push(started_at.elapsed().as_secs_f64() * 1e3);
+        ensure!(succeeded == CALLS, "{succeeded} of {CALLS} calls succeeded");
     }
     let each = (median(&mut with_calls) - median(&mut plain)) / CALLS as f64;
-    Ok(vec![Number::new("tool call beyond a turn", "ms", Target::Part(1.0 / 8.0), each)])
+    Ok(vec![Number::new("tool call beyond a turn", "ms", Target::Fraction(1.0 / 8.0), each)])
 }
 
-pub async fn output(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn output(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let size = bench.size(64) << 20;
     let (_server, mut wire) = bench.start(spec).await?;
     let params = json!({
@@ -70,19 +71,19 @@ pub async fn output(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
         "streamStdoutStderr": true, "disableOutputCap": true, "disableTimeout": true,
         "sandboxPolicy": { "type": "dangerFullAccess" },
     });
-    let began = Instant::now();
+    let started_at = Instant::now();
     let id = wire.post("command/exec", params).await?;
-    let mut came = 0;
+    let mut received = 0;
     let ended = wire.until(|message| {
         if message.is("command/exec/outputDelta") {
-            came += message.text_len("deltaBase64") / 4 * 3;
+            received += message.text_len("deltaBase64") / 4 * 3;
         }
         (message.answers() == Some(id)).then(|| message.result())
     });
     ended.await??;
-    let seconds = began.elapsed().as_secs_f64();
-    // Padding of base64 counts as up to two bytes a message.
-    ensure!(came >= size, "{came} of {size} bytes came");
+    let seconds = started_at.elapsed().as_secs_f64();
+    // The padding of base64 counts as up to two bytes per message.
+    ensure!(received >= size, "{received} of {size} bytes received");
     Ok(vec![Number::new(
         "64 MB of command output",
         "MB/s",

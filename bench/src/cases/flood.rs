@@ -1,4 +1,4 @@
-//! A client that writes without reading: nothing may be lost, nothing may grow.
+//! A client that writes without reading: no request may be lost, and memory must not grow.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio::{
 };
 
 use crate::{
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
     wire::{Incoming, Wire},
 };
 
-/// The number of the first request of the flood.
+/// The id of the first request of the flood.
 const FIRST: i64 = 1_000_000;
 
-pub async fn flood(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn flood(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let count = bench.size(20_000);
     let (server, wire) = bench.start(spec).await?;
     let before = server.resident_kib().await?;
@@ -28,7 +28,8 @@ pub async fn flood(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     sleep(Duration::from_secs(1)).await;
     let grown = (server.resident_kib_now()? - before) / 1024.0;
 
-    let (mut answered, mut refused) = (0, 0);
+    let mut answered = 0;
+    let mut refused = 0;
     let mut line = Vec::new();
     while answered + refused < count {
         line.clear();
@@ -55,7 +56,7 @@ pub async fn flood(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     ])
 }
 
-/// Keeps standard input open to the end: a server ends with it.
+/// Writes the requests, and keeps standard input open: the server would end with it.
 async fn write(mut to: ChildStdin, count: usize) -> Result<()> {
     for id in FIRST..FIRST + count as i64 {
         let request = json!({ "id": id, "method": "thread/loaded/list", "params": {} });

@@ -1,4 +1,4 @@
-//! What was stored: lists, searches, and a long thread that is taken up again.
+//! Stored threads: lists, searches, and resuming a long thread.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use uuid::Uuid;
 use crate::{
     meter::median,
     model,
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
     wire::{Wire, text},
 };
 
-/// 10,000 threads, made as copies of one that the server wrote itself.
-pub async fn history(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+/// Measures lists of 10,000 threads, which are copies of one that the server has written.
+pub async fn history(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let count = bench.size(10_000);
     let home = bench.home()?;
     let (server, mut wire) = bench.start_in(spec, &home).await?;
@@ -29,7 +29,7 @@ pub async fn history(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     multiply(&home, &thread, count)?;
 
     let (_server, mut wire) = bench.start_in(spec, &home).await?;
-    // Some servers index what they find only when they have work.
+    // Some servers index threads only when they have work.
     let other = text(&wire.start_thread(&bench.workspace()?).await?, "id");
     wire.turn(&other, "index please").await?;
     let needle = json!({ "limit": 25, "searchTerm": format!("needle-{:05}", count / 2) });
@@ -37,12 +37,12 @@ pub async fn history(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let page = timed(&mut wire, "thread/list", json!({ "limit": 25 }), 20).await?;
     let search = timed(&mut wire, "thread/list", needle, 10).await?;
     Ok(vec![
-        Number::new("`thread/list` page, 10,000 threads", "ms", Target::Part(1.0 / 30.0), page),
-        Number::new("`thread/list` search", "ms", Target::Part(1.0 / 10.0), search),
+        Number::new("`thread/list` page, 10,000 threads", "ms", Target::Fraction(1.0 / 30.0), page),
+        Number::new("`thread/list` search", "ms", Target::Fraction(1.0 / 10.0), search),
     ])
 }
 
-pub async fn resume(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn resume(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let turns = bench.size(2_000);
     let home = bench.home()?;
     let (server, mut wire) = bench.start_in(spec, &home).await?;
@@ -55,23 +55,25 @@ pub async fn resume(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let mut times = Vec::new();
     for _ in 0..3 {
         let (_server, mut wire) = bench.start_in(spec, &home).await?;
-        let began = Instant::now();
+        let started_at = Instant::now();
         let id = wire.post("thread/resume", json!({ "threadId": thread })).await?;
-        // The clock stops when the answer has come; reading the large tree is the client's affair.
-        let answer = wire
-            .until(|message| (message.answers() == Some(id)).then(|| (began.elapsed(), message.result())));
+        // The clock stops when the answer has arrived. Parsing it is not part of the measurement.
+        let answer = wire.until(|message| {
+            (message.answers() == Some(id)).then(|| (started_at.elapsed(), message.result()))
+        });
         let (time, resumed) = answer.await?;
         times.push(time.as_secs_f64() * 1e3);
         let found = resumed?["thread"]["turns"].as_array().map_or(0, Vec::len);
-        ensure!(found == turns, "{found} of {turns} turns came back");
+        ensure!(found == turns, "resumed {found} of {turns} turns");
     }
-    Ok(vec![Number::new("resume of 2,000 turns", "ms", Target::Part(1.0 / 15.0), median(&mut times))])
+    Ok(vec![Number::new("resume of 2,000 turns", "ms", Target::Fraction(1.0 / 15.0), median(&mut times))])
 }
 
-/// Copies the file of a thread under new ids, and forgets the index.
+/// Copies the file of a thread under new ids, and deletes the index.
 fn multiply(home: &Path, thread: &Value, count: usize) -> Result<()> {
-    let (id, path) = (text(thread, "id"), PathBuf::from(text(thread, "path")));
-    let body = fs::read_to_string(&path).context("the server does not say where it stores a thread")?;
+    let id = text(thread, "id");
+    let path = PathBuf::from(text(thread, "path"));
+    let body = fs::read_to_string(&path).context("the server does not report the file of a thread")?;
     let name = path.file_name().and_then(|name| name.to_str()).context("a file has a name")?;
     for number in 1..count {
         let new = Uuid::now_v7().to_string();
@@ -87,10 +89,10 @@ fn multiply(home: &Path, thread: &Value, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a search gives exactly the one thread: then the index is complete.
+/// Waits until a search finds exactly one thread: then the index is complete.
 async fn until_found(wire: &mut Wire, needle: &Value) -> Result<()> {
-    let began = Instant::now();
-    while began.elapsed().as_secs() < 60 {
+    let started_at = Instant::now();
+    while started_at.elapsed().as_secs() < 60 {
         let page = wire.call("thread/list", needle.clone()).await?;
         if page["data"].as_array().is_some_and(|data| data.len() == 1) {
             return Ok(());
@@ -103,9 +105,9 @@ async fn until_found(wire: &mut Wire, needle: &Value) -> Result<()> {
 async fn timed(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
     let mut all = Vec::new();
     for _ in 0..times {
-        let began = Instant::now();
+        let started_at = Instant::now();
         wire.call(method, params.clone()).await?;
-        all.push(began.elapsed().as_secs_f64() * 1e3);
+        all.push(started_at.elapsed().as_secs_f64() * 1e3);
     }
     Ok(median(&mut all))
 }

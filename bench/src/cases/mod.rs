@@ -13,13 +13,13 @@ use std::pin::Pin;
 use anyhow::Result;
 
 use crate::{
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::Number,
 };
 
-type Run = for<'a> fn(&'a Bench, &'a Spec) -> Pin<Box<dyn Future<Output = Result<Vec<Number>>> + 'a>>;
+type Run = for<'a> fn(&'a Bench, &'a ServerSpec) -> Pin<Box<dyn Future<Output = Result<Vec<Number>>> + 'a>>;
 
-/// Work that every server is given.
+/// Work that is measured for every server.
 pub struct Case {
     pub name: &'static str,
     pub run: Run,

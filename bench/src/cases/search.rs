@@ -1,4 +1,4 @@
-//! Finding a file by a few letters.
+//! Fuzzy file search.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -7,48 +7,48 @@ use serde_json::json;
 
 use crate::{
     meter::median,
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
 };
 
-const FILES_A_FOLDER: usize = 100;
+const FILES_PER_FOLDER: usize = 100;
 
-pub async fn search(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn search(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let root = bench.directory("tree")?;
-    grow(Path::new(&root), bench.size(1_000))?;
+    create_tree(Path::new(&root), bench.size(1_000))?;
     let (_server, mut wire) = bench.start(spec).await?;
     let mut times = Vec::new();
     for round in 0..5 {
-        // Another query each time, so that nothing but the walk can be remembered.
+        // A different query each time, so that only the file list can be cached.
         let params =
             json!({ "query": format!("module7file{round}"), "roots": [root], "cancellationToken": null });
-        let began = Instant::now();
+        let started_at = Instant::now();
         let found = wire.call("fuzzyFileSearch", params).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
+        times.push(started_at.elapsed().as_secs_f64() * 1e3);
         ensure!(found["files"].as_array().is_some_and(|files| !files.is_empty()), "nothing was found");
     }
-    // The first one has nothing to remember, as when a person opens the search.
+    // The first search has no cache, as when a user opens the search.
     let first = times.first().copied().unwrap_or(f64::NAN);
     Ok(vec![
-        Number::new("fuzzy search one-shot, 100,000 files, first", "ms", Target::Part(1.0 / 3.0), first),
+        Number::new("fuzzy search one-shot, 100,000 files, first", "ms", Target::Fraction(1.0 / 3.0), first),
         Number::new(
             "fuzzy search one-shot, 100,000 files, p50",
             "ms",
-            Target::Part(1.0 / 3.0),
+            Target::Fraction(1.0 / 3.0),
             median(&mut times),
         ),
     ])
 }
 
-/// Makes the tree once for all servers.
-fn grow(root: &Path, folders: usize) -> Result<()> {
+/// Creates the tree once for all servers.
+fn create_tree(root: &Path, folders: usize) -> Result<()> {
     for folder in 0..folders {
         let path = root.join(format!("area{}/module{folder}", folder % 20));
         if path.is_dir() {
             continue;
         }
         fs::create_dir_all(&path)?;
-        for file in 0..FILES_A_FOLDER {
+        for file in 0..FILES_PER_FOLDER {
             fs::write(path.join(format!("file{file}.rs")), "")?;
         }
     }

@@ -1,4 +1,4 @@
-//! How soon a server is there, and what it weighs.
+//! The start of a server, its memory and its size.
 
 use std::time::Instant;
 
@@ -6,28 +6,28 @@ use anyhow::Result;
 
 use crate::{
     meter::{median, megabytes},
-    server::{Bench, Spec},
+    server::{Bench, ServerSpec},
     table::{Number, Target},
 };
 
-pub async fn start(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn start(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let mut times = Vec::new();
     let mut idle = 0.0;
     for _ in 0..bench.size(20) {
         let home = bench.home()?;
-        let began = Instant::now();
+        let started_at = Instant::now();
         let (server, _wire) = bench.start_in(spec, &home).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
+        times.push(started_at.elapsed().as_secs_f64() * 1e3);
         idle = server.resident_kib().await? / 1024.0;
     }
     Ok(vec![
-        Number::new("spawn to `initialize` answered", "ms", Target::Part(1.0 / 10.0), median(&mut times)),
-        Number::new("idle RSS", "MB", Target::Part(1.0 / 4.0), idle),
+        Number::new("spawn to `initialize` answered", "ms", Target::Fraction(1.0 / 10.0), median(&mut times)),
+        Number::new("idle RSS", "MB", Target::Fraction(1.0 / 4.0), idle),
         Number::new("binary", "MB", Target::AtMost(30.0), megabytes(&spec.binary)?),
     ])
 }
 
-pub async fn threads(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
+pub async fn threads(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let (server, mut wire) = bench.start(spec).await?;
     let work = bench.workspace()?;
     // The first threads load what all of them share.
@@ -38,13 +38,13 @@ pub async fn threads(bench: &Bench, spec: &Spec) -> Result<Vec<Number>> {
     let count = bench.size(200);
     let mut times = Vec::new();
     for _ in 0..count {
-        let began = Instant::now();
+        let started_at = Instant::now();
         wire.start_thread(&work).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
+        times.push(started_at.elapsed().as_secs_f64() * 1e3);
     }
     let grown = server.resident_kib().await? - before;
     Ok(vec![
-        Number::new("`thread/start` p50", "ms", Target::Part(1.0 / 20.0), median(&mut times)),
-        Number::new("RSS per loaded idle thread", "KB", Target::Part(1.0 / 15.0), grown / count as f64),
+        Number::new("`thread/start` p50", "ms", Target::Fraction(1.0 / 20.0), median(&mut times)),
+        Number::new("RSS per loaded idle thread", "KB", Target::Fraction(1.0 / 15.0), grown / count as f64),
     ])
 }

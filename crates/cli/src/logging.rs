@@ -1,5 +1,5 @@
-//! Logs go to standard error: `RUST_LOG` filters, `LOG_FORMAT=json` makes one JSON object a line. The last of
-//! them are also kept in memory, for reports.
+//! Writes logs to standard error. `RUST_LOG` filters them, `LOG_FORMAT=json` prints one JSON object per line.
+//! The last lines are also kept in memory for feedback reports.
 
 use std::{env, io};
 
@@ -7,12 +7,12 @@ use codicil_server::recent_logs;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, fmt, fmt::writer::MakeWriterExt};
 
-/// Warnings and errors are shown unless `RUST_LOG` says otherwise.
+/// Logs warnings and errors, unless `RUST_LOG` is set.
 pub fn init() {
     init_at(LevelFilter::WARN);
 }
 
-/// Shows what is at least this important unless `RUST_LOG` says otherwise.
+/// Logs this level and more severe ones, unless `RUST_LOG` is set.
 pub fn init_at(level: LevelFilter) {
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let builder = fmt().with_env_filter(filter).with_writer(io::stderr.and(recent_logs));

@@ -7,18 +7,35 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use codicil_accounts::{Accounts, LoginAttempt as SignIn, LoginInvitation, SignedIn};
+use clap::{Args, Subcommand};
+use codicil_accounts::{Accounts, LoginAttempt, LoginInvitation, SignedIn};
 use codicil_model::EnvironmentSource;
 use codicil_protocol::{Account, AuthMode, Secret};
 
-use crate::{
-    app_server::config,
-    args::{LoginAction, LoginArgs, OverrideArgs},
-    logging,
-};
+use crate::{args::OverrideArgs, logging};
 
-/// A key is a line; more than this is something else.
+/// Maximum length of what is read as a key.
 const MAX_KEY_BYTES: u64 = 64 << 10;
+
+/// How to sign in.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct LoginArgs {
+    #[command(subcommand)]
+    action: Option<LoginAction>,
+    /// Sign in by entering a code in a browser on any machine.
+    #[arg(long, conflicts_with = "with_api_key")]
+    device_auth: bool,
+    /// Read an API key from standard input, as in `printenv OPENAI_API_KEY | codicil login --with-api-key`.
+    #[arg(long)]
+    with_api_key: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum LoginAction {
+    /// Show the current account. Exits with 1 if there is none.
+    Status,
+}
 
 pub fn run(overrides: &OverrideArgs, args: &LoginArgs) -> anyhow::Result<ExitCode> {
     let accounts = accounts(overrides)?;
@@ -34,16 +51,16 @@ pub fn run(overrides: &OverrideArgs, args: &LoginArgs) -> anyhow::Result<ExitCod
     })
 }
 
-pub fn logout(overrides: &OverrideArgs) -> anyhow::Result<()> {
+pub fn logout(overrides: &OverrideArgs) -> anyhow::Result<ExitCode> {
     let accounts = accounts(overrides)?;
     let signed_out = runtime()?.block_on(async {
         let signed_out = accounts.sign_out().await;
-        // The issuer is being told; that takes seconds at most.
+        // Waits until the issuer has been notified, which takes seconds at most.
         accounts.stop().await;
         signed_out
     })?;
     println!("{}", if signed_out { "Signed out" } else { "Nobody was signed in" });
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn status(accounts: &Accounts) -> anyhow::Result<ExitCode> {
@@ -52,7 +69,7 @@ async fn status(accounts: &Accounts) -> anyhow::Result<ExitCode> {
     Ok(if current.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// In a sentence, without secrets.
+/// Describes the current account in a sentence, without secrets.
 pub fn describe(signed_in: Option<&SignedIn>) -> String {
     let Some(signed_in) = signed_in else { return "Not signed in".to_owned() };
     match (&signed_in.mode, signed_in.account()) {
@@ -65,8 +82,8 @@ pub fn describe(signed_in: Option<&SignedIn>) -> String {
     }
 }
 
-/// Shows the person where to go and waits until they are done there.
-async fn wait(login: SignIn) -> anyhow::Result<()> {
+/// Shows the user where to sign in and waits until they have done so.
+async fn wait(login: LoginAttempt) -> anyhow::Result<()> {
     match login.invitation() {
         LoginInvitation::Browser { auth_url } => {
             println!("To sign in, open this address in a browser on this machine:\n\n  {auth_url}\n");
@@ -80,10 +97,10 @@ async fn wait(login: SignIn) -> anyhow::Result<()> {
         }
         LoginInvitation::Device { verification_url, user_code } => {
             println!("To sign in, open this address in any browser:\n\n  {verification_url}\n");
-            println!("and type this code, which nobody else should see:\n\n  {user_code}\n");
+            println!("and enter this code. Do not share it:\n\n  {user_code}\n");
         }
     }
-    // Somebody may read it through a pipe.
+    // Standard output may be a pipe, which is not flushed at the end of a line.
     std::io::stdout().flush()?;
     login.finish().await.map_err(anyhow::Error::msg)
 }
@@ -97,7 +114,7 @@ fn read_key() -> anyhow::Result<Secret> {
     }
     let mut key = String::new();
     let read = input.take(MAX_KEY_BYTES).read_to_string(&mut key);
-    // Its own words could not name the key, but neither would they help.
+    // The error is dropped: it says nothing that helps.
     read.ok().context("standard input is not text")?;
     match key.trim() {
         "" => bail!("there was no key on standard input"),
@@ -105,7 +122,7 @@ fn read_key() -> anyhow::Result<Secret> {
     }
 }
 
-/// Asks the desktop to open an address. False when there is no desktop to ask.
+/// Asks the desktop to open an address. Returns false if there is no desktop.
 fn open_browser(url: &str) -> bool {
     let has_display = cfg!(target_os = "macos")
         || ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"].iter().any(|name| env::var_os(name).is_some());
@@ -116,14 +133,14 @@ fn open_browser(url: &str) -> bool {
         (None, true) => "xdg-open".to_owned(),
         (None, false) => return false,
     };
-    // Not waited for: a browser may stay, and this process will end before it.
+    // Not waited for: the browser may outlive this process.
     let mut command = Command::new(program);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
 }
 
 fn accounts(overrides: &OverrideArgs) -> anyhow::Result<Accounts> {
     logging::init();
-    Ok(Accounts::new(config(overrides)?, EnvironmentSource::default()))
+    Ok(Accounts::new(overrides.config_store()?, EnvironmentSource::default()))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -1,60 +1,61 @@
-//! The `codicil` binary: one subcommand a module.
+//! The `codicil` binary.
+//!
+//! Each subcommand is the module of its name, with its arguments and a `run` function: `codicil app-server`
+//! is `app_server/`, `codicil exec` is `exec/`, `codicil trust` is `trust.rs`, and so on. `codicil logout` is
+//! in `login.rs`. `args.rs` lists the subcommands and holds the options that all of them share.
+//!
+//! The remaining modules serve several subcommands: `logging`, `shutdown` (signals and the death of the
+//! parent), `style` (colours) and `version`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod app_server;
 mod args;
+
+mod app_server;
+mod completion;
 mod demo;
-mod descriptors;
 mod doctor;
-mod ending;
 mod exec;
-mod export;
 mod import;
-mod in_process;
-mod logging;
 mod login;
 mod mock_model;
 mod reindex;
 mod sandbox;
-mod style;
 mod trust;
+
+mod logging;
+mod shutdown;
+mod style;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use crate::args::{Cli, CliCommand};
 
 fn main() -> ExitCode {
     codicil_exec::return_large_blocks();
-    let cli = Cli::parse();
-    match run(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("codicil: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(Cli::parse()).unwrap_or_else(|error| {
+        eprintln!("codicil: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let overrides = cli.overrides;
     match cli.command {
-        CliCommand::AppServer(args) => app_server::run(cli.overrides, args)?,
-        CliCommand::Exec(args) => return exec::run(cli.overrides, *args),
-        CliCommand::Demo => return demo::run(),
-        CliCommand::Login(args) => return login::run(&cli.overrides, &args),
-        CliCommand::Logout => login::logout(&cli.overrides)?,
-        CliCommand::Import(args) => return import::run(&args),
-        CliCommand::MockModel(args) => mock_model::run(&args)?,
-        CliCommand::Reindex => reindex::run()?,
-        CliCommand::Sandbox(args) => sandbox::run(&cli.overrides, &args)?,
-        CliCommand::Trust(args) => trust::run(&cli.overrides, &args)?,
-        CliCommand::Doctor(args) => doctor::run(&cli.overrides, &args)?,
-        CliCommand::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
-        }
+        CliCommand::AppServer(args) => app_server::run(&overrides, args),
+        CliCommand::Exec(args) => exec::run(overrides, *args),
+        CliCommand::Demo => demo::run(),
+        CliCommand::Login(args) => login::run(&overrides, &args),
+        CliCommand::Logout => login::logout(&overrides),
+        CliCommand::Import(args) => import::run(&args),
+        CliCommand::MockModel(args) => mock_model::run(&args),
+        CliCommand::Reindex => reindex::run(),
+        CliCommand::Sandbox(args) => Ok(sandbox::run(&overrides, &args)),
+        CliCommand::Trust(args) => trust::run(&overrides, &args),
+        CliCommand::Doctor(args) => doctor::run(&overrides, &args),
+        CliCommand::Completion(args) => completion::run(&args),
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,14 @@
-//! `codicil reindex`: makes the index of stored threads anew from their files.
+//! `codicil reindex`: rebuilds the index of stored threads from their files.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
 
 use codicil_config::HomeDirectory;
 use codicil_store::{BacklogProgress, Store};
 
-pub fn run() -> anyhow::Result<()> {
+pub fn run() -> anyhow::Result<ExitCode> {
     let store = Store::open(HomeDirectory::from_env()?.path().to_path_buf())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -22,11 +25,11 @@ pub fn run() -> anyhow::Result<()> {
             eprintln!();
         }
         println!("{threads} {} indexed", if threads == 1 { "thread" } else { "threads" });
-        Ok(())
+        Ok(ExitCode::SUCCESS)
     })
 }
 
-/// One line that is written over; a lost line is no reason to stop.
+/// Overwrites one line. A line that cannot be written does not stop the work.
 fn show(progress: &BacklogProgress) {
     let _ = write!(std::io::stderr(), "\r{} of {} files", progress.done, progress.total);
 }

@@ -1,4 +1,4 @@
-//! `codicil sandbox`: runs a command as confined as an agent's commands are, to see what that means for it.
+//! `codicil sandbox`: runs a command in the sandbox that agents' commands run in.
 
 use std::{
     env,
@@ -6,6 +6,7 @@ use std::{
     io,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use anyhow::{Context, bail};
@@ -22,24 +23,24 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use crate::{app_server, args::OverrideArgs, exec::SandboxFlag, logging};
+use crate::{args::OverrideArgs, exec::SandboxFlag, logging};
 
-/// The exit code when the command was not run, as other programs have it that run commands. A command that is
-/// not there is 127, one that cannot be executed 126.
-const NOT_RUN: i32 = 125;
+/// The exit code when the command was not run, as in `env` and `timeout`. A command that is not found is 127,
+/// one that cannot be executed 126.
+const NOT_RUN: u8 = 125;
 
 #[derive(Debug, Args)]
 pub struct SandboxArgs {
     /// What the command can write [default: `sandbox_mode` of the configuration, else read-only].
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<SandboxFlag>,
-    /// A directory that it can write beside its working directory, with --mode workspace-write. May be repeated.
+    /// An additional directory that the command can write, with --mode workspace-write. May be repeated.
     #[arg(long = "writable-root", value_name = "DIR")]
     writable_roots: Vec<PathBuf>,
-    /// Let it use the network.
+    /// Allow network access.
     #[arg(long)]
     network: bool,
-    /// Where it runs [default: the current directory].
+    /// The working directory of the command [default: the current directory].
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// The command and its arguments.
@@ -47,20 +48,20 @@ pub struct SandboxArgs {
     command: Vec<OsString>,
 }
 
-/// Ends the process with the exit code of the command, or with 128 and the number of the signal that ended it.
-pub fn run(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<()> {
+/// Returns the exit code of the command, or 128 plus the number of the signal that ended it.
+pub fn run(overrides: &OverrideArgs, args: &SandboxArgs) -> ExitCode {
     logging::init();
-    let code = confined(overrides, args).unwrap_or_else(|error| {
+    let code = run_command(overrides, args).unwrap_or_else(|error| {
         eprintln!("codicil: {error:#}");
         NOT_RUN
     });
-    std::process::exit(code)
+    ExitCode::from(code)
 }
 
-fn confined(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<i32> {
+fn run_command(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<u8> {
     let here = env::current_dir().context("the current directory is gone")?;
     let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
-    let store = app_server::config(overrides)?;
+    let store = overrides.config_store()?;
     let config = store.load(&ConfigQuery::at(&cwd))?;
     let policy = policy(args, &config, store.home(), &here, &cwd)?;
     let request = AccessRequest {
@@ -73,30 +74,32 @@ fn confined(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<i32>
     let confinement = confinement(&request, &config, &store)?;
     tracing::info!("{}", confinement.kind());
     if config.network_proxy().is_some() {
-        eprintln!("codicil: {}", about_proxy());
+        eprintln!("codicil: {}", proxy_notice());
     }
     let (program, arguments) = args.command.split_first().context("there is no command")?;
     let mut command = std::process::Command::new(program);
     command.args(arguments).current_dir(&cwd);
-    // One thread: the command is to end with the thread that starts it.
+    // A runtime with one thread, because the command ends with the thread that starts it.
     confinement.apply(&mut command, CommandLifetime::OfCaller)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(follow(command.into(), program, &cwd))
+    runtime.block_on(wait_for(command.into(), program, &cwd))
 }
 
-/// Who has configured a proxy for commands may expect it here.
-fn about_proxy() -> String {
+/// Returns a notice that the configured proxy does not apply to this command.
+fn proxy_notice() -> String {
     match MachineProbe::cached().proxy() {
         Ok(()) => {
             "the configured network proxy is for the commands of agents; this one runs without it".to_owned()
         }
         Err(reason) => {
-            format!("the configured network proxy cannot be had, so agents' commands are refused: {reason}")
+            format!(
+                "the configured network proxy is not available, so agents' commands are refused: {reason}"
+            )
         }
     }
 }
 
-/// The configured policy for the mode, with what the flags add.
+/// Returns the configured policy of the mode, extended by the flags.
 fn policy(
     args: &SandboxArgs,
     config: &EffectiveConfig,
@@ -125,24 +128,25 @@ fn policy(
     Ok(policy)
 }
 
-/// Waits for the end of the command and says how it ended.
-async fn follow(mut command: Command, program: &OsString, cwd: &Path) -> anyhow::Result<i32> {
+/// Waits for the command and returns its exit code.
+async fn wait_for(mut command: Command, program: &OsString, cwd: &Path) -> anyhow::Result<u8> {
     let mut signals = ForwardedSignals::listen().context("cannot listen for signals")?;
     let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return not_started(&error, program, cwd),
+        Err(error) => return spawn_error_code(&error, program, cwd),
     };
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
-            signal = signals.received() => pass_on(&child, signal),
+            signal = signals.received() => forward(&child, signal),
         }
     };
-    // It ended in one of the two ways.
-    Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(NOT_RUN))
+    // A process ends with either a code or a signal.
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(NOT_RUN))
 }
 
-fn not_started(error: &io::Error, program: &OsString, cwd: &Path) -> anyhow::Result<i32> {
+fn spawn_error_code(error: &io::Error, program: &OsString, cwd: &Path) -> anyhow::Result<u8> {
     if let Some(refused) = SandboxError::from_spawn(error) {
         return Err(refused.into());
     }
@@ -153,14 +157,15 @@ fn not_started(error: &io::Error, program: &OsString, cwd: &Path) -> anyhow::Res
     Ok(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-fn pass_on(child: &Child, signal: Signal) {
+fn forward(child: &Child, signal: Signal) {
     if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-        // It may have ended in this very moment.
+        // The command may have just ended.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// What must not end this process before the command. Keys of the terminal reach the command by themselves.
+/// The signals that must not end this process before the command. Those of terminal keys reach the command by
+/// themselves.
 struct ForwardedSignals {
     interrupt: tokio::signal::unix::Signal,
     quit: tokio::signal::unix::Signal,
@@ -178,7 +183,7 @@ impl ForwardedSignals {
         })
     }
 
-    /// The next one that has to be passed on.
+    /// Waits for a signal that has to be forwarded to the command.
     async fn received(&mut self) -> Signal {
         loop {
             tokio::select! {

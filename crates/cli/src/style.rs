@@ -1,4 +1,4 @@
-//! Colours, and text that cannot take over a terminal.
+//! Colours for terminals, and removal of control characters.
 
 use std::{
     borrow::Cow,
@@ -8,7 +8,7 @@ use std::{
 
 use clap::ValueEnum;
 
-/// When to colour what people read.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -18,19 +18,19 @@ pub enum ColorChoice {
     Never,
 }
 
-/// How things look; without colour, like plain text.
+/// Paints text, or leaves it plain.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     is_coloured: bool,
 }
 
 impl Palette {
-    /// For what is written to standard error.
+    /// A palette for standard error.
     pub fn new(color: ColorChoice) -> Self {
         Self::on(color, &io::stderr())
     }
 
-    /// For what is written to standard output.
+    /// A palette for standard output.
     pub fn of_stdout(color: ColorChoice) -> Self {
         Self::on(color, &io::stdout())
     }
@@ -82,9 +82,9 @@ impl Palette {
     }
 }
 
-/// Text of a model or a command as a terminal may show it: without control characters, which could move the
-/// cursor, change colours or type.
-pub fn harmless(text: &str) -> Cow<'_, str> {
+/// Removes control characters from the text of a model or a command: in a terminal they could move the
+/// cursor, change colours or enter input.
+pub fn without_control_characters(text: &str) -> Cow<'_, str> {
     let is_harmful = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if text.contains(is_harmful) {
         Cow::Owned(text.chars().filter(|character| !is_harmful(*character)).collect())
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_a_terminal() {
-        assert_eq!(harmless("a\tb\nc"), "a\tb\nc");
-        assert_eq!(harmless("\x1b[2Jgone\r\x07"), "[2Jgone");
+        assert_eq!(without_control_characters("a\tb\nc"), "a\tb\nc");
+        assert_eq!(without_control_characters("\x1b[2Jgone\r\x07"), "[2Jgone");
     }
 
     #[test]

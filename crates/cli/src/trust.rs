@@ -1,11 +1,11 @@
-//! `codicil trust`: a person says that the configuration of a project may be used.
+//! `codicil trust`: allows the configuration of a project to be used.
 
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{app_server, args::OverrideArgs};
+use crate::args::OverrideArgs;
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {
@@ -14,8 +14,8 @@ pub struct TrustArgs {
     folder: Option<PathBuf>,
 }
 
-/// Marks the project as trusted and agrees to what is configured in it now.
-pub fn run(overrides: &OverrideArgs, args: &TrustArgs) -> anyhow::Result<()> {
+/// Marks the project as trusted, and records its configuration files as agreed to.
+pub fn run(overrides: &OverrideArgs, args: &TrustArgs) -> anyhow::Result<ExitCode> {
     let folder = match &args.folder {
         Some(folder) => folder.clone(),
         None => env::current_dir().context("the current directory is gone")?,
@@ -24,8 +24,8 @@ pub fn run(overrides: &OverrideArgs, args: &TrustArgs) -> anyhow::Result<()> {
     if !folder.is_dir() {
         bail!("{} is not a directory", folder.display());
     }
-    let store = app_server::config(overrides)?;
+    let store = overrides.config_store()?;
     store.trust_project(&folder)?;
     println!("{} is trusted: its configuration is used from the next thread on.", folder.display());
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

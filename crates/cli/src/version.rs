@@ -1,16 +1,16 @@
-//! What the binary says of its version.
+//! The versions that the binary reports.
 //!
-//! Clients gate features on the version of the reference that they find in `--version` and in the user
-//! agent, so the protocol's version comes first, in the reference's form, and our own behind it.
+//! Clients gate features on the version of the reference that they find in `--version` and in the user agent,
+//! so the version of the protocol comes first, in the reference's form, followed by our own.
 
 use std::{env, sync::LazyLock};
 
 use codicil_server::PROTOCOL_VERSION;
 
-/// Lets clients be told of another version than the protocol's own.
+/// Overrides the protocol version that clients see.
 pub const ANNOUNCE_VARIABLE: &str = "CODICIL_ANNOUNCE_VERSION";
 
-/// The version of the protocol that clients are told they talk to.
+/// Returns the protocol version that clients see.
 pub fn announced() -> String {
     env::var(ANNOUNCE_VARIABLE)
         .ok()

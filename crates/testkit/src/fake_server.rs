@@ -1,4 +1,4 @@
-//! A server that does what a test says, message by message: for tests of clients.
+//! A server that a test controls message by message, for tests of clients.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,41 +6,41 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::app::PATIENCE;
 
-/// The server's side of one connection over channels.
+/// The server side of one connection over channels.
 pub struct FakeServer {
     from_client: mpsc::Receiver<Bytes>,
     to_client: mpsc::Sender<Bytes>,
 }
 
 impl FakeServer {
-    /// A server, and the client's two ends: where it sends, and where it receives.
+    /// Returns a server and the client's ends of the channels: for sending and for receiving.
     pub fn new() -> (Self, mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
         let (to_server, from_client) = mpsc::channel(64);
         let (to_client, from_server) = mpsc::channel(64);
         (Self { from_client, to_client }, to_server, from_server)
     }
 
-    /// Shakes hands.
+    /// Answers the handshake.
     pub async fn greet(&mut self) {
         let hello = self.expect("initialize").await;
         self.reply(&hello, json!({ "userAgent": "fake/1.0" })).await;
         self.expect("initialized").await;
     }
 
-    /// The client's next message; `None` when it has gone.
+    /// Returns the client's next message; `None` if it has disconnected.
     pub async fn next(&mut self) -> Option<Value> {
         let message = soon(self.from_client.recv()).await?;
         Some(read(&message))
     }
 
-    /// The client's next message, which must be of this method.
+    /// Returns the client's next message, which must have this method.
     pub async fn expect(&mut self, method: &str) -> Value {
         let message = self.next().await.expect("the client goes on");
         check(&message, "/method", method);
         message
     }
 
-    /// The same without a limit of its own, for tests whose clock stands still.
+    /// The same without a timeout, for tests with a paused clock.
     pub async fn expect_late(&mut self, method: &str) -> Value {
         let message = read(&self.from_client.recv().await.expect("the client goes on"));
         check(&message, "/method", method);
@@ -57,12 +57,12 @@ impl FakeServer {
         self.send(json!({ "id": request["id"], "error": { "code": code, "message": message } })).await;
     }
 
-    /// Tells the client something.
+    /// Sends a notification.
     pub async fn notify(&self, method: &str, params: Value) {
         self.send(json!({ "method": method, "params": params })).await;
     }
 
-    /// Asks the client something and returns its answer.
+    /// Sends a request and returns the client's answer.
     pub async fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) -> Value {
         let id = id.into();
         self.send(json!({ "id": id, "method": method, "params": params })).await;
@@ -71,17 +71,17 @@ impl FakeServer {
         answer
     }
 
-    /// Sends a message of any form.
+    /// Sends any message.
     pub async fn send(&self, message: Value) {
         self.send_raw(message.to_string()).await;
     }
 
-    /// Sends bytes that need not be a message.
+    /// Sends bytes, which need not be a message.
     pub async fn send_raw(&self, message: impl Into<Bytes>) {
         soon(self.to_client.send(message.into())).await.expect("the client goes on");
     }
 
-    /// Takes a `turn/start` on this thread and answers it with a turn of this id.
+    /// Expects a `turn/start` on this thread and answers it with a turn of this id.
     pub async fn take_turn(&mut self, thread: &str, turn: &str) -> Value {
         let request = self.expect("turn/start").await;
         check(&request, "/params/threadId", thread);
@@ -90,18 +90,18 @@ impl FakeServer {
         request
     }
 
-    /// Tells of an item in its final state.
+    /// Sends `item/completed`.
     pub async fn item(&self, thread: &str, turn: &str, item: Value) {
         self.notify("item/completed", json!({ "threadId": thread, "turnId": turn, "item": item })).await;
     }
 
-    /// Tells how a turn ended.
+    /// Sends `turn/completed` with a status.
     pub async fn end(&self, thread: &str, turn: &str, status: &str, error: Value) {
         let turn = json!({ "id": turn, "items": [], "status": status, "error": error });
         self.notify("turn/completed", json!({ "threadId": thread, "turn": turn })).await;
     }
 
-    /// Tells that a turn ended well.
+    /// Sends `turn/completed` with the status `completed`.
     pub async fn complete(&self, thread: &str, turn: &str) {
         self.end(thread, turn, "completed", Value::Null).await;
     }

@@ -1,8 +1,8 @@
 //! An OAuth issuer on loopback, with the account backend that its tokens are for.
 //!
-//! It checks what a real one would check: the challenge against the verifier, that a code and a refresh
-//! token are used once, that a request to the backend carries the newest token. A test plays the person
-//! ([`sign_in`](Issuer::sign_in), [`type_code`](Issuer::type_code)) and makes things go wrong.
+//! It checks what a real issuer checks: the challenge against the verifier, that a code and a refresh token
+//! are used once, that a request to the backend carries the newest token. A test acts as the user
+//! ([`sign_in`](TestIssuer::sign_in), [`type_code`](TestIssuer::type_code)) and injects failures.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,7 +32,7 @@ use tokio::{
 
 /// The client that the issuer knows.
 const CLIENT_ID: &str = "codicil-test";
-/// What a person types in the device flow.
+/// The code that the user enters in the device flow.
 const USER_CODE: &str = "ABCD-1234";
 
 /// A scripted issuer. Dropping it closes the port.
@@ -45,14 +45,14 @@ pub struct TestIssuer {
 #[derive(Default)]
 struct IssuerState {
     url: String,
-    /// Codes that wait to be exchanged: their challenge and where they may be used.
+    /// Codes that have not been exchanged, with their challenge and redirect URI.
     codes: HashMap<String, (String, String)>,
-    /// The refresh tokens that have been given out and not used.
+    /// The issued refresh tokens that have not been used.
     refresh_tokens: HashSet<String>,
     access_token: Option<String>,
-    tokens_given: u64,
+    tokens_issued: u64,
     refreshes: u64,
-    typed: bool,
+    code_entered: bool,
     announces_revocation: bool,
     /// Status and body for every request to `/oauth/token`, in place of tokens.
     refusal: Option<(u16, Value)>,
@@ -60,7 +60,7 @@ struct IssuerState {
 }
 
 impl TestIssuer {
-    /// Starts at a free port of 127.0.0.1.
+    /// Listens on a free port of 127.0.0.1.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
@@ -74,7 +74,8 @@ impl TestIssuer {
         format!("http://{}", self.address)
     }
 
-    /// Keys and a table for `config.toml` that send everything about accounts here, callbacks to any port.
+    /// Returns keys and a table for `config.toml` that direct all account requests here, and let callbacks
+    /// use any port.
     pub fn config(&self) -> String {
         let url = self.url();
         format!(
@@ -83,7 +84,7 @@ impl TestIssuer {
         )
     }
 
-    /// Plays the person who follows `auth_url` and agrees: the address that the browser is sent back to.
+    /// Acts as a user who opens `auth_url` and agrees. Returns the URL that the browser is redirected to.
     pub fn sign_in(&self, auth_url: &str) -> String {
         let (issuer, query) = auth_url.split_once('?').expect("an address with a query");
         assert_eq!(issuer, format!("{}/oauth/authorize", self.url()));
@@ -97,50 +98,50 @@ impl TestIssuer {
         format!("{redirect}?code={}&state={}", code.replace('+', "%2B"), get("state"))
     }
 
-    /// Plays the person who types the code of a device.
+    /// Acts as a user who enters the code of a device.
     pub fn type_code(&self, user_code: &str) {
         assert_eq!(user_code, USER_CODE);
-        self.lock().typed = true;
+        self.lock().code_entered = true;
     }
 
-    /// Answers every request for tokens with this, until told otherwise.
+    /// Answers every request for tokens with this status and body; `None` ends that.
     pub fn refuse(&self, refusal: Option<(u16, Value)>) {
         self.lock().refusal = refusal;
     }
 
-    /// Makes the newest access token useless, as time would.
+    /// Invalidates the newest access token, as if it had expired.
     pub fn expire(&self) {
         self.lock().access_token = None;
     }
 
-    /// Says from now on where tokens are revoked, as RFC 8414 has it.
+    /// Publishes the revocation endpoint from now on, as in RFC 8414.
     pub fn announce_revocation(&self) {
         self.lock().announces_revocation = true;
     }
 
-    /// Whether a refresh token could still be exchanged.
+    /// Returns whether a refresh token can still be exchanged.
     pub fn takes(&self, refresh_token: &str) -> bool {
         self.lock().refresh_tokens.contains(refresh_token)
     }
 
-    /// The access token that is good now.
+    /// Returns the valid access token.
     pub fn access_token(&self) -> Option<String> {
         self.lock().access_token.clone()
     }
 
-    /// How often a refresh token was exchanged.
+    /// Returns how often a refresh token was exchanged.
     pub fn refreshes(&self) -> u64 {
         self.lock().refreshes
     }
 
-    /// Method and path, and body, of everything that was asked.
+    /// Returns all requests: method and path, and body.
     pub fn requests(&self) -> Vec<(String, String)> {
         self.lock().requests.clone()
     }
 
-    /// A sign-in that has happened: the content of an `auth.json`.
+    /// Returns the content of an `auth.json` after a sign-in.
     pub fn auth_json(&self) -> Value {
-        let mut tokens = self.lock().give_tokens();
+        let mut tokens = self.lock().issue_tokens();
         if let Some(tokens) = tokens.as_object_mut() {
             tokens.insert("account_id".to_owned(), json!("acc-1"));
         }
@@ -148,7 +149,7 @@ impl TestIssuer {
     }
 
     fn lock(&self) -> MutexGuard<'_, IssuerState> {
-        lock(&self.state)
+        self.state.lock()
     }
 }
 
@@ -158,12 +159,12 @@ impl Drop for TestIssuer {
     }
 }
 
-/// Plays a browser: the status and the text of a page.
+/// Acts as a browser. Returns the status and the text of a page.
 pub async fn visit(url: &str) -> (u16, String) {
     let rest = url.strip_prefix("http://").expect("an address on loopback");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let address = host.replace("localhost", "127.0.0.1");
-    let mut stream = TcpStream::connect(address).await.expect("somebody listens");
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
     let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("the request is taken");
     let mut answer = String::new();
@@ -172,7 +173,7 @@ pub async fn visit(url: &str) -> (u16, String) {
     (status.expect("an HTTP answer"), answer)
 }
 
-/// A token in the form of the issuer's, for tests that need no issuer.
+/// Returns a token in the form of the issuer's, for tests without an issuer.
 pub fn token(number: u64, account: &str) -> String {
     let auth = json!({ "chatgpt_plan_type": "pro", "chatgpt_account_id": account });
     let payload = json!({
@@ -214,12 +215,12 @@ impl IssuerState {
         let get = |name: &str| form.get(name).cloned().unwrap_or_default();
         let known = self.codes.remove(&get("code"));
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(get("code_verifier")));
-        let fits = (known, get("grant_type").as_str(), get("client_id").as_str())
+        let matches = (known, get("grant_type").as_str(), get("client_id").as_str())
             == (Some((challenge, get("redirect_uri"))), "authorization_code", CLIENT_ID);
-        if !fits {
+        if !matches {
             return (400, json!({ "error": "invalid_grant", "error_description": "the code does not fit" }));
         }
-        (200, self.give_tokens())
+        (200, self.issue_tokens())
     }
 
     fn refresh(&mut self, request: &Value) -> (u16, Value) {
@@ -231,10 +232,10 @@ impl IssuerState {
             );
         }
         self.refreshes += 1;
-        (200, self.give_tokens())
+        (200, self.issue_tokens())
     }
 
-    /// Whatever a token is, an issuer says that it is gone.
+    /// Revokes a token. Unknown tokens are a success too, as in RFC 7009.
     fn revoke(&mut self, token: Option<&String>) -> (u16, Value) {
         if let Some(token) = token {
             self.refresh_tokens.remove(token);
@@ -247,7 +248,7 @@ impl IssuerState {
         if request != &json!({ "device_auth_id": "device-1", "user_code": USER_CODE }) {
             return (400, json!({ "error": "invalid_request" }));
         }
-        if !self.typed {
+        if !self.code_entered {
             return (403, json!({ "error": "authorization_pending" }));
         }
         let verifier = "device-verifier";
@@ -257,10 +258,11 @@ impl IssuerState {
         (200, json!({ "authorization_code": "device-code", "code_verifier": verifier }))
     }
 
-    fn give_tokens(&mut self) -> Value {
-        self.tokens_given += 1;
-        let number = self.tokens_given;
-        let (access, refresh) = (token(number, "acc-1"), format!("refresh-{number}"));
+    fn issue_tokens(&mut self) -> Value {
+        self.tokens_issued += 1;
+        let number = self.tokens_issued;
+        let access = token(number, "acc-1");
+        let refresh = format!("refresh-{number}");
         self.access_token = Some(access.clone());
         self.refresh_tokens.insert(refresh.clone());
         json!({ "id_token": token(number, "acc-1"), "access_token": access, "refresh_token": refresh })
@@ -288,7 +290,7 @@ async fn answer(
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let head = format!("{} {}", parts.method, parts.uri.path());
     let bearer = header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    let mut state = lock(&state);
+    let mut state = state.lock();
     let (status, json) = state.answer(&head, header(CONTENT_TYPE).unwrap_or_default(), bearer, &body);
     state.requests.push((head, body));
     let mut response = Response::new(Full::new(json.to_string().into()));
@@ -297,15 +299,11 @@ async fn answer(
     Ok(response)
 }
 
-fn lock(state: &Mutex<IssuerState>) -> MutexGuard<'_, IssuerState> {
-    state.lock()
-}
-
 fn read_json(body: &str) -> Value {
     serde_json::from_str(body).unwrap_or_default()
 }
 
-/// The pairs of a query or a form.
+/// Parses the pairs of a query or a form.
 fn pairs(text: &str) -> HashMap<String, String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.map(|(name, value)| (decode(name), decode(value))).collect()

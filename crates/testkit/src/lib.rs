@@ -1,10 +1,10 @@
-//! What tests drive Codicil with.
+//! Test support for Codicil.
 //!
-//! [`App`] is a server with a client and a home of its own, over any transport; a test tells its story
-//! with it. [`ModelServer`] is a model provider on loopback that answers as a [`Script`] says and remembers
-//! what it was asked; [`TestIssuer`] signs people in; [`FakeServer`] is for tests of clients. All of it belongs
-//! to tests: nothing that serves depends on it, but programs that use Codicil may test themselves with it
-//! too, and `codicil mock-model` is the model server for those that are not written in Rust.
+//! [`App`] is a server with a client and a home of its own, over any transport. [`ModelServer`] is a model
+//! provider on loopback that answers as a [`Script`] says and records its requests. [`TestIssuer`] is an
+//! OAuth issuer, and [`FakeServer`] is for tests of clients. The server does not depend on this crate.
+//! Programs that use Codicil may use it for their own tests, and `codicil mock-model` serves the same model
+//! to programs in other languages.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -14,7 +14,6 @@ mod issuer;
 mod model;
 mod mutation;
 mod programs;
-mod skip;
 
 pub use app::{
     App, AppBuilder, AskedRequest, PendingRequest, ServerProcess, TestClient, TestHome, TestTransport,
@@ -23,5 +22,4 @@ pub use fake_server::FakeServer;
 pub use issuer::{TestIssuer, token, visit};
 pub use model::{ModelServer, RecordedRequest, Reply, Script, follow};
 pub use mutation::MessageMutations;
-pub use programs::{built, run_example};
-pub use skip::skipped;
+pub use programs::{built, run_example, skipped};

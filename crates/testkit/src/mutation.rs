@@ -1,8 +1,8 @@
-//! Messages that went wrong on their way: an endless, seeded supply for tests of robustness.
+//! Generates corrupted messages from a seed, for tests of robustness.
 //!
-//! They begin as messages of the protocol and are then cut, stretched, twisted and mixed. A server must
-//! answer those that still have a usable id, and survive the others. What a mutated message *does* is
-//! harmless: methods that touch files or run programs never get params that could be obeyed.
+//! They begin as messages of the protocol and are then mutated, as JSON and as bytes. A server must answer
+//! those that still have a usable id, and survive the others. A mutated message is harmless: methods that
+//! change files or run programs never get params that could be executed.
 
 use bytes::Bytes;
 use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS, rpc::RequestId};
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-/// Methods that change the world outside the server's home, or reach for the network.
+/// Methods that change something outside the server's home, or use the network.
 const DANGEROUS: &[&str] = &[
     "account/login/start",
     "command/exec",
@@ -28,8 +28,8 @@ const DANGEROUS: &[&str] = &[
     "windowsSandbox/setupStart",
 ];
 
-/// Fragments that readers stumble over.
-const STUMBLING_STONES: &[&[u8]] = &[
+/// Fragments that parsers handle specially.
+const ODD_FRAGMENTS: &[&[u8]] = &[
     b"null",
     b"{}",
     b"[]",
@@ -62,7 +62,7 @@ const STUMBLING_STONES: &[&[u8]] = &[
     b"\"params\":",
 ];
 
-/// The messages, in an order that the seed decides.
+/// An endless iterator of messages, determined by the seed.
 pub struct MessageMutations {
     random: Rng,
     originals: Vec<Value>,
@@ -74,7 +74,7 @@ impl MessageMutations {
         Self { random: Rng::with_seed(seed), originals: originals(), made: 0 }
     }
 
-    fn mutated(&mut self) -> Vec<u8> {
+    fn next_message(&mut self) -> Vec<u8> {
         let at = self.random.usize(..self.originals.len());
         let mut message = self.originals.get(at).cloned().unwrap_or_default();
         self.made += 1;
@@ -86,19 +86,19 @@ impl MessageMutations {
         message.as_object_mut().into_iter().for_each(|members| drop(members.insert("id".into(), id.clone())));
         if self.random.bool() {
             let depth = self.random.u8(1..6);
-            self.twist(&mut message, depth);
+            self.mutate_value(&mut message, depth);
         }
         let mut text = message.to_string().into_bytes();
         for _ in 0..self.random.u8(..4) {
-            self.scratch(&mut text);
+            self.mutate_bytes(&mut text);
         }
         // One message, one line.
         text.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
         text
     }
 
-    /// Changes a value somewhere inside, which stays JSON.
-    fn twist(&mut self, value: &mut Value, depth: u8) {
+    /// Replaces a value somewhere inside. The result is still JSON.
+    fn mutate_value(&mut self, value: &mut Value, depth: u8) {
         let parts = match value {
             Value::Object(members) => members.len(),
             Value::Array(elements) => elements.len(),
@@ -114,7 +114,7 @@ impl MessageMutations {
             Value::Array(elements) => elements.get_mut(at),
             _ => None,
         };
-        part.into_iter().for_each(|part| self.twist(part, depth - 1));
+        part.into_iter().for_each(|part| self.mutate_value(part, depth - 1));
     }
 
     fn odd_value(&mut self) -> Value {
@@ -134,8 +134,8 @@ impl MessageMutations {
         }
     }
 
-    /// Changes bytes; what comes out may be anything.
-    fn scratch(&mut self, text: &mut Vec<u8>) {
+    /// Changes bytes. The result may be anything.
+    fn mutate_bytes(&mut self, text: &mut Vec<u8>) {
         let at = self.random.usize(..=text.len());
         match self.random.u8(..7) {
             0 => text.truncate(at),
@@ -156,8 +156,8 @@ impl MessageMutations {
                 drop(text.splice(to..to, copied));
             }
             _ => {
-                let stone = self.random.choice(STUMBLING_STONES).copied().unwrap_or_default();
-                drop(text.splice(at..at, stone.iter().copied()));
+                let fragment = self.random.choice(ODD_FRAGMENTS).copied().unwrap_or_default();
+                drop(text.splice(at..at, fragment.iter().copied()));
             }
         }
     }
@@ -168,7 +168,7 @@ impl Iterator for MessageMutations {
 
     fn next(&mut self) -> Option<Bytes> {
         loop {
-            let message = self.mutated();
+            let message = self.next_message();
             if is_harmless(&message) {
                 return Some(message.into());
             }
@@ -176,7 +176,7 @@ impl Iterator for MessageMutations {
     }
 }
 
-/// The id that a server must answer: of a request that can be read as one.
+/// Returns the id that a server must answer, if the message is a valid request.
 pub(crate) fn usable_id(message: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct MutatedRequest {
@@ -194,7 +194,7 @@ pub(crate) fn usable_id(message: &[u8]) -> Option<RequestId> {
     serde_json::from_value(request.id).ok().filter(|_| !is_answer)
 }
 
-/// Dangerous methods keep params that nobody can obey.
+/// Returns whether a message cannot cause harm: a dangerous method must have params that cannot be executed.
 fn is_harmless(message: &[u8]) -> bool {
     let Ok(message) = serde_json::from_slice::<Value>(message) else { return true };
     let dangerous = message.get("method").and_then(Value::as_str).is_some_and(|m| DANGEROUS.contains(&m));
@@ -205,13 +205,14 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(Value::Null, |inner, at| if at % 2 == 0 { json!([inner]) } else { json!({ "a": inner }) })
 }
 
-/// Messages as clients send them, at least one for every method.
+/// Returns valid messages of clients, at least one for every method.
 fn originals() -> Vec<Value> {
     let thread = "0199a213-81c0-7800-8aa1-bbab2a035a53";
     let mut messages: Vec<_> = (CLIENT_REQUESTS.iter().chain(LATER_REQUESTS))
-        .map(|method| match DANGEROUS.contains(&method.name) {
-            true => json!({ "method": method.name, "params": [5] }),
-            false => json!({ "method": method.name, "params": { "threadId": thread } }),
+        .map(|method| {
+            let is_dangerous = DANGEROUS.contains(&method.name);
+            let params = if is_dangerous { json!([5]) } else { json!({ "threadId": thread }) };
+            json!({ "method": method.name, "params": params })
         })
         .collect();
     messages.extend([
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_of_every_kind_and_none_does_harm() {
+    fn messages_are_varied_and_harmless() {
         let messages: Vec<_> = MessageMutations::new(1).take(5000).collect();
         let answerable = messages.iter().filter(|message| usable_id(message).is_some()).count();
         let json = messages.iter().filter(|m| serde_json::from_slice::<Value>(m).is_ok()).count();

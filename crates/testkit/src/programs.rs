@@ -1,8 +1,9 @@
-//! Programs that cargo has built beside the test.
+//! Finds and runs programs that cargo has built next to the test, and reports tests that cannot run.
 
 use std::{
     env,
-    io::Read,
+    fmt::Display,
+    io::{Read, Write, stderr},
     path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc,
@@ -10,20 +11,20 @@ use std::{
     time::Duration,
 };
 
-use crate::skipped;
-
-/// How long an example may take on a busy machine.
+/// Maximum time for an example on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `codicil`, or `examples/NAME`. `None` where cargo has not built it: neither is part of every test's build.
+/// Returns the path of `codicil` or `examples/NAME`; `None` if cargo has not built it, because neither is
+/// part of every test's build.
 pub fn built(name: &str) -> Option<PathBuf> {
     let test = env::current_exe().ok()?;
     let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join(name));
     beside.into_iter().find(|path| path.is_file())
 }
 
-/// Runs an example with the path of `codicil` as its argument and a home of its own, and returns what it
-/// printed. `None`, and a line that says so, where something is not built. Panics when it fails or hangs.
+/// Runs an example with the path of `codicil` as its argument and a home of its own, and returns its output.
+/// Reports the test as skipped and returns `None` if a program is not built. Panics if the example fails or
+/// hangs.
 pub fn run_example(name: &str) -> Option<String> {
     let found = built(&format!("examples/{name}")).zip(built("codicil"));
     let Some((example, codicil)) = found else {
@@ -39,21 +40,30 @@ pub fn run_example(name: &str) -> Option<String> {
     let mut stderr = child.stderr.take().expect("it is piped");
     let errors = thread::spawn(move || text(&mut stderr));
     let (sender, output) = mpsc::channel();
-    // Both end with the example, which is killed if it does not end by itself.
+    // Both threads end with the example, which is killed if it does not end by itself.
     thread::spawn(move || sender.send(text(&mut stdout)));
-    let said = output.recv_timeout(PATIENCE).ok();
-    if said.is_none() {
+    let printed = output.recv_timeout(PATIENCE).ok();
+    if printed.is_none() {
         child.kill().expect("a child can be killed");
     }
     let status = child.wait().expect("a child can be waited for");
     let errors = errors.join().unwrap_or_default();
-    assert!(said.is_some() && status.success(), "{name} ended with {status}: {said:?}\n{errors}");
-    said
+    assert!(printed.is_some() && status.success(), "{name} ended with {status}: {printed:?}\n{errors}");
+    printed
 }
 
 fn text(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
-    // What there is of it is what a failing test shows.
+    // On an error, a failing test shows what was read so far.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Prints which test is skipped and why. It bypasses the test harness, which hides the output of tests that
+/// pass: what was not tested must be visible.
+pub fn skipped(why: impl Display) {
+    let thread = thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
+    // In one write, because tests run in parallel.
+    let _ = stderr().write_all(line.as_bytes());
 }

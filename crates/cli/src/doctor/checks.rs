@@ -1,4 +1,4 @@
-//! What is looked at, one function each.
+//! The checks that need no waiting, one function each.
 
 use std::{
     env, fs,
@@ -14,19 +14,19 @@ use codicil_model::ProviderConfig;
 use codicil_sandbox::MachineProbe;
 use rustix::fs::{Access, access};
 
-use super::{DoctorFinding, FindingStatus, reach};
-use crate::{app_server, args::OverrideArgs, version};
+use super::{DoctorFinding, FindingStatus, timed_checks};
+use crate::{args::OverrideArgs, version};
 
-/// Parts of the names of files that hold credentials.
+/// Parts of names of files with credentials.
 const SECRET_NAMES: [&str; 4] = ["auth", "credential", "secret", "token"];
 
-/// Members of a provider or MCP server that hold credentials.
+/// Keys of a provider or MCP server with credentials.
 const SECRET_KEYS: [&str; 4] = ["experimental_bearer_token", "http_headers", "query_params", "env"];
 
 pub fn all(overrides: &OverrideArgs, offline: bool) -> anyhow::Result<Vec<DoctorFinding>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut findings = vec![versions(), sandbox(), shell(), git()];
-    match app_server::config(overrides) {
+    match overrides.config_store() {
         Ok(store) => {
             let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
             let config = store.load(&ConfigQuery::at(&cwd));
@@ -34,12 +34,12 @@ pub fn all(overrides: &OverrideArgs, offline: bool) -> anyhow::Result<Vec<Doctor
             findings.push(secrets(&store, config.as_ref().ok()));
             findings.push(configuration(&config));
             findings.push(proxy(config.as_ref().ok()));
-            findings.push(runtime.block_on(reach::account(&store)));
-            findings.push(runtime.block_on(reach::threads(store.home().path())));
+            findings.push(runtime.block_on(timed_checks::account(&store)));
+            findings.push(runtime.block_on(timed_checks::threads(store.home().path())));
             findings.push(providers(&store, &config, &cwd));
             if let Some(config) = config.ok().filter(|_| !offline) {
                 let settings = TurnSettings::resolve(&config, store.home(), cwd, &ThreadOverrides::default());
-                findings.push(runtime.block_on(reach::provider(&settings.provider, &config)));
+                findings.push(runtime.block_on(timed_checks::provider(&settings.provider, &config)));
             }
         }
         Err(error) => findings.push(DoctorFinding::new("config", FindingStatus::Error, format!("{error:#}"))),
@@ -71,7 +71,7 @@ fn sandbox() -> DoctorFinding {
     }
 }
 
-/// The network of confined commands, where it is not all or nothing. In the way only if it is configured.
+/// Checks the network proxy for sandboxed commands. A missing proxy is an error only if one is configured.
 fn proxy(config: Option<&EffectiveConfig>) -> DoctorFinding {
     let is_configured = config.is_some_and(|config| config.network_proxy().is_some());
     match (MachineProbe::cached().proxy(), is_configured) {
@@ -93,10 +93,11 @@ fn proxy(config: Option<&EffectiveConfig>) -> DoctorFinding {
 
 fn shell() -> DoctorFinding {
     let shell = UserShell::of_user();
-    let (path, runs) = (shell.path().display(), access(shell.path(), Access::EXEC_OK).is_ok());
-    match runs {
-        true => DoctorFinding::new("shell", FindingStatus::Ok, path.to_string()),
-        false => DoctorFinding::new("shell", FindingStatus::Error, format!("{path} cannot be run")),
+    let path = shell.path().display();
+    if access(shell.path(), Access::EXEC_OK).is_ok() {
+        DoctorFinding::new("shell", FindingStatus::Ok, path.to_string())
+    } else {
+        DoctorFinding::new("shell", FindingStatus::Error, format!("{path} cannot be run"))
     }
 }
 
@@ -125,7 +126,7 @@ fn home(store: &ConfigStore) -> DoctorFinding {
         _ if !existing.is_dir() => DoctorFinding::new(
             "home",
             FindingStatus::Error,
-            format!("{} is no directory", existing.display()),
+            format!("{} is not a directory", existing.display()),
         ),
         (true, true) => DoctorFinding::new("home", FindingStatus::Ok, format!("{shown}, writable")),
         (true, false) => DoctorFinding::new(
@@ -134,21 +135,21 @@ fn home(store: &ConfigStore) -> DoctorFinding {
             format!("{shown} is not writable: threads cannot be stored"),
         ),
         (false, true) => {
-            DoctorFinding::new("home", FindingStatus::Ok, format!("{shown}, made when it is first needed"))
+            DoctorFinding::new("home", FindingStatus::Ok, format!("{shown}, created when it is first needed"))
         }
         (false, false) => {
-            let summary = format!("{shown} cannot be made: {} is not writable", existing.display());
+            let summary = format!("{shown} cannot be created: {} is not writable", existing.display());
             DoctorFinding::new("home", FindingStatus::Error, summary)
         }
     }
 }
 
-/// Files that others can read although credentials are in them.
+/// Finds files with credentials that other users can read.
 fn secrets(store: &ConfigStore, config: Option<&EffectiveConfig>) -> DoctorFinding {
     let entries = fs::read_dir(&**store.home().path()).into_iter().flatten().flatten();
-    let holds = |name: &str| SECRET_NAMES.iter().any(|part| name.to_lowercase().contains(part));
+    let has_secret_name = |name: &str| SECRET_NAMES.iter().any(|part| name.to_lowercase().contains(part));
     let mut files: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(holds))
+        .filter(|entry| entry.file_name().to_str().is_some_and(has_secret_name))
         .map(|entry| entry.path())
         .collect();
     files.extend(config.filter(|config| holds_secrets(config)).map(|_| store.home().config_file()));
@@ -195,7 +196,7 @@ fn configuration(config: &Result<EffectiveConfig, ConfigError>) -> DoctorFinding
     DoctorFinding::new("config", status, summary).with(warnings)
 }
 
-/// The provider in use and those that are configured, and whether their keys are there.
+/// Checks the provider in use and the configured ones, and whether their keys are set.
 fn providers(
     store: &ConfigStore,
     config: &Result<EffectiveConfig, ConfigError>,
@@ -205,7 +206,7 @@ fn providers(
         return DoctorFinding::new(
             "providers",
             FindingStatus::Warning,
-            "not looked at, as there is no configuration",
+            "not checked, because there is no valid configuration",
         );
     };
     let settings = TurnSettings::resolve(config, store.home(), cwd.to_owned(), &ThreadOverrides::default());
@@ -213,8 +214,8 @@ fn providers(
     let mut worst = FindingStatus::Ok;
     let others = config.model_providers().map(|(name, _)| name).filter(|name| *name != settings.provider);
     for id in [settings.provider.as_str()].into_iter().chain(others) {
-        let (status, text) = provider(id, config);
-        // Only what is used can be in the way.
+        let (status, text) = provider_status(id, config);
+        // Only the provider in use matters for the result.
         worst = worst.max(if id == settings.provider { status } else { FindingStatus::Ok });
         details.push(format!("{id}: {text}"));
     }
@@ -222,21 +223,21 @@ fn providers(
     DoctorFinding::new("providers", worst, summary).with(details)
 }
 
-fn provider(id: &str, config: &EffectiveConfig) -> (FindingStatus, String) {
+fn provider_status(id: &str, config: &EffectiveConfig) -> (FindingStatus, String) {
     let configured = config.model_providers().find(|(name, _)| *name == id);
     let found = match configured {
-        // The reader's own words may quote what is in the file.
+        // The parser's error is dropped: it may quote secrets of the file.
         Some((_, table)) => table.clone().try_into().map_err(|_| "its table cannot be read".to_owned()),
         None => ProviderConfig::builtin(id).ok_or_else(|| "neither configured nor built in".to_owned()),
     };
     match found {
-        Ok(provider) => keys(&provider),
+        Ok(provider) => key_status(&provider),
         Err(reason) => (FindingStatus::Error, reason),
     }
 }
 
-/// Where the key comes from. Its value is not looked at.
-fn keys(provider: &ProviderConfig) -> (FindingStatus, String) {
+/// Returns where the key comes from. Its value is not read.
+fn key_status(provider: &ProviderConfig) -> (FindingStatus, String) {
     let is_set = |name: &String| env::var_os(name).is_some_and(|value| !value.is_empty());
     let headers = provider.env_http_headers.iter().flat_map(|headers| headers.values());
     let missing: Vec<_> = headers.filter(|name| !is_set(name)).cloned().collect();

@@ -1,9 +1,9 @@
-//! `codicil doctor`: what works here, what does not, and why.
+//! `codicil doctor`: checks the installation, and explains what does not work.
 
 mod checks;
-mod reach;
+mod timed_checks;
 
-use std::{fmt::Write as _, io::Write as _};
+use std::{fmt::Write as _, io::Write as _, process::ExitCode};
 
 use clap::Args;
 use serde_json::json;
@@ -20,12 +20,12 @@ pub struct DoctorArgs {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Do not ask the model's provider whether it answers.
+    /// Do not contact the model's provider.
     #[arg(long)]
     offline: bool,
 }
 
-/// What was found about one thing. Texts hold names and places, never secrets.
+/// The result of one check. Texts contain names and paths, never secrets.
 struct DoctorFinding {
     name: &'static str,
     status: FindingStatus,
@@ -36,7 +36,7 @@ struct DoctorFinding {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FindingStatus {
     Ok,
-    /// Something works less well than it could.
+    /// Something works with restrictions.
     Warning,
     /// Something does not work.
     Error,
@@ -62,8 +62,8 @@ impl FindingStatus {
         }
     }
 
-    /// Its name, as wide as the longest.
-    fn shown(self, palette: Palette) -> String {
+    /// Returns the name, padded to the longest one.
+    fn padded(self, palette: Palette) -> String {
         let word = format!("{:<7}", self.name());
         match self {
             Self::Ok => palette.green(&word),
@@ -73,16 +73,17 @@ impl FindingStatus {
     }
 }
 
-/// Ends the process: with 1 when something does not work, else with 0.
-pub fn run(overrides: &OverrideArgs, args: &DoctorArgs) -> anyhow::Result<()> {
+/// Runs all checks. Exits with 1 if something does not work.
+pub fn run(overrides: &OverrideArgs, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     logging::init();
     let findings = checks::all(overrides, args.offline)?;
-    let text = match args.json {
-        true => as_json(&findings)?,
-        false => as_text(&findings, Palette::of_stdout(ColorChoice::Auto)),
+    let text = if args.json {
+        as_json(&findings)?
+    } else {
+        as_text(&findings, Palette::of_stdout(ColorChoice::Auto))
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    std::process::exit(i32::from(worst(&findings) == FindingStatus::Error))
+    Ok(if worst(&findings) == FindingStatus::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn worst(findings: &[DoctorFinding]) -> FindingStatus {
@@ -90,7 +91,7 @@ fn worst(findings: &[DoctorFinding]) -> FindingStatus {
 }
 
 fn as_json(findings: &[DoctorFinding]) -> anyhow::Result<String> {
-    let one = |finding: &DoctorFinding| {
+    let check = |finding: &DoctorFinding| {
         json!({
             "name": finding.name,
             "status": finding.status.name(),
@@ -101,19 +102,19 @@ fn as_json(findings: &[DoctorFinding]) -> anyhow::Result<String> {
     let report = json!({
         "ok": worst(findings) != FindingStatus::Error,
         "version": version::LINE.as_str(),
-        "checks": findings.iter().map(one).collect::<Vec<_>>(),
+        "checks": findings.iter().map(check).collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
 
-/// One line for each finding, in columns; its details below it, in the last one.
+/// Formats a line per finding, in columns, with its details below in the last column.
 fn as_text(findings: &[DoctorFinding], palette: Palette) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or_default();
     let margin = " ".repeat("warning".len() + width + 4);
     let mut text = format!("{}\n\n", version::LINE.as_str());
     for DoctorFinding { name, status, summary, details } in findings {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}  {name:<width$}  {summary}", status.shown(palette));
+        let _ = writeln!(text, "{}  {name:<width$}  {summary}", status.padded(palette));
         for line in details.iter().flat_map(|detail| detail.lines()) {
             let _ = writeln!(text, "{margin}{line}");
         }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_whatever_is_in_them() {
+    fn columns_are_aligned() {
         let findings = [
             DoctorFinding::new("a", FindingStatus::Ok, "fine"),
             DoctorFinding::new("longer", FindingStatus::Warning, "not quite")
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn findings_as_json() {
         let findings = [DoctorFinding::new("a", FindingStatus::Error, "broken").with(["why".to_owned()])];
         let report: serde_json::Value = serde_json::from_str(&as_json(&findings).unwrap()).unwrap();
         assert_eq!(report["ok"], false);

@@ -1,4 +1,4 @@
-//! The command line of `codicil exec`, with the reference's flags.
+//! The arguments of `codicil exec`. Flags have the names of the reference's.
 
 use std::path::PathBuf;
 
@@ -7,45 +7,46 @@ use codicil_protocol::SandboxMode;
 
 use crate::style::ColorChoice;
 
-/// One turn without a person: the agent's answer goes to standard output, all else to standard error.
+/// Runs one turn without interaction. The agent's answer goes to standard output, everything else to standard
+/// error.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     #[command(subcommand)]
     pub command: Option<ExecCommand>,
     #[command(flatten)]
     pub options: ExecOptions,
-    /// What the agent is to do. `-` or nothing reads it from standard input; with both, what is piped in is
-    /// added to it.
+    /// The prompt. `-` or no argument reads it from standard input; if both are given, standard input is
+    /// appended.
     pub prompt: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ExecCommand {
-    /// Go on with a stored thread (the same as --resume and --last).
+    /// Resume a stored thread (the same as --resume and --last).
     Resume {
         /// The thread's id or name; with --last, the prompt.
         thread: Option<String>,
-        /// What the agent is to do; `-` reads it from standard input.
+        /// The prompt; `-` reads it from standard input.
         prompt: Option<String>,
     },
 }
 
-/// Flags that may stand before and after the subcommand.
+/// Flags that may come before and after the subcommand.
 #[derive(Debug, Default, Args)]
 pub struct ExecOptions {
-    /// Go on with this stored thread, by its id or name.
+    /// Resume a stored thread by its id or name.
     #[arg(long, value_name = "THREAD", global = true)]
     pub resume: Option<String>,
-    /// Go on with the thread of this directory that was used last.
+    /// Resume the most recently used thread of this directory.
     #[arg(long, global = true, conflicts_with = "resume")]
     pub last: bool,
-    /// With --last: of any directory.
+    /// With --last, consider the threads of all directories.
     #[arg(long, global = true)]
     pub all: bool,
-    /// Print events as JSON, one a line.
+    /// Print events as JSON, one per line.
     #[arg(long, visible_alias = "experimental-json", global = true)]
     pub json: bool,
-    /// A file with the JSON Schema that the last message must follow.
+    /// A file with a JSON Schema that the last message must match.
     #[arg(long, value_name = "FILE", global = true)]
     pub output_schema: Option<PathBuf>,
     /// Write the agent's last message to a file.
@@ -57,34 +58,34 @@ pub struct ExecOptions {
     /// The model's provider (the same as -c model_provider=NAME).
     #[arg(long, value_name = "NAME", global = true)]
     pub provider: Option<String>,
-    /// A profile of the configuration.
+    /// The configuration profile to use.
     #[arg(short, long, value_name = "NAME", global = true)]
     pub profile: Option<String>,
-    /// What commands may reach.
+    /// What commands may access.
     #[arg(short, long, value_name = "MODE", value_enum, global = true)]
     pub sandbox: Option<SandboxFlag>,
     /// Let commands write in the working directory (the same as --sandbox workspace-write).
     #[arg(long, global = true)]
     pub full_auto: bool,
-    /// No sandbox and no questions. Only where something else confines the agent.
+    /// Run without a sandbox and without approvals. Only for environments that are sandboxed otherwise.
     #[arg(long, visible_alias = "yolo", global = true, conflicts_with_all = ["sandbox", "full_auto"])]
     pub dangerously_bypass_approvals_and_sandbox: bool,
     /// The directory to work in.
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
     pub cd: Option<PathBuf>,
-    /// A further directory that commands may write to; may be repeated.
+    /// An additional directory that commands may write to; may be repeated.
     #[arg(long, value_name = "DIR", global = true)]
     pub add_dir: Vec<PathBuf>,
-    /// An image to show to the model; may be repeated.
+    /// An image for the prompt; may be repeated.
     #[arg(short, long, value_name = "FILE", value_delimiter = ',', global = true)]
     pub image: Vec<PathBuf>,
     /// Keep the thread in memory only.
     #[arg(long, global = true)]
     pub ephemeral: bool,
-    /// Run outside a git repository too.
+    /// Allow running outside a git repository.
     #[arg(long, global = true)]
     pub skip_git_repo_check: bool,
-    /// Whether to colour what people read.
+    /// When to use colours.
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
     pub color: ColorChoice,
     /// A label for the thread, for metrics.
@@ -92,12 +93,12 @@ pub struct ExecOptions {
     pub thread_source: Option<String>,
 }
 
-/// What commands may reach, as command lines have it.
+/// A sandbox mode on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SandboxFlag {
-    /// Commands read everything and write nothing.
+    /// Commands can read everything and write nothing.
     ReadOnly,
-    /// Commands write in the working directory and in temporary directories.
+    /// Commands can write in the working directory and in temporary directories.
     WorkspaceWrite,
     /// Commands are not confined.
     DangerFullAccess,
@@ -113,7 +114,7 @@ impl From<SandboxFlag> for SandboxMode {
     }
 }
 
-/// Which thread the turn is for.
+/// The thread to run the turn on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ThreadChoice {
     New,
@@ -123,8 +124,8 @@ pub enum ThreadChoice {
 }
 
 impl ExecArgs {
-    /// The thread and the prompt, however they were said.
-    pub fn which(&mut self) -> anyhow::Result<(ThreadChoice, Option<String>)> {
+    /// Returns the thread and the prompt, which flags or the subcommand may name.
+    pub fn thread_and_prompt(&mut self) -> anyhow::Result<(ThreadChoice, Option<String>)> {
         let named = self.options.resume.take();
         let (thread, prompt) = match self.command.take() {
             Some(ExecCommand::Resume { thread, prompt }) if self.options.last => {
@@ -147,7 +148,7 @@ impl ExecArgs {
 }
 
 impl ExecOptions {
-    /// What was asked for by any of the flags; `None` leaves it to the configuration.
+    /// Returns the mode that the flags select; `None` leaves it to the configuration.
     pub fn sandbox_mode(&self) -> Option<SandboxMode> {
         match self.sandbox {
             _ if self.dangerously_bypass_approvals_and_sandbox => Some(SandboxMode::DangerFullAccess),
@@ -173,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_named_by_flag_or_subcommand() {
-        let check = |words: &[&str], which: ThreadChoice, prompt: Option<&str>| {
-            let expected = (which, prompt.map(str::to_owned));
-            assert_eq!(parse(words).which().unwrap(), expected, "{words:?}");
+    fn a_thread_is_selected_by_a_flag_or_the_subcommand() {
+        let check = |words: &[&str], thread_and_prompt: ThreadChoice, prompt: Option<&str>| {
+            let expected = (thread_and_prompt, prompt.map(str::to_owned));
+            assert_eq!(parse(words).thread_and_prompt().unwrap(), expected, "{words:?}");
         };
         check(&["do it"], ThreadChoice::New, Some("do it"));
         check(&[], ThreadChoice::New, None);
@@ -187,11 +188,11 @@ mod tests {
         check(&["resume", "--last", "go on"], ThreadChoice::Last, Some("go on"));
         check(&["resume", "--last"], ThreadChoice::Last, None);
         check(&["--last", "resume", "go on"], ThreadChoice::Last, Some("go on"));
-        assert!(parse(&["resume"]).which().is_err());
+        assert!(parse(&["resume"]).thread_and_prompt().is_err());
     }
 
     #[test]
-    fn flags_stand_before_and_after_the_subcommand() {
+    fn flags_are_accepted_before_and_after_the_subcommand() {
         let exec = parse(&[
             "--experimental-json",
             "--config",

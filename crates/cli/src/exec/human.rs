@@ -1,7 +1,7 @@
-//! The run for people: what happens goes to standard error as it happens, the agent's answer to standard output.
+//! Reports a run as text: events to standard error, the agent's answer to standard output.
 //!
-//! When standard output is a terminal, messages are written there while they come. Otherwise they are shown on
-//! standard error, and the last one is written to standard output at the end.
+//! If standard output is a terminal, messages are streamed there. Otherwise they are shown on standard error,
+//! and the last one is written to standard output at the end.
 
 use std::{
     borrow::Cow,
@@ -17,15 +17,15 @@ use codicil_protocol::{
 
 use super::{
     screen::{ReportScreen, TextKind},
-    session::ExecThread,
+    thread::ExecThread,
     usage::TokenCounter,
 };
-use crate::style::{ColorChoice, harmless};
+use crate::style::{ColorChoice, without_control_characters};
 
 pub struct HumanReport {
     screen: ReportScreen,
     usage: TokenCounter,
-    /// Files below it are named by what follows it.
+    /// The working directory. Paths below it are shown relative to it.
     directory: PathBuf,
 }
 
@@ -35,56 +35,58 @@ impl HumanReport {
         Self::on(ReportScreen::new(color), "")
     }
 
-    /// Writes elsewhere, about a thread that works in a directory.
+    /// Writes to another screen, for a thread in `directory`.
     pub fn on(screen: ReportScreen, directory: impl Into<PathBuf>) -> Self {
         Self { screen, usage: TokenCounter::default(), directory: directory.into() }
     }
 
-    pub fn is_live(&self) -> bool {
-        self.screen.is_live()
+    pub fn is_terminal(&self) -> bool {
+        self.screen.is_terminal()
     }
 
     pub fn tick(&mut self) -> io::Result<()> {
         self.screen.tick()
     }
 
-    /// A line that is not about an event.
+    /// Writes a line that does not belong to an event.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.screen.line(text)
     }
 
-    pub fn begun(&mut self, session: &ExecThread) -> io::Result<()> {
-        self.usage = TokenCounter::of(&session.thread);
-        self.directory = PathBuf::from(&session.cwd);
+    pub fn thread_opened(&mut self, thread: &ExecThread) -> io::Result<()> {
+        self.usage = TokenCounter::of(&thread.thread);
+        self.directory = PathBuf::from(&thread.cwd);
         let effort =
-            session.effort.as_ref().map(|effort| format!(", effort {}", word(effort))).unwrap_or_default();
+            thread.effort.as_ref().map(|effort| format!(", effort {}", word(effort))).unwrap_or_default();
         let rows = [
-            ("thread", session.thread.id.to_string()),
-            ("directory", session.cwd.clone()),
-            ("model", format!("{} ({}{effort})", session.model, session.provider)),
-            ("sandbox", sandbox(&session.sandbox).to_owned()),
-            ("approvals", word(&session.approval_policy)),
+            ("thread", thread.thread.id.to_string()),
+            ("directory", thread.cwd.clone()),
+            ("model", format!("{} ({}{effort})", thread.model, thread.provider)),
+            ("sandbox", sandbox(&thread.sandbox).to_owned()),
+            ("approvals", word(&thread.approval_policy)),
         ];
         self.line(&self.screen.palette.bold(concat!("codicil ", env!("CARGO_PKG_VERSION"))))?;
         for (name, value) in rows {
-            self.line(&self.screen.palette.dim(&format!("{name:<10} {}", harmless(&value))))?;
+            self.line(
+                &self.screen.palette.dim(&format!("{name:<10} {}", without_control_characters(&value))),
+            )?;
         }
         Ok(())
     }
 
     pub fn event(&mut self, event: &ServerNotification) -> io::Result<()> {
         use ServerNotification as N;
-        self.usage.note(event);
+        self.usage.on_event(event);
         match event {
             N::ItemStarted(started) => self.started(&started.item),
             N::ItemCompleted(completed) => self.completed(&completed.item),
-            N::AgentMessageDelta(it) => self.screen.piece(&it.item_id, TextKind::Message, &it.delta),
-            N::ReasoningSummaryTextDelta(it) => self.screen.piece(&it.item_id, TextKind::Thought, &it.delta),
-            N::ReasoningTextDelta(it) => self.screen.piece(&it.item_id, TextKind::Thought, &it.delta),
+            N::AgentMessageDelta(it) => self.screen.delta(&it.item_id, TextKind::Message, &it.delta),
+            N::ReasoningSummaryTextDelta(it) => self.screen.delta(&it.item_id, TextKind::Thought, &it.delta),
+            N::ReasoningTextDelta(it) => self.screen.delta(&it.item_id, TextKind::Thought, &it.delta),
             N::ReasoningSummaryPartAdded(it) if it.summary_index > 0 => {
-                self.screen.piece(&it.item_id, TextKind::Thought, "\n\n")
+                self.screen.delta(&it.item_id, TextKind::Thought, "\n\n")
             }
-            N::CommandExecutionOutputDelta(it) => self.screen.piece(&it.item_id, TextKind::Output, &it.delta),
+            N::CommandExecutionOutputDelta(it) => self.screen.delta(&it.item_id, TextKind::Output, &it.delta),
             N::TurnPlanUpdated(plan) => self.plan(plan),
             N::ErrorReported(report) => self.error(report),
             N::ConfigWarning(warning) => {
@@ -101,19 +103,24 @@ impl HumanReport {
     }
 
     pub fn warn(&mut self, text: &str) -> io::Result<()> {
-        self.line(&self.screen.palette.yellow(&format!("! {}", harmless(text))))
+        self.line(&self.screen.palette.yellow(&format!("! {}", without_control_characters(text))))
     }
 
-    pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
+    pub fn turn_ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
         self.screen.finish()?;
-        let so_far = match result {
-            Ok(done) => Some(done),
+        let completed = match result {
+            Ok(turn) => Some(turn),
             Err(ClientError::TurnCancelled(turn)) => {
                 self.line(&self.screen.palette.yellow("interrupted"))?;
                 Some(&turn.so_far)
             }
             Err(error) => {
-                self.line(&self.screen.palette.red(&format!("error: {}", harmless(&error.to_string()))))?;
+                self.line(
+                    &self
+                        .screen
+                        .palette
+                        .red(&format!("error: {}", without_control_characters(&error.to_string()))),
+                )?;
                 error.unfinished().map(|turn| &turn.so_far)
             }
         };
@@ -121,7 +128,7 @@ impl HumanReport {
             let text = format!("tokens     {} in, {} out", used.input_tokens, used.output_tokens);
             self.line(&self.screen.palette.dim(&text))?;
         }
-        so_far.map_or(Ok(()), |done| self.screen.answer(&done.agent_message))
+        completed.map_or(Ok(()), |turn| self.screen.answer(&turn.agent_message))
     }
 
     fn started(&mut self, item: &ThreadItem) -> io::Result<()> {
@@ -130,28 +137,28 @@ impl HumanReport {
                 format!(
                     "{} {}",
                     self.screen.palette.cyan("$"),
-                    self.screen.palette.bold(&harmless(&plain(command)))
+                    self.screen.palette.bold(&without_control_characters(&script_of(command)))
                 )
             }
             ThreadItem::McpToolCall { server, tool, arguments, .. } => {
                 let call = format!("{server}.{tool} {arguments}");
-                format!("{} {}", self.screen.palette.cyan("@"), harmless(&call))
+                format!("{} {}", self.screen.palette.cyan("@"), without_control_characters(&call))
             }
             ThreadItem::ContextCompaction { .. } => self.screen.palette.dim("shortening the history"),
             _ => return Ok(()),
         };
-        self.screen.line_after_sentence(line)
+        self.screen.line_after_message(line)
     }
 
     fn completed(&mut self, item: &ThreadItem) -> io::Result<()> {
         let was_streamed = self.screen.take_streamed(item.id());
         match item {
             ThreadItem::AgentMessage { id, text, .. } if !was_streamed => {
-                self.screen.piece(id, TextKind::Message, text)?;
+                self.screen.delta(id, TextKind::Message, text)?;
                 self.screen.take_streamed(Some(id));
             }
             ThreadItem::Reasoning { id, summary, .. } if !was_streamed && !summary.is_empty() => {
-                self.screen.piece(id, TextKind::Thought, &summary.join("\n\n"))?;
+                self.screen.delta(id, TextKind::Thought, &summary.join("\n\n"))?;
                 self.screen.take_streamed(Some(id));
             }
             _ => {}
@@ -162,7 +169,7 @@ impl HumanReport {
                 if !was_streamed
                     && let Some(output) = aggregated_output.as_deref().filter(|text| !text.is_empty())
                 {
-                    self.screen.block(output)?;
+                    self.screen.command_output(output)?;
                 }
                 self.command_end(status, *exit_code, *duration_ms)
             }
@@ -171,31 +178,31 @@ impl HumanReport {
                     self.line(&format!(
                         "{} {}",
                         self.change_sign(&change.kind, status),
-                        harmless(self.near(&change.path))
+                        without_control_characters(self.relative_path(&change.path))
                     ))?;
                     self.diff(&change.diff, &change.kind)?;
                 }
                 Ok(())
             }
             ThreadItem::McpToolCall { status, error, .. } => match (status, error) {
-                (_, Some(error)) => {
-                    self.line(&self.screen.palette.red(&format!("  {}", harmless(&error.message))))
-                }
+                (_, Some(error)) => self.line(
+                    &self.screen.palette.red(&format!("  {}", without_control_characters(&error.message))),
+                ),
                 (McpToolCallStatus::Failed, None) => self.line(&self.screen.palette.red("  failed")),
                 _ => self.line(&self.screen.palette.dim("  done")),
             },
             ThreadItem::WebSearch { query, .. } => {
-                self.line(&format!("{} {}", self.screen.palette.cyan("?"), harmless(query)))
+                self.line(&format!("{} {}", self.screen.palette.cyan("?"), without_control_characters(query)))
             }
             ThreadItem::ImageView { path, .. } => {
-                self.line(&self.screen.palette.dim(&format!("looked at {}", self.near(path))))
+                self.line(&self.screen.palette.dim(&format!("looked at {}", self.relative_path(path))))
             }
-            ThreadItem::Plan { text, .. } => self.line(&harmless(text)),
+            ThreadItem::Plan { text, .. } => self.line(&without_control_characters(text)),
             _ => Ok(()),
         }
     }
 
-    fn near<'p>(&self, path: &'p str) -> &'p str {
+    fn relative_path<'p>(&self, path: &'p str) -> &'p str {
         let below = Path::new(path).strip_prefix(&self.directory).ok();
         below.filter(|_| !self.directory.as_os_str().is_empty()).and_then(Path::to_str).unwrap_or(path)
     }
@@ -231,10 +238,10 @@ impl HumanReport {
         }
     }
 
-    /// A diff with signs; of new and deleted files the content, with the sign that it means.
+    /// Writes a diff. The diff of a new or deleted file is its content, which gets a sign per line here.
     fn diff(&mut self, diff: &str, kind: &PatchChangeKind) -> io::Result<()> {
         for line in diff.lines() {
-            let line = harmless(line);
+            let line = without_control_characters(line);
             let text = match kind {
                 PatchChangeKind::Add => self.screen.palette.green(&format!("  +{line}")),
                 PatchChangeKind::Delete => self.screen.palette.red(&format!("  -{line}")),
@@ -250,10 +257,10 @@ impl HumanReport {
     fn plan(&mut self, plan: &TurnPlanUpdatedNotification) -> io::Result<()> {
         self.line(&self.screen.palette.bold("plan"))?;
         if let Some(explanation) = &plan.explanation {
-            self.line(&self.screen.palette.dim(&format!("  {}", harmless(explanation))))?;
+            self.line(&self.screen.palette.dim(&format!("  {}", without_control_characters(explanation))))?;
         }
         for step in &plan.plan {
-            let text = harmless(&step.step);
+            let text = without_control_characters(&step.step);
             let line = match step.status {
                 TurnPlanStepStatus::Completed => self.screen.palette.dim(&format!("  [x] {text}")),
                 TurnPlanStepStatus::InProgress => format!("  [>] {text}"),
@@ -264,14 +271,14 @@ impl HumanReport {
         Ok(())
     }
 
-    /// The error that ends the turn is told at its end.
+    /// Reports an error that is retried. The error that ends the turn is reported at its end.
     fn error(&mut self, report: &ErrorNotification) -> io::Result<()> {
         if report.will_retry { self.warn(&report.error.message) } else { Ok(()) }
     }
 }
 
-/// The command itself, where a shell was started for it.
-fn plain(command: &str) -> Cow<'_, str> {
+/// Returns the script of a command that runs in a shell, or the command itself.
+fn script_of(command: &str) -> Cow<'_, str> {
     match shlex::split(command).as_deref() {
         Some([_, flag, script]) if matches!(flag.as_str(), "-c" | "-lc") => Cow::Owned(script.clone()),
         _ => Cow::Borrowed(command),
@@ -288,7 +295,7 @@ fn sandbox(policy: &SandboxPolicy) -> &'static str {
     }
 }
 
-/// The wire's own word for a setting.
+/// Returns the name of a setting in the protocol.
 fn word(setting: &impl serde::Serialize) -> String {
     match serde_json::to_value(setting) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,6 +1,6 @@
-//! The run as JSON, one event a line.
+//! Reports a run as JSON, one event per line.
 //!
-//! Items have ids of their own, `item_0` and so on, in the order in which they are first told of.
+//! Items get ids of their own, `item_0` and so on, in the order in which they are first reported.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use codicil_protocol::{
 };
 
 use super::{
-    told::{ItemDetails, ItemStage, JsonItem, JsonLine, JsonMessage, TodoEntry, details},
+    json_events::{ItemDetails, ItemStage, JsonItem, JsonLine, JsonMessage, TodoEntry, details},
     usage::TokenCounter,
 };
 
@@ -21,7 +21,7 @@ pub struct JsonReport<W> {
     out: W,
     ids: HashMap<ItemId, String>,
     count: usize,
-    /// The agent's list of steps, once it has one.
+    /// The agent's plan, once it has one.
     todo: Option<JsonItem>,
     usage: TokenCounter,
 }
@@ -31,14 +31,14 @@ impl<W: Write> JsonReport<W> {
         Self { out, ids: HashMap::new(), count: 0, todo: None, usage: TokenCounter::default() }
     }
 
-    pub fn begun(&mut self, thread: &Thread) -> io::Result<()> {
+    pub fn thread_opened(&mut self, thread: &Thread) -> io::Result<()> {
         self.usage = TokenCounter::of(thread);
         self.write(&JsonLine::ThreadStarted { thread_id: &thread.id })
     }
 
     pub fn event(&mut self, event: &ServerNotification) -> io::Result<()> {
         use ServerNotification as N;
-        self.usage.note(event);
+        self.usage.on_event(event);
         match event {
             N::TurnStarted(_) => self.write(&JsonLine::TurnStarted),
             N::ItemStarted(started) => self.item(&started.item, ItemStage::Started),
@@ -46,8 +46,12 @@ impl<W: Write> JsonReport<W> {
             N::TurnPlanUpdated(plan) => self.plan(plan),
             N::ErrorReported(report) if report.will_retry => self.warn(&report.error.message),
             N::ErrorReported(report) => self.fatal(&report.error.message),
-            N::ConfigWarning(warning) => self.warn(&sentence(&warning.summary, warning.details.as_deref())),
-            N::DeprecationNotice(notice) => self.warn(&sentence(&notice.summary, notice.details.as_deref())),
+            N::ConfigWarning(warning) => {
+                self.warn(&with_details(&warning.summary, warning.details.as_deref()))
+            }
+            N::DeprecationNotice(notice) => {
+                self.warn(&with_details(&notice.summary, notice.details.as_deref()))
+            }
             N::ModelRerouted(route) => self.warn(&format!(
                 "the provider answers with {} instead of {}",
                 route.to_model, route.from_model
@@ -56,7 +60,7 @@ impl<W: Write> JsonReport<W> {
         }
     }
 
-    /// Something that people should know, and that ends nothing.
+    /// Reports a warning, which does not end the turn.
     pub fn warn(&mut self, message: &str) -> io::Result<()> {
         let item =
             JsonItem { id: self.new_id(), details: ItemDetails::Error { message: message.to_owned() } };
@@ -67,7 +71,7 @@ impl<W: Write> JsonReport<W> {
         self.write(&JsonLine::Error { message })
     }
 
-    pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
+    pub fn turn_ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
         if let Some(list) = self.todo.take() {
             self.write(&JsonLine::ItemCompleted { item: &list })?;
         }
@@ -86,17 +90,17 @@ impl<W: Write> JsonReport<W> {
             Some(id) => id,
             None => self.new_id(),
         };
-        let told = JsonItem { id, details };
+        let reported = JsonItem { id, details };
         if stage == ItemStage::Completed {
-            return self.write(&JsonLine::ItemCompleted { item: &told });
+            return self.write(&JsonLine::ItemCompleted { item: &reported });
         }
         if let Some(own) = item.id() {
-            self.ids.insert(own.clone(), told.id.clone());
+            self.ids.insert(own.clone(), reported.id.clone());
         }
-        self.write(&JsonLine::ItemStarted { item: &told })
+        self.write(&JsonLine::ItemStarted { item: &reported })
     }
 
-    /// The list is an item that is updated until the turn ends.
+    /// Reports the plan as an item that is updated until the turn ends.
     fn plan(&mut self, plan: &TurnPlanUpdatedNotification) -> io::Result<()> {
         let steps = plan.plan.iter().map(|step| TodoEntry {
             text: step.step.clone(),
@@ -121,7 +125,7 @@ impl<W: Write> JsonReport<W> {
         id
     }
 
-    /// Whole lines, at once: whoever reads acts on each of them.
+    /// Writes a line and flushes it, so that a reader can act on it immediately.
     fn write(&mut self, event: &JsonLine<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
@@ -130,7 +134,7 @@ impl<W: Write> JsonReport<W> {
     }
 }
 
-fn sentence(summary: &str, details: Option<&str>) -> String {
+fn with_details(summary: &str, details: Option<&str>) -> String {
     details.map_or_else(|| summary.to_owned(), |details| format!("{summary}: {details}"))
 }
 

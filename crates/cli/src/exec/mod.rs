@@ -1,15 +1,16 @@
-//! `codicil exec`: one turn on a server within this process, told to people or as JSON.
+//! `codicil exec`: runs one turn on a server within this process, and reports it as text or as JSON.
 
 mod args;
-mod declining;
+mod decline;
 mod human;
+mod in_process;
 mod json;
+mod json_events;
 mod prompt;
 mod report;
 mod run;
 mod screen;
-mod session;
-mod told;
+mod thread;
 mod usage;
 
 use std::{env, process::ExitCode, time::Duration};
@@ -22,28 +23,28 @@ pub use self::{
     args::{ExecArgs, SandboxFlag},
     human::HumanReport,
     screen::ReportScreen,
-    session::somebodys,
+    thread::user_thread_sources,
 };
 use self::{
-    declining::DeclineHandler,
+    decline::DeclineHandler,
     report::ExecReport,
     run::{ExecRun, ExecTask},
-    session::ExecThread,
+    thread::ExecThread,
 };
-use crate::{args::OverrideArgs, in_process, logging};
+use crate::{args::OverrideArgs, logging};
 
-/// How a run ended, as its exit code says it.
+/// How a run ended, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecOutcome {
     Completed,
     Failed,
-    /// By a signal.
+    /// Ended by a signal.
     Interrupted,
 }
 
 impl From<ExecOutcome> for ExitCode {
-    fn from(ending: ExecOutcome) -> Self {
-        match ending {
+    fn from(outcome: ExecOutcome) -> Self {
+        match outcome {
             ExecOutcome::Completed => Self::SUCCESS,
             ExecOutcome::Failed => Self::FAILURE,
             ExecOutcome::Interrupted => Self::from(130),
@@ -53,43 +54,44 @@ impl From<ExecOutcome> for ExitCode {
 
 pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<ExitCode> {
     logging::init_at(LevelFilter::ERROR);
-    let (which, argument) = exec.which()?;
+    let (choice, argument) = exec.thread_and_prompt()?;
     let options = exec.options;
-    let cwd = session::directory(&options)?;
-    let config = session::config(&mut overrides, &options, &cwd)?;
+    let cwd = thread::directory(&options)?;
+    let config = thread::config(&mut overrides, &options, &cwd)?;
     let schema = options.output_schema.as_deref().map(prompt::schema).transpose()?;
     let input = prompt::input(prompt::read(argument)?, &options.image, &env::current_dir()?)?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ending = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let server = in_process::serve(config, cwd.clone())?;
         let (declining, declined) = DeclineHandler::new();
         let (client, events) = in_process::client(&server, builder(options.json, declining)).await?;
         let mut report = ExecReport::new(&options);
-        let session = match ExecThread::open(&client, &which, &options, &overrides, &cwd).await {
-            Ok(session) => session,
+        let thread = match ExecThread::open(&client, &choice, &options, &overrides, &cwd).await {
+            Ok(thread) => thread,
             Err(error) => {
-                report.refused(&error)?;
+                report.thread_failed(&error)?;
                 return Err(error);
             }
         };
         let task = ExecTask { input, output_schema: schema };
-        let ending = ExecRun::new(&client, &session, (events, declined), &mut report).turn(task).await;
+        let outcome = ExecRun::new(&client, &thread, (events, declined), &mut report).turn(task).await;
         drop(client);
         server.stop().await;
-        let (ending, message) = ending?;
+        let (outcome, message) = outcome?;
         if let Some(path) = &options.output_last_message {
             std::fs::write(path, message)
                 .with_context(|| format!("cannot write the last message to {}", path.display()))?;
         }
-        Ok(ending)
+        Ok(outcome)
     });
-    // What still blocks, such as a second signal's wait, ends with the process.
+    // Threads that still block end with the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    ending.map(ExitCode::from)
+    outcome.map(ExitCode::from)
 }
 
-/// A client that reads everything it is told, and needs no deltas where only whole items are printed.
+/// Returns the builder of the client. It drops no events, and opts out of deltas where only whole items are
+/// printed.
 fn builder(is_json: bool, declining: DeclineHandler) -> codicil_client::ClientBuilder {
     const DELTAS: [&str; 4] = [
         "item/agentMessage/delta",

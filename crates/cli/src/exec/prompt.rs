@@ -1,4 +1,4 @@
-//! What the turn is given: the prompt, images, a schema.
+//! Reads the input of the turn: the prompt, images, an output schema.
 
 use std::{
     io::{IsTerminal, Read},
@@ -9,16 +9,16 @@ use anyhow::{Context, bail, ensure};
 use codicil_protocol::UserInput;
 use serde_json::Value;
 
-/// More than a turn may have, so that the server can say so.
+/// Maximum length of standard input. It exceeds what a turn accepts, so that the server reports the limit.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The prompt, from the command line, standard input, or both.
+/// Returns the prompt, from the command line, standard input, or both.
 pub fn read(argument: Option<String>) -> anyhow::Result<String> {
     let argument = argument.filter(|text| text != "-");
     let is_piped = !std::io::stdin().is_terminal();
     match argument {
         Some(text) if !is_piped => Ok(text),
-        Some(text) => Ok(joined(text, &piped()?)),
+        Some(text) => Ok(with_piped_input(text, &piped()?)),
         None => {
             ensure!(is_piped, "no prompt: give it as an argument, or pipe it in");
             let text = piped()?;
@@ -28,8 +28,8 @@ pub fn read(argument: Option<String>) -> anyhow::Result<String> {
     }
 }
 
-/// What is piped in beside a prompt is marked as such.
-fn joined(prompt: String, piped: &str) -> String {
+/// Appends piped input to the prompt, marked as such.
+fn with_piped_input(prompt: String, piped: &str) -> String {
     if piped.trim().is_empty() {
         return prompt;
     }
@@ -48,7 +48,7 @@ fn piped() -> anyhow::Result<String> {
     String::from_utf8(bytes).context("standard input is not UTF-8")
 }
 
-/// The prompt and the images as input of a turn. Images come first, as people attach them.
+/// Returns the input of the turn: images first, then the prompt.
 pub fn input(prompt: String, images: &[PathBuf], base: &Path) -> anyhow::Result<Vec<UserInput>> {
     let mut input = Vec::with_capacity(images.len() + 1);
     for image in images {
@@ -60,7 +60,7 @@ pub fn input(prompt: String, images: &[PathBuf], base: &Path) -> anyhow::Result<
     Ok(input)
 }
 
-/// The JSON Schema in a file.
+/// Reads a JSON Schema from a file.
 pub fn schema(path: &Path) -> anyhow::Result<Value> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the output schema {}", path.display()))?;
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_piped_in_is_added_to_the_prompt() {
-        assert_eq!(joined("Explain".into(), "a log\n"), "Explain\n\n<stdin>\na log\n</stdin>");
-        assert_eq!(joined("Explain".into(), "a log"), "Explain\n\n<stdin>\na log\n</stdin>");
-        assert_eq!(joined("Explain".into(), " \n"), "Explain");
+    fn piped_input_is_appended_to_the_prompt() {
+        assert_eq!(with_piped_input("Explain".into(), "a log\n"), "Explain\n\n<stdin>\na log\n</stdin>");
+        assert_eq!(with_piped_input("Explain".into(), "a log"), "Explain\n\n<stdin>\na log\n</stdin>");
+        assert_eq!(with_piped_input("Explain".into(), " \n"), "Explain");
     }
 }

@@ -1,13 +1,13 @@
-//! What is told of a run, to people or to programs.
+//! Reports a run, as text or as JSON.
 
 use std::io;
 
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::ServerNotification;
 
-use super::{args::ExecOptions, human::HumanReport, json::JsonReport, session::ExecThread};
+use super::{args::ExecOptions, human::HumanReport, json::JsonReport, thread::ExecThread};
 
-/// Writes on standard output and error. A reader that has gone away ends the run.
+/// Writes to standard output and standard error. A closed pipe ends the run with an error.
 pub enum ExecReport {
     Human(HumanReport),
     Json(JsonReport<io::Stdout>),
@@ -15,17 +15,18 @@ pub enum ExecReport {
 
 impl ExecReport {
     pub fn new(options: &ExecOptions) -> Self {
-        match options.json {
-            true => Self::Json(JsonReport::new(io::stdout())),
-            false => Self::Human(HumanReport::new(options.color)),
+        if options.json {
+            Self::Json(JsonReport::new(io::stdout()))
+        } else {
+            Self::Human(HumanReport::new(options.color))
         }
     }
 
-    /// The thread is there and the turn is about to start.
-    pub fn begun(&mut self, session: &ExecThread) -> io::Result<()> {
+    /// Called before the turn starts.
+    pub fn thread_opened(&mut self, thread: &ExecThread) -> io::Result<()> {
         match self {
-            Self::Human(human) => human.begun(session),
-            Self::Json(json) => json.begun(&session.thread),
+            Self::Human(human) => human.thread_opened(thread),
+            Self::Json(json) => json.thread_opened(&thread.thread),
         }
     }
 
@@ -36,29 +37,29 @@ impl ExecReport {
         }
     }
 
-    /// Something was refused because nobody is there to approve it.
-    pub fn declined(&mut self, sentence: &str) -> io::Result<()> {
+    /// Called for a server request that was declined.
+    pub fn declined(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Self::Human(human) => human.warn(sentence),
-            Self::Json(json) => json.warn(sentence),
+            Self::Human(human) => human.warn(text),
+            Self::Json(json) => json.warn(text),
         }
     }
 
-    /// Whoever reads was so slow that events had to be dropped.
+    /// Called if events were dropped because they were not read in time.
     pub fn missed(&mut self, count: u64) -> io::Result<()> {
         self.declined(&format!("{count} events were dropped: they were not read in time"))
     }
 
     pub fn interrupting(&mut self) -> io::Result<()> {
         match self {
-            Self::Human(human) => human.warn("interrupting; once more to end at once"),
+            Self::Human(human) => human.warn("interrupting; press again to exit immediately"),
             Self::Json(_) => Ok(()),
         }
     }
 
-    /// Whether somebody watches a terminal.
-    pub fn is_live(&self) -> bool {
-        matches!(self, Self::Human(human) if human.is_live())
+    /// Returns whether progress is shown on a terminal.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Human(human) if human.is_terminal())
     }
 
     pub fn tick(&mut self) -> io::Result<()> {
@@ -68,15 +69,15 @@ impl ExecReport {
         }
     }
 
-    pub fn ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
+    pub fn turn_ended(&mut self, result: &Result<CompletedTurn, ClientError>) -> io::Result<()> {
         match self {
-            Self::Human(human) => human.ended(result),
-            Self::Json(json) => json.ended(result),
+            Self::Human(human) => human.turn_ended(result),
+            Self::Json(json) => json.turn_ended(result),
         }
     }
 
-    /// There is no thread to run a turn on. Standard error says it too, as the end of the program.
-    pub fn refused(&mut self, error: &anyhow::Error) -> io::Result<()> {
+    /// Called if the thread could not be opened. The error is also printed on standard error at the end.
+    pub fn thread_failed(&mut self, error: &anyhow::Error) -> io::Result<()> {
         match self {
             Self::Human(_) => Ok(()),
             Self::Json(json) => json.fatal(&format!("{error:#}")),

@@ -1,4 +1,4 @@
-//! The turn itself: its events in order, until it ends or somebody stops it.
+//! Runs the turn and reports its events in order, until it ends or is interrupted.
 
 use std::{process, time::Duration};
 
@@ -13,106 +13,107 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
 
-use super::{ExecOutcome, report::ExecReport, session::ExecThread};
-use crate::ending::{EndSignals, INTERRUPT};
+use super::{ExecOutcome, report::ExecReport, thread::ExecThread};
+use crate::shutdown::{EndSignals, INTERRUPT};
 
-/// How long an interrupted turn may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time for an interrupted turn to end.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a terminal shows that something is going on.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// What a turn is given.
+/// The input of the turn.
 pub struct ExecTask {
     pub input: Vec<UserInput>,
     pub output_schema: Option<Value>,
 }
 
-/// A turn that is followed to its end.
+/// A turn with everything that is needed to report it.
 pub struct ExecRun<'a> {
     pub client: &'a Client,
-    pub session: &'a ExecThread,
+    pub thread: &'a ExecThread,
     pub events: EventStream,
-    /// What was declined, in sentences.
+    /// Descriptions of declined requests.
     pub declined: mpsc::Receiver<String>,
     pub report: &'a mut ExecReport,
     turn: Option<TurnId>,
     is_over: bool,
-    /// Set by a signal: when to stop waiting for the turn's end.
-    give_up: Option<Instant>,
-    /// Whoever sent that signal reads on. A program that ends this one does not want to hear how the turn ended.
-    is_heard: bool,
+    /// When to stop waiting for the end of the turn; set by a signal.
+    deadline: Option<Instant>,
+    /// Whether to report the end of the turn. Not after SIGTERM: a program that ends this one does not read
+    /// the end.
+    reports_end: bool,
 }
 
 impl<'a> ExecRun<'a> {
     pub fn new(
         client: &'a Client,
-        session: &'a ExecThread,
+        thread: &'a ExecThread,
         (events, declined): (EventStream, mpsc::Receiver<String>),
         report: &'a mut ExecReport,
     ) -> Self {
         Self {
             client,
-            session,
+            thread,
             events,
             declined,
             report,
             turn: None,
             is_over: false,
-            give_up: None,
-            is_heard: true,
+            deadline: None,
+            reports_end: true,
         }
     }
 
-    /// Runs the turn. Returns how it ended and the agent's last message.
+    /// Runs the turn. Returns its outcome and the agent's last message.
     pub async fn turn(mut self, task: ExecTask) -> anyhow::Result<(ExecOutcome, String)> {
         let mut signals = EndSignals::listen().context("cannot listen for signals")?;
-        self.report.begun(self.session)?;
-        let sandbox_policy = self.session.is_widened.then(|| self.session.sandbox.clone());
+        self.report.thread_opened(self.thread)?;
+        let sandbox_policy = self.thread.has_added_roots.then(|| self.thread.sandbox.clone());
         let params = TurnStartParams {
             output_schema: task.output_schema,
             sandbox_policy,
-            ..turn(&self.session.thread.id, task.input)
+            ..turn(&self.thread.thread.id, task.input)
         };
         let Some(result) = self.follow(self.client.run_turn(params), &mut signals).await? else {
             return Ok((ExecOutcome::Interrupted, String::new()));
         };
-        if self.is_heard {
-            self.report.ended(&result)?;
+        if self.reports_end {
+            self.report.turn_ended(&result)?;
         }
         Ok(match result {
             Ok(done) => (ExecOutcome::Completed, done.agent_message),
             Err(error) => {
-                let said = error.unfinished().map(|turn| turn.so_far.agent_message.clone());
-                let ending =
-                    if self.give_up.is_some() { ExecOutcome::Interrupted } else { ExecOutcome::Failed };
-                (ending, said.unwrap_or_default())
+                let message = error.unfinished().map(|turn| turn.so_far.agent_message.clone());
+                let outcome =
+                    if self.deadline.is_some() { ExecOutcome::Interrupted } else { ExecOutcome::Failed };
+                (outcome, message.unwrap_or_default())
             }
         })
     }
 
-    /// Reports what happens until the turn is over; `None` when an interrupted turn does not end.
+    /// Reports events until the turn is over. Returns `None` if an interrupted turn does not end in time.
     async fn follow(
         &mut self,
-        turning: impl Future<Output = Result<CompletedTurn, ClientError>>,
+        running: impl Future<Output = Result<CompletedTurn, ClientError>>,
         signals: &mut EndSignals,
     ) -> anyhow::Result<Option<Result<CompletedTurn, ClientError>>> {
-        tokio::pin!(turning);
+        tokio::pin!(running);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let limit = self.give_up.unwrap_or_else(Instant::now);
+            let deadline = self.deadline.unwrap_or_else(Instant::now);
             tokio::select! {
                 biased;
                 name = signals.received() => self.interrupt(name)?,
                 Some(event) = self.events.next() => self.event(event)?,
-                Some(sentence) = self.declined.recv() => self.report.declined(&sentence)?,
-                result = &mut turning => {
-                    self.read_rest(&result).await?;
+                Some(text) = self.declined.recv() => self.report.declined(&text)?,
+                result = &mut running => {
+                    self.report_rest(&result).await?;
                     return Ok(Some(result));
                 }
-                _ = ticks.tick(), if self.report.is_live() => self.report.tick()?,
-                () = sleep_until(limit), if self.give_up.is_some() => return Ok(None),
+                _ = ticks.tick(), if self.report.is_terminal() => self.report.tick()?,
+                () = sleep_until(deadline), if self.deadline.is_some() => return Ok(None),
             }
         }
     }
@@ -121,14 +122,14 @@ impl<'a> ExecRun<'a> {
         match event {
             ClientEvent::Missed(count) => Ok(self.report.missed(count)?),
             ClientEvent::Notification(notification) => {
-                if !is_of(&notification, &self.session.thread.id) {
+                if !belongs_to(&notification, &self.thread.thread.id) {
                     return Ok(());
                 }
                 match &notification {
                     ServerNotification::TurnStarted(started) => {
                         self.turn = Some(started.turn.id.clone());
-                        if self.give_up.is_some() {
-                            self.stop();
+                        if self.deadline.is_some() {
+                            self.interrupt_turn();
                         }
                     }
                     ServerNotification::TurnCompleted(_) => self.is_over = true,
@@ -139,11 +140,11 @@ impl<'a> ExecRun<'a> {
         }
     }
 
-    /// The result may be known before the last events have been read.
-    async fn read_rest(&mut self, result: &Result<CompletedTurn, ClientError>) -> anyhow::Result<()> {
+    /// Reports the remaining events: the result may arrive before they have been read.
+    async fn report_rest(&mut self, result: &Result<CompletedTurn, ClientError>) -> anyhow::Result<()> {
         let has_run = result.as_ref().map_or_else(|error| error.unfinished().is_some(), |_| true);
         while has_run && !self.is_over {
-            match timeout(PATIENCE, self.events.next()).await {
+            match timeout(INTERRUPT_TIMEOUT, self.events.next()).await {
                 Ok(Some(event)) => self.event(event)?,
                 Ok(None) | Err(_) => break,
             }
@@ -152,30 +153,30 @@ impl<'a> ExecRun<'a> {
     }
 
     fn interrupt(&mut self, signal: &str) -> anyhow::Result<()> {
-        self.is_heard &= signal == INTERRUPT;
-        if self.give_up.is_some() {
-            // Whoever asks twice does not want to wait. What the server started dies with this process.
+        self.reports_end &= signal == INTERRUPT;
+        if self.deadline.is_some() {
+            // A second signal does not wait. Processes that the server started end with this one.
             process::exit(130);
         }
-        self.give_up = Some(Instant::now() + PATIENCE);
+        self.deadline = Some(Instant::now() + INTERRUPT_TIMEOUT);
         self.report.interrupting()?;
-        self.stop();
+        self.interrupt_turn();
         Ok(())
     }
 
-    /// Asks the server to stop the turn, if it has begun; its end is what counts, not the answer.
-    fn stop(&self) {
+    /// Asks the server to interrupt the turn, if it has started. The turn's end is awaited, not the response.
+    fn interrupt_turn(&self) {
         if let Some(turn_id) = self.turn.clone() {
-            let thread_id = self.session.thread.id.clone();
+            let thread_id = self.thread.thread.id.clone();
             drop(self.client.call::<TurnInterrupt>(TurnInterruptParams { thread_id, turn_id }));
         }
     }
 }
 
-/// Whether a notification is of this thread or of none; other threads are those of sub-agents.
-fn is_of(notification: &ServerNotification, thread: &str) -> bool {
+/// Returns whether a notification belongs to this thread or to none. Other threads are those of subagents.
+fn belongs_to(notification: &ServerNotification, thread: &str) -> bool {
     use ServerNotification as N;
-    let named = match notification {
+    let thread_id = match notification {
         N::TurnStarted(it) => &it.thread_id,
         N::TurnCompleted(it) => &it.thread_id,
         N::ItemStarted(it) => &it.thread_id,
@@ -191,5 +192,5 @@ fn is_of(notification: &ServerNotification, thread: &str) -> bool {
         N::ModelRerouted(it) => &it.thread_id,
         _ => return true,
     };
-    **named == *thread
+    **thread_id == *thread
 }

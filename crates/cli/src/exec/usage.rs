@@ -1,4 +1,4 @@
-//! How many tokens one turn took, from reports about its whole thread.
+//! Counts the tokens of one turn, from usage reports about its whole thread.
 
 use codicil_protocol::{
     ServerNotification, Thread, ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnId,
@@ -8,22 +8,22 @@ use codicil_protocol::{
 #[derive(Debug, Default)]
 pub struct TokenCounter {
     turn: Option<TurnId>,
-    /// The thread had turns before.
+    /// Whether the thread had turns before.
     is_resumed: bool,
-    /// The model has done something in this turn.
+    /// Whether the model has produced an item in this turn.
     has_begun: bool,
-    /// What the thread had used before this turn, and what it has used now.
+    /// Usage of the thread before this turn, and now.
     counts: Option<(TokenUsageBreakdown, TokenUsageBreakdown)>,
 }
 
 impl TokenCounter {
-    /// Of the next turn of this thread.
+    /// Returns a counter for the next turn of a thread.
     pub fn of(thread: &Thread) -> Self {
         Self { is_resumed: !thread.turns.is_empty(), ..Self::default() }
     }
 
-    /// Takes note of an event. A resumed thread repeats what it had used when its first turn begins.
-    pub fn note(&mut self, event: &ServerNotification) {
+    /// Updates the counts. A resumed thread repeats its previous usage when its first turn begins.
+    pub fn on_event(&mut self, event: &ServerNotification) {
         match event {
             ServerNotification::TurnStarted(started) => self.turn = Some(started.turn.id.clone()),
             ServerNotification::ItemStarted(started) => {
@@ -34,8 +34,8 @@ impl TokenCounter {
             {
                 let ThreadTokenUsage { total, last, .. } = &update.token_usage;
                 let before = match (self.is_resumed, self.has_begun) {
-                    (false, _) => minus(total, total),
-                    (true, true) => minus(total, last),
+                    (false, _) => subtract(total, total),
+                    (true, true) => subtract(total, last),
                     (true, false) => total.clone(),
                 };
                 self.counts.get_or_insert_with(|| (before, total.clone())).1 = total.clone();
@@ -44,13 +44,13 @@ impl TokenCounter {
         }
     }
 
-    /// Nothing when the provider does not count.
+    /// Returns the tokens of the turn; `None` if the provider does not report usage.
     pub fn used(&self) -> Option<TokenUsageBreakdown> {
-        self.counts.as_ref().map(|(before, now)| minus(now, before))
+        self.counts.as_ref().map(|(before, now)| subtract(now, before))
     }
 }
 
-fn minus(from: &TokenUsageBreakdown, less: &TokenUsageBreakdown) -> TokenUsageBreakdown {
+fn subtract(from: &TokenUsageBreakdown, less: &TokenUsageBreakdown) -> TokenUsageBreakdown {
     TokenUsageBreakdown {
         total_tokens: from.total_tokens.saturating_sub(less.total_tokens),
         input_tokens: from.input_tokens.saturating_sub(less.input_tokens),
@@ -94,35 +94,35 @@ mod tests {
     }
 
     #[test]
-    fn only_this_turn_counts() {
+    fn only_this_turn_is_counted() {
         let mut usage = resumed();
-        usage.note(&report("earlier", (950, 95), (50, 5)));
-        usage.note(&turn_begins());
+        usage.on_event(&report("earlier", (950, 95), (50, 5)));
+        usage.on_event(&turn_begins());
         assert_eq!(usage.used(), None);
-        usage.note(&model_speaks());
-        usage.note(&report("u", (1000, 100), (50, 5)));
-        usage.note(&report("u", (1070, 107), (70, 7)));
+        usage.on_event(&model_speaks());
+        usage.on_event(&report("u", (1000, 100), (50, 5)));
+        usage.on_event(&report("u", (1070, 107), (70, 7)));
         let used = usage.used().unwrap();
         assert_eq!((used.input_tokens, used.output_tokens, used.total_tokens), (120, 12, 132));
     }
 
     #[test]
-    fn what_a_resumed_thread_repeats_does_not_count() {
+    fn repeated_usage_of_a_resumed_thread_is_not_counted() {
         let mut usage = resumed();
-        usage.note(&turn_begins());
-        usage.note(&report("u", (950, 95), (50, 5)));
-        usage.note(&model_speaks());
-        usage.note(&report("u", (1000, 100), (50, 5)));
+        usage.on_event(&turn_begins());
+        usage.on_event(&report("u", (950, 95), (50, 5)));
+        usage.on_event(&model_speaks());
+        usage.on_event(&report("u", (1000, 100), (50, 5)));
         assert_eq!(usage.used().unwrap().input_tokens, 50);
     }
 
     #[test]
-    fn in_a_new_thread_everything_counts() {
+    fn everything_in_a_new_thread_is_counted() {
         let mut usage = TokenCounter::default();
-        usage.note(&turn_begins());
+        usage.on_event(&turn_begins());
         // A response that only calls a tool is counted before the tool begins.
-        usage.note(&report("u", (50, 5), (50, 5)));
-        usage.note(&report("u", (120, 12), (70, 7)));
+        usage.on_event(&report("u", (50, 5), (50, 5)));
+        usage.on_event(&report("u", (120, 12), (70, 7)));
         assert_eq!(usage.used().unwrap().input_tokens, 120);
     }
 }

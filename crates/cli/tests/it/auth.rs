@@ -1,4 +1,4 @@
-//! Both ways of websocket authentication, from the flags to the handshake.
+//! Both kinds of websocket authentication, from the flags to the handshake.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ async fn attempt(address: &str, token: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_capability_token_opens_the_door() {
+async fn a_capability_token_is_required() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     fs::write(&file, "s3cret-token-value\n").unwrap();
@@ -45,7 +45,7 @@ async fn a_capability_token_opens_the_door() {
 }
 
 #[tokio::test]
-async fn a_signed_token_opens_the_door_while_it_is_valid() {
+async fn a_valid_signed_token_is_required() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     fs::write(&file, SECRET).unwrap();

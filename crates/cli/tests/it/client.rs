@@ -1,4 +1,4 @@
-//! The client SDK against the real binary, over each transport; and against `codex` where that is installed.
+//! The client SDK with the real binary, over each transport; and with `codex` if it is installed.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use codicil_client::{
 };
 use codicil_testkit::{ModelServer, Reply, Script, ServerProcess, skipped};
 
-use crate::soon;
+use crate::{soon, unix::connect};
 
-/// A home whose model is the scripted server.
+/// Returns a home that is configured for the scripted model.
 fn home(model: &ModelServer) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let config = format!(
@@ -34,7 +34,7 @@ fn codicil(home: &Path) -> ServerLaunch {
 }
 
 /// The two integration tests of the TypeScript client's specification.
-async fn models_are_listed_and_a_turn_runs(server: ServerLaunch, work: &Path) {
+async fn list_models_and_run_a_turn(server: ServerLaunch, work: &Path) {
     let client = soon(Client::builder().connect(server)).await.unwrap();
     let models = soon(client.list_models(Default::default())).await.unwrap();
     assert_eq!(models.data.iter().filter(|model| model.is_default).count(), 1);
@@ -59,11 +59,11 @@ async fn models_are_listed_and_a_turn_runs(server: ServerLaunch, work: &Path) {
 async fn over_stdio() {
     let model = ModelServer::start(Script::new().say_deltas(["hello ", "world"])).await;
     let home = home(&model);
-    models_are_listed_and_a_turn_runs(codicil(home.path()), home.path()).await;
+    list_models_and_run_a_turn(codicil(home.path()), home.path()).await;
 }
 
 #[tokio::test]
-async fn with_the_reference_where_it_is_installed() {
+async fn with_the_reference_if_it_is_installed() {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("codex").is_file()));
     if !found {
@@ -71,7 +71,7 @@ async fn with_the_reference_where_it_is_installed() {
     }
     let model = ModelServer::start(Script::new().repeat(Reply::new().say_deltas(["hello ", "world"]))).await;
     let home = home(&model);
-    models_are_listed_and_a_turn_runs(launch("codex", home.path()), home.path()).await;
+    list_models_and_run_a_turn(launch("codex", home.path()), home.path()).await;
 }
 
 #[tokio::test]
@@ -110,16 +110,8 @@ async fn over_a_unix_socket() {
     let path = home.path().join("socket");
     let listen = format!("unix://{}", path.display());
     let mut process = ServerProcess::spawn(home.path(), ["app-server", "--listen", &listen]);
-    let client = soon(async {
-        loop {
-            match Client::builder().connect(UnixSocket::new(&path)).await {
-                Ok(client) => return client,
-                // Not there yet.
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await;
+    drop(connect(&path).await);
+    let client = soon(Client::builder().connect(UnixSocket::new(&path))).await.unwrap();
     assert!(soon(client.list_threads(Default::default())).await.unwrap().data.is_empty());
     soon(client.close()).await;
     process.terminate();

@@ -1,4 +1,4 @@
-//! `codicil doctor`, and what the server says of itself when it starts.
+//! `codicil doctor`, and the log of the sandbox at the start of a server.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ fn finding(output: &Output, name: &str) -> Value {
 }
 
 #[test]
-fn a_sound_home_is_told_to_work() {
+fn a_valid_home_has_no_errors() {
     let home = tempfile::tempdir().unwrap();
     let output = doctor(home.path(), &["--json"]);
     let confines = MachineProbe::cached().kind();
@@ -61,7 +61,7 @@ fn a_sound_home_is_told_to_work() {
 }
 
 #[test]
-fn a_broken_configuration_is_named_by_its_place() {
+fn an_invalid_configuration_is_reported_with_its_position() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("config.toml"), "\nmodel = 5\n").unwrap();
     let output = doctor(home.path(), &["--json"]);
@@ -76,7 +76,7 @@ fn a_broken_configuration_is_named_by_its_place() {
 }
 
 #[test]
-fn keys_are_found_and_never_shown() {
+fn keys_are_found_and_not_shown() {
     let home = tempfile::tempdir().unwrap();
     let config = "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"http://localhost/v1\"\n\
         env_key = \"DOCTOR_TEST_KEY\"\n[model_providers.other]\nbase_url = \"http://localhost/v1\"\n\
@@ -88,12 +88,12 @@ fn keys_are_found_and_never_shown() {
     fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
     for flags in [&["--json"][..], &[]] {
         let output = doctor(home.path(), flags);
-        let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(!said.contains("s3cret"), "{said}");
-        assert!(said.contains("mine: DOCTOR_TEST_KEY is set"), "{said}");
-        assert!(said.contains("other: a token in the configuration"), "{said}");
+        let output = text(&output.stdout) + &text(&output.stderr);
+        assert!(!output.contains("s3cret"), "{output}");
+        assert!(output.contains("mine: DOCTOR_TEST_KEY is set"), "{output}");
+        assert!(output.contains("other: a token in the configuration"), "{output}");
         for name in ["auth.json", "config.toml"] {
-            assert!(said.contains(&format!("chmod 600 {}", home.path().join(name).display())), "{said}");
+            assert!(output.contains(&format!("chmod 600 {}", home.path().join(name).display())), "{output}");
         }
     }
     for name in ["auth.json", "config.toml"] {
@@ -113,8 +113,8 @@ fn a_home_that_is_a_file_is_an_error() {
     assert_eq!(finding(&output, "home")["status"], "error");
 }
 
-/// The whole output of a doctor that may ask.
-async fn asking(home: &Path, provider: &str) -> Output {
+/// Runs the doctor with network checks.
+async fn doctor_online(home: &Path, provider: &str) -> Output {
     let config = format!(
         "model_provider = \"mine\"\n[model_providers.mine]\nname = \"mine\"\nbase_url = \"{provider}\"\n"
     );
@@ -125,15 +125,15 @@ async fn asking(home: &Path, provider: &str) -> Output {
 }
 
 #[tokio::test]
-async fn a_provider_is_asked_whether_it_answers() {
+async fn the_provider_is_contacted() {
     let home = tempfile::tempdir().unwrap();
     let model = ModelServer::start(Script::new()).await;
-    let network = finding(&asking(home.path(), &model.base_url()).await, "network");
+    let network = finding(&doctor_online(home.path(), &model.base_url()).await, "network");
     assert_eq!(network["status"], "ok", "{network}");
     assert_eq!(network["summary"], format!("{} answers", model.address()));
 
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = asking(home.path(), &format!("http://someone:s3cret@{closed}/v1?key=s3cret")).await;
+    let output = doctor_online(home.path(), &format!("http://someone:s3cret@{closed}/v1?key=s3cret")).await;
     let network = finding(&output, "network");
     assert_eq!(network["status"], "warning", "{network}");
     assert!(
@@ -145,7 +145,7 @@ async fn a_provider_is_asked_whether_it_answers() {
 }
 
 #[tokio::test]
-async fn the_server_says_how_it_confines() {
+async fn the_server_logs_its_confinement() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "info");

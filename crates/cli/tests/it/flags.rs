@@ -1,4 +1,4 @@
-//! The command line.
+//! The flags of `codicil app-server`, `--version` and completions.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use codicil_testkit::ServerProcess;
 use crate::{codicil, text};
 
 #[test]
-fn the_version_is_what_clients_look_for() {
+fn the_version_has_the_form_that_clients_parse() {
     let output = codicil(&["--version"]);
     assert!(output.status.success());
     let version = text(&output.stdout);
@@ -51,15 +51,17 @@ fn help_names_the_flags() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_reason() {
+fn invalid_flags_are_rejected_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = folder.path().join(name);
         fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (token, short) = (file("token", "s3cret\n"), file("short", "too short"));
-    let (empty, long) = (file("empty", "\n"), file("long", &"x".repeat(32)));
+    let token = file("token", "s3cret\n");
+    let short = file("short", "too short");
+    let empty = file("empty", "\n");
+    let long = file("long", &"x".repeat(32));
     let missing = folder.path().join("missing");
     let missing = missing.to_str().unwrap();
     let capability = ["--ws-auth", "capability-token"];
@@ -68,13 +70,13 @@ fn what_cannot_be_is_refused_with_a_reason() {
     let check = |flags: &[&[&str]], reason: &str| {
         let arguments = [&["app-server"], flags.concat().as_slice()].concat();
         let output = codicil(&arguments);
-        let said = text(&output.stderr);
+        let message = text(&output.stderr);
         assert!(
             !output.status.success() && output.status.code().is_some(),
             "{arguments:?}: {:?}",
             output.status
         );
-        assert!(said.contains(reason), "{arguments:?}: {said}");
+        assert!(message.contains(reason), "{arguments:?}: {message}");
         assert!(output.stdout.is_empty(), "standard output is for the protocol");
     };
     let address = "is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`";
@@ -117,7 +119,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_listener_for_everyone_says_that_it_is_one() {
+async fn a_listener_without_authentication_warns() {
     let home = tempfile::tempdir().unwrap();
     let arguments = ["app-server", "--listen", "ws://0.0.0.0:0", "--ws-allow-unauthenticated"];
     let mut process = ServerProcess::spawn(home.path(), arguments);

@@ -1,4 +1,4 @@
-//! Far too much at once: every request is answered, and memory stays where it was.
+//! Floods of requests: every request is answered, and memory is bounded.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,11 @@ const COUNT: usize = 20_000;
 const LARGE_COUNT: usize = 30;
 
 #[tokio::test]
-async fn twenty_thousand_requests_without_reading_are_all_answered() {
+async fn twenty_thousand_unread_requests_are_all_answered() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
-    let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let stdout = process.take_stdout();
     let mut answers = BufReader::new(stdout).lines();
     let hello = r#"{"id":"hello","method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
     stdin.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
@@ -47,12 +48,14 @@ async fn twenty_thousand_requests_without_reading_are_all_answered() {
     process.expect_success().await;
 }
 
-/// Answers that are large: the server refuses, then stops reading, and goes on when it is read again.
+/// With large answers, the server refuses requests, then stops reading, and continues when its output is read
+/// again.
 #[tokio::test]
-async fn large_answers_that_nobody_reads_hold_up_only_their_reader() {
+async fn unread_large_answers_block_only_their_client() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
-    let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let stdout = process.take_stdout();
     let mut answers = BufReader::new(stdout).lines();
     let hello = r#"{"id":-1,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"},
         "capabilities":{"experimentalApi":true}}}"#;

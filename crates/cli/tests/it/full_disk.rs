@@ -1,7 +1,7 @@
-//! A disk that is really full, and one that is really read-only.
+//! A full disk and a read-only disk.
 //!
-//! Each test runs itself once more in a mount namespace of its own, where the temporary directory is a small
-//! file system; there it may fill it without harm. Machines that do not allow this skip it, and say why.
+//! Each test runs itself again in a mount namespace where the temporary directory is a small file system,
+//! which it can fill. It is skipped, with the reason, on machines that do not allow this.
 
 use std::{
     env, fs,
@@ -17,13 +17,13 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script, TestTransport, skipped};
 use serde_json::{Value, json};
 
-/// Set for the run inside, to the directory that is small.
+/// Set to the small disk in the inner run.
 const SMALL: &str = "CODICIL_SMALL_DISK";
 
-/// More than the rest of a page that a file may still have on a full disk, less than what is kept apart.
+/// Length of a text that does not fit into the last page of a file, but into the reserve of the server.
 const LONG: usize = 20_000;
 
-/// The small disk, when this is the run inside. Otherwise that run is made here, and must end well.
+/// Returns the small disk in the inner run. In the outer run, starts the inner one, which must succeed.
 fn small_disk(test: &str) -> Option<PathBuf> {
     if let Some(path) = env::var_os(SMALL) {
         return Some(path.into());
@@ -56,12 +56,12 @@ fn small_disk(test: &str) -> Option<PathBuf> {
         .args(["--exact", &name, "--nocapture", "--test-threads=1"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "the run inside failed:\n{said}");
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && printed.contains("1 passed"), "the inner run failed:\n{printed}");
     None
 }
 
-/// Takes all the room there is.
+/// Fills the disk.
 fn fill(disk: &Path) {
     let mut file = fs::File::create(disk.join("filler")).unwrap();
     let mut block = vec![b'x'; 1 << 20];
@@ -89,7 +89,7 @@ fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Every line is whole.
+/// Checks that every line of a thread's file is complete.
 fn check_lines(thread: &Thread) {
     let text = fs::read_to_string(thread.path.as_deref().unwrap()).unwrap();
     assert!(text.ends_with('\n'), "the last line is torn");
@@ -99,8 +99,8 @@ fn check_lines(thread: &Thread) {
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
-    let Some(disk) = small_disk("a_full_disk_fails_what_needs_it_and_nothing_else") else { return };
+async fn a_full_disk_fails_only_requests_that_write() {
+    let Some(disk) = small_disk("a_full_disk_fails_only_requests_that_write") else { return };
     let long = "word ".repeat(LONG / 5);
     let script = Script::new()
         .say("first")
@@ -113,7 +113,8 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
         .repeat(Reply::new().say("fine again"));
     let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     assert!(app.home().starts_with(&disk), "the home is on the small disk");
-    let (victim, other) = (app.start_thread().await, app.start_thread().await);
+    let victim = app.start_thread().await;
+    let other = app.start_thread().await;
     app.run_turn(&victim, "one").await;
     app.run_turn(&other, "two").await;
 
@@ -129,7 +130,7 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     let rest = app.rest().await;
     assert!(!rest.contains("turn/completed"), "a turn ends once: {rest}");
 
-    // A new one is refused, and reads go on.
+    // A new turn is rejected, and reads work.
     let refused = app.try_call::<TurnStart>(from(turn(&other, &long))).await.unwrap_err();
     assert_eq!(
         (refused.code, refused.message.contains("No space left")),
@@ -141,7 +142,7 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     assert_eq!(app.read(&victim).await.turns.len(), 2);
     assert_eq!(app.call::<ThreadList>(Default::default()).await.data.len(), 2);
 
-    // What needs no disk works; what does says so, and changes nothing.
+    // Requests without writes work. Others fail with the reason and change nothing.
     let ephemeral = app.start_thread_with(from(json!({ "ephemeral": true }))).await;
     assert_eq!(app.run_turn(&ephemeral, &long).await.status, TurnStatus::Completed);
     let started = app.try_call::<ThreadStart>(from(json!({ "baseInstructions": long }))).await;
@@ -157,12 +158,12 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     let refused = app.try_call::<ConfigValueWrite>(from(write)).await.map(|_| ()).unwrap_err();
     assert!(refused.message.contains("No space left"), "{}", refused.message);
     assert_eq!(fs::read_to_string(app.home().join("config.toml")).unwrap(), config);
-    // The index may or may not find room; the answer must be true.
+    // The index may or may not fit on the disk. The answer must be correct.
     let name = json!({ "threadId": other.id, "name": "n".repeat(900) });
     let named = app.try_call::<ThreadNameSet>(from(name)).await.is_ok();
     app.rest().await;
 
-    // With room, all goes on where it was.
+    // With free space, everything continues.
     free(&disk);
     for thread in [&victim, &other] {
         assert_eq!(app.run_turn(thread, "again").await.status, TurnStatus::Completed);
@@ -181,7 +182,7 @@ async fn a_full_disk_fails_what_needs_it_and_nothing_else() {
     app.ignore_rest();
 }
 
-/// An app whose only thread has one turn.
+/// Returns an app whose only thread has one turn.
 async fn with_one_turn() -> (App, Thread) {
     let script = Script::new().repeat(Reply::new().say("Hi"));
     let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
@@ -192,8 +193,8 @@ async fn with_one_turn() -> (App, Thread) {
 }
 
 #[tokio::test]
-async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
-    let Some(disk) = small_disk("a_disk_that_was_full_at_the_start_is_no_obstacle_later") else { return };
+async fn a_disk_that_was_full_at_the_start_can_be_used_later() {
+    let Some(disk) = small_disk("a_disk_that_was_full_at_the_start_can_be_used_later") else { return };
     let (mut app, thread) = with_one_turn().await;
     fill(&disk);
     app.restart().await;
@@ -209,7 +210,7 @@ async fn a_disk_that_was_full_at_the_start_is_no_obstacle_later() {
 async fn a_read_only_home_can_be_read() {
     let Some(disk) = small_disk("a_read_only_home_can_be_read") else { return };
     let (mut app, thread) = with_one_turn().await;
-    // The server holds its index open, so it has to end for a moment.
+    // The server keeps its index open, so it has to be stopped.
     app.process().kill();
     let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk).output();
     let remounted = remounted.unwrap();
@@ -222,7 +223,7 @@ async fn a_read_only_home_can_be_read() {
     assert_eq!(app.call::<ThreadList>(Default::default()).await.data.len(), 1);
     let refused = app.try_call::<ThreadStart>(Default::default()).await.map(|_| ()).unwrap_err();
     assert!(refused.message.contains("Read-only file system"), "{}", refused.message);
-    // A thread that cannot be written cannot go on either.
+    // A thread that cannot be written cannot be resumed.
     let resume = from(json!({ "threadId": thread.id }));
     let refused = app.try_call::<ThreadResume>(resume).await.map(|_| ()).unwrap_err();
     assert_eq!((refused.code, refused.message.contains("Read-only")), (-32603, true), "{}", refused.message);

@@ -1,7 +1,7 @@
-//! `codicil import`: threads that the reference wrote, listed, read and gone on with here.
+//! `codicil import`: threads of the reference are listed, read and continued.
 //!
-//! `tests/codex_home` was written by codex-cli 0.118.0 at work with a scripted model; long texts of its own are
-//! left out of it.
+//! `tests/codex_home` was written by codex-cli 0.118.0 with a scripted model. Its own long texts have been
+//! removed.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::text;
 
-/// With every kind of call, and the events of each.
+/// A thread with every kind of call, and their events.
 const EXTENDED: &str = "01a1e24a-7306-7ea0-814c-5e62508c090b";
 const FORK: &str = "01a1e24a-7472-7531-8ed4-6654e42128ef";
 const NAMED: &str = "01a1e24a-7999-7f33-8091-c721262c3c69";
@@ -30,7 +30,7 @@ const ROLLED_BACK: &str = "01a1e24a-837b-7972-9309-58747128f102";
 const REVIEW: &str = "01a1e24a-6637-7012-87be-a82d14e9de11";
 const COMPACTED: &str = "01a1e24a-6c03-7881-a3c3-b62af93063a6";
 const INTERRUPTED: &str = "01a1e24a-9e2b-75c3-b081-a515d565a571";
-const PERSONS_COMMANDS: &str = "01a1e24a-8acb-7711-80c1-bc711764ddc6";
+const USER_COMMANDS: &str = "01a1e24a-8acb-7711-80c1-bc711764ddc6";
 const FILES: u64 = 23;
 
 fn fixture() -> PathBuf {
@@ -48,16 +48,15 @@ fn report(home: &Path, from: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Every file below a directory, with its content and time.
+/// Returns every file below a directory, with its content and modification time.
 fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(everything(&entry.path())),
-            false => {
-                let changed = entry.metadata().unwrap().modified().unwrap();
-                found.insert(entry.path(), (fs::read(entry.path()).unwrap(), changed));
-            }
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(everything(&entry.path()));
+        } else {
+            let changed = entry.metadata().unwrap().modified().unwrap();
+            found.insert(entry.path(), (fs::read(entry.path()).unwrap(), changed));
         }
     }
     found
@@ -87,14 +86,14 @@ async fn read(app: &mut App, id: &str) -> codicil_protocol::Thread {
     app.call::<ThreadRead>(params).await.thread
 }
 
-/// The kinds of the items of each turn.
+/// Returns the kinds of the items of each turn.
 fn kinds(thread: &codicil_protocol::Thread) -> Vec<Vec<String>> {
     let kind = |item: &ThreadItem| serde_json::to_value(item).unwrap()["type"].as_str().unwrap().to_owned();
     thread.turns.iter().map(|turn| turn.items.iter().map(kind).collect()).collect()
 }
 
 #[tokio::test]
-async fn threads_are_listed_and_read_as_they_were() {
+async fn threads_are_listed_and_read() {
     let mut app = app().await;
     let before = everything(&fixture());
     let report = report(app.home(), &fixture());
@@ -135,7 +134,7 @@ async fn threads_are_listed_and_read_as_they_were() {
 }
 
 #[tokio::test]
-async fn what_codex_does_not_store_is_found_in_the_history() {
+async fn items_without_events_come_from_the_history() {
     let mut app = app().await;
     report(app.home(), &fixture());
     let thread = read(&mut app, COMMAND).await;
@@ -152,7 +151,7 @@ async fn what_codex_does_not_store_is_found_in_the_history() {
     let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["/work/ws/new.txt", "/work/ws/old.txt", "/work/ws/gone.txt"]);
 
-    let thread = read(&mut app, PERSONS_COMMANDS).await;
+    let thread = read(&mut app, USER_COMMANDS).await;
     let ThreadItem::CommandExecution { exit_code, .. } = &thread.turns[1].items[0] else {
         panic!("{thread:?}")
     };
@@ -169,11 +168,11 @@ async fn what_codex_does_not_store_is_found_in_the_history() {
 }
 
 #[tokio::test]
-async fn an_imported_thread_goes_on_with_a_model() {
+async fn an_imported_thread_can_be_continued() {
     let script = Script::new().say("Still here").say("Me too");
     let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     report(app.home(), &fixture());
-    for (id, told) in [(EXTENDED, "call_1_0"), (COMPACTED, "SUMMARY OF IT")] {
+    for (id, text) in [(EXTENDED, "call_1_0"), (COMPACTED, "SUMMARY OF IT")] {
         let params = ThreadResumeParams {
             cwd: Some(app.workspace().display().to_string()),
             ..codicil_client::resume(&ThreadId::from(id))
@@ -183,23 +182,24 @@ async fn an_imported_thread_goes_on_with_a_model() {
         app.run_turn(&thread, "And now?").await;
         let request = app.model().requests().pop().unwrap();
         let input = Value::from(request.input().to_vec()).to_string();
-        assert!(input.contains(told) && input.contains("And now?"), "{input}");
+        assert!(input.contains(text) && input.contains("And now?"), "{input}");
         let after = app.restart().await.read(&thread).await;
         assert_eq!(after.turns.len(), before + 1);
     }
-    // What went on here is not touched by another import.
+    // Threads that were continued here are not changed by another import.
     let again = report(app.home(), &fixture());
     assert_eq!((&again["kept"], &again["unchanged"]), (&2.into(), &(FILES - 2).into()), "{again}");
     app.ignore_rest();
 }
 
 #[test]
-fn a_second_run_brings_what_is_new_or_grew() {
+fn a_second_import_adds_what_is_new() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, home) = (copy_of_fixture(folder.path()), folder.path().join("home"));
+    let source = copy_of_fixture(folder.path());
+    let home = folder.path().join("home");
     let file = rollout(&source, FORK);
     let whole = fs::read_to_string(&file).unwrap();
-    // As if codex were still at work on it, in the middle of a line.
+    // As if codex were still writing it, in the middle of a line.
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(report(&home, &source)["imported"], FILES);
     assert_eq!(report(&home, &source)["unchanged"], FILES);
@@ -212,7 +212,7 @@ fn a_second_run_brings_what_is_new_or_grew() {
     assert_eq!((&grown["updated"], &grown["unchanged"]), (&2.into(), &(FILES - 2).into()), "{grown}");
     assert_eq!(report(&home, &source)["unchanged"], FILES);
 
-    // In two steps or in one, it is the same thread.
+    // Two imports and one result in the same thread.
     let other = folder.path().join("other");
     report(&other, &source);
     let records = |home: &Path| -> Vec<Value> {
@@ -226,9 +226,10 @@ fn a_second_run_brings_what_is_new_or_grew() {
 }
 
 #[test]
-fn a_file_that_is_no_thread_stops_nobody_else() {
+fn an_invalid_file_does_not_stop_the_import() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, home) = (copy_of_fixture(folder.path()), folder.path().join("home"));
+    let source = copy_of_fixture(folder.path());
+    let home = folder.path().join("home");
     let day = source.join("sessions/2026/11/16");
     fs::write(day.join("rollout-2026-11-16T00-00-00-broken.jsonl"), "not a thread\n").unwrap();
     fs::write(day.join("rollout-2026-11-16T00-00-01-empty.jsonl"), "").unwrap();
@@ -246,9 +247,10 @@ fn a_file_that_is_no_thread_stops_nobody_else() {
 }
 
 #[test]
-fn a_file_that_was_rewritten_is_not_guessed_at() {
+fn a_rewritten_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, home) = (copy_of_fixture(folder.path()), folder.path().join("home"));
+    let source = copy_of_fixture(folder.path());
+    let home = folder.path().join("home");
     report(&home, &source);
     let file = rollout(&source, COMMAND);
     let changed = fs::read_to_string(&file).unwrap().replace("echo one", "echo ONE") + "{}\n";
@@ -259,17 +261,20 @@ fn a_file_that_was_rewritten_is_not_guessed_at() {
 }
 
 #[test]
-fn a_dry_run_says_it_and_does_nothing() {
+fn a_dry_run_writes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let output = import(home.path(), &[fixture().to_str().unwrap(), "--dry-run"]);
     assert!(output.status.success(), "{output:?}");
-    let said = text(&output.stdout);
-    assert!(said.starts_with("Would import from ") && said.contains(&format!("{FILES}  new")), "{said}");
+    let printed = text(&output.stdout);
+    assert!(
+        printed.starts_with("Would import from ") && printed.contains(&format!("{FILES}  new")),
+        "{printed}"
+    );
     assert!(everything(home.path()).is_empty());
 }
 
 #[test]
-fn one_home_cannot_be_both() {
+fn source_and_destination_must_differ() {
     let folder = tempfile::tempdir().unwrap();
     let source = copy_of_fixture(folder.path());
     let output = import(&source, &[source.to_str().unwrap()]);

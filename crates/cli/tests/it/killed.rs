@@ -1,4 +1,4 @@
-//! A server that is killed at any instant has lost nothing of what it said.
+//! A server that is killed at any instant loses nothing that it has reported.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,20 @@ use std::{
 use codicil_protocol::{
     ItemCompletedNotification, ItemId, ServerNotification, ThreadItem, TurnId, TurnStatus,
 };
-use codicil_testkit::{App, Reply, Script, TestTransport};
+use codicil_testkit::{App, Reply, Script, TestHome, TestTransport};
 use serde_json::json;
 
-/// What clients were told to be done.
+use crate::raw_server::RawServer;
+
+/// Items and turns that were reported as completed.
 #[derive(Default)]
-pub struct Told {
+pub struct ReportedEvents {
     pub items: BTreeMap<ItemId, ThreadItem>,
     pub turns: BTreeMap<TurnId, TurnStatus>,
 }
 
-impl Told {
-    pub fn note(&mut self, notification: ServerNotification) {
+impl ReportedEvents {
+    pub fn add(&mut self, notification: ServerNotification) {
         match notification {
             ServerNotification::ItemCompleted(ItemCompletedNotification { item, .. }) => {
                 self.items.insert(item.id().unwrap().clone(), item);
@@ -36,43 +38,43 @@ impl Told {
 }
 
 #[tokio::test]
-async fn what_was_said_survives_a_kill_at_any_instant() {
+async fn reported_items_survive_a_kill_at_any_instant() {
     let reply = || Reply::new().say("one").say("two").say("three").say("four");
     let script = Script::new().repeat(reply());
     let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     let thread = app.start_thread().await;
-    let mut told = Told::default();
+    let mut reported = ReportedEvents::default();
     for round in 0..40 {
         app.start_turn(&thread, &format!("question {round}")).await;
-        // Each round is killed after another number of messages, so that every place has its turn.
+        // Each round is killed after another number of messages, to cover every phase.
         for _ in 0..round % 16 {
             let Some(notification) = app.next_notification().await else { break };
-            told.note(notification);
+            reported.add(notification);
         }
         app.process().kill();
         while let Some(notification) = app.next_notification().await {
-            told.note(notification);
+            reported.add(notification);
         }
         app.revive().await;
 
         let stored = app.resume(&thread).await;
         let items: BTreeMap<_, _> =
             stored.turns.iter().flat_map(|turn| &turn.items).map(|item| (item.id().unwrap(), item)).collect();
-        for (id, item) in &told.items {
+        for (id, item) in &reported.items {
             assert_eq!(items.get(id), Some(&item), "round {round}");
         }
-        for (id, status) in &told.turns {
+        for (id, status) in &reported.turns {
             let turn = stored.turns.iter().find(|turn| turn.id == *id);
             assert_eq!(turn.map(|turn| &turn.status), Some(status), "round {round}");
         }
-        assert_eq!(stored.turns.len(), round + 1, "a turn that was accepted is there, however it ended");
+        assert_eq!(stored.turns.len(), round + 1, "an accepted turn is stored, however it ended");
     }
-    assert!(told.items.len() > 40, "the rounds saw something happen");
+    assert!(reported.items.len() > 40, "no round saw an item");
     app.ignore_rest();
 }
 
 #[tokio::test]
-async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
+async fn accepted_input_survives_a_kill_while_a_hook_runs() {
     let config = "[features]\ncodex_hooks = true\n";
     let app = App::builder().config(config).script(Script::new()).over(TestTransport::Stdio);
     let mut app = app.start().await;
@@ -92,7 +94,10 @@ async fn input_that_was_accepted_survives_a_kill_while_a_hook_looks_at_it() {
     app.ignore_rest();
 }
 
-/// The temporary files of a home, with their modes.
+/// Number of writes that each round sends.
+const WRITES: usize = 20;
+
+/// Returns the temporary files of a home, with their modes.
 fn temporary_files(home: &Path) -> Vec<(PathBuf, u32)> {
     let entries = fs::read_dir(home).unwrap().flatten().map(|entry| entry.path());
     let temporary = entries.filter(|path| path.extension().is_some_and(|end| end == "tmp"));
@@ -100,33 +105,34 @@ fn temporary_files(home: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[tokio::test]
-async fn what_a_killed_server_left_of_a_write_is_private_and_goes_with_the_next_start() {
-    let mut app = App::builder().over(TestTransport::Stdio).start().await;
-    let home = app.home().to_owned();
-    let config = home.join("config.toml");
-    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
-    for round in 0..30_u64 {
-        for value in 0..20 {
-            let params = json!({ "keyPath": "model", "value": format!("m{round}-{value}"), "mergeStrategy": "replace" });
-            let write = json!({ "id": value, "method": "config/value/write", "params": params });
-            app.send_raw(write.to_string()).await;
-        }
-        tokio::time::sleep(Duration::from_millis(round % 10)).await;
-        app.process().kill();
-        while app.next_notification().await.is_some() {}
-        let left = temporary_files(&home);
-        assert!(left.iter().all(|(_, mode)| *mode == 0o600), "{left:?}");
+async fn temporary_files_of_a_killed_server_are_private_and_removed_at_the_next_start() {
+    let home = TestHome::new("", None, "");
+    let config = home.path().join("config.toml");
+    for round in 0..30 {
         fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
-        app.revive().await;
+        let mut server = RawServer::start(home.path(), |_| {}).await;
+        for value in 0..WRITES {
+            let value = format!("m{round}-{value}");
+            let params = json!({ "keyPath": "model", "value": value, "mergeStrategy": "replace" });
+            server.send("config/value/write", params).await;
+        }
+        // Each round is killed after another number of answers, during one of the following writes.
+        for _ in 0..round % WRITES {
+            server.next().await.expect("the server is running");
+        }
+        server.process.kill();
+        server.process.wait().await;
+        let files = temporary_files(home.path());
+        assert!(files.iter().all(|(_, mode)| *mode == 0o600), "{files:?}");
     }
-    // One more, should no kill have met a write.
-    fs::write(home.join(".config.toml.4711.0.tmp"), "left").unwrap();
-    for (path, _) in temporary_files(&home) {
+    // One more, in case no kill was during a write.
+    fs::write(home.path().join(".config.toml.4711.0.tmp"), "partial").unwrap();
+    for (path, _) in temporary_files(home.path()) {
         let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
         File::open(path).unwrap().set_modified(an_hour_ago).unwrap();
     }
-    app.process().kill();
-    app.revive().await;
-    assert_eq!(temporary_files(&home), []);
-    app.ignore_rest();
+    let mut server = RawServer::start(home.path(), |_| {}).await;
+    assert_eq!(temporary_files(home.path()), []);
+    server.close();
+    server.process.expect_success().await;
 }

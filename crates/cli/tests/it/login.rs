@@ -1,4 +1,4 @@
-//! `codicil login`, `login status`, `logout`, and what a server says of credentials in its log.
+//! `codicil login`, `login status`, `logout`, and credentials in the log of a server.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ fn home(issuer: &TestIssuer) -> TempDir {
     home
 }
 
-/// A command without a desktop or a key in its environment.
+/// Starts a command without a desktop or a key in its environment.
 fn spawn(home: &Path, arguments: &[&str]) -> ServerProcess {
     ServerProcess::spawn_with(home, arguments, |command| {
         for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "CODEX_API_KEY"] {
@@ -24,11 +24,11 @@ fn spawn(home: &Path, arguments: &[&str]) -> ServerProcess {
     })
 }
 
-/// Runs a command to its end: its exit code, and what it wrote to its two outputs.
+/// Runs a command. Returns its exit code, standard output and standard error.
 async fn run(home: &Path, arguments: &[&str], input: &str) -> (i32, String, String) {
     let mut process = spawn(home, arguments);
     let mut stdin = process.take_stdin();
-    // A command that does not read may be gone already.
+    // A command that does not read may have ended.
     let _ = stdin.write_all(input.as_bytes()).await;
     drop(stdin);
     let mut output = String::new();
@@ -54,7 +54,7 @@ async fn a_key_is_read_from_standard_input() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_said_and_fails() {
+async fn failures_are_reported() {
     let home = home(&TestIssuer::start().await);
     let home = home.path();
     let (code, _, error) = run(home, &["login", "--with-api-key"], "  \n").await;
@@ -71,7 +71,7 @@ async fn what_cannot_be_is_said_and_fails() {
 }
 
 #[tokio::test]
-async fn the_address_to_open_is_printed_and_the_sign_in_waited_for() {
+async fn the_url_is_printed_and_the_sign_in_awaited() {
     let issuer = TestIssuer::start().await;
     let home = home(&issuer);
     let mut process = spawn(home.path(), &["login"]);
@@ -97,7 +97,7 @@ async fn the_address_to_open_is_printed_and_the_sign_in_waited_for() {
 }
 
 #[tokio::test]
-async fn a_code_is_shown_for_other_browsers() {
+async fn a_device_code_is_shown() {
     let issuer = TestIssuer::start().await;
     let home = home(&issuer);
     issuer.type_code("ABCD-1234");
@@ -107,22 +107,23 @@ async fn a_code_is_shown_for_other_browsers() {
     assert!(output.ends_with("Signed in with ChatGPT as user@example.com (pro)"), "{output}");
 }
 
-/// Everything that holds a secret passes through here: a key, tokens, codes, a refusal that repeats them.
+/// Uses everything with secrets: a key, tokens, codes, and an error that repeats them.
 #[tokio::test]
-async fn no_secret_shows_in_the_log_at_any_level() {
+async fn no_secret_is_logged_at_any_level() {
     let issuer = TestIssuer::start().await;
     let home = home(&issuer);
     let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "trace").env_remove("CODEX_API_KEY");
     });
-    let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let stdout = process.take_stdout();
     let mut lines = BufReader::new(stdout).lines();
     let mut secrets = vec!["sk-canary".to_owned()];
     let mut call = async |id: u64, method: &str, params: Value| {
         let message = json!({ "id": id, "method": method, "params": params });
         stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
         loop {
-            let line = soon(lines.next_line()).await.unwrap().expect("the server goes on");
+            let line = soon(lines.next_line()).await.unwrap().expect("the server is running");
             let answer: Value = serde_json::from_str(&line).unwrap();
             if answer["id"] == id {
                 return answer;
@@ -132,8 +133,8 @@ async fn no_secret_shows_in_the_log_at_any_level() {
     let hello = json!({ "clientInfo": { "name": "test", "version": "1" } });
     call(1, "initialize", hello).await;
     call(2, "account/login/start", json!({ "type": "apiKey", "apiKey": "sk-canary" })).await;
-    let begun = call(3, "account/login/start", json!({ "type": "chatgpt" })).await;
-    let callback = issuer.sign_in(begun["result"]["authUrl"].as_str().unwrap());
+    let started = call(3, "account/login/start", json!({ "type": "chatgpt" })).await;
+    let callback = issuer.sign_in(started["result"]["authUrl"].as_str().unwrap());
     secrets.push(callback.split("state=").nth(1).unwrap().to_owned());
     visit(&callback).await;
     let stored: Value = serde_json::from_slice(&fs::read(home.path().join("auth.json")).unwrap()).unwrap();

@@ -1,35 +1,29 @@
-//! The real binary: its transports, its flags, its end.
+//! Tests of the real binary: transports, flags, shutdown.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod auth;
-#[cfg(target_os = "linux")]
-mod canary;
 mod client;
 #[cfg(target_os = "linux")]
 mod command_flood;
 #[cfg(target_os = "linux")]
-mod confined;
+mod confinement;
 mod crate_layers;
 mod deadlines;
 mod demo;
 mod doctor;
-mod ending;
 #[cfg(target_os = "linux")]
 mod escapes;
 mod exec;
-mod export;
 mod flags;
 mod flood;
 #[cfg(target_os = "linux")]
 mod full_disk;
-#[cfg(target_os = "linux")]
-mod half_open;
-mod hosts;
+mod generate;
 mod import;
-mod import_later;
+mod import_whole_items;
 mod killed;
-mod killed_tools;
+mod killed_during_tools;
 #[cfg(target_os = "linux")]
 mod leftover_servers;
 #[cfg(target_os = "linux")]
@@ -37,16 +31,23 @@ mod leftovers;
 mod login;
 mod mock_model;
 mod mutation;
-#[cfg(target_os = "linux")]
-mod raw;
+mod network_hosts;
+mod raw_server;
 mod sandbox;
 #[cfg(target_os = "linux")]
+mod secrets;
+#[cfg(target_os = "linux")]
 mod shared_home;
+mod shutdown;
+#[cfg(target_os = "linux")]
+mod silent_connections;
 mod stdio;
-mod stories;
 #[cfg(target_os = "linux")]
 mod trust;
+mod turns;
 mod unix;
+#[cfg(target_os = "linux")]
+mod wait;
 mod websocket;
 
 use std::{
@@ -56,7 +57,7 @@ use std::{
 
 use tokio::time::timeout;
 
-/// Runs the binary to its end, without input.
+/// Runs the binary without input and waits for its end.
 fn codicil(arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
@@ -68,7 +69,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Waits for what must come. Generous: machines are busy.
+/// Waits for an event that must happen. The timeout is generous, because machines are busy.
 async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(30), event).await.expect("it happens soon")
+    timeout(Duration::from_secs(30), event).await.expect("the event happens in time")
 }

@@ -1,4 +1,4 @@
-//! `codicil mock-model`, as the test of another program uses it.
+//! `codicil mock-model`, as tests of other programs use it.
 
 use std::{
     fs,
@@ -12,9 +12,10 @@ use serde_json::Value;
 use crate::{codicil, text};
 
 #[test]
-fn it_follows_a_script_and_logs_what_it_was_asked_without_keys() {
-    let place = tempfile::tempdir().unwrap();
-    let (script, log) = (place.path().join("script.toml"), place.path().join("log.jsonl"));
+fn requests_are_answered_by_the_script_and_logged_without_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    let log = folder.path().join("log.jsonl");
     fs::write(&script, "[[reply]]\nwhen = {}\nsteps = [{ say = 'You said {user}' }]\n").unwrap();
     let mut mock = Command::new(env!("CARGO_BIN_EXE_codicil"))
         .arg("mock-model")
@@ -48,7 +49,7 @@ fn it_follows_a_script_and_logs_what_it_was_asked_without_keys() {
 }
 
 #[test]
-fn a_script_that_is_wrong_is_refused_at_once() {
+fn an_unreadable_script_is_an_error() {
     let output = codicil(&["mock-model", "--script", "/nonexistent/script.toml"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("failed to read script"), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Thousands of broken messages over stdio: answered where they can be, survived where not.
+//! Thousands of corrupted messages over stdio: answered if they are valid requests, ignored otherwise.
 
 use codicil_testkit::{App, MessageMutations, TestTransport};
 use serde_json::json;
@@ -7,7 +7,7 @@ const SEED: u64 = 0x5eed_57d1;
 const COUNT: usize = 20_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_thousand_mutated_messages_are_survived() {
+async fn the_server_survives_twenty_thousand_mutated_messages() {
     let mut app = App::builder().experimental().over(TestTransport::Stdio).start().await;
     let before = app.process().resident_kib();
 

@@ -10,8 +10,8 @@ use codicil_testkit::skipped;
 
 use crate::text;
 
-/// Whether there is anything to confine commands with. If not, the test says that it is skipped.
-pub fn confines() -> bool {
+/// Returns whether commands can be confined. If not, reports the test as skipped.
+pub fn can_confine() -> bool {
     let kind = MachineProbe::cached().kind();
     if let Err(reason) = &kind {
         skipped(format!("commands cannot be confined here: {reason}"));
@@ -21,7 +21,7 @@ pub fn confines() -> bool {
 
 struct Machine {
     home: tempfile::TempDir,
-    /// Not below a temporary directory that policies make writable.
+    /// Not below a temporary directory, which policies make writable.
     work: tempfile::TempDir,
 }
 
@@ -52,11 +52,12 @@ impl Machine {
 
 #[test]
 fn the_mode_decides_what_can_be_written() {
-    if !confines() {
+    if !can_confine() {
         return;
     }
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (file, root) = (outside.path().join("file"), outside.path().to_str().unwrap());
+    let root = outside.path().to_str().unwrap();
+    let file = outside.path().join("file");
     let file = file.to_str().unwrap();
     let check = |machine: &Machine, mode: &[&str], inside: bool, outside: bool| {
         for (path, expected) in [("file", inside), (file, outside)] {
@@ -79,21 +80,21 @@ fn the_mode_decides_what_can_be_written() {
 }
 
 #[test]
-fn the_network_is_off_unless_it_is_asked_for() {
-    if !confines() {
+fn the_network_is_off_unless_it_is_enabled() {
+    if !can_confine() {
         return;
     }
     let machine = Machine::new("");
-    let told = ["--", "sh", "-c", "test \"$CODEX_SANDBOX_NETWORK_DISABLED\" = 1"];
+    let is_disabled = ["--", "sh", "-c", "test \"$CODEX_SANDBOX_NETWORK_DISABLED\" = 1"];
     for mode in ["read-only", "workspace-write"] {
         let flags = ["--mode", mode];
-        assert_eq!(machine.code(&[&flags[..], &told].concat()), 0, "{mode}");
-        assert_eq!(machine.code(&[&flags[..], &["--network"], &told].concat()), 1, "{mode}");
+        assert_eq!(machine.code(&[&flags[..], &is_disabled].concat()), 0, "{mode}");
+        assert_eq!(machine.code(&[&flags[..], &["--network"], &is_disabled].concat()), 1, "{mode}");
     }
 }
 
 #[test]
-fn streams_and_exit_codes_are_the_commands_own() {
+fn streams_and_exit_codes_are_those_of_the_command() {
     let machine = Machine::new("");
     let full = ["--mode", "danger-full-access"];
     let run = |line: &str| machine.run(&[&full[..], &["--", "sh", "-c", line]].concat());
@@ -111,13 +112,13 @@ fn streams_and_exit_codes_are_the_commands_own() {
 }
 
 #[test]
-fn what_is_not_run_says_why() {
+fn a_command_that_is_not_run_says_why() {
     let machine = Machine::new("");
     let check = |arguments: &[&str], code: i32, reason: &str| {
         let output = machine.run(arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(reason), "{arguments:?}: {said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        assert!(message.contains(reason), "{arguments:?}: {message}");
         assert!(output.stdout.is_empty());
     };
     let full = "danger-full-access";
@@ -143,7 +144,7 @@ fn what_is_not_run_says_why() {
 }
 
 #[test]
-fn configured_limits_hold() {
+fn configured_limits_apply() {
     let machine = Machine::new("[sandbox_limits]\nfile_size_bytes = 65536\n");
     let line = "ulimit -f; dd if=/dev/zero of=large bs=4096 count=100 2>/dev/null";
     let output = machine.run(&["--mode", "danger-full-access", "--", "sh", "-c", line]);
@@ -152,7 +153,7 @@ fn configured_limits_hold() {
 }
 
 #[test]
-fn the_command_ends_with_the_program_that_runs_it() {
+fn the_command_ends_with_codicil() {
     let machine = Machine::new("");
     let line = "echo $$; exec sleep 1000";
     let mut command = machine.command(&["--mode", "danger-full-access", "--", "sh", "-c", line]);
@@ -163,12 +164,12 @@ fn the_command_ends_with_the_program_that_runs_it() {
 
     process.kill().unwrap();
     process.wait().unwrap();
-    // The command held the other end.
+    // The command held the other end of the pipe.
     assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0, "{pid}");
 }
 
 #[test]
-fn a_request_to_end_reaches_the_command() {
+fn sigterm_is_forwarded_to_the_command() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let machine = Machine::new("");

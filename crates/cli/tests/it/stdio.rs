@@ -1,4 +1,4 @@
-//! Standard input and output: one message a line, whatever else arrives.
+//! Standard input and output: one message per line, and lines that are not messages.
 
 use codicil_protocol::rpc::RequestId;
 use codicil_testkit::{App, ServerProcess, TestTransport};
@@ -17,7 +17,7 @@ async fn still_answers(app: &mut App) {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_skipped_and_logged() {
+async fn invalid_lines_are_skipped_and_logged() {
     let mut app = started().await;
     let lines: [&'static [u8]; 8] =
         [b"\xff\xfe\xc3", b"{", b"", b"\r", b"[]", b"\0", b"{\"id\":1,\"method\":\"\xff\"}", b"not json"];
@@ -31,7 +31,7 @@ async fn lines_that_are_no_messages_are_skipped_and_logged() {
 }
 
 #[tokio::test]
-async fn windows_line_ends_are_read() {
+async fn windows_line_endings_are_accepted() {
     let mut app = started().await;
     app.send_raw("{\"method\":\"initialized\"}\r").await;
     let message = "{\"id\":1,\"method\":\"thread/loaded/list\"}\r";
@@ -40,10 +40,11 @@ async fn windows_line_ends_are_read() {
 }
 
 #[tokio::test]
-async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_held() {
+async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_buffered() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
-    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let mut stdout = process.take_stdout();
     let part = vec![b'x'; 1 << 20];
     for _ in 0..100 {
         stdin.write_all(&part).await.unwrap();
@@ -54,13 +55,13 @@ async fn a_line_of_a_hundred_megabytes_is_skipped_without_being_held() {
     assert_eq!(&answer, br#"{"error":{"code":-32600,"m"#);
     process.stderr_line("skipped a line of more than 64 MiB").await;
     let peak = process.peak_kib() >> 10;
-    assert!(peak < 200, "{peak} MiB at the most");
+    assert!(peak < 200, "peak of {peak} MiB");
     drop(stdin);
     process.expect_success().await;
 }
 
 #[tokio::test]
-async fn a_large_message_is_answered_in_full() {
+async fn a_large_message_is_answered() {
     let mut app = started().await;
     let value = "é\"".repeat(1 << 20);
     let request = json!({ "id": 1, "method": "mock/experimentalMethod", "params": { "value": value } });
@@ -68,12 +69,13 @@ async fn a_large_message_is_answered_in_full() {
 }
 
 #[tokio::test]
-async fn nothing_but_the_protocol_is_on_standard_output() {
+async fn standard_output_has_only_protocol_messages() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn_with(home.path(), ["app-server"], |command| {
         command.env("RUST_LOG", "trace").env("LOG_FORMAT", "json");
     });
-    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let mut stdout = process.take_stdout();
     let hello = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}"#;
     let refused = r#"{"id":2,"method":"thread/read","params":{"threadId":"no"}}"#;
     let requests = ["not json", hello, r#"{"id":1,"method":"thread/start"}"#, refused];
@@ -95,7 +97,7 @@ async fn nothing_but_the_protocol_is_on_standard_output() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_an_error_and_the_server_goes_on() {
+async fn a_response_that_is_too_long_is_an_error() {
     let mut app = started().await;
     let value = "x".repeat(50 << 20);
     let request = format!(r#"{{"id":1,"method":"mock/experimentalMethod","params":{{"value":"{value}"}}}}"#);
@@ -107,12 +109,14 @@ async fn an_answer_that_is_too_long_is_an_error_and_the_server_goes_on() {
     still_answers(&mut app).await;
 }
 
-/// The reader is ahead of the server: what follows `initialize` must not be held to the limit before it.
+/// The reader is ahead of the server: a message after `initialize` must not be subject to the limit before
+/// it.
 #[tokio::test]
-async fn a_long_message_may_follow_initialize_at_once() {
+async fn a_long_message_may_follow_initialize_immediately() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
-    let (mut stdin, mut stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let mut stdout = process.take_stdout();
     let hello = json!({ "clientInfo": { "name": "x", "version": "1" } });
     let hello = json!({ "id": 0, "method": "initialize", "params": hello });
     let padding = " ".repeat(3 << 20);

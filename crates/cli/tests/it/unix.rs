@@ -1,4 +1,4 @@
-//! The unix socket of the real binary.
+//! The unix socket listener of the real binary.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::soon;
 
-/// Connects as soon as the server listens.
+/// Connects as soon as the server listens. It announces that nowhere else, so this retries.
 pub async fn connect(path: &Path) -> UnixStream {
     let connected = async {
         loop {
@@ -24,7 +24,7 @@ pub async fn connect(path: &Path) -> UnixStream {
 }
 
 #[tokio::test]
-async fn it_serves_and_leaves_nothing_behind() {
+async fn the_socket_is_removed_at_the_end() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("s");
     let listen = format!("unix://{}", path.display());
@@ -40,7 +40,7 @@ async fn it_serves_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_relative_path_is_taken_from_the_directory_of_the_start() {
+async fn a_relative_path_is_resolved_in_the_working_directory() {
     let home = tempfile::tempdir().unwrap();
     let change = |command: &mut tokio::process::Command| {
         command.current_dir(home.path());

@@ -1,4 +1,4 @@
-//! The websocket listener: probes, web pages, many clients.
+//! The websocket listener: health probes, requests of web pages, many clients.
 
 use codicil_protocol::{MockExperimentalMethod, MockExperimentalMethodParams, ThreadStarted};
 use codicil_testkit::{App, ServerProcess, TestTransport};
@@ -25,7 +25,7 @@ pub async fn listener(arguments: &[&str]) -> (ServerProcess, String, tempfile::T
     (process, address, home)
 }
 
-/// The status of the answer to a request with these header lines.
+/// Returns the status of the response to a request with these header lines.
 async fn status(address: &str, request: &str, headers: &str) -> u16 {
     status_without_host(address, request, &format!("Host: localhost\r\n{headers}")).await
 }
@@ -39,7 +39,7 @@ async fn status_without_host(address: &str, request: &str, headers: &str) -> u16
     std::str::from_utf8(&line[9..]).unwrap().parse().unwrap()
 }
 
-/// The status of a websocket handshake, 101 when it works.
+/// Returns the status of a websocket handshake; 101 is a success.
 pub async fn handshake(address: &str, header: Option<(&'static str, &str)>) -> u16 {
     let stream = TcpStream::connect(address).await.unwrap();
     let mut request = format!("ws://{address}/").into_client_request().unwrap();
@@ -54,7 +54,7 @@ pub async fn handshake(address: &str, header: Option<(&'static str, &str)>) -> u
 }
 
 #[tokio::test]
-async fn probes_are_answered_and_web_pages_are_not() {
+async fn probes_are_answered_and_web_pages_are_rejected() {
     let (mut process, address, _home) = listener(&[]).await;
     for (request, headers, expected) in [
         ("GET /readyz", "", 200),
@@ -80,9 +80,9 @@ async fn probes_are_answered_and_web_pages_are_not() {
     process.expect_success().await;
 }
 
-/// The name of a web page's host may resolve to this machine, and its requests then have no `Origin`.
+/// The host name of a web page may resolve to this machine, and its requests then have no `Origin`.
 #[tokio::test]
-async fn a_listener_without_authentication_takes_only_hosts_of_this_machine() {
+async fn a_listener_without_authentication_accepts_only_local_hosts() {
     let (mut process, address, _home) = listener(&[]).await;
     let own_host = format!("Host: {address}\r\n");
     for (request, headers, expected) in [
@@ -128,14 +128,14 @@ async fn two_hundred_clients_are_served_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_breaks_the_protocol_harms_nobody_else() {
+async fn a_client_that_violates_the_protocol_does_not_affect_others() {
     let mut app = App::builder().over(TestTransport::WebSocket).start().await;
     let address = app.process().announced_address().await;
     for garbage in [&b"\0\0\0\0"[..], b"GET", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"] {
         let mut stream = TcpStream::connect(&address).await.unwrap();
         stream.write_all(garbage).await.unwrap();
         stream.shutdown().await.unwrap();
-        // Whatever it says, it ends the connection.
+        // The server closes the connection, with or without an answer.
         soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
     }
     let mut socket = TcpStream::connect(&address).await.unwrap();

@@ -185,7 +185,7 @@ struct WatchedRoots {
 
 impl WatchedRoots {
     /// Searches the roots of every directory, watches their folders, and reports changes. Returns `None` when
-    /// [`Skills`] has been dropped. Blocks.
+    /// the skills have been dropped. Blocks.
     fn search_again(
         mut self,
         inner: &Weak<SkillsInner>,
@@ -226,7 +226,7 @@ impl WatchedRoots {
                 wanted.is_watched = self.watcher.is_some();
             }
         }
-        // Changes between the search and the watch of the watching were missed.
+        // Changes between the search and the start of the watch were missed.
         if has_grown {
             shared.on_event();
         }

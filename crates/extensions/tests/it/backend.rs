@@ -35,7 +35,8 @@ impl Backend {
         let address = format!("http://{}/backend-api", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
         let respond: Arc<Mutex<Arc<Respond>>> = Arc::new(Mutex::new(Arc::new(respond)));
-        let (log, answers) = (received.clone(), respond.clone());
+        let log = received.clone();
+        let answers = respond.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 serve(stream, &log, &answers).await;

@@ -1,8 +1,13 @@
-//! A model that follows a script instead of thinking: for demonstrations, tests and work without a
-//! network. It is chosen by name and never stands in for a real one.
+//! A provider that plays a script file, for demonstrations, tests and work without a network. It must be
+//! configured explicitly and never replaces a real model.
 //!
-//! What it says depends on the script and the request alone, so the same conversation always goes the
-//! same way. The format of scripts is described in [`Script`].
+//! Its replies depend only on the script and the request, so the same conversation always gets the same
+//! replies. The format of scripts is described in [`Script`].
+//!
+//! This is the only implementation of script files. `codicil mock-model` serves the same files over HTTP:
+//! `codicil-testkit` calls [`Script::acts`] and translates the result. The scripts that tests build in Rust
+//! are different and stay there: they control single deltas, gates and HTTP answers, for which this format,
+//! made of whole messages and calls, has no words, and they must not become part of the binary.
 
 mod play;
 mod sample;
@@ -23,7 +28,7 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use self::play::perform;
+use self::play::play;
 use crate::{
     EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderLimits,
     StreamFlow, WireApi, stream::EventSource,
@@ -34,7 +39,7 @@ pub use {
     script::{Script, ScriptError},
 };
 
-/// A provider with a script. The file is read when the first request needs it.
+/// A provider with a script. The file is read at the first request.
 pub(crate) struct ScriptedProvider {
     id: String,
     limits: ProviderLimits,
@@ -59,13 +64,13 @@ impl ScriptedProvider {
 }
 
 impl Script {
-    /// What happens in answer to a request, for those who play it themselves. It ends with `Completed` or a
+    /// Returns the reply to a request, for callers that play it themselves. It ends with `Completed` or a
     /// failure.
     pub fn acts(&self, request: &ModelRequest, limits: &ProviderLimits) -> Vec<ScriptAct> {
-        perform(self, request, limits)
+        play(self, request, limits)
     }
 
-    /// A provider that follows this script, without a config.
+    /// Returns a provider for this script, without a configuration.
     pub fn into_provider(self, id: &str) -> Arc<dyn ModelProvider> {
         Arc::new(ScriptedProvider::with_script(id, self))
     }
@@ -85,12 +90,13 @@ impl ModelProvider for ScriptedProvider {
     }
 
     fn stream(&self, request: ModelRequest) -> EventStream {
-        let (file, limits) = (self.script.clone(), self.limits);
-        let opening = async move {
+        let file = self.script.clone();
+        let limits = self.limits;
+        let loading = async move {
             let script = file.get().await?;
-            Ok(perform(&script, &request, &limits))
+            Ok(play(&script, &request, &limits))
         };
-        EventStream::new(ScriptSource::Opening(Box::pin(opening)))
+        EventStream::new(ScriptSource::Loading(Box::pin(loading)))
     }
 }
 
@@ -106,10 +112,10 @@ impl ScriptFile {
     }
 }
 
-/// First the script is found, then its acts are performed one after the other.
+/// The stream of a reply: loads the script, then plays its acts.
 enum ScriptSource {
-    Opening(Pin<Box<dyn Future<Output = Result<Vec<ScriptAct>, ModelError>> + Send>>),
-    Performing { acts: std::vec::IntoIter<ScriptAct>, pause: Option<Pin<Box<Sleep>>> },
+    Loading(Pin<Box<dyn Future<Output = Result<Vec<ScriptAct>, ModelError>> + Send>>),
+    Playing { acts: std::vec::IntoIter<ScriptAct>, pause: Option<Pin<Box<Sleep>>> },
 }
 
 impl EventSource for ScriptSource {
@@ -118,18 +124,18 @@ impl EventSource for ScriptSource {
         cx: &mut Context<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Poll<Result<StreamFlow, ModelError>> {
-        if let Self::Opening(opening) = self {
-            let acts = ready!(opening.as_mut().poll(cx))?;
-            *self = Self::Performing { acts: acts.into_iter(), pause: None };
+        if let Self::Loading(loading) = self {
+            let acts = ready!(loading.as_mut().poll(cx))?;
+            *self = Self::Playing { acts: acts.into_iter(), pause: None };
         }
-        let Self::Performing { acts, pause } = self else { return Poll::Ready(Ok(StreamFlow::Done)) };
+        let Self::Playing { acts, pause } = self else { return Poll::Ready(Ok(StreamFlow::Done)) };
         loop {
             if let Some(sleep) = pause {
                 ready!(sleep.as_mut().poll(cx));
                 *pause = None;
             }
             match acts.next() {
-                Some(ScriptAct::Tell(events)) => {
+                Some(ScriptAct::Emit(events)) => {
                     out.extend(events);
                     let is_done = matches!(out.last(), Some(ModelEvent::Completed { .. }));
                     return Poll::Ready(Ok(if is_done { StreamFlow::Done } else { StreamFlow::More }));

@@ -1,4 +1,4 @@
-//! A reply as events: the script's steps, filled in for the request at hand.
+//! Plays a reply: converts the steps of the script into events, with placeholders filled in.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::{
     said::{message, reasoning},
 };
 
-/// What happens next in a scripted answer.
+/// One step of a played reply.
 #[derive(Debug)]
 pub enum ScriptAct {
-    Tell(Vec<ModelEvent>),
+    Emit(Vec<ModelEvent>),
     Wait(Duration),
     Fail(ModelError),
 }
 
-/// The whole answer to `request`. It ends with `Completed` or a failure.
-pub(super) fn perform(script: &Script, request: &ModelRequest, limits: &ProviderLimits) -> Vec<ScriptAct> {
-    let situation = ScriptSituation::of(request);
+/// Returns the whole reply to `request`. It ends with `Completed` or a failure.
+pub(super) fn play(script: &Script, request: &ModelRequest, limits: &ProviderLimits) -> Vec<ScriptAct> {
+    let situation = ScriptSituation::from_request(request);
     let mut player = ScriptPlayer {
         request,
         situation: &situation,
@@ -32,9 +32,9 @@ pub(super) fn perform(script: &Script, request: &ModelRequest, limits: &Provider
         usage: None,
     };
     let steps = script.choose(&situation).map(|reply| reply.steps.as_slice());
-    let lost = [ScriptStep::Say("The script has nothing to say to this.".to_owned())];
-    let steps = steps.unwrap_or(&lost);
-    let is_answer = !steps.iter().any(ScriptStep::calls);
+    let fallback = [ScriptStep::Say("The script has nothing to say to this.".to_owned())];
+    let steps = steps.unwrap_or(&fallback);
+    let is_answer = !steps.iter().any(ScriptStep::is_tool_call);
     let last_say = steps.iter().rposition(|step| matches!(step, ScriptStep::Say(_)));
     for (at, step) in steps.iter().enumerate() {
         let schema = request.output_schema.as_deref().filter(|_| is_answer && Some(at) == last_say);
@@ -56,7 +56,7 @@ struct ScriptPlayer<'a> {
     situation: &'a ScriptSituation,
     pace: Duration,
     acts: Vec<ScriptAct>,
-    /// Characters written so far, for the estimate of tokens.
+    /// Number of characters written so far, for the estimate of tokens.
     written: usize,
     usage: Option<TokenUsageBreakdown>,
 }
@@ -64,9 +64,9 @@ struct ScriptPlayer<'a> {
 impl ScriptPlayer<'_> {
     fn step(&mut self, step: &ScriptStep, schema: Option<&Value>, limits: &ProviderLimits) -> ReplyEnding {
         match step {
-            ScriptStep::Think(text) => self.think(&self.filled(text)),
+            ScriptStep::Think(text) => self.think(&self.fill_in(text)),
             ScriptStep::Say(text) => {
-                let text = self.filled(text);
+                let text = self.fill_in(text);
                 match schema {
                     Some(schema) if serde_json::from_str::<Value>(&text).is_err() => {
                         self.say(&sample(schema).to_string());
@@ -74,11 +74,11 @@ impl ScriptPlayer<'_> {
                     _ => self.say(&text),
                 }
             }
-            ScriptStep::Run(command) => self.run(&self.filled(command)),
-            ScriptStep::Patch(patch) => self.patch(&self.filled(patch)),
+            ScriptStep::Run(command) => self.run(&self.fill_in(command)),
+            ScriptStep::Patch(patch) => self.patch(&self.fill_in(patch)),
             ScriptStep::Call { tool, args, input } => match input {
-                Some(input) => self.call_custom(tool, self.filled(input)),
-                None => self.call(tool, &self.filled_json(args)),
+                Some(input) => self.call_custom(tool, self.fill_in(input)),
+                None => self.call(tool, &self.fill_in_json(args)),
             },
             ScriptStep::Delay(time) => self.acts.push(ScriptAct::Wait(*time)),
             ScriptStep::Usage(usage) => self.usage = Some(usage.clone()),
@@ -98,41 +98,41 @@ impl ScriptPlayer<'_> {
     fn complete(mut self) -> Vec<ScriptAct> {
         let usage = self.usage.take().unwrap_or_else(|| self.estimate());
         let response_id = new_item_id("resp").to_string();
-        self.tell(ModelEvent::Completed { response_id, usage: Some(usage) });
+        self.emit(ModelEvent::Completed { response_id, usage: Some(usage) });
         self.acts
     }
 
-    /// Adds an event to the batch that is being put together.
-    fn tell(&mut self, event: ModelEvent) {
+    /// Adds an event to the current batch.
+    fn emit(&mut self, event: ModelEvent) {
         match self.acts.last_mut() {
-            Some(ScriptAct::Tell(events)) => events.push(event),
-            _ => self.acts.push(ScriptAct::Tell(vec![event])),
+            Some(ScriptAct::Emit(events)) => events.push(event),
+            _ => self.acts.push(ScriptAct::Emit(vec![event])),
         }
     }
 
     fn say(&mut self, text: &str) {
         let id = new_item_id("msg");
-        self.tell(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
+        self.emit(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
         for delta in words(text) {
             self.pause();
-            self.tell(ModelEvent::TextDelta { item_id: id.clone(), delta: delta.to_owned() });
+            self.emit(ModelEvent::TextDelta { item_id: id.clone(), delta: delta.to_owned() });
         }
         self.done(&id, message(&id, Some(text.to_owned())), text.len());
     }
 
     fn think(&mut self, text: &str) {
         let id = new_item_id("rs");
-        self.tell(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-        self.tell(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
+        self.emit(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
+        self.emit(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
         for delta in words(text) {
             self.pause();
-            let (item_id, delta) = (id.clone(), delta.to_owned());
-            self.tell(ModelEvent::ReasoningSummaryDelta { item_id, index: 0, delta });
+            let delta = delta.to_owned();
+            self.emit(ModelEvent::ReasoningSummaryDelta { item_id: id.clone(), index: 0, delta });
         }
         self.done(&id, reasoning(Some(text.to_owned()), None), text.len());
     }
 
-    /// Runs a command with the shell tool that is offered.
+    /// Calls the offered shell tool with a command.
     fn run(&mut self, command: &str) {
         for (tool, args) in [
             ("exec_command", json!({ "cmd": command })),
@@ -168,7 +168,7 @@ impl ScriptPlayer<'_> {
         self.done(&id, item, len);
     }
 
-    /// Calls a tool with free text; as a function if it is offered as one.
+    /// Calls a tool with free text, or as a function if it is offered as one.
     fn call_custom(&mut self, tool: &str, input: String) {
         let specs = self.request.tools.specs();
         let is_function =
@@ -190,7 +190,7 @@ impl ScriptPlayer<'_> {
 
     fn done(&mut self, id: &ItemId, item: ResponseItem, len: usize) {
         self.written += len;
-        self.tell(ModelEvent::ItemDone { id: id.clone(), item: Box::new(item) });
+        self.emit(ModelEvent::ItemDone { id: id.clone(), item: Box::new(item) });
     }
 
     fn pause(&mut self) {
@@ -203,23 +203,23 @@ impl ScriptPlayer<'_> {
         self.request.tools.specs().iter().any(|spec| spec.name() == tool)
     }
 
-    fn filled(&self, text: &str) -> String {
+    fn fill_in(&self, text: &str) -> String {
         let output = self.situation.output.as_deref().unwrap_or_default();
         text.replace("{user}", &self.situation.user).replace("{output}", output)
     }
 
-    fn filled_json(&self, value: &Value) -> Value {
+    fn fill_in_json(&self, value: &Value) -> Value {
         match value {
-            Value::String(text) => self.filled(text).into(),
-            Value::Array(parts) => parts.iter().map(|part| self.filled_json(part)).collect(),
+            Value::String(text) => self.fill_in(text).into(),
+            Value::Array(parts) => parts.iter().map(|part| self.fill_in_json(part)).collect(),
             Value::Object(members) => {
-                members.iter().map(|(key, value)| (key.clone(), self.filled_json(value))).collect()
+                members.iter().map(|(key, value)| (key.clone(), self.fill_in_json(value))).collect()
             }
             other => other.clone(),
         }
     }
 
-    /// Tokens at four characters each, as a rule of thumb.
+    /// Estimates tokens as four characters each.
     fn estimate(&self) -> TokenUsageBreakdown {
         let weight: usize = self.request.input.iter().map(|item| item.weight()).sum();
         let tokens = |characters: usize| i64::try_from(characters / 4).unwrap_or(i64::MAX);
@@ -235,7 +235,7 @@ impl ScriptPlayer<'_> {
     }
 }
 
-/// The text in pieces of one word, each with the space that follows it.
+/// Splits a text into words, each with the space that follows it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', '\n'])
 }

@@ -1,9 +1,9 @@
-//! A value that follows a schema, so that the scripted model can answer where an output schema is asked
-//! for. It covers what output schemas are made of, not the whole of JSON Schema.
+//! Generates a value that matches a JSON Schema, so that the scripted model can answer a request with an
+//! output schema. It covers what output schemas consist of, not all of JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// Schemas nested deeper than this refer to themselves.
+/// Maximum depth. Deeper schemas refer to themselves.
 const DEPTH: usize = 16;
 
 pub(super) fn sample(schema: &Value) -> Value {

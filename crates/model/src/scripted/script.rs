@@ -1,4 +1,4 @@
-//! The files that the scripted model follows.
+//! Script files: parsing, and choosing the reply to a request.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{situation::ScriptSituation, step::ScriptStep};
 
 const BUILTIN: &str = include_str!("builtin.toml");
 
-/// What the model does in which situation: a TOML or JSON file with a list of replies.
+/// A script: a TOML or JSON file with a list of replies.
 ///
 /// ```toml
 /// pace_ms = 20                     # wait between the words of a text; 0 if left out
@@ -20,7 +20,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 /// steps = [
 ///     { think = "A small job." },
 ///     { say = "Let me look." },
-///     { run = "ls -la" },          # with whichever shell tool is offered
+///     { run = "ls -la" },          # with the offered shell tool
 /// ]
 ///
 /// [[reply]]
@@ -34,13 +34,13 @@ const BUILTIN: &str = include_str!("builtin.toml");
 /// steps = [{ say = "Done." }]      # first request of a thread, the second the second, and so on
 /// ```
 ///
-/// `when` may also have `step` (how many replies this turn has had: 0, 1, …) and `tools` (whether the
-/// request offers any). All that is given must hold; the first reply that fits answers. A reply that calls
-/// a tool and says neither `step` nor `output` answers only the first request of a turn, so that it
-/// cannot go on for ever. Steps are `think`, `say`, `run`, `patch`, `call` (with `args`, or `input` for a
-/// tool that takes free text), `delay_ms`, `usage = { input, cached, output, reasoning }` and `fail`: one
-/// of `"cut"`, `"stall"`, `{ status, message, retry_after }`, `{ code, message }`. Texts may contain
-/// `{user}` and `{output}`.
+/// `when` may also have `step` (the number of replies in this turn so far) and `tools` (whether the request
+/// offers any). All given conditions must hold, and the first matching reply is used. A reply that calls a
+/// tool and has neither `step` nor `output` matches only the first request of a turn, so that it cannot
+/// repeat for ever. Steps are `think`, `say`, `run`, `patch`, `call` (with `args`, or `input` for a tool that
+/// takes free text), `delay_ms`, `usage = { input, cached, output, reasoning }` and `fail`: one of `"cut"`,
+/// `"stall"`, `{ status, message, retry_after }`, `{ code, message }`. Texts may contain `{user}` and
+/// `{output}`.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) pace_ms: u64,
@@ -62,7 +62,7 @@ struct ReplyCondition {
     tools: Option<bool>,
 }
 
-/// Why a script cannot be followed.
+/// Reasons why a script is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScriptError {
     #[error("failed to read script {path}: {cause}")]
@@ -74,7 +74,7 @@ pub enum ScriptError {
 }
 
 impl Script {
-    /// The script for a demonstration: it looks around with the shell, writes a note and sums up.
+    /// Returns the built-in script: it runs a command, writes a note and sums up.
     pub fn builtin() -> Self {
         Self::parse(BUILTIN).expect("a test reads the built-in script")
     }
@@ -88,7 +88,7 @@ impl Script {
         Self::parse(&text)
     }
 
-    /// Reads a script from TOML, or from JSON if it begins with a brace.
+    /// Parses a script from TOML, or from JSON if it begins with a brace.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let file: RawScript = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| ScriptError::Syntax(error.to_string()))?
@@ -101,9 +101,9 @@ impl Script {
         Ok(Self { pace_ms: file.pace_ms, replies: replies.collect::<Result<_, _>>()? })
     }
 
-    /// The reply to a request in this situation.
+    /// Returns the reply to a request in this situation.
     pub(super) fn choose(&self, situation: &ScriptSituation) -> Option<&ScriptedReply> {
-        let rule = self.replies.iter().find(|reply| reply.fits(situation));
+        let rule = self.replies.iter().find(|reply| reply.matches(situation));
         rule.or_else(|| {
             self.replies.iter().filter(|reply| reply.when.is_none()).nth(situation.replies_in_thread)
         })
@@ -111,10 +111,10 @@ impl Script {
 }
 
 impl ScriptedReply {
-    fn fits(&self, situation: &ScriptSituation) -> bool {
+    fn matches(&self, situation: &ScriptSituation) -> bool {
         let Some(when) = &self.when else { return false };
         let first_only =
-            when.step.is_none() && when.output.is_none() && self.steps.iter().any(ScriptStep::calls);
+            when.step.is_none() && when.output.is_none() && self.steps.iter().any(ScriptStep::is_tool_call);
         let step = when.step.or(first_only.then_some(0));
         when.user.as_ref().is_none_or(|pattern| pattern.matches(&situation.user))
             && when
@@ -126,7 +126,7 @@ impl ScriptedReply {
     }
 }
 
-/// A text to look for, or a regular expression.
+/// A substring or a regular expression.
 #[derive(Clone, Debug)]
 enum TextPattern {
     Text(String),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_and_json_say_the_same() {
+    fn toml_and_json_are_equivalent() {
         let toml = "[[reply]]\nwhen = { user = 'a' }\nsteps = [{ say = 'b' }]";
         let json = r#"{"reply": [{"when": {"user": "a"}, "steps": [{"say": "b"}]}]}"#;
         let shown = |text| format!("{:?}", Script::parse(text).unwrap());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_mistake() {
         let check = |text: &str, expected: &str| {
             let error = Script::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
@@ -237,13 +237,13 @@ mod tests {
         .unwrap();
         let mut situation =
             ScriptSituation { user: "Go on".into(), has_tools: true, ..ScriptSituation::default() };
-        assert!(script.choose(&situation).unwrap().steps.iter().any(ScriptStep::calls));
+        assert!(script.choose(&situation).unwrap().steps.iter().any(ScriptStep::is_tool_call));
         situation.replies_in_turn = 1;
         assert!(script.choose(&situation).unwrap().steps.is_empty());
     }
 
     #[test]
-    fn replies_without_conditions_come_in_order() {
+    fn replies_without_conditions_are_used_in_order() {
         let script =
             Script::parse("[[reply]]\nsteps = [{ say = '1' }]\n[[reply]]\nsteps = [{ say = '2' }]").unwrap();
         let said = |replies_in_thread| {

@@ -1,28 +1,28 @@
-//! What a request looks like to a script.
+//! The properties of a request that a script refers to.
 
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
 
 use crate::ModelRequest;
 
-/// No more than this of a tool's output is looked at.
+/// Maximum length of a tool output that is considered.
 const OUTPUT_LIMIT: usize = 4000;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ScriptSituation {
-    /// The user's last words.
+    /// The user's last message.
     pub user: String,
     /// The last tool output since then.
     pub output: Option<String>,
-    /// How many times the model has answered since then, that is, asked for tools.
+    /// Number of replies since then, each of which called tools.
     pub replies_in_turn: usize,
     pub replies_in_thread: usize,
     pub has_tools: bool,
 }
 
 impl ScriptSituation {
-    pub fn of(request: &ModelRequest) -> Self {
+    pub fn from_request(request: &ModelRequest) -> Self {
         let mut situation = Self { has_tools: !request.tools.specs().is_empty(), ..Self::default() };
-        let mut was_model = false;
+        let mut was_from_model = false;
         for item in request.input.iter().map(|item| item.item()) {
             if let Some(text) = user_text(item) {
                 situation.user = text;
@@ -34,18 +34,18 @@ impl ScriptSituation {
             {
                 situation.output = Some(output_text(output));
             }
-            let is_model = is_models(item);
-            if is_model && !was_model {
+            let is_model = is_from_model(item);
+            if is_model && !was_from_model {
                 situation.replies_in_turn += 1;
                 situation.replies_in_thread += 1;
             }
-            was_model = is_model;
+            was_from_model = is_model;
         }
         situation
     }
 }
 
-/// The text of a message that a person wrote. Context that the server adds begins with a tag.
+/// Returns the text of a message of the user. Context that the server adds begins with a tag.
 fn user_text(item: &ResponseItem) -> Option<String> {
     let ResponseItem::Message { role, content, .. } = item else { return None };
     if role != "user" {
@@ -62,7 +62,7 @@ fn user_text(item: &ResponseItem) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-fn is_models(item: &ResponseItem) -> bool {
+fn is_from_model(item: &ResponseItem) -> bool {
     match item {
         ResponseItem::Message { role, .. } => role == "assistant",
         ResponseItem::Reasoning { .. }
@@ -84,7 +84,7 @@ fn output_text(output: &FunctionCallOutputBody) -> String {
             .collect::<Vec<_>>()
             .join("\n"),
     };
-    // The shell tools put lines about the call before what the command wrote.
+    // Shell tools put lines about the call before the output of the command.
     let written = text.split_once("Output:\n").map_or(text.as_str(), |(_, written)| written);
     written.trim().chars().take(OUTPUT_LIMIT).collect()
 }

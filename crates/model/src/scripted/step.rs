@@ -1,4 +1,4 @@
-//! The steps of a reply, and how they are written.
+//! Parses the steps of a reply.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ pub(super) enum ScriptStep {
     },
     Delay(Duration),
     Usage(TokenUsageBreakdown),
-    /// The answer ends with this error.
+    /// The reply ends with this error.
     Fail(ModelError),
-    /// The answer goes silent until the provider's patience ends.
+    /// The reply stalls until the idle timeout of the provider.
     Stall,
 }
 
 impl ScriptStep {
-    pub fn calls(&self) -> bool {
+    pub fn is_tool_call(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Patch(_) | Self::Call { .. })
     }
 
@@ -60,7 +60,7 @@ impl ScriptStep {
     }
 }
 
-/// Keys that go with `call`.
+/// Returns whether a key belongs to `call`.
 fn is_extra(key: &str) -> bool {
     matches!(key, "args" | "input")
 }
@@ -82,7 +82,8 @@ fn usage(value: &Value) -> Result<TokenUsageBreakdown, String> {
         Some(value) => whole(key, value).map(|count| i64::try_from(count).unwrap_or(i64::MAX)),
         None => Ok(0),
     };
-    let (input_tokens, output_tokens) = (count("input")?, count("output")?);
+    let input_tokens = count("input")?;
+    let output_tokens = count("output")?;
     Ok(TokenUsageBreakdown {
         total_tokens: input_tokens.saturating_add(output_tokens),
         input_tokens,

@@ -1,14 +1,14 @@
-//! How an app is set up before its story begins.
+//! The setup of an [`App`].
 
 use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
 
 use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
-/// What carries the messages.
+/// The transport of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TestTransport {
-    /// Channels within this process: milliseconds.
+    /// Channels within this process, which are fastest.
     #[default]
     InMemory,
     /// Standard input and output of the real binary.
@@ -17,7 +17,7 @@ pub enum TestTransport {
     WebSocket,
 }
 
-/// Choices to be made before an [`App`] starts.
+/// Options of an [`App`].
 #[derive(Default)]
 pub struct AppBuilder {
     pub(super) transport: TestTransport,
@@ -26,29 +26,29 @@ pub struct AppBuilder {
     provider: String,
     experimental: bool,
     opted_out: Vec<String>,
-    silent: bool,
+    uninitialized: bool,
 }
 
 impl AppBuilder {
-    /// Starts a model that does as the script says and configures the server to use it.
+    /// Starts a model with this script, and configures the server to use it.
     pub fn script(mut self, script: impl Into<Script>) -> Self {
         self.script = Some(script.into());
         self
     }
 
-    /// In memory unless chosen otherwise.
+    /// Sets the transport; in memory by default.
     pub fn over(mut self, transport: TestTransport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// Lets clients use what is experimental.
+    /// Enables the experimental API for clients.
     pub fn experimental(mut self) -> Self {
         self.experimental = true;
         self
     }
 
-    /// Notifications that clients do not want.
+    /// Opts clients out of notifications.
     pub fn opt_out<'m>(mut self, methods: impl IntoIterator<Item = &'m str>) -> Self {
         self.opted_out.extend(methods.into_iter().map(str::to_owned));
         self
@@ -70,7 +70,7 @@ impl AppBuilder {
 
     /// Leaves `initialize` to the test.
     pub fn uninitialized(mut self) -> Self {
-        self.silent = true;
+        self.uninitialized = true;
         self
     }
 
@@ -82,21 +82,21 @@ impl AppBuilder {
         };
         let home = TestHome::new(&self.config, model.as_ref().map(ModelServer::base_url), &self.provider);
         let (host, wire) = ServerHost::start(self.transport, &home).await;
-        let client = self.greet(wire, &home).await;
+        let client = self.new_client(wire, &home).await;
         App { client, host, home, model, options: self, checks_script: true }
     }
 
-    /// Makes a connection into a client, with the handshake unless that is the test's business.
-    pub(super) async fn greet(&self, wire: TestWire, home: &TestHome) -> TestClient {
+    /// Creates a client for a connection. Sends the handshake, unless the app is `uninitialized`.
+    pub(super) async fn new_client(&self, wire: TestWire, home: &TestHome) -> TestClient {
         let mut client = TestClient::new(wire, home.places(), self.opted_out.clone());
-        if !self.silent {
-            client.call::<Initialize>(self.hello()).await;
+        if !self.uninitialized {
+            client.call::<Initialize>(self.initialize_params()).await;
             client.notify::<Initialized>(Default::default()).await;
         }
         client
     }
 
-    fn hello(&self) -> InitializeParams {
+    fn initialize_params(&self) -> InitializeParams {
         let client_info =
             ClientInfo { name: "testkit".into(), title: Some("Testkit".into()), version: "1.2.3".into() };
         let capabilities = InitializeCapabilities {

@@ -1,4 +1,4 @@
-//! One connection of a test: typed calls, and messages that wait to be read.
+//! One connection of a test: typed calls, and a queue of unread messages.
 
 use std::{collections::HashMap, marker::PhantomData, ops::ControlFlow, path::Path};
 
@@ -22,9 +22,10 @@ use crate::mutation::usable_id;
 
 /// A client of the server under test.
 ///
-/// Notifications and requests of the server wait in the order in which they came until [`until`](Self::until),
-/// [`take`](Self::take), [`expect_request`](Self::expect_request) or [`rest`](Self::rest) reads them; what
-/// is unread at the end fails the test. Every wait panics, with the last messages, when nothing comes.
+/// Notifications and requests of the server are queued in order until [`until`](Self::until),
+/// [`take`](Self::take), [`expect_request`](Self::expect_request) or [`rest`](Self::rest) reads them. Unread
+/// messages fail the test when the client is dropped. Every wait has a timeout, and panics with the last
+/// messages.
 pub struct TestClient {
     wire: TestWire,
     next_id: i64,
@@ -35,7 +36,7 @@ pub struct TestClient {
     checks_unread: bool,
 }
 
-/// A request that was sent and whose answer has not been read.
+/// A request whose answer has not been read.
 #[must_use = "its answer is for `answer`"]
 pub struct PendingRequest<M> {
     id: RequestId,
@@ -55,7 +56,7 @@ impl TestClient {
         Self { wire, next_id: 1, inbox, transcript, places, opted_out, checks_unread: true }
     }
 
-    /// Where threads of this client work unless they are told otherwise.
+    /// Returns the default working directory of threads.
     pub fn workspace(&self) -> &Path {
         &self.places.workspace
     }
@@ -98,7 +99,7 @@ impl TestClient {
             .await
     }
 
-    /// The same, for a message in the test's own spelling.
+    /// The same, for a message as text.
     pub async fn exchange_raw(&mut self, id: RequestId, message: impl Into<Bytes>) -> Value {
         self.send_raw(message).await;
         match self.answer_to(&id, "the message").await {
@@ -112,15 +113,15 @@ impl TestClient {
         self.send_raw(Frame::notification::<N>(&params).bytes().clone()).await;
     }
 
-    /// Sends a message as it is.
+    /// Sends any message.
     pub async fn send_raw(&mut self, message: impl Into<Bytes>) {
         let message = message.into();
-        self.inbox.note("→", &String::from_utf8_lossy(message.get(..1000).unwrap_or(&message)));
+        self.inbox.log_line("→", &String::from_utf8_lossy(message.get(..1000).unwrap_or(&message)));
         assert!(self.wire.send(message).await, "the connection is over:\n{}", self.inbox.log());
     }
 
-    /// Sends messages one after the other and hands on whatever arrives meanwhile and afterwards, as it
-    /// comes, until `take` has seen enough.
+    /// Sends messages one after the other, and passes everything that arrives to `take`, until that returns
+    /// `Break`.
     pub async fn flood(
         &mut self,
         messages: impl IntoIterator<Item = Bytes>,
@@ -130,7 +131,7 @@ impl TestClient {
         let mut next = messages.next();
         loop {
             let (to_server, from_server) = self.wire.ends();
-            // Reading comes first: a server whose answers are not read may stop reading itself.
+            // Reading comes first: a server whose answers are not read may stop reading.
             let arrived = tokio::select! {
                 biased;
                 arrived = timeout(PATIENCE, from_server.recv()) => arrived,
@@ -148,25 +149,25 @@ impl TestClient {
         }
     }
 
-    /// Floods the server with messages until each of them that must be answered has been, and says how
-    /// many those were.
+    /// Floods the server with messages and waits until all valid requests have been answered. Returns how
+    /// many ids those had.
     pub async fn flood_answered(&mut self, messages: Vec<Bytes>) -> usize {
-        let mut owed: HashMap<RequestId, usize> = HashMap::new();
+        let mut unanswered: HashMap<RequestId, usize> = HashMap::new();
         for id in messages.iter().filter_map(|message| usable_id(message)) {
-            *owed.entry(id).or_default() += 1;
+            *unanswered.entry(id).or_default() += 1;
         }
-        let ids = owed.len();
+        let ids = unanswered.len();
         self.flood(messages, |message: Value| {
             let id = message.get("id").filter(|_| message.get("method").is_none()).cloned();
             if let Some(id) = id.and_then(|id| serde_json::from_value(id).ok())
-                && let Some(count) = owed.get_mut(&id)
+                && let Some(count) = unanswered.get_mut(&id)
             {
                 *count -= 1;
                 if *count == 0 {
-                    owed.remove(&id);
+                    unanswered.remove(&id);
                 }
             }
-            if owed.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if unanswered.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .await;
         ids
@@ -177,7 +178,7 @@ impl TestClient {
         self.until_where::<N>(|_| true).await
     }
 
-    /// The same, for one that fits.
+    /// The same, for a notification that matches.
     pub async fn until_where<N: NotificationMethod>(
         &mut self,
         fits: impl Fn(&N::Params) -> bool,
@@ -205,7 +206,7 @@ impl TestClient {
         }
     }
 
-    /// The next notification, whatever it is; `None` when the connection is over.
+    /// Returns the next notification; `None` if the connection is closed.
     pub async fn next_notification(&mut self) -> Option<ServerNotification> {
         loop {
             match self.inbox.unread.pop_front() {
@@ -222,7 +223,7 @@ impl TestClient {
         }
     }
 
-    /// Waits for the server's next request, which must be this one, and reads everything up to it.
+    /// Waits for the server's next request, which must have this method, and reads everything up to it.
     pub async fn expect_request<M: Method>(&mut self) -> AskedRequest<M> {
         loop {
             let incoming = self.next_unread(M::NAME).await;
@@ -248,8 +249,8 @@ impl TestClient {
 
     /// Reads everything that is left, as lines with ids and times replaced.
     ///
-    /// "Everything" is what comes until each turn this client knows of has ended, or waits for this
-    /// client's answer, and then what the server says before it answers one more request.
+    /// This waits until each turn that this client knows of has ended, or needs an answer of this client, and
+    /// then until the server has answered one more request.
     pub async fn rest(&mut self) -> String {
         while self.tracks_turns() && !self.inbox.running.is_empty() && self.inbox.asked.is_empty() {
             self.receive("the end of the turn").await;
@@ -259,7 +260,7 @@ impl TestClient {
         self.transcript.lines(self.inbox.unread.drain(..))
     }
 
-    /// Waits until the server has ended the connection; what it said before stays to be read.
+    /// Waits until the server has closed the connection. Earlier messages stay in the queue.
     pub async fn ended(&mut self) {
         let end = async {
             while let Some(message) = self.wire.receive().await {
@@ -271,13 +272,13 @@ impl TestClient {
         }
     }
 
-    /// Ends the connection; the server sees the end of its input.
+    /// Closes the connection; the server sees the end of its input.
     pub fn disconnect(&mut self) {
         self.wire.disconnect();
         self.ignore_rest();
     }
 
-    /// Lets this client end with messages unread.
+    /// Allows unread messages when the client is dropped.
     pub fn ignore_rest(&mut self) {
         self.checks_unread = false;
     }

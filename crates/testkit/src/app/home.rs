@@ -1,4 +1,4 @@
-//! A temporary directory with the server's home and a workspace in it.
+//! A temporary directory with a server's home and a workspace.
 
 use std::{
     fmt::Write,
@@ -8,14 +8,14 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A home for a server and a workspace beside it; both are removed with this value.
+/// A server's home and a workspace, which are removed when this value is dropped.
 pub struct TestHome {
     _root: TempDir,
     home: PathBuf,
     workspace: PathBuf,
 }
 
-/// The two directories, for those who must know or hide them.
+/// The two directories, for clients and transcripts.
 #[derive(Clone)]
 pub(super) struct HomePlaces {
     pub home: PathBuf,
@@ -23,12 +23,14 @@ pub(super) struct HomePlaces {
 }
 
 impl TestHome {
-    /// Writes `config.toml`: the given keys and, if there is one, the model's provider with more keys of its own.
+    /// Writes `config.toml` with these keys and, if there is a model, its provider with the keys in
+    /// `provider`.
     pub fn new(config: &str, model_url: Option<String>, provider: &str) -> Self {
         let root = tempfile::Builder::new().prefix("codicil-").tempdir().expect("a temporary directory");
-        // Servers resolve links; names must be the same on both sides.
+        // The server resolves links, so the paths here must be resolved too.
         let base = root.path().canonicalize().expect("the directory exists");
-        let (home, workspace) = (base.join("home"), base.join("work"));
+        let home = base.join("home");
+        let workspace = base.join("work");
         fs::create_dir(&home).expect("the directory is new");
         fs::create_dir(&workspace).expect("the directory is new");
         fs::write(home.join("config.toml"), configuration(config, model_url, provider))
@@ -36,12 +38,12 @@ impl TestHome {
         Self { _root: root, home, workspace }
     }
 
-    /// The directory with configuration and threads.
+    /// Returns the directory with configuration and threads.
     pub fn path(&self) -> &Path {
         &self.home
     }
 
-    /// Where threads work that name no directory.
+    /// Returns the default working directory of threads.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
@@ -53,7 +55,7 @@ impl TestHome {
 
 fn configuration(keys: &str, model_url: Option<String>, provider: &str) -> String {
     let Some(url) = model_url else { return keys.to_owned() };
-    // Commands must not depend on the profile of whoever runs the test.
+    // Commands must not depend on the shell profile of the user.
     let mut text =
         "model = \"mock-model\"\nmodel_provider = \"mock\"\nallow_login_shell = false\n".to_owned();
     // Keys of the top level must come before the first table, the test's own tables may follow.

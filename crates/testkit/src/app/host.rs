@@ -1,4 +1,4 @@
-//! What serves: this process or the real binary, and how a client reaches it.
+//! The server of a test, in this process or in the real binary, and connections to it.
 
 use codicil_config::{ConfigSources, ConfigStore, SystemFiles};
 use codicil_model::EnvironmentSource;
@@ -14,7 +14,7 @@ pub(super) enum ServerHost {
 }
 
 impl ServerHost {
-    /// A server and its first connection.
+    /// Starts a server. Returns it with its first connection.
     pub async fn start(transport: TestTransport, home: &TestHome) -> (Self, TestWire) {
         match transport {
             TestTransport::InMemory => {
@@ -37,7 +37,7 @@ impl ServerHost {
         }
     }
 
-    /// Another connection to the same server.
+    /// Opens another connection to the same server.
     pub async fn connect(&self) -> TestWire {
         match self {
             Self::InProcess(server) => TestWire::in_memory(server),
@@ -46,7 +46,7 @@ impl ServerHost {
         }
     }
 
-    /// Ends the server in good order. Over stdio its client must have gone already.
+    /// Stops the server gracefully. Over stdio, its client must have disconnected.
     pub async fn stop(&mut self) {
         match self {
             Self::InProcess(server) => server.stop().await,
@@ -67,8 +67,8 @@ impl ServerHost {
 }
 
 impl TestHome {
-    /// A server in this process, set up as the binary would do it, but deaf to the machine's own configuration
-    /// and variables. Whoever starts it stops it.
+    /// Returns a server in this process, set up as in the binary, but without the configuration and the
+    /// environment variables of the machine. The caller stops it.
     pub fn server(&self) -> Server {
         let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
         let folder = codicil_config::HomeDirectory::new(self.path()).expect("the home is absolute");
@@ -85,7 +85,7 @@ impl TestHome {
 
 impl Drop for ServerHost {
     fn drop(&mut self) {
-        // Ends tasks that would outlive the test if its runtime did; processes are killed by themselves.
+        // Stops tasks that could outlive the test. Processes are killed when they are dropped.
         if let Self::InProcess(server) = self {
             server.begin_stop();
         }

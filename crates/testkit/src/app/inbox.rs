@@ -1,4 +1,4 @@
-//! What a client has received: what nobody read yet, which turns run, which questions are open.
+//! What a client has received: unread messages, running turns, open requests of the server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,71 +9,71 @@ use codicil_protocol::{
 };
 use serde_json::{Value, value::RawValue};
 
-/// How much of the past a failing test shows.
+/// Number of messages that a failing test shows.
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_LINE_CHARS: usize = 400;
 
 /// A notification or a request that the server sent.
 pub(super) struct IncomingMessage {
     pub method: String,
-    /// Of a request.
+    /// The id, if it is a request.
     pub id: Option<RequestId>,
     pub params: Value,
 }
 
-/// What the server said to a request.
+/// The server's answer to a request.
 pub(super) type ServerAnswer = Result<Value, ErrorObject>;
 
 #[derive(Default)]
 pub(super) struct ClientInbox {
     pub unread: VecDeque<IncomingMessage>,
     pub answers: BTreeMap<RequestId, ServerAnswer>,
-    /// Turns that have begun and not ended, with their threads.
+    /// Turns that have started and not ended, with their threads.
     pub running: BTreeMap<String, String>,
-    /// Requests of the server that wait for an answer.
+    /// Requests of the server without an answer yet.
     pub asked: BTreeSet<RequestId>,
     log: VecDeque<String>,
 }
 
 impl ClientInbox {
-    /// Sorts a message in. A server that breaks the protocol fails the test here.
+    /// Adds a message. Panics if the server violates the protocol.
     pub fn receive(&mut self, bytes: &[u8]) {
         let text = std::str::from_utf8(bytes).expect("the server writes UTF-8");
-        self.note("←", text);
+        self.log_line("←", text);
         match Message::parse(text).unwrap_or_else(|error| panic!("the server wrote {text}: {error}")) {
-            Message::Response { id, result } => self.answered(id, Ok(value(Some(result)))),
-            Message::Error { id, error } => self.answered(id, Err(error)),
+            Message::Response { id, result } => self.on_answer(id, Ok(value(Some(result)))),
+            Message::Error { id, error } => self.on_answer(id, Err(error)),
             Message::Notification { method, params } => {
                 check_notification(&method, params);
-                self.arrived(IncomingMessage { method, id: None, params: value(params) });
+                self.on_message(IncomingMessage { method, id: None, params: value(params) });
             }
             Message::Request { id, method, params } => {
                 check_request(&method, params);
                 self.asked.insert(id.clone());
-                self.arrived(IncomingMessage { method, id: Some(id), params: value(params) });
+                self.on_message(IncomingMessage { method, id: Some(id), params: value(params) });
             }
         }
     }
 
-    /// Keeps a line for [`log`](Self::log).
-    pub fn note(&mut self, arrow: &str, text: &str) {
+    /// Adds a line to the log.
+    pub fn log_line(&mut self, arrow: &str, text: &str) {
         if self.log.len() == MAX_LOG_LINES {
             self.log.pop_front();
         }
         self.log.push_back(format!("{arrow} {}", text.chars().take(MAX_LOG_LINE_CHARS).collect::<String>()));
     }
 
-    /// The last messages in both directions, for a test that fails.
+    /// Returns the last messages in both directions, for a test that fails.
     pub fn log(&self) -> String {
         self.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    fn answered(&mut self, id: RequestId, answer: ServerAnswer) {
-        assert!(!self.answers.contains_key(&id), "request {id} was answered twice:\n{}", self.log());
+    fn on_answer(&mut self, id: RequestId, answer: ServerAnswer) {
+        assert!(!self.answers.contains_key(&id), "request {id} was on_answer twice:\n{}", self.log());
         self.answers.insert(id, answer);
     }
 
-    fn arrived(&mut self, incoming: IncomingMessage) {
+    fn on_message(&mut self, incoming: IncomingMessage) {
         let params = &incoming.params;
         let text = |pointer: &str| params.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         match incoming.method.as_str() {
@@ -98,7 +98,7 @@ fn value(raw: Option<&RawValue>) -> Value {
     raw.map(|raw| serde_json::from_str(raw.get()).expect("the envelope was JSON")).unwrap_or_default()
 }
 
-/// What the table names must have the shape that the table says.
+/// Checks that a notification of the method table has the params of its type.
 fn check_notification(method: &str, params: Option<&RawValue>) {
     let listed = NOTIFICATIONS.iter().any(|known| known.name == method);
     if listed && matches!(ServerNotification::decode(method, params), ServerNotification::Unknown(_)) {

@@ -1,7 +1,7 @@
-//! A server, its client and its model, as the body of a test sees them.
+//! A server with a client and a model, for tests.
 //!
 //! ```no_run
-//! # async fn story() {
+//! # async fn test() {
 //! use codicil_protocol::AgentMessageDelta;
 //! use codicil_testkit::{App, Script};
 //!
@@ -16,9 +16,9 @@
 //! # }
 //! ```
 //!
-//! The same story runs within the process (the default), or through the real binary over stdio or a
-//! websocket: [`AppBuilder::over`] chooses. A message that nobody read and a reply of the model that
-//! nobody asked for fail the test when the `App` goes away.
+//! A test runs within the process (the default), or through the real binary over stdio or a websocket:
+//! [`AppBuilder::over`] selects the transport. An unread message and an unused reply of the model fail the
+//! test when the `App` is dropped.
 
 mod builder;
 mod client;
@@ -48,10 +48,10 @@ pub use self::{
 use self::host::ServerHost;
 use crate::{ModelServer, Script};
 
-/// How long a test waits for something that should happen at once. Generous: machines are busy.
+/// Maximum time to wait for an event. Generous, because machines are busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server with a home of its own and one client, which an `App` also is.
+/// A running server with a home of its own and one client, which an `App` dereferences to.
 pub struct App {
     client: TestClient,
     host: ServerHost,
@@ -62,59 +62,59 @@ pub struct App {
 }
 
 impl App {
-    /// A server in this process whose model does as the script says, and a client that has said hello.
+    /// Starts a server in this process with a scripted model, and an initialized client.
     pub async fn start(script: impl Into<Script>) -> Self {
         Self::builder().script(script).start().await
     }
 
-    /// For everything that [`start`](Self::start) does not choose.
+    /// Returns a builder for everything that [`start`](Self::start) has no parameter for.
     pub fn builder() -> AppBuilder {
         AppBuilder::default()
     }
 
-    /// A second connection to the same server, made as the first one was. Stdio has room for one only.
+    /// Opens another connection to the same server, with the same options. Stdio has only one.
     pub async fn another_client(&mut self) -> TestClient {
         let wire = self.host.connect().await;
-        self.options.greet(wire, &self.home).await
+        self.options.new_client(wire, &self.home).await
     }
 
-    /// Ends the server in good order and starts it again in the same home. What was unread is forgotten.
+    /// Stops the server and starts it again in the same home. Unread messages are dropped.
     pub async fn restart(&mut self) -> &mut Self {
         self.client.disconnect();
         self.host.stop().await;
-        self.begin_again().await
+        self.start_again().await
     }
 
-    /// Starts a server that was killed again, in the same home.
+    /// Starts a server again that was killed, in the same home.
     pub async fn revive(&mut self) -> &mut Self {
         self.client.disconnect();
         self.process().wait().await;
-        self.begin_again().await
+        self.start_again().await
     }
 
-    async fn begin_again(&mut self) -> &mut Self {
+    async fn start_again(&mut self) -> &mut Self {
         let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
         self.host = host;
-        self.client = self.options.greet(wire, &self.home).await;
+        self.client = self.options.new_client(wire, &self.home).await;
         self
     }
 
-    /// The model that the script plays.
+    /// Returns the scripted model.
     pub fn model(&self) -> &ModelServer {
         self.model.as_ref().expect("the app was started with a script")
     }
 
-    /// The directory with configuration and threads.
+    /// Returns the directory with configuration and threads.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The process that serves, when it is not this one.
+    /// Returns the process of the server, if that is not this one.
     pub fn process(&mut self) -> &mut ServerProcess {
         self.host.process().expect("the app runs in a process of its own")
     }
 
-    /// Lets this test end with messages unread and replies unused.
+    /// Lets the test end with unread messages and unused replies.
     pub fn ignore_rest(&mut self) {
         self.client.ignore_rest();
         self.checks_script = false;
@@ -135,7 +135,7 @@ impl DerefMut for App {
     }
 }
 
-/// The client checks its own messages.
+/// Checks the script. The client checks its own messages.
 impl Drop for App {
     fn drop(&mut self) {
         let Some(model) = self.model.as_ref().filter(|_| self.checks_script) else { return };

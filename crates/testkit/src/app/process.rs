@@ -1,4 +1,4 @@
-//! The real binary, as a child of the test.
+//! The real binary as a child process of the test.
 
 use std::{
     env,
@@ -22,7 +22,7 @@ use tokio::{
 use super::PATIENCE;
 use crate::built;
 
-/// What is kept of standard error.
+/// Maximum length of standard error that is kept.
 const MAX_STDERR_BYTES: usize = 256 << 10;
 
 /// A `codicil` process with a home of its own; killed when dropped.
@@ -39,7 +39,7 @@ impl ServerProcess {
         Self::spawn_with(home, arguments, |_| {})
     }
 
-    /// The same, after a last change to the command.
+    /// The same, with a change to the command.
     pub fn spawn_with(
         home: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -56,12 +56,12 @@ impl ServerProcess {
         Self { child, stderr, stderr_lines, reading }
     }
 
-    /// The system's number for it.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id().expect("the process has not been waited for")
     }
 
-    /// Its standard input; dropping it is the end of the input.
+    /// Returns standard input; dropping it is the end of the input.
     pub fn take_stdin(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("standard input is taken once")
     }
@@ -70,12 +70,12 @@ impl ServerProcess {
         self.child.stdout.take().expect("standard output is taken once")
     }
 
-    /// What it has written to standard error so far.
+    /// Returns what was written to standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().clone()
     }
 
-    /// Waits for a line of standard error that contains a text, and panics when there is none.
+    /// Waits for a line of standard error that contains a text. Panics if there is none.
     pub async fn stderr_line(&mut self, part: &str) -> String {
         let waiting = async {
             loop {
@@ -84,7 +84,7 @@ impl ServerProcess {
                 if found.is_some() || ended {
                     return found;
                 }
-                // Fails when there is no more to come; then the last look is the next.
+                // Fails at the end of standard error. The loop then looks once more.
                 let _ = self.stderr_lines.changed().await;
             }
         };
@@ -92,7 +92,7 @@ impl ServerProcess {
         found.unwrap_or_else(|| panic!("no line with {part:?} on standard error:\n{}", self.stderr()))
     }
 
-    /// All it has written to standard error, once that has come to its end.
+    /// Waits for the end of standard error and returns all of it.
     pub async fn whole_stderr(&mut self) -> String {
         let ended = async { while self.stderr_lines.changed().await.is_ok() {} };
         if timeout(PATIENCE, ended).await.is_err() {
@@ -101,28 +101,28 @@ impl ServerProcess {
         self.stderr()
     }
 
-    /// `IP:PORT` of a websocket listener, as announced on standard error.
+    /// Returns `IP:PORT` of a websocket listener, as announced on standard error.
     pub async fn announced_address(&mut self) -> String {
         let line = self.stderr_line("listening on: ws://").await;
         line.rsplit("ws://").next().unwrap_or_default().to_owned()
     }
 
-    /// Asks it to end, as a service manager does.
+    /// Sends SIGTERM, as a service manager does.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Asks it to end, as a terminal does.
+    /// Sends SIGINT, as a terminal does.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);
     }
 
-    /// Ends it at once, as a crash would.
+    /// Sends SIGKILL, like a crash.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Waits for its end, and panics when it goes on.
+    /// Waits for the process to end. Panics if it does not.
     pub async fn wait(&mut self) -> ExitStatus {
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => status.expect("a child can be waited for"),
@@ -130,18 +130,18 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for its end, and panics unless it ended well.
+    /// Waits for the process to end. Panics unless it succeeded.
     pub async fn expect_success(&mut self) {
         let status = self.wait().await;
         assert!(status.success(), "the process ended with {status}:\n{}", self.stderr());
     }
 
-    /// Memory in use, in KiB.
+    /// Returns the memory in use, in KiB.
     pub fn resident_kib(&self) -> u64 {
         status_kib(self.id(), "VmRSS:")
     }
 
-    /// The most memory it ever used, in KiB.
+    /// Returns the peak memory use, in KiB.
     pub fn peak_kib(&self) -> u64 {
         status_kib(self.id(), "VmHWM:")
     }
@@ -172,7 +172,8 @@ async fn collect(stderr: Option<ChildStderr>, text: Arc<Mutex<String>>, count: w
     }
 }
 
-/// Named by cargo for the tests of the binary's own package; elsewhere it is looked for where cargo puts it.
+/// Returns the path of the binary. Cargo sets it for tests of the binary's own package; elsewhere it is next
+/// to the test.
 fn binary() -> PathBuf {
     if let Some(path) = env::var_os("CARGO_BIN_EXE_codicil") {
         return path.into();
@@ -180,7 +181,7 @@ fn binary() -> PathBuf {
     built("codicil").expect("the codicil binary is built by the tests of its own package (codicil-cli)")
 }
 
-/// Nothing where there is no `/proc`; limits then hold without having been measured.
+/// Returns a value of `/proc/PID/status`, or 0 on systems without it, where limits are not measured.
 fn status_kib(pid: u32, key: &str) -> u64 {
     if !cfg!(target_os = "linux") {
         return 0;

@@ -1,4 +1,4 @@
-//! Threads and turns in the words of a story.
+//! Shortcuts for threads and turns.
 
 use codicil_protocol::{
     Thread, ThreadRead, ThreadReadParams, ThreadResume, ThreadResumeParams, ThreadStart, ThreadStartParams,
@@ -14,7 +14,7 @@ impl TestClient {
         self.start_thread_with(ThreadStartParams::default()).await
     }
 
-    /// The same, with settings; the workspace is its directory unless they say otherwise.
+    /// The same, with settings. The default working directory is the workspace.
     pub async fn start_thread_with(&mut self, mut params: ThreadStartParams) -> Thread {
         let workspace = self.workspace().to_string_lossy().into_owned();
         params.cwd.get_or_insert(workspace);
@@ -38,7 +38,7 @@ impl TestClient {
         self.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await.turn
     }
 
-    /// Interrupts a turn that this client saw begin.
+    /// Interrupts a turn that this client has seen start.
     pub async fn interrupt(&mut self, turn: &Turn) {
         let thread = self.inbox.running.get(&*turn.id).expect("the turn is running").as_str();
         let params = TurnInterruptParams { thread_id: thread.into(), turn_id: turn.id.clone() };
@@ -57,7 +57,7 @@ impl TestClient {
     }
 }
 
-/// A turn of one line of text, with everything else left to the thread.
+/// Returns the params of a turn with one text.
 fn turn_params(thread: &Thread, text: &str) -> TurnStartParams {
     let input = UserInput::Text { text: text.to_owned(), text_elements: Vec::new() };
     TurnStartParams::new(thread.id.clone(), vec![input])

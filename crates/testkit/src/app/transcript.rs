@@ -1,7 +1,7 @@
-//! Messages as lines that are the same in every run: `← item/completed agentMessage <Let me look>`.
+//! Formats messages as lines that are the same in every run: `← item/completed agentMessage <Let me look>`.
 //!
-//! Ids and times are left out, directories are `HOME` and `WORK`, and deltas of one item that follow each
-//! other are one line. A thread is named (`thread-2`) only when it is not the first this client heard of.
+//! Ids and times are omitted, directories are `HOME` and `WORK`, and consecutive deltas of one item are one
+//! line. A thread is named (`thread-2`) unless it is the first that this client has seen.
 
 use codicil_protocol::{ErrorReported, ItemCompleted, ItemStarted, NotificationMethod, ThreadStatusChanged};
 use serde_json::{Map, Value};
@@ -13,11 +13,11 @@ pub(super) struct Transcript {
     threads: Vec<String>,
 }
 
-/// A line in the making; deltas may still grow.
+/// A line that deltas may still extend.
 struct TranscriptLine {
     head: String,
     body: String,
-    /// Whose text the body is, when it is a delta.
+    /// The item that the body belongs to, if it is a delta.
     delta_of: Option<String>,
 }
 
@@ -115,7 +115,7 @@ fn item(item: &Value) -> String {
     words([kind, rest])
 }
 
-/// All members that are neither ids, times, structures nor null, as `name=value`.
+/// Returns all members except ids, times, structures and nulls, as `name=value`.
 fn scalars(value: &Value) -> String {
     let empty = Map::new();
     let members = value.as_object().unwrap_or(&empty);
@@ -139,7 +139,7 @@ fn quoted(text: &str) -> String {
     format!("<{text}>")
 }
 
-/// A string without its quotes, a list of them with commas; anything else as JSON.
+/// Returns a string without quotes, a list with commas, anything else as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_what_a_story_is_about_and_nothing_that_varies() {
+    fn lines_omit_what_varies_between_runs() {
         let item = |item: Value| json!({ "threadId": "t", "turnId": "u", "item": item, "startedAtMs": 5 });
         let lines = transcript(vec![
             ("turn/started", json!({ "threadId": "t", "turn": { "id": "u", "status": "inProgress" } })),

@@ -1,4 +1,4 @@
-//! One connection as a pair of channels, whatever carries it.
+//! A connection as a pair of channels, for every transport.
 
 use bytes::Bytes;
 use codicil_server::{Server, connect};
@@ -14,13 +14,13 @@ use tokio_tungstenite::{
     tungstenite::{Message, Utf8Bytes},
 };
 
-/// Messages that may wait in each direction. A test that does not read thus becomes a slow reader.
+/// Number of messages that may wait in each direction. A test that does not read is a slow reader.
 const DEPTH: usize = 64;
 
 pub(super) struct TestWire {
     to_server: Option<mpsc::Sender<Bytes>>,
     from_server: mpsc::Receiver<Bytes>,
-    /// Aborted when the wire is dropped.
+    /// Tasks that move messages; aborted when the wire is dropped.
     pumps: JoinSet<()>,
 }
 
@@ -30,7 +30,7 @@ impl TestWire {
         Self { to_server: Some(to_server), from_server, pumps: JoinSet::new() }
     }
 
-    /// One message a line.
+    /// One message per line.
     pub fn lines(
         mut output: impl AsyncWrite + Unpin + Send + 'static,
         input: impl AsyncRead + Unpin + Send + 'static,
@@ -39,7 +39,7 @@ impl TestWire {
         wire.pumps.spawn(async move {
             while let Some(message) = outgoing.recv().await {
                 let line = [&message[..], b"\n"].concat();
-                // The server is gone; whoever waits for an answer will notice.
+                // The server has exited. Callers notice that they get no answer.
                 let Ok(()) = output.write_all(&line).await else { return };
             }
         });
@@ -52,7 +52,7 @@ impl TestWire {
         wire
     }
 
-    /// One message a frame.
+    /// One message per frame.
     pub async fn websocket(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let (socket, _) = client_async(format!("ws://{address}/"), stream).await.expect("a websocket");
@@ -77,7 +77,7 @@ impl TestWire {
         wire
     }
 
-    /// False when the server has ended the connection.
+    /// Sends a message. Returns false if the server has closed the connection.
     pub async fn send(&self, message: Bytes) -> bool {
         match &self.to_server {
             Some(to_server) => to_server.send(message).await.is_ok(),
@@ -85,27 +85,27 @@ impl TestWire {
         }
     }
 
-    /// `None` when the connection is over.
+    /// Receives a message; `None` if the connection is closed.
     pub async fn receive(&mut self) -> Option<Bytes> {
         self.from_server.recv().await
     }
 
-    /// Both ends at once, for those who send and receive at the same time.
+    /// Returns both ends, to send and receive at the same time.
     pub fn ends(&mut self) -> (&mpsc::Sender<Bytes>, &mut mpsc::Receiver<Bytes>) {
         (self.to_server.as_ref().expect("the connection is open"), &mut self.from_server)
     }
 
-    /// What has arrived and was not asked for.
+    /// Returns a message that has already arrived.
     pub fn try_receive(&mut self) -> Option<Bytes> {
         self.from_server.try_recv().ok()
     }
 
-    /// Says goodbye: the server sees the end of its input.
+    /// Closes the sending side; the server sees the end of its input.
     pub fn disconnect(&mut self) {
         self.to_server = None;
     }
 
-    /// A wire whose other end is in the hands of the caller.
+    /// Returns a wire with its other ends.
     pub fn pumped() -> (Self, mpsc::Receiver<Bytes>, mpsc::Sender<Bytes>) {
         let (to_server, outgoing) = mpsc::channel(DEPTH);
         let (incoming, from_server) = mpsc::channel(DEPTH);

@@ -1,7 +1,7 @@
 //! The Anthropic Messages dialect.
 //!
 //! Each section of an item is a content block: text, thinking (both kinds of reasoning) or a tool use.
-//! Input tokens are those that were not cached, as this provider counts them.
+//! Input tokens exclude cached ones, as this provider counts them.
 
 use std::sync::Arc;
 
@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    dialect::{MODEL, ReplyEncoder, RequestWishes, SseWriter, anthropic_error, wrapped},
-    ids::IdCounter,
+    dialect::{IdCounter, MODEL, ReplyEncoder, RequestOptions, SseWriter, anthropic_error, wrapped},
     steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
@@ -19,10 +18,10 @@ pub(super) struct AnthropicEncoder {
     ids: Arc<IdCounter>,
     id: String,
     model: String,
-    /// The id and name of the tool use that the next block is.
+    /// The id and name of the tool use that the next block encodes.
     call: Option<(String, String)>,
     used_tools: bool,
-    /// The content blocks that are done.
+    /// The completed content blocks.
     blocks: Vec<Value>,
 }
 
@@ -47,10 +46,10 @@ enum AnthropicDelta<'a> {
 }
 
 impl AnthropicEncoder {
-    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
+    pub(super) fn new(options: &RequestOptions, ids: Arc<IdCounter>) -> Self {
         Self {
             id: ids.next("msg"),
-            model: wishes.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+            model: options.model.clone().unwrap_or_else(|| MODEL.to_owned()),
             call: None,
             used_tools: false,
             blocks: Vec::new(),
@@ -75,7 +74,7 @@ impl AnthropicEncoder {
         self.blocks.push(block);
     }
 
-    /// The provider's own tool: what it looked for, then what it found.
+    /// Writes a web search of the provider: the call, then its result.
     fn search(&mut self, query: &str, out: &mut SseWriter) {
         let id = self.ids.next("srvtoolu");
         let used =
@@ -121,7 +120,7 @@ impl AnthropicEncoder {
 
 impl ReplyEncoder for AnthropicEncoder {
     fn begin(&mut self, usage: Option<ReplyUsage>, out: &mut SseWriter) {
-        // The input is known from the start; of the output, only that it has begun.
+        // At the start, the input is known and at most one output token.
         let usage = usage.map(|usage| ReplyUsage { output: usage.output.min(1), ..usage });
         let message = self.message(None, usage);
         out.event("message_start", &json!({ "type": "message_start", "message": message }));

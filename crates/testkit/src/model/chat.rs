@@ -1,7 +1,7 @@
 //! The Chat Completions dialect.
 //!
-//! A reply is one message here: several texts join, reasoning goes to `reasoning_content` (the field that
-//! providers of open models use), and a search of the provider leaves no trace.
+//! A reply is one message: several texts are joined, reasoning goes to `reasoning_content` (the field that
+//! providers of open models use), and a search of the provider is not visible.
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    dialect::{CREATED, MODEL, ReplyEncoder, RequestWishes, SseWriter, StreamOptions, openai_error, wrapped},
-    ids::IdCounter,
+    dialect::{
+        CREATED, IdCounter, MODEL, ReplyEncoder, RequestOptions, SseWriter, StreamOptions, openai_error,
+        wrapped,
+    },
     steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
@@ -58,12 +60,12 @@ struct ReasoningDelta<'a> {
 }
 
 impl ChatEncoder {
-    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
-        let options = wishes.stream_options.as_ref();
+    pub(super) fn new(options: &RequestOptions, ids: Arc<IdCounter>) -> Self {
+        let stream_options = options.stream_options.as_ref();
         Self {
             id: ids.next("chatcmpl"),
-            model: wishes.model.clone().unwrap_or_else(|| MODEL.to_owned()),
-            include_usage: options
+            model: options.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+            include_usage: stream_options
                 .and_then(|StreamOptions { include_usage }| *include_usage)
                 .unwrap_or(false),
             content: String::new(),

@@ -1,23 +1,23 @@
-//! The three ways of saying the same thing, and what each of them has to provide.
+//! The three dialects, and the trait that each one implements.
 //!
-//! A dialect encodes one reply. It is told about items, their sections and their deltas in order, and
-//! keeps what it needs for the answer as a whole, which is sent when the client asked for no stream.
+//! An encoder encodes one reply. It receives items, their sections and their deltas in order, and keeps what
+//! it needs for a single JSON answer, which is sent if the client did not ask for a stream.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use hyper::StatusCode;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     anthropic::AnthropicEncoder,
     chat::ChatEncoder,
-    ids::IdCounter,
     responses::ResponsesEncoder,
     steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
-/// The time every answer claims to be made at: output is the same in every run.
+/// The creation time of every answer, so that output is the same in every run.
 pub(super) const CREATED: u64 = 1_700_000_000;
 /// The model that answers when the request names none.
 pub(super) const MODEL: &str = "scripted";
@@ -29,9 +29,9 @@ pub(super) enum ModelDialect {
     Anthropic,
 }
 
-/// What of a request changes the form of its answer. Everything else is only recorded.
+/// The fields of a request that change the form of its answer. Everything else is only recorded.
 #[derive(Default, Deserialize)]
-pub(super) struct RequestWishes {
+pub(super) struct RequestOptions {
     pub(super) model: Option<String>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
@@ -48,17 +48,17 @@ pub(super) trait ReplyEncoder: Send {
     fn open_item(&mut self, item: &ReplyItem, out: &mut SseWriter);
     fn open_section(&mut self, section: ReplySection, out: &mut SseWriter);
     fn delta(&mut self, section: ReplySection, text: &str, out: &mut SseWriter);
-    /// `text` is all that the section's deltas said.
+    /// `text` is the text of all deltas of the section.
     fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter);
     fn close_item(&mut self, out: &mut SseWriter);
-    /// The last events of a stream that ends properly, be it with an error.
+    /// Writes the last events of a stream that ends properly, or with an error.
     fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter);
-    /// The answer to a request that wants no stream.
+    /// Returns the answer to a request without `stream`.
     fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value);
 }
 
 impl ModelDialect {
-    /// The dialect that is spoken at a path, whatever the path begins with.
+    /// Returns the dialect of a path, by its end.
     pub(super) fn at(path: &str) -> Option<Self> {
         let dialects = [
             ("/responses", Self::Responses),
@@ -68,11 +68,11 @@ impl ModelDialect {
         dialects.into_iter().find_map(|(end, dialect)| path.ends_with(end).then_some(dialect))
     }
 
-    pub(super) fn encoder(self, wishes: &RequestWishes, ids: Arc<IdCounter>) -> Box<dyn ReplyEncoder> {
+    pub(super) fn encoder(self, options: &RequestOptions, ids: Arc<IdCounter>) -> Box<dyn ReplyEncoder> {
         match self {
-            Self::Responses => Box::new(ResponsesEncoder::new(wishes, ids)),
-            Self::Chat => Box::new(ChatEncoder::new(wishes, ids)),
-            Self::Anthropic => Box::new(AnthropicEncoder::new(wishes, ids)),
+            Self::Responses => Box::new(ResponsesEncoder::new(options, ids)),
+            Self::Chat => Box::new(ChatEncoder::new(options, ids)),
+            Self::Anthropic => Box::new(AnthropicEncoder::new(options, ids)),
         }
     }
 
@@ -92,8 +92,7 @@ pub(super) fn anthropic_error(code: &str, message: &str) -> Value {
     json!({ "type": "error", "error": { "type": code, "message": message } })
 }
 
-/// Free text as the beginning, the middle or the end of `{"input":"…"}`, for dialects that know only
-/// function calls.
+/// Encodes free text in parts as `{"input":"…"}`, for dialects that have only function calls.
 pub(super) mod wrapped {
     pub(in super::super) const BEGIN: &str = r#"{"input":""#;
     pub(in super::super) const END: &str = r#""}"#;
@@ -104,7 +103,7 @@ pub(super) mod wrapped {
     }
 }
 
-/// Server-sent events on their way out.
+/// A buffer of server-sent events.
 #[derive(Default)]
 pub(super) struct SseWriter(Vec<u8>);
 
@@ -122,7 +121,7 @@ impl SseWriter {
         self.0.extend_from_slice(b"\n\n");
     }
 
-    /// How a stream of Chat Completions says that it is over.
+    /// Writes the end of a stream of Chat Completions.
     pub(super) fn done(&mut self) {
         self.0.extend_from_slice(b"data: [DONE]\n\n");
     }
@@ -145,12 +144,29 @@ impl SseWriter {
     }
 }
 
+/// Ids that are the same in every run: a prefix and ten digits, counted per prefix and server.
+///
+/// Returns `msg_0000000001`, `msg_0000000002`, `call_0000000001` and so on.
+#[derive(Default)]
+pub(super) struct IdCounter {
+    last: Mutex<HashMap<&'static str, u64>>,
+}
+
+impl IdCounter {
+    pub(super) fn next(&self, prefix: &'static str) -> String {
+        let mut last = self.last.lock();
+        let number = last.entry(prefix).or_default();
+        *number += 1;
+        format!("{prefix}_{number:010}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_path_chooses_the_dialect() {
+    fn the_path_selects_the_dialect() {
         let check = |path: &str, expected| assert_eq!(ModelDialect::at(path), expected, "{path}");
         check("/v1/responses", Some(ModelDialect::Responses));
         check("/responses", Some(ModelDialect::Responses));
@@ -161,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_text_is_an_object_whatever_it_holds() {
+    fn wrapped_text_is_a_valid_object() {
         let text = format!(
             "{}{}{}{}",
             wrapped::BEGIN,
@@ -170,5 +186,13 @@ mod tests {
             wrapped::END
         );
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json!({ "input": "a\"\nñ\\" }));
+    }
+
+    #[test]
+    fn each_prefix_has_its_own_counter() {
+        let ids = IdCounter::default();
+        assert_eq!(ids.next("msg"), "msg_0000000001");
+        assert_eq!(ids.next("call"), "call_0000000001");
+        assert_eq!(ids.next("msg"), "msg_0000000002");
     }
 }

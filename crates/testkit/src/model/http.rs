@@ -1,4 +1,4 @@
-//! The HTTP side: accepts connections, reads requests, chooses who answers.
+//! Accepts connections, reads requests, and answers them with replies of the script.
 
 use std::{
     any::Any,
@@ -26,16 +26,16 @@ use tokio::{
 };
 
 use super::{
-    dialect::{CREATED, MODEL, ModelDialect, RequestWishes, openai_error},
-    line::{CutHandle, CuttableLine},
+    cuttable_socket::{CutHandle, CuttableSocket},
+    dialect::{CREATED, MODEL, ModelDialect, RequestOptions, openai_error},
     play::{PlayingReply, ReplyPlayer},
     reply::{self, PlainBody, Reply, ReplyStream},
     state::{ModelActivity, ModelShared},
 };
 
-/// More connections than this wait to be accepted.
+/// Maximum number of open connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4_096;
-/// A larger request is refused.
+/// Maximum size of a request.
 const MAX_BODY: usize = 64 << 20;
 
 type HttpAnswer = Response<Either<Full<Bytes>, PlayingReply>>;
@@ -53,7 +53,7 @@ impl fmt::Display for HungUp {
 
 impl std::error::Error for HungUp {}
 
-/// Serves until the task is aborted, which ends the connections with it.
+/// Serves until the task is aborted, which also ends the connections.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<ModelShared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -62,7 +62,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<ModelShared>) {
                 Ok((socket, _)) => {
                     connections.spawn(connection(socket, shared.clone()));
                 }
-                // Out of file descriptors, most likely: the ones in use have to be closed first.
+                // Probably out of file descriptors. Retried after other connections had time to close.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -71,16 +71,16 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<ModelShared>) {
 }
 
 async fn connection(socket: TcpStream, shared: Arc<ModelShared>) {
-    // Deltas are small and must not wait for each other. Without the option they are only slower.
+    // Deltas are small and must not be delayed. Without the option they are only slower.
     let _ = socket.set_nodelay(true);
-    let scissors = CutHandle::default();
-    let line = CuttableLine::new(socket, scissors.clone());
-    let service = service_fn(|request| answer(request, shared.clone(), scissors.clone()));
-    // An error here is a client that went away, or a script that said so.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(line), service).await;
+    let cut_handle = CutHandle::default();
+    let socket = CuttableSocket::new(socket, cut_handle.clone());
+    let service = service_fn(|request| answer(request, shared.clone(), cut_handle.clone()));
+    // An error means that the client disconnected, or that the script cut the connection.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
 }
 
-async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, scissors: CutHandle) -> AnswerResult {
+async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, cut_handle: CutHandle) -> AnswerResult {
     let activity = shared.activity();
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
@@ -89,12 +89,12 @@ async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, scissors: 
             shared.fault(format!("{} {}: body above {MAX_BODY} bytes", parts.method, parts.uri.path()));
             return Ok(error_answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"));
         }
-        // The client went away while it was sending.
+        // The client disconnected while it was sending.
         Err(_) => return Err(HungUp),
     };
     match ModelDialect::at(parts.uri.path()) {
         Some(dialect) if parts.method == Method::POST => {
-            ModelExchange { dialect, shared, scissors, activity }.answer(&parts, body).await
+            ModelExchange { dialect, shared, cut_handle, activity }.answer(&parts, body).await
         }
         _ => {
             shared.others.add(&parts, body);
@@ -103,7 +103,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, scissors: 
     }
 }
 
-/// What is not a request to the model.
+/// Answers requests that are not for the model.
 fn other(parts: &Parts) -> HttpAnswer {
     if parts.method == Method::GET && parts.uri.path().ends_with("/models") {
         let model = json!({
@@ -120,20 +120,20 @@ fn other(parts: &Parts) -> HttpAnswer {
 struct ModelExchange {
     dialect: ModelDialect,
     shared: Arc<ModelShared>,
-    scissors: CutHandle,
+    cut_handle: CutHandle,
     activity: ModelActivity,
 }
 
 impl ModelExchange {
     async fn answer(self, parts: &Parts, body: Bytes) -> AnswerResult {
-        let wishes = match read_wishes(parts, &body) {
-            Ok(wishes) => wishes,
+        let options = match read_options(parts, &body) {
+            Ok(options) => options,
             Err((status, why)) => {
                 let request = self.shared.requests.add(parts, body);
                 return self.refuse(status, &format!("{request:?}: {why}"));
             }
         };
-        // The script may run closures of the test; one that panics should be heard of.
+        // The script may run closures of the test. A panic in one is reported as a fault.
         let admitted = catch_unwind(AssertUnwindSafe(|| self.shared.admit(parts, body)));
         let (request, reply) = match admitted {
             Ok(admitted) => admitted,
@@ -150,25 +150,25 @@ impl ModelExchange {
             let why = format!("item() belongs to Responses and cannot answer {request:?}");
             return self.refuse(StatusCode::INTERNAL_SERVER_ERROR, &why);
         }
-        self.perform(reply, &wishes).await
+        self.perform(reply, &options).await
     }
 
-    /// Answers what the script cannot, and remembers it: the test went another way than its author thought.
+    /// Answers a request that the script has no reply for, and records a fault.
     fn refuse(&self, status: StatusCode, why: &str) -> AnswerResult {
         self.shared.fault(why);
         Ok(json_answer(status, &self.dialect.error("script_error", why)))
     }
 
-    async fn perform(self, reply: Reply, wishes: &RequestWishes) -> AnswerResult {
+    async fn perform(self, reply: Reply, options: &RequestOptions) -> AnswerResult {
         if let Some(gate) = &reply.hold {
             self.shared.gates.pass(gate).await;
         }
         let mut response = match reply.answer {
             reply::ReplyAnswer::HangUp => return Err(HungUp),
             reply::ReplyAnswer::Plain { status, body } => self.plain(status, body),
-            reply::ReplyAnswer::Stream(stream) => self.play(stream, wishes).await?,
+            reply::ReplyAnswer::Stream(stream) => self.play(stream, options).await?,
         };
-        // A header of the script takes the place of the server's own, and may come more than once.
+        // A header of the script replaces the server's own, and may occur more than once.
         for (name, _) in &reply.headers {
             response.headers_mut().remove(name);
         }
@@ -189,14 +189,14 @@ impl ModelExchange {
         }
     }
 
-    async fn play(self, stream: Arc<ReplyStream>, wishes: &RequestWishes) -> AnswerResult {
-        let encoder = self.dialect.encoder(wishes, self.shared.ids.clone());
+    async fn play(self, stream: Arc<ReplyStream>, options: &RequestOptions) -> AnswerResult {
+        let encoder = self.dialect.encoder(options, self.shared.ids.clone());
         let player = ReplyPlayer::new(self.shared, encoder);
-        if wishes.stream != Some(true) {
+        if options.stream != Some(true) {
             let (status, json) = player.into_whole(&stream).await.ok_or(HungUp)?;
             return Ok(json_answer(status, &json));
         }
-        let body = player.into_body(stream, self.scissors, self.activity);
+        let body = player.into_body(stream, self.cut_handle, self.activity);
         let mut response = Response::new(Either::Right(body));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -204,7 +204,7 @@ impl ModelExchange {
     }
 }
 
-fn read_wishes(parts: &Parts, body: &Bytes) -> Result<RequestWishes, (StatusCode, String)> {
+fn read_options(parts: &Parts, body: &Bytes) -> Result<RequestOptions, (StatusCode, String)> {
     if let Some(encoding) = parts.headers.get(CONTENT_ENCODING) {
         let why = format!("bodies with content-encoding {encoding:?} are not read");
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));

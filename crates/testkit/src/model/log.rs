@@ -1,4 +1,4 @@
-//! The requests that came, in order, as many as there is room for.
+//! The received requests in order, within limits.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{recorded::RecordedRequest, state::lock};
+use super::recorded::RecordedRequest;
 
 /// The newest requests are kept, up to this many …
 pub(super) const MAX_REQUESTS: usize = 1_000;
@@ -15,16 +15,16 @@ pub(super) const MAX_REQUESTS: usize = 1_000;
 pub(super) const MAX_BYTES: usize = 128 << 20;
 
 pub(super) struct RequestLog {
-    kept: Mutex<KeptRequest>,
-    /// How many requests have come, for those who wait.
+    kept: Mutex<KeptRequests>,
+    /// Number of requests received, for tasks that wait for the next.
     count: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct KeptRequest {
+struct KeptRequests {
     requests: VecDeque<RecordedRequest>,
     bytes: usize,
-    /// The number of the last request that was given out.
+    /// The number of the last request that was taken.
     taken: u64,
 }
 
@@ -34,10 +34,10 @@ impl RequestLog {
     }
 
     pub(super) fn add(&self, parts: &Parts, body: Bytes) -> RecordedRequest {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let recorded = RecordedRequest::new(self.count() + 1, parts, body);
         kept.push(recorded.clone());
-        // Inside the lock, so that the count grows in the order of the requests.
+        // Within the lock, so that the count grows in the order of the requests.
         self.count.send_replace(recorded.number());
         recorded
     }
@@ -47,15 +47,15 @@ impl RequestLog {
     }
 
     pub(super) fn all(&self) -> Vec<RecordedRequest> {
-        lock(&self.kept).requests.iter().cloned().collect()
+        self.kept.lock().requests.iter().cloned().collect()
     }
 
-    /// The oldest request that was not given out yet, once there is one.
+    /// Waits for and returns the oldest request that was not taken yet.
     pub(super) async fn take_next(&self) -> RecordedRequest {
         let mut count = self.count.subscribe();
         loop {
             count.mark_unchanged();
-            if let Some(request) = lock(&self.kept).take_next() {
+            if let Some(request) = self.kept.lock().take_next() {
                 return request;
             }
             // The sender lives as long as `self`, so this ends only with a new request.
@@ -64,7 +64,7 @@ impl RequestLog {
     }
 }
 
-impl KeptRequest {
+impl KeptRequests {
     fn push(&mut self, request: RecordedRequest) {
         self.bytes += request.bytes().len();
         self.requests.push_back(request);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_push_out_more_of_the_old_ones() {
+    fn large_requests_replace_more_of_the_old_ones() {
         let log = RequestLog::new();
         let body = Bytes::from(vec![0; MAX_BYTES + 1]);
         (0..3).for_each(|_| add(&log, &body.slice(..MAX_BYTES / 2)));
@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "request #1 is forgotten")]
-    async fn a_forgotten_request_is_not_passed_over_in_silence() {
+    async fn a_dropped_request_is_an_error() {
         let log = RequestLog::new();
         (0..=MAX_REQUESTS).for_each(|_| add(&log, &Bytes::from_static(b"{}")));
         log.take_next().await;

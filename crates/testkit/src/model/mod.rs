@@ -1,20 +1,25 @@
-//! A model provider on loopback that does what a script says.
+//! A model provider on loopback that answers as a script says.
+//!
+//! This is the scripted model for tests: a [`Script`] is built in Rust, has closures and gates, and controls
+//! single deltas and HTTP details, which `ModelServer` encodes in three dialects. Its sibling is the scripted
+//! provider inside `codicil-model`, which plays script files without HTTP and ships with the binary. Script
+//! files have one implementation, there: `script_file` only translates what that returns into a [`Reply`], so
+//! the two share the format, the conditions and the playing. The builder does not go through script files,
+//! because they have no words for most of its steps.
 
 mod anthropic;
-mod asked;
 mod chat;
+mod cuttable_socket;
 mod dialect;
-mod follow;
-mod gates;
 mod http;
-mod ids;
-mod line;
 mod log;
 mod play;
 mod recorded;
 mod reply;
 mod responses;
 mod script;
+mod script_file;
+mod script_request;
 mod state;
 mod steps;
 
@@ -27,11 +32,11 @@ use std::{
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-pub use self::{follow::follow, recorded::RecordedRequest, reply::Reply, script::Script};
+pub use self::{recorded::RecordedRequest, reply::Reply, script::Script, script_file::follow};
 
 use self::state::ModelShared;
 
-/// How long a test waits for something that should happen at once.
+/// Maximum time to wait for an event of a test.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A scripted model provider.
@@ -48,13 +53,13 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts at a free port of 127.0.0.1.
+    /// Listens on a free port of 127.0.0.1.
     pub async fn start(script: impl Into<Script>) -> Self {
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self::bind(anywhere, script).await.expect("loopback has a free port")
     }
 
-    /// Starts at a given address.
+    /// Listens on an address.
     pub async fn bind(address: SocketAddr, script: impl Into<Script>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -63,65 +68,66 @@ impl ModelServer {
         Ok(Self { address, shared, serving })
     }
 
-    /// Where clients find it: `http://127.0.0.1:PORT/v1`.
+    /// Returns the base URL for clients: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Adds a reply, or the replies of a script, to the end of the queue. A script's `repeat` or
-    /// `respond_with` takes the place of the present one.
+    /// `respond_with` replaces the current one.
     pub fn push(&self, script: impl Into<Script>) {
         self.shared.push(script.into());
     }
 
-    /// Opens a gate, for good: replies that come to it later pass it without waiting.
+    /// Opens a gate permanently: replies that reach it later pass without waiting.
     pub fn release(&self, gate: &str) {
         self.shared.gates.release(gate);
     }
 
-    /// Waits until some reply has come to a gate (or to a `hold`), and panics if none does.
+    /// Waits until a reply has reached a gate (or a `hold`). Panics if none does.
     pub async fn reached(&self, gate: &str) {
         self.wait(self.shared.gates.reached(gate), &format!("reply at gate {gate:?}")).await;
     }
 
-    /// Waits until no request is being answered: each was answered to the end, or its client has gone.
+    /// Waits until no request is being answered: each was answered completely, or its client has
+    /// disconnected.
     pub async fn until_idle(&self) {
         self.wait(self.shared.until_idle(), "end of the open answers").await;
     }
 
-    /// The requests to the model so far. At most the last 1,000 and 128 MiB of bodies are kept.
+    /// Returns the requests to the model so far. At most the last 1,000 and 128 MiB of bodies are kept.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.requests.all()
     }
 
-    /// All other requests, such as `GET …/models`, under the same limits.
+    /// Returns all other requests, such as `GET …/models`, under the same limits.
     pub fn other_requests(&self) -> Vec<RecordedRequest> {
         self.shared.others.all()
     }
 
-    /// The oldest request to the model that this has not given out yet. Waits for one, and panics when
-    /// none comes.
+    /// Returns the oldest request to the model that this method has not returned yet. Waits for one, and
+    /// panics if none comes.
     pub async fn next_request(&self) -> RecordedRequest {
         self.wait(self.shared.requests.take_next(), "request to the model").await
     }
 
-    /// The replies of the queue that no request has taken yet.
+    /// Returns the replies of the queue that no request has taken yet.
     pub fn unused_replies(&self) -> Vec<Reply> {
         self.shared.unused()
     }
 
-    /// Whether the script went as written: no reply is left, and no request went without one.
+    /// Returns whether the script was played completely: no reply is unused, and no request had no reply.
     pub fn is_finished(&self) -> bool {
         self.unused_replies().is_empty() && self.faults().is_empty()
     }
 
-    /// What the script did not foresee: requests it had no reply for, bodies it could not read, panics in
-    /// its closures. The first hundred are kept.
+    /// Returns what the script did not provide for: requests without a reply, invalid bodies, panics in
+    /// closures. The first hundred are kept.
     pub fn faults(&self) -> Vec<String> {
         self.shared.faults()
     }
@@ -134,7 +140,7 @@ impl ModelServer {
     }
 }
 
-/// What a failing test needs to see.
+/// Shows what a failing test needs.
 impl fmt::Debug for ModelServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelServer")

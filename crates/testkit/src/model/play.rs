@@ -1,7 +1,7 @@
-//! Plays a reply: walks through its steps, waits where they say so, and hands out bytes.
+//! Plays a reply: executes its steps, waits where they say so, and sends bytes.
 //!
-//! Without a pace the bytes leave in large chunks, so that a stream of many deltas runs at the speed of
-//! its reader. Whatever was said before a wait is handed out before the wait begins.
+//! Without a pace the bytes are sent in large chunks, so that a stream of many deltas is as fast as its
+//! reader. Everything before a wait is sent before the wait begins.
 
 use std::{
     convert::Infallible,
@@ -23,17 +23,17 @@ use tokio::{
 };
 
 use super::{
+    cuttable_socket::CutHandle,
     dialect::{ReplyEncoder, SseWriter},
-    line::CutHandle,
     reply::ReplyStream,
     state::{ModelActivity, ModelShared},
     steps::{ReplyEnding, ReplyItem, ReplySection, ReplyStep},
 };
 
-/// How much is gathered before it is handed out, unless a wait comes first.
+/// Size of a chunk, unless a wait comes earlier.
 const CHUNK: usize = 64 << 10;
 
-/// How a reply was played to its end; one that hangs never gets there.
+/// How a reply ended. One that hangs never ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PlayedReply {
     Ended,
@@ -42,9 +42,9 @@ pub(super) enum PlayedReply {
 
 pub(super) struct ReplyPlayer {
     shared: Arc<ModelShared>,
-    pen: ReplyWriter,
-    /// Nobody listens to the stream when the client wants the answer as a whole.
-    listener: Option<mpsc::Sender<Bytes>>,
+    writer: ReplyWriter,
+    /// Sends the chunks of a stream; `None` if the client wants a single JSON answer.
+    chunk_sender: Option<mpsc::Sender<Bytes>>,
     pace: Option<PlayPace>,
 }
 
@@ -55,47 +55,47 @@ struct PlayPace {
 
 impl ReplyPlayer {
     pub(super) fn new(shared: Arc<ModelShared>, encoder: Box<dyn ReplyEncoder>) -> Self {
-        Self { shared, pen: ReplyWriter::new(encoder), listener: None, pace: None }
+        Self { shared, writer: ReplyWriter::new(encoder), chunk_sender: None, pace: None }
     }
 
-    /// The reply as the body of an answer. It plays as the connection asks for more, and no further.
+    /// Returns the reply as the body of a response. It plays only as fast as the connection reads.
     pub(super) fn into_body(
         mut self,
         stream: Arc<ReplyStream>,
-        scissors: CutHandle,
+        cut_handle: CutHandle,
         activity: ModelActivity,
     ) -> PlayingReply {
         let (sender, chunks) = mpsc::channel(1);
-        self.listener = Some(sender);
+        self.chunk_sender = Some(sender);
         let play = Box::pin(async move { self.play(&stream).await });
-        PlayingReply { play: Some(play), chunks, scissors: Some(scissors), _activity: activity }
+        PlayingReply { play: Some(play), chunks, cut_handle: Some(cut_handle), _activity: activity }
     }
 
-    /// The reply as one JSON answer; `None` when the script cuts the connection.
+    /// Returns the reply as one JSON answer; `None` if the script cuts the connection.
     pub(super) async fn into_whole(mut self, stream: &ReplyStream) -> Option<(StatusCode, Value)> {
         match self.play(stream).await {
-            PlayedReply::Ended => Some(self.pen.encoder.whole(&stream.ending, stream.usage)),
+            PlayedReply::Ended => Some(self.writer.encoder.whole(&stream.ending, stream.usage)),
             PlayedReply::Cut => None,
         }
     }
 
     async fn play(&mut self, stream: &ReplyStream) -> PlayedReply {
-        self.pen.encoder.begin(stream.usage, &mut self.pen.out);
+        self.writer.encoder.begin(stream.usage, &mut self.writer.out);
         for step in &stream.steps {
             self.step(step).await;
-            self.hand_out_if_much().await;
+            self.send_full_chunk().await;
         }
         let ending = &stream.ending;
         match ending {
             ReplyEnding::Completed | ReplyEnding::Incomplete(_) => {
-                self.pen.close();
-                self.pen.encoder.end(ending, stream.usage, &mut self.pen.out);
+                self.writer.close();
+                self.writer.encoder.end(ending, stream.usage, &mut self.writer.out);
             }
-            // A failure, like a cut, comes in the middle of whatever was being said.
-            ReplyEnding::Failed { .. } => self.pen.encoder.end(ending, stream.usage, &mut self.pen.out),
+            // A failure, like a cut, does not close the open item.
+            ReplyEnding::Failed { .. } => self.writer.encoder.end(ending, stream.usage, &mut self.writer.out),
             ReplyEnding::Cut | ReplyEnding::Hang => {}
         }
-        self.hand_out().await;
+        self.send_chunk().await;
         match ending {
             ReplyEnding::Completed | ReplyEnding::Incomplete(_) | ReplyEnding::Failed { .. } => {
                 PlayedReply::Ended
@@ -107,16 +107,16 @@ impl ReplyPlayer {
 
     async fn step(&mut self, step: &ReplyStep) {
         match step {
-            ReplyStep::Open(item) => self.pen.open(item),
+            ReplyStep::Open(item) => self.writer.open(item),
             ReplyStep::Deltas(section, texts) => self.deltas(*section, texts).await,
-            ReplyStep::Close => self.pen.close(),
-            ReplyStep::Raw(event) => self.pen.out.raw(event),
+            ReplyStep::Close => self.writer.close(),
+            ReplyStep::Raw(event) => self.writer.out.raw(event),
             ReplyStep::Gate(name) => {
-                self.hand_out().await;
+                self.send_chunk().await;
                 self.shared.gates.pass(name).await;
             }
             ReplyStep::Pause(time) => {
-                self.hand_out().await;
+                self.send_chunk().await;
                 sleep(*time).await;
             }
             ReplyStep::Pace(between) => self.pace = Some(PlayPace { between: *between, next: None }),
@@ -124,11 +124,11 @@ impl ReplyPlayer {
     }
 
     async fn deltas(&mut self, section: ReplySection, texts: &[String]) {
-        self.pen.enter(section);
+        self.writer.enter(section);
         for text in texts {
             self.keep_pace().await;
-            self.pen.delta(section, text);
-            self.hand_out_if_much().await;
+            self.writer.delta(section, text);
+            self.send_full_chunk().await;
         }
     }
 
@@ -138,32 +138,32 @@ impl ReplyPlayer {
         let due = next.unwrap_or(now);
         *next = Some(due + *between);
         if due > now {
-            self.hand_out().await;
+            self.send_chunk().await;
             sleep_until(due).await;
         }
     }
 
-    async fn hand_out_if_much(&mut self) {
-        if self.pen.out.len() >= CHUNK {
-            self.hand_out().await;
+    async fn send_full_chunk(&mut self) {
+        if self.writer.out.len() >= CHUNK {
+            self.send_chunk().await;
         }
     }
 
-    async fn hand_out(&mut self) {
-        let bytes = self.pen.out.take();
-        let Some(listener) = self.listener.as_ref().filter(|_| !bytes.is_empty()) else { return };
-        // The other end is in the same body as this future: it cannot be gone while this runs.
-        let _ = listener.send(bytes.into()).await;
+    async fn send_chunk(&mut self) {
+        let bytes = self.writer.out.take();
+        let Some(chunk_sender) = self.chunk_sender.as_ref().filter(|_| !bytes.is_empty()) else { return };
+        // The receiver is in the same body as this future, so it exists while this runs.
+        let _ = chunk_sender.send(bytes.into()).await;
     }
 }
 
-/// Writes a reply down in its dialect, and sees to it that items and sections are closed in order.
+/// Encodes a reply in its dialect, and closes items and sections in order.
 struct ReplyWriter {
     encoder: Box<dyn ReplyEncoder>,
     out: SseWriter,
     item_is_open: bool,
     section: Option<ReplySection>,
-    /// What the open section has said.
+    /// The text of the open section.
     text: String,
 }
 
@@ -206,12 +206,12 @@ impl ReplyWriter {
     }
 }
 
-/// A reply being played. It runs inside the connection's own task, so it ends with the connection.
+/// A reply that is being played. It runs in the task of the connection, so it ends with the connection.
 pub(super) struct PlayingReply {
     play: Option<Pin<Box<dyn Future<Output = PlayedReply> + Send>>>,
     chunks: mpsc::Receiver<Bytes>,
-    /// Taken away when the reply has come to a proper end.
-    scissors: Option<CutHandle>,
+    /// Removed when the reply has ended properly.
+    cut_handle: Option<CutHandle>,
     _activity: ModelActivity,
 }
 
@@ -228,16 +228,16 @@ impl Body for PlayingReply {
             && let Some(play) = &mut this.play
             && let Poll::Ready(played) = play.as_mut().poll(cx)
         {
-            // Drops the sender, so that the chunks come to an end.
+            // Drops the sender, which ends the chunks.
             this.play = None;
-            this.scissors = this.scissors.take().filter(|_| played == PlayedReply::Cut);
+            this.cut_handle = this.cut_handle.take().filter(|_| played == PlayedReply::Cut);
         }
         match this.chunks.poll_recv(cx) {
             Poll::Ready(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            Poll::Ready(None) => match &this.scissors {
-                // Nothing wakes this task again, and nothing has to: the flush that follows ends it.
-                Some(scissors) => {
-                    scissors.cut();
+            Poll::Ready(None) => match &this.cut_handle {
+                // Nothing needs to wake this task again: the flush that follows fails and ends it.
+                Some(cut_handle) => {
+                    cut_handle.cut();
                     Poll::Pending
                 }
                 None => Poll::Ready(None),

@@ -1,7 +1,7 @@
-//! A request as the model got it, and what tests ask about it.
+//! A recorded request, with accessors for tests.
 //!
-//! The body is kept as it came and parsed when first asked for, so that recording costs next to nothing
-//! under load. The accessors read all three dialects; each knows where a dialect puts the thing.
+//! The body is parsed on first use, so that recording costs little under load. The accessors read all three
+//! dialects.
 
 use std::{
     fmt,
@@ -26,7 +26,7 @@ struct RequestContent {
     json: OnceLock<Value>,
 }
 
-/// Leaves out headers and body: they hold keys and prompts, and a failing test prints this.
+/// Omits headers and body: they hold keys and prompts, and a failing test prints this.
 impl fmt::Debug for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{} {} {} ({} bytes)", self.number(), self.method(), self.path(), self.0.body.len())
@@ -46,60 +46,60 @@ impl RecordedRequest {
         }))
     }
 
-    /// Which request it was, counted from 1.
+    /// Returns the number of the request, counted from 1.
     pub fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// `POST`, `GET` and so on.
+    /// Returns the method, such as `POST`.
     pub fn method(&self) -> &str {
         &self.0.method
     }
 
-    /// The path without its query: `/v1/responses`.
+    /// Returns the path without its query, such as `/v1/responses`.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// What followed the `?`.
+    /// Returns the query, without the `?`.
     pub fn query(&self) -> Option<&str> {
         self.0.query.as_deref()
     }
 
-    /// A header, by its name in any case; `None` also for one that is not text.
+    /// Returns a header by its name, in any case; `None` also for one that is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.0.headers.get(name)?.to_str().ok()
     }
 
-    /// The body; null when it was empty or not JSON.
+    /// Returns the body as JSON; null if it was empty or invalid.
     pub fn body(&self) -> &Value {
         self.0.json.get_or_init(|| serde_json::from_slice(&self.0.body).unwrap_or_default())
     }
 
-    /// The body as it came.
+    /// Returns the body as it was sent.
     pub fn bytes(&self) -> &Bytes {
         &self.0.body
     }
 
-    /// The model asked for.
+    /// Returns the requested model.
     pub fn model(&self) -> Option<&str> {
         self.body().get("model")?.as_str()
     }
 
-    /// The history that was sent: `input` of Responses, `messages` of the other dialects.
+    /// Returns the history: `input` of Responses, `messages` of the other dialects.
     pub fn input(&self) -> &[Value] {
         let body = self.body();
         let list = body.get("input").or_else(|| body.get("messages")).and_then(Value::as_array);
         list.map_or(&[], Vec::as_slice)
     }
 
-    /// The names of the tools that were offered; a tool of the provider is named by its type.
+    /// Returns the names of the offered tools. A tool of the provider is named by its type.
     pub fn tools(&self) -> Vec<&str> {
         let list = self.body().get("tools").and_then(Value::as_array);
         list.into_iter().flatten().filter_map(tool_name).collect()
     }
 
-    /// The text of the last message of the user that has any, its parts joined with line breaks.
+    /// Returns the text of the user's last message that has text, its parts joined with line breaks.
     pub fn last_user_text(&self) -> Option<String> {
         if let Some(text) = self.body().get("input").and_then(Value::as_str) {
             return Some(text.to_owned());
@@ -108,7 +108,7 @@ impl RecordedRequest {
         messages.filter(|message| message.get("role").is_some_and(|role| role == "user")).find_map(text_of)
     }
 
-    /// The text that was sent back as the result of a tool call.
+    /// Returns the output of a tool call.
     pub fn tool_output(&self, call_id: &str) -> Option<String> {
         let is = |item: &Value, key: &str| item.get(key).is_some_and(|id| id == call_id);
         self.input().iter().rev().find_map(|item| {
@@ -133,7 +133,7 @@ fn text_of(message: &Value) -> Option<String> {
     text(message.get("content")?)
 }
 
-/// A text is a string, or a list of parts of which some have text.
+/// Returns the text of a string, or of a list of parts.
 pub(super) fn text(content: &Value) -> Option<String> {
     if let Some(text) = content.as_str() {
         return Some(text.to_owned());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_asked_for_by_name_and_never_printed() {
+    fn debug_output_contains_no_keys() {
         let recorded = recorded(json!({ "model": "m" }));
         assert_eq!(recorded.header("authorization"), Some("Bearer secret"));
         assert_eq!(format!("{recorded:?}"), "#1 POST /v1/responses (13 bytes)");

@@ -1,6 +1,6 @@
-//! One answer of the model: when it applies, its status and headers, and what it is made of.
+//! One answer of the model: its condition, status, headers and content.
 //!
-//! The words for a streamed answer (`say`, `call`, `gate` …) are in `steps.rs`.
+//! The methods that build a streamed answer (`say`, `call`, `gate` …) are in `steps.rs`.
 
 use std::{fmt, sync::Arc};
 
@@ -15,11 +15,11 @@ use super::{
     steps::{ReplyEnding, ReplyItem, ReplyStep, ReplyUsage},
 };
 
-/// What the model answers to one request.
+/// The answer to one request.
 ///
 /// A new reply is a stream that completes by itself after its steps and reports 100 input and 10 output
-/// tokens. [`Reply::status`] is a plain HTTP answer instead. Words that make no sense together (a
-/// message in a plain answer, a step after `hang`) panic where the reply is written.
+/// tokens. [`Reply::status`] is a plain HTTP answer instead. Methods that make no sense together (a message
+/// in a plain answer, a step after `hang`) panic when the reply is built.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) when: Option<ReplyCondition>,
@@ -30,7 +30,7 @@ pub struct Reply {
 
 #[derive(Clone, Debug)]
 pub(super) enum ReplyAnswer {
-    /// Shared, since a long stream may be repeated for many requests.
+    /// Shared, because a long stream may be repeated for many requests.
     Stream(Arc<ReplyStream>),
     Plain {
         status: StatusCode,
@@ -48,7 +48,7 @@ pub(super) struct ReplyStream {
 
 #[derive(Clone, Debug)]
 pub(super) enum PlainBody {
-    /// An error in the form of the dialect that was asked for.
+    /// An error in the form of the request's dialect.
     Error,
     Json(Value),
     Text(String),
@@ -81,28 +81,28 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// A stream; as it is, one that completes at once without saying anything.
+    /// An empty stream, which completes immediately.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A plain HTTP answer; its body is an error in the form of the dialect unless one is given.
+    /// A plain HTTP answer. Its body is an error in the form of the dialect, unless one is given.
     pub fn status(code: u16) -> Self {
         let status = StatusCode::from_u16(code).unwrap_or_else(|_| panic!("not an HTTP status: {code}"));
         Self::of(ReplyAnswer::Plain { status, body: PlainBody::Error })
     }
 
-    /// No answer: the connection is closed when the request has been read.
+    /// No answer: the connection is closed after the request has been read.
     pub fn hang_up() -> Self {
         Self::of(ReplyAnswer::HangUp)
     }
 
-    /// The JSON that a plain answer carries.
+    /// Sets the JSON body of a plain answer.
     pub fn body(self, json: Value) -> Self {
         self.plain_body(PlainBody::Json(json))
     }
 
-    /// Text instead of JSON, as from a proxy in between.
+    /// Sets a text body of a plain answer, as from a proxy in between.
     pub fn body_text(self, text: impl Into<String>) -> Self {
         self.plain_body(PlainBody::Text(text.into()))
     }
@@ -115,13 +115,13 @@ impl Reply {
         self
     }
 
-    /// Keeps this reply for a request that fits; others pass it by and take the next one that suits them.
+    /// Keeps this reply for a request that matches. Other requests take the next matching reply.
     pub fn when(mut self, fits: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(ReplyCondition(Arc::new(fits)));
         self
     }
 
-    /// Keeps back all of the answer, also its status line, until the gate of this name is released.
+    /// Holds the whole answer, including its status line, until the gate of this name is released.
     pub fn hold(mut self, gate: impl Into<String>) -> Self {
         self.hold = Some(gate.into());
         self
@@ -139,7 +139,7 @@ impl Reply {
         self
     }
 
-    /// The stream to add a step to.
+    /// Returns the stream to add a step to.
     pub(super) fn stream(&mut self) -> &mut ReplyStream {
         let ReplyAnswer::Stream(stream) = &mut self.answer else {
             panic!("a plain answer has no steps: begin with Reply::new()");
@@ -153,7 +153,7 @@ impl Reply {
         stream
     }
 
-    /// Whether a further step would belong to the next reply.
+    /// Returns whether the reply has an ending, so that a further step belongs to the next reply.
     pub(super) fn has_ended(&self) -> bool {
         match &self.answer {
             ReplyAnswer::Stream(stream) => stream.ending != ReplyEnding::Completed,
@@ -161,7 +161,7 @@ impl Reply {
         }
     }
 
-    /// Whether it holds an output item that only the Responses dialect can carry.
+    /// Returns whether it contains an output item that only the Responses dialect can encode.
     pub(super) fn is_for_responses_only(&self) -> bool {
         let ReplyAnswer::Stream(stream) = &self.answer else { return false };
         stream.steps.iter().any(|step| matches!(step, ReplyStep::Open(ReplyItem::Other(_))))

@@ -1,8 +1,8 @@
 //! The OpenAI Responses dialect.
 //!
-//! Every event that typed clients wait for is sent, also those that Codicil itself can do without
-//! (`content_part.added`, `output_text.done`, `sequence_number` …). The item in work is kept as JSON and
-//! grows with its sections, so that `output_item.done` and the final response say the same.
+//! Every event that typed clients wait for is sent, including those that Codicil ignores
+//! (`content_part.added`, `output_text.done`, `sequence_number` …). The open item is kept as JSON and grows
+//! with its sections, so that `output_item.done` and the final response are equal.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    dialect::{CREATED, MODEL, ReplyEncoder, RequestWishes, SseWriter},
-    ids::IdCounter,
+    dialect::{CREATED, IdCounter, MODEL, ReplyEncoder, RequestOptions, SseWriter},
     steps::{ReplyEnding, ReplyItem, ReplySection, ReplyUsage},
 };
 
@@ -20,16 +19,16 @@ pub(super) struct ResponsesEncoder {
     ids: Arc<IdCounter>,
     id: String,
     model: String,
-    /// Whether the client asked for reasoning that it can send back.
+    /// Whether the client asked for encrypted reasoning, which it sends back.
     encrypted_reasoning: bool,
     sequence: u64,
     item: Map<String, Value>,
     item_id: String,
-    /// The items that are done.
+    /// The completed items.
     output: Vec<Value>,
 }
 
-/// Built without a detour over `Value`: a stream may have tens of thousands of them.
+/// A delta event. Serialized without `Value`, because a stream may have tens of thousands of them.
 #[derive(Serialize)]
 struct EncodedDelta<'a> {
     r#type: &'static str,
@@ -46,11 +45,11 @@ struct EncodedDelta<'a> {
 }
 
 impl ResponsesEncoder {
-    pub(super) fn new(wishes: &RequestWishes, ids: Arc<IdCounter>) -> Self {
-        let include = wishes.include.iter().flatten();
+    pub(super) fn new(options: &RequestOptions, ids: Arc<IdCounter>) -> Self {
+        let include = options.include.iter().flatten();
         Self {
             id: ids.next("resp"),
-            model: wishes.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+            model: options.model.clone().unwrap_or_else(|| MODEL.to_owned()),
             encrypted_reasoning: include.into_iter().any(|field| field == "reasoning.encrypted_content"),
             sequence: 0,
             item: Map::new(),
@@ -69,7 +68,7 @@ impl ResponsesEncoder {
         out.event(kind, &fields);
     }
 
-    /// Sends an event about the item in work.
+    /// Sends an event about the open item.
     fn send_of_item(&mut self, kind: &str, mut fields: Value, out: &mut SseWriter) {
         if let Some(fields) = fields.as_object_mut() {
             fields.insert("item_id".to_owned(), self.item_id.as_str().into());
@@ -92,8 +91,8 @@ impl ResponsesEncoder {
         })
     }
 
-    /// The response as it is at its end, and the event that says so.
-    fn ended(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (&'static str, Value) {
+    /// Returns the final response with the name of its event.
+    fn final_response(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (&'static str, Value) {
         match ending {
             ReplyEnding::Completed | ReplyEnding::Cut | ReplyEnding::Hang => {
                 ("response.completed", self.response("completed", usage))
@@ -128,14 +127,16 @@ impl ResponsesEncoder {
                 (id, json)
             }
             ReplyItem::Call { name, call_id: given } => {
-                let (id, call_id) = (self.ids.next("fc"), call_id(given));
+                let id = self.ids.next("fc");
+                let call_id = call_id(given);
                 let json = json!({
                     "type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": "",
                 });
                 (id, json)
             }
             ReplyItem::CustomCall { name, call_id: given } => {
-                let (id, call_id) = (self.ids.next("ctc"), call_id(given));
+                let id = self.ids.next("ctc");
+                let call_id = call_id(given);
                 let json = json!({
                     "type": "custom_tool_call", "id": id, "call_id": call_id, "name": name, "input": "",
                 });
@@ -216,7 +217,8 @@ impl ReplyEncoder for ResponsesEncoder {
 
     fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter) {
         let (_, done) = events(section);
-        let (list, whole) = (part(section, &text), Value::from(text));
+        let list = part(section, &text);
+        let whole = Value::from(text);
         match section {
             ReplySection::Text => {
                 push(&mut self.item, "content", list.clone());
@@ -268,16 +270,16 @@ impl ReplyEncoder for ResponsesEncoder {
     }
 
     fn end(&mut self, ending: &ReplyEnding, usage: Option<ReplyUsage>, out: &mut SseWriter) {
-        let (event, response) = self.ended(ending, usage);
+        let (event, response) = self.final_response(ending, usage);
         self.send(event, json!({ "response": response }), out);
     }
 
     fn whole(&self, ending: &ReplyEnding, usage: Option<ReplyUsage>) -> (StatusCode, Value) {
-        (StatusCode::OK, self.ended(ending, usage).1)
+        (StatusCode::OK, self.final_response(ending, usage).1)
     }
 }
 
-/// The names of a section's events: one for each delta, one for its end.
+/// Returns the names of a section's events: for each delta, and for its end.
 fn events(section: ReplySection) -> (&'static str, &'static str) {
     match section {
         ReplySection::Text => ("response.output_text.delta", "response.output_text.done"),
@@ -294,7 +296,7 @@ fn events(section: ReplySection) -> (&'static str, &'static str) {
     }
 }
 
-/// A section as an entry of its item's list.
+/// Returns a section as an entry of its item's list.
 fn part(section: ReplySection, text: &str) -> Value {
     match section {
         ReplySection::Text => {

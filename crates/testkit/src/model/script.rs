@@ -1,4 +1,4 @@
-//! What the model answers to one request after another.
+//! The replies to a sequence of requests.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::{recorded::RecordedRequest, reply::Reply};
 
-/// A queue of replies, each taken by one request, and what comes when it is empty.
+/// A queue of replies, each taken by one request, and what answers when it is empty.
 ///
-/// The words of [`Reply`] add to the reply at the end of the script. [`then`](Self::then) begins the next
-/// one, and so does whatever follows an ending (`hang`, `cut`, `fail`, `incomplete`) or a whole
+/// The methods of [`Reply`] extend the last reply of the script. [`then`](Self::then) begins the next one,
+/// and so does any method after an ending (`hang`, `cut`, `fail`, `incomplete`) or a whole
 /// [`reply`](Self::reply):
 ///
 /// ```
@@ -31,7 +31,7 @@ use super::{recorded::RecordedRequest, reply::Reply};
 #[derive(Default)]
 pub struct Script {
     replies: Vec<Reply>,
-    /// Whether the last reply takes further steps.
+    /// Whether further steps extend the last reply.
     open: bool,
     rest: Option<ScriptRest>,
 }
@@ -51,31 +51,31 @@ impl From<Reply> for Script {
 }
 
 impl Script {
-    /// A script without replies: each request is answered with 500 and remembered as a fault.
+    /// A script without replies: each request is answered with 500 and recorded as a fault.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the reply being written; the next step begins another.
+    /// Ends the current reply; the next step begins another.
     pub fn then(mut self) -> Self {
         self.open = false;
         self
     }
 
-    /// Adds a reply that is complete as it is.
+    /// Adds a complete reply.
     pub fn reply(mut self, reply: Reply) -> Self {
         self.replies.push(reply);
         self.then()
     }
 
-    /// Answers this, again and again, once the queue is empty. Takes the place of `respond_with`.
+    /// Repeats this reply once the queue is empty. Replaces `respond_with`.
     pub fn repeat(mut self, reply: Reply) -> Self {
         self.rest = Some(ScriptRest::Repeat(reply));
         self
     }
 
-    /// Asks this function for each reply once the queue is empty. Takes the place of `repeat`.
-    /// A panic inside it is answered with 500 and remembered as a fault.
+    /// Calls this function for each reply once the queue is empty. Replaces `repeat`. A panic inside it is
+    /// answered with 500 and recorded as a fault.
     pub fn respond_with(mut self, decide: impl FnMut(&RecordedRequest) -> Reply + Send + 'static) -> Self {
         self.rest = Some(ScriptRest::Decide(Box::new(decide)));
         self
@@ -94,7 +94,7 @@ impl Script {
     }
 }
 
-/// The words of [`Reply`], for the reply at the end of the script.
+/// The methods of [`Reply`], for the last reply of the script.
 impl Script {
     /// See [`Reply::say`].
     pub fn say(self, text: impl AsRef<str>) -> Self {

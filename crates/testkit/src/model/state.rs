@@ -1,22 +1,24 @@
-//! What the server and its connections share: the script, the log, the gates and the faults.
+//! The state that the server and its connections share: the script, the log, the gates and the faults.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    gates::ScriptGates,
-    ids::IdCounter,
+    dialect::IdCounter,
     log::RequestLog,
     recorded::RecordedRequest,
     reply::Reply,
     script::{Script, ScriptRest},
 };
 
-/// More faults than this say nothing new.
+/// Maximum number of faults that are kept.
 const MAX_FAULTS: usize = 100;
 
 pub(super) struct ModelShared {
@@ -28,11 +30,6 @@ pub(super) struct ModelShared {
     pub(super) gates: ScriptGates,
     pub(super) ids: Arc<IdCounter>,
     active: watch::Sender<usize>,
-}
-
-/// A panic in a test's own closure must not turn into a second one here.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 impl ModelShared {
@@ -53,19 +50,20 @@ impl ModelShared {
 
     pub(super) fn push(&self, script: Script) {
         let (replies, rest) = script.into_parts();
-        lock(&self.queue).extend(replies);
+        self.queue.lock().extend(replies);
         if let Some(rest) = rest {
-            *lock(&self.rest) = Some(rest);
+            *self.rest.lock() = Some(rest);
         }
     }
 
     pub(super) fn unused(&self) -> Vec<Reply> {
-        lock(&self.queue).iter().cloned().collect()
+        self.queue.lock().iter().cloned().collect()
     }
 
-    /// Records a request and finds its reply, in one go: of two requests the earlier gets the earlier reply.
+    /// Records a request and takes its reply under one lock, so that of two requests the earlier gets the
+    /// earlier reply.
     pub(super) fn admit(&self, parts: &Parts, body: Bytes) -> (RecordedRequest, Option<Reply>) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let request = self.requests.add(parts, body);
         let fits = |reply: &Reply| reply.when.as_ref().is_none_or(|when| when.holds(&request));
         let queued = queue.iter().position(fits).and_then(|at| queue.remove(at));
@@ -75,24 +73,24 @@ impl ModelShared {
     }
 
     fn rest_for(&self, request: &RecordedRequest) -> Option<Reply> {
-        match lock(&self.rest).as_mut()? {
+        match self.rest.lock().as_mut()? {
             ScriptRest::Repeat(reply) => Some(reply.clone()),
             ScriptRest::Decide(decide) => Some(decide(request)),
         }
     }
 
     pub(super) fn fault(&self, fault: impl Into<String>) {
-        let mut faults = lock(&self.faults);
+        let mut faults = self.faults.lock();
         if faults.len() < MAX_FAULTS {
             faults.push(fault.into());
         }
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
-        lock(&self.faults).clone()
+        self.faults.lock().clone()
     }
 
-    /// Marks a request as being answered for as long as the guard lives.
+    /// Marks a request as being answered until the guard is dropped.
     pub(super) fn activity(self: &Arc<Self>) -> ModelActivity {
         self.active.send_modify(|active| *active += 1);
         ModelActivity(self.clone())
@@ -108,5 +106,44 @@ pub(super) struct ModelActivity(Arc<ModelShared>);
 impl Drop for ModelActivity {
     fn drop(&mut self) {
         self.0.active.send_modify(|active| *active -= 1);
+    }
+}
+
+/// Named points where a reply waits for the test.
+///
+/// A gate is a latch: once released it stays open, also for replies that reach it later. So a release before
+/// the reply arrives is not lost.
+pub(super) struct ScriptGates {
+    state: watch::Sender<GateState>,
+}
+
+#[derive(Default)]
+struct GateState {
+    reached: HashSet<String>,
+    released: HashSet<String>,
+}
+
+impl ScriptGates {
+    pub(super) fn new() -> Self {
+        Self { state: watch::Sender::new(GateState::default()) }
+    }
+
+    pub(super) fn release(&self, name: &str) {
+        self.state.send_modify(|state| {
+            state.released.insert(name.to_owned());
+        });
+    }
+
+    /// Waits at the gate until it is released.
+    pub(super) async fn pass(&self, name: &str) {
+        let mut changes = self.state.subscribe();
+        // Notifies `reached`. Replies that share a gate are not woken each time.
+        self.state.send_if_modified(|state| state.reached.insert(name.to_owned()));
+        let _ = changes.wait_for(|state| state.released.contains(name)).await;
+    }
+
+    /// Waits until a reply has reached the gate.
+    pub(super) async fn reached(&self, name: &str) {
+        let _ = self.state.subscribe().wait_for(|state| state.reached.contains(name)).await;
     }
 }

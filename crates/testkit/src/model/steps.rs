@@ -1,8 +1,7 @@
-//! The words of a streamed reply: what the model says, does and how it ends.
+//! The steps of a streamed reply, and the methods that build them.
 //!
-//! A reply is kept as a flat list of [`ReplyStep`]s that the player walks through. An item is opened, gets
-//! deltas and is closed by steps of their own, so that a gate or a pause can stand anywhere, also in the
-//! middle of a message.
+//! A reply is a flat list of [`ReplyStep`]s that the player executes. Opening an item, its deltas and closing
+//! it are separate steps, so that a gate or a pause can come anywhere, also in the middle of a message.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use serde_json::Value;
 
 use super::reply::Reply;
 
-/// How many deltas a text given in one piece is sent in.
-const PIECES: usize = 4;
+/// Maximum number of deltas that a text is split into.
+const MAX_DELTAS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReplyStep {
@@ -24,7 +23,7 @@ pub(super) enum ReplyStep {
     Pace(Duration),
 }
 
-/// What a reply consists of; dialects have their own forms for it.
+/// An item of a reply, independent of the dialect.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReplyItem {
     Message { phase: Option<String> },
@@ -35,7 +34,7 @@ pub(super) enum ReplyItem {
     Other(Value),
 }
 
-/// The part of an item that deltas go to. Summaries are numbered: a reasoning item may have several.
+/// The part of an item that deltas belong to. Summaries are numbered: a reasoning item may have several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplySection {
     Text,
@@ -73,13 +72,13 @@ impl Default for ReplyUsage {
 }
 
 impl Reply {
-    /// A message, sent in a few deltas. Goes on with the message before it when that is
+    /// Adds a message in a few deltas. Continues the message before it if that is
     /// [`unfinished`](Self::unfinished).
     pub fn say(self, text: impl AsRef<str>) -> Self {
-        self.say_deltas(words(text.as_ref()))
+        self.say_deltas(split_words(text.as_ref()))
     }
 
-    /// A message, sent in exactly these deltas.
+    /// Adds a message in exactly these deltas.
     pub fn say_deltas(self, deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.write(
             ReplyItem::Message { phase: None },
@@ -88,7 +87,7 @@ impl Reply {
         )
     }
 
-    /// Gives the message just said a phase (`commentary`, `final_answer`); only Responses has a place for it.
+    /// Sets the phase of the last message (`commentary`, `final_answer`), which only Responses encodes.
     pub fn phase(mut self, phase: impl Into<String>) -> Self {
         match self.last_item() {
             Some(ReplyItem::Message { phase: place }) => *place = Some(phase.into()),
@@ -97,52 +96,58 @@ impl Reply {
         self
     }
 
-    /// Reasoning with a summary of one part.
+    /// Adds reasoning with a summary of one part.
     pub fn think(self, summary: impl AsRef<str>) -> Self {
         self.think_parts([summary.as_ref()])
     }
 
-    /// Reasoning with a summary of several parts.
+    /// Adds reasoning with a summary of several parts.
     pub fn think_parts(mut self, parts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        // A thought that goes on stays in the summary part it was in.
+        // Unfinished reasoning continues in the same summary part.
         let first = match self.unfinished_section(&ReplyItem::Reasoning) {
             Some(ReplySection::Summary(at)) => at,
             _ => 0,
         };
         for (index, part) in parts.into_iter().enumerate() {
-            self.reopen(index > 0);
-            self =
-                self.write(ReplyItem::Reasoning, ReplySection::Summary(first + index), words(part.as_ref()));
+            if index > 0 {
+                self.reopen();
+            }
+            self = self.write(
+                ReplyItem::Reasoning,
+                ReplySection::Summary(first + index),
+                split_words(part.as_ref()),
+            );
         }
         self
     }
 
-    /// The reasoning itself rather than a summary. Joins the summary just before it, else stands alone.
+    /// Adds raw reasoning. It belongs to the same item as a summary just before it.
     pub fn think_raw(mut self, text: impl AsRef<str>) -> Self {
-        let joins = matches!(self.last_item(), Some(ReplyItem::Reasoning));
-        self.reopen(joins);
-        self.write(ReplyItem::Reasoning, ReplySection::Raw, words(text.as_ref()))
+        if matches!(self.last_item(), Some(ReplyItem::Reasoning)) {
+            self.reopen();
+        }
+        self.write(ReplyItem::Reasoning, ReplySection::Raw, split_words(text.as_ref()))
     }
 
-    /// A call of a function tool.
+    /// Adds a call of a function tool.
     pub fn call(self, name: impl Into<String>, arguments: Value) -> Self {
         self.call_text(name, arguments.to_string())
     }
 
-    /// A call whose arguments are sent as they stand, for those that are not JSON or not an object.
+    /// Adds a call with arguments as text, which need not be a JSON object.
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
         let item = ReplyItem::Call { name: name.into(), call_id: None };
-        self.write(item, ReplySection::Arguments, slices(arguments.as_ref()))
+        self.write(item, ReplySection::Arguments, split_anywhere(arguments.as_ref()))
     }
 
-    /// A call of a tool that takes free text. Where a dialect has no such tools, it is a function call
-    /// with the one argument `input`.
+    /// Adds a call of a tool that takes free text. In dialects without such tools it is a function call with
+    /// the argument `input`.
     pub fn custom_call(self, name: impl Into<String>, input: impl AsRef<str>) -> Self {
         let item = ReplyItem::CustomCall { name: name.into(), call_id: None };
-        self.write(item, ReplySection::Input, slices(input.as_ref()))
+        self.write(item, ReplySection::Input, split_anywhere(input.as_ref()))
     }
 
-    /// Gives the call just made this id instead of the next `call_…`.
+    /// Sets the id of the last call, instead of the next `call_…`.
     pub fn call_id(mut self, id: impl Into<String>) -> Self {
         match self.last_item() {
             Some(ReplyItem::Call { call_id, .. } | ReplyItem::CustomCall { call_id, .. }) => {
@@ -153,49 +158,49 @@ impl Reply {
         self
     }
 
-    /// A search that the provider runs by itself; a client of Chat Completions sees nothing of it.
+    /// Adds a web search of the provider, which Chat Completions does not encode.
     pub fn web_search(self, query: impl Into<String>) -> Self {
         self.step(ReplyStep::Open(ReplyItem::WebSearch { query: query.into() })).step(ReplyStep::Close)
     }
 
-    /// Any other output item of the Responses dialect, as it is. The other dialects refuse such a reply.
+    /// Adds any other output item of the Responses dialect. The other dialects reject such a reply.
     pub fn item(self, item: Value) -> Self {
         self.step(ReplyStep::Open(ReplyItem::Other(item))).step(ReplyStep::Close)
     }
 
-    /// One event of the stream, as it is. Its `type`, when it has one, is also the name of the event.
+    /// Adds an event of the stream as it is. Its `type`, if it has one, is also the name of the event.
     pub fn raw(self, event: Value) -> Self {
         self.step(ReplyStep::Raw(event))
     }
 
-    /// Leaves the item just written open, as when the stream stops in the middle of it.
-    /// A `say` or `think` that follows goes on with it.
+    /// Leaves the last item open, as when the stream stops in the middle of it. A `say` or `think` that
+    /// follows continues it.
     pub fn unfinished(mut self) -> Self {
-        assert!(self.reopen(true), "unfinished() stands after something said, thought or called");
+        assert!(self.reopen(), "unfinished() stands after something said, thought or called");
         self
     }
 
-    /// Ends the item that was left [`unfinished`](Self::unfinished).
+    /// Closes the item that was left [`unfinished`](Self::unfinished).
     pub(super) fn finished(self) -> Self {
         self.step(ReplyStep::Close)
     }
 
-    /// Waits here until [`ModelServer::release`](super::ModelServer::release) is called with this name.
+    /// Waits until [`ModelServer::release`](super::ModelServer::release) is called with this name.
     pub fn gate(self, name: impl Into<String>) -> Self {
         self.step(ReplyStep::Gate(name.into()))
     }
 
-    /// Waits here once.
+    /// Waits for a time.
     pub fn pause(self, time: Duration) -> Self {
         self.step(ReplyStep::Pause(time))
     }
 
-    /// From here on, leaves this much time between deltas. Kept on average: a late delta is caught up.
+    /// Sets the time between the following deltas, on average: a late delta is followed by a shorter wait.
     pub fn pace(self, between: Duration) -> Self {
         self.step(ReplyStep::Pace(between))
     }
 
-    /// The tokens to report; `input` counts the cached ones and `output` those of the reasoning.
+    /// Sets the reported tokens. `input` includes the cached ones and `output` those of the reasoning.
     pub fn usage(mut self, input: u64, cached: u64, output: u64, reasoning: u64) -> Self {
         self.stream().usage = Some(ReplyUsage { input, cached, output, reasoning });
         self
@@ -212,23 +217,23 @@ impl Reply {
         self.end(ReplyEnding::Hang)
     }
 
-    /// Closes the connection where it is; all that was said before arrives.
+    /// Closes the connection. Everything before it is delivered.
     pub fn cut(self) -> Self {
         self.end(ReplyEnding::Cut)
     }
 
-    /// The provider gives up with an error inside the stream.
+    /// Ends the stream with an error of the provider.
     pub fn fail(self, code: impl Into<String>, message: impl Into<String>) -> Self {
         self.end(ReplyEnding::Failed { code: code.into(), message: message.into() })
     }
 
-    /// The model stops early, with a reason in the words of Responses (`max_output_tokens`,
-    /// `content_filter`); other dialects use their own word for it.
+    /// Ends the reply early, with a reason of Responses (`max_output_tokens`, `content_filter`), which other
+    /// dialects translate.
     pub fn incomplete(self, reason: impl Into<String>) -> Self {
         self.end(ReplyEnding::Incomplete(reason.into()))
     }
 
-    /// Adds deltas to the unfinished item of the same kind when there is one, else to a new item.
+    /// Adds deltas to the unfinished item of the same kind, or else to a new item.
     fn write(mut self, item: ReplyItem, section: ReplySection, deltas: Vec<String>) -> Self {
         if self.unfinished_section(&item).is_none() {
             self = self.step(ReplyStep::Open(item));
@@ -246,13 +251,13 @@ impl Reply {
         self
     }
 
-    /// Takes back the closing of the last item, and says whether there was one to take back.
-    fn reopen(&mut self, really: bool) -> bool {
+    /// Removes the closing step of the last item. Returns whether there was one.
+    fn reopen(&mut self) -> bool {
         let steps = &mut self.stream().steps;
-        really && steps.pop_if(|step| *step == ReplyStep::Close).is_some()
+        steps.pop_if(|step| *step == ReplyStep::Close).is_some()
     }
 
-    /// Where the last item left off, if it is still open and can take what `item` brings.
+    /// Returns the last section of the open item, if `item` can continue it.
     fn unfinished_section(&mut self, item: &ReplyItem) -> Option<ReplySection> {
         let mut section = None;
         for step in self.stream().steps.iter().rev() {
@@ -269,7 +274,7 @@ impl Reply {
         None
     }
 
-    /// The item whose steps came last, whatever waits have come since.
+    /// Returns the last item, also if waits have followed it.
     fn last_item(&mut self) -> Option<&mut ReplyItem> {
         self.stream().steps.iter_mut().rev().find_map(|step| match step {
             ReplyStep::Open(item) => Some(item),
@@ -278,17 +283,17 @@ impl Reply {
     }
 }
 
-/// Cuts a text after spaces, into at most [`PIECES`] pieces of about as many words.
-fn words(text: &str) -> Vec<String> {
-    let words: Vec<&str> = text.split_inclusive(' ').collect();
-    let each = words.len().div_ceil(PIECES).max(1);
-    words.chunks(each).map(|piece| piece.concat()).collect()
+/// Splits a text after spaces into at most [`MAX_DELTAS`] parts with about the same number of words.
+fn split_words(text: &str) -> Vec<String> {
+    let split_words: Vec<&str> = text.split_inclusive(' ').collect();
+    let each = split_words.len().div_ceil(MAX_DELTAS).max(1);
+    split_words.chunks(each).map(|piece| piece.concat()).collect()
 }
 
-/// Cuts a text anywhere between characters, as providers do with arguments.
-fn slices(text: &str) -> Vec<String> {
+/// Splits a text between any characters, as providers do with arguments.
+fn split_anywhere(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
-    let each = characters.len().div_ceil(PIECES).max(1);
+    let each = characters.len().div_ceil(MAX_DELTAS).max(1);
     characters.chunks(each).map(|piece| piece.iter().collect()).collect()
 }
 
@@ -297,14 +302,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_into_a_few_pieces() {
-        let check = |text: &str, expected: &[&str]| assert_eq!(words(text), expected, "{text:?}");
+    fn texts_are_split_into_a_few_deltas() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(split_words(text), expected, "{text:?}");
         check("", &[]);
         check("one", &["one"]);
         check("Let me look", &["Let ", "me ", "look"]);
         check("a b c d e f g h", &["a b ", "c d ", "e f ", "g h"]);
         check("a b c d e", &["a b ", "c d ", "e"]);
-        assert_eq!(slices("añbñcñd"), ["añ", "bñ", "cñ", "d"]);
+        assert_eq!(split_anywhere("añbñcñd"), ["añ", "bñ", "cñ", "d"]);
     }
 
     fn steps(mut reply: Reply) -> Vec<ReplyStep> {
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_message_is_gone_on_with_across_a_gate() {
+    fn an_unfinished_message_continues_after_a_gate() {
         let reply = Reply::new().say_deltas(["a"]).unfinished().gate("g").say_deltas(["b"]);
         assert_eq!(
             steps(reply),
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_reasoning_joins_its_summary_but_not_an_earlier_one() {
+    fn raw_reasoning_joins_the_summary_just_before_it() {
         let opened = |reply| steps(reply).iter().filter(|step| matches!(step, ReplyStep::Open(_))).count();
         assert_eq!(opened(Reply::new().think_parts(["a", "b"]).think_raw("c")), 1);
         assert_eq!(opened(Reply::new().think("a").say("b").think_raw("c")), 3);
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "nothing can follow the end of a reply")]
-    fn nothing_follows_the_end_of_a_reply() {
+    fn a_step_after_the_end_panics() {
         let _ = Reply::new().hang().say("late");
     }
 }

@@ -43,7 +43,7 @@ async fn a_message_is_a_text_block() {
 }
 
 #[tokio::test]
-async fn cached_tokens_are_counted_apart() {
+async fn cached_tokens_are_counted_separately() {
     let events = events(Script::new().say("hi").usage(100, 40, 7, 3), MESSAGES).await;
     let tokens = |output: u64| {
         json!({
@@ -101,7 +101,7 @@ async fn a_web_search_is_a_tool_of_the_server() {
 }
 
 #[tokio::test]
-async fn early_ends_have_their_own_stop_reason() {
+async fn early_endings_have_a_stop_reason() {
     let check = async |reason: &str, expected: &str| {
         let events = events(Script::new().say("x").incomplete(reason), MESSAGES).await;
         assert_eq!(stop_reason(&events), expected);
@@ -112,14 +112,14 @@ async fn early_ends_have_their_own_stop_reason() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_event_and_the_end() {
+async fn a_failure_ends_the_stream_with_an_error_event() {
     let events = events(Script::new().say("x").fail("overloaded_error", "busy"), MESSAGES).await;
     let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
     assert_eq!(events.last().unwrap(), &Event { name: Some("error".to_owned()), data: error });
 }
 
 #[tokio::test]
-async fn without_a_stream_the_message_comes_whole() {
+async fn without_a_stream_the_message_is_one_json_object() {
     let script = Script::new().think("t").say("hi").call("x", json!({ "a": 1 })).custom_call("y", "z");
     let server = ModelServer::start(script).await;
     let message = post(&server, MESSAGES, json!({ "model": "m" })).await.json().await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{CHAT, Event, events, post};
 
-/// The `delta`s of the chunks; the last of them is empty and comes with the finish reason.
+/// Returns the `delta`s of the chunks. The last one is empty and has the finish reason.
 fn deltas(events: &[Event]) -> Vec<&Value> {
     events.iter().filter_map(|event| event.data.pointer("/choices/0/delta")).collect()
 }
@@ -14,10 +14,11 @@ fn finish_reason(events: &[Event]) -> &str {
     events.iter().find_map(|event| event.data.pointer("/choices/0/finish_reason")?.as_str()).unwrap()
 }
 
-/// The name and the put-together arguments of a streamed call.
+/// Returns the name and the joined arguments of a streamed call.
 fn call(events: &[Event], index: usize) -> (String, String) {
     let fragments = deltas(events).into_iter().filter_map(|delta| delta.pointer("/tool_calls/0"));
-    let (mut name, mut arguments) = (String::new(), String::new());
+    let mut name = String::new();
+    let mut arguments = String::new();
     for fragment in fragments.filter(|fragment| fragment["index"] == index) {
         name += fragment["function"]["name"].as_str().unwrap_or_default();
         arguments += fragment["function"]["arguments"].as_str().unwrap();
@@ -46,7 +47,7 @@ async fn a_message_is_a_role_some_content_and_a_finish_reason() {
 }
 
 #[tokio::test]
-async fn usage_comes_last_for_those_who_ask() {
+async fn usage_comes_last_on_request() {
     let server = ModelServer::start(Script::new().say("hi").usage(100, 40, 7, 3)).await;
     let request = json!({ "stream": true, "stream_options": { "include_usage": true } });
     let events = post(&server, CHAT, request).await.events().await.unwrap();
@@ -95,7 +96,7 @@ async fn a_custom_call_is_a_function_with_an_input() {
 }
 
 #[tokio::test]
-async fn a_web_search_leaves_no_trace_and_raw_chunks_pass() {
+async fn a_web_search_is_not_encoded_and_raw_chunks_are() {
     let raw = json!({ "choices": [], "x": 1 });
     let events = events(Script::new().web_search("weather").raw(raw.clone()).say("sun"), CHAT).await;
     assert_eq!(events[1], Event { name: None, data: raw });
@@ -103,7 +104,7 @@ async fn a_web_search_leaves_no_trace_and_raw_chunks_pass() {
 }
 
 #[tokio::test]
-async fn early_ends_have_their_own_finish_reason() {
+async fn early_endings_have_a_finish_reason() {
     let check = async |reason: &str, expected: &str| {
         let events = events(Script::new().say("x").incomplete(reason), CHAT).await;
         assert_eq!(finish_reason(&events), expected);
@@ -114,7 +115,7 @@ async fn early_ends_have_their_own_finish_reason() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_chunk_and_the_end() {
+async fn a_failure_ends_the_stream_with_an_error_chunk() {
     let events = events(Script::new().say("x").fail("server_error", "broken"), CHAT).await;
     let last = &events.last().unwrap().data;
     assert_eq!(
@@ -124,7 +125,7 @@ async fn a_failure_is_an_error_chunk_and_the_end() {
 }
 
 #[tokio::test]
-async fn without_a_stream_the_completion_comes_whole() {
+async fn without_a_stream_the_completion_is_one_json_object() {
     let script =
         Script::new().think("t").say("hi").call("x", json!({ "a": 1 })).then().fail("server_error", "broken");
     let server = ModelServer::start(script).await;

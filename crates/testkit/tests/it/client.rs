@@ -1,4 +1,4 @@
-//! A plain HTTP client that reads server-sent events as they come.
+//! A plain HTTP client that reads server-sent events one by one.
 
 use bytes::Bytes;
 use codicil_testkit::{ModelServer, Script};
@@ -24,13 +24,13 @@ pub struct Client {
     connection: JoinSet<()>,
 }
 
-/// An answer whose body is read bit by bit.
+/// A response whose body is read incrementally.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     body: Incoming,
     read: String,
-    /// Keeps a connection open that was made for this answer alone.
+    /// The connection, if it was opened for this response only.
     connection: Option<JoinSet<()>>,
 }
 
@@ -41,7 +41,7 @@ pub struct Event {
     pub data: Value,
 }
 
-/// The stream ended in the middle.
+/// The stream ended without its proper end.
 #[derive(Debug, PartialEq)]
 pub struct Disconnected;
 
@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-/// Asks for a stream on a connection of its own.
+/// Requests a stream on a new connection.
 pub async fn stream(server: &ModelServer, path: &str) -> Answer {
     post(server, path, json!({ "model": "m", "stream": true })).await
 }
@@ -90,7 +90,7 @@ pub async fn post(server: &ModelServer, path: &str, body: Value) -> Answer {
     answer
 }
 
-/// The events of a script with one reply.
+/// Returns the events of a script with one reply.
 pub async fn events(script: Script, path: &str) -> Vec<Event> {
     let server = ModelServer::start(script).await;
     let events = stream(&server, path).await.events().await.unwrap();
@@ -99,12 +99,12 @@ pub async fn events(script: Script, path: &str) -> Vec<Event> {
 }
 
 impl Answer {
-    /// The next event, or `None` at the proper end of the stream.
+    /// Returns the next event, or `None` at the proper end of the stream.
     pub async fn next(&mut self) -> Result<Option<Event>, Disconnected> {
         loop {
             if let Some((event, rest)) = self.read.split_once("\n\n") {
-                let (event, rest) = (parse(event), rest.to_owned());
-                self.read = rest;
+                let event = parse(event);
+                self.read = rest.to_owned();
                 return Ok(Some(event));
             }
             match self.body.frame().await {
@@ -117,7 +117,7 @@ impl Answer {
         }
     }
 
-    /// Reads events up to one that says this.
+    /// Reads events up to one that contains this text.
     pub async fn until_delta(&mut self, text: &str) {
         while let Some(event) = self.next().await.unwrap() {
             if event.data.to_string().contains(&json!(text).to_string()) {
@@ -127,7 +127,7 @@ impl Answer {
         panic!("the stream ended without {text:?}");
     }
 
-    /// All events, whether the stream ended properly or not.
+    /// Returns all events, and whether the stream ended properly.
     pub async fn all_events(mut self) -> (Vec<Event>, Result<(), Disconnected>) {
         let mut events = Vec::new();
         loop {
@@ -169,14 +169,14 @@ impl Event {
     }
 }
 
-/// The types of events, with a run of the same type named once.
+/// Returns the types of events, with repetitions removed.
 pub fn kinds(events: &[Event]) -> Vec<&str> {
     let mut kinds: Vec<&str> = events.iter().map(Event::kind).collect();
     kinds.dedup();
     kinds
 }
 
-/// What a field says in all events of a type, put together.
+/// Joins the values of a field in all events of a type.
 pub fn joined(events: &[Event], kind: &str, pointer: &str) -> String {
     let of_kind = events.iter().filter(|event| event.kind() == kind);
     of_kind.filter_map(|event| event.data.pointer(pointer)?.as_str()).collect()

@@ -1,4 +1,4 @@
-//! Waiting, stopping and breaking off, in every dialect.
+//! Gates, pauses and endings, in every dialect.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ async fn a_gate_released_early_stays_open() {
 }
 
 #[tokio::test]
-async fn an_unfinished_message_goes_on_behind_the_gate() {
+async fn an_unfinished_message_continues_after_the_gate() {
     let script = Script::new().say_deltas(["one "]).unfinished().gate("g").say_deltas(["two"]);
     let server = ModelServer::start(script).await;
     let mut answer = stream(&server, RESPONSES).await;
@@ -56,7 +56,7 @@ async fn an_unfinished_message_goes_on_behind_the_gate() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_delivers_what_was_said_and_breaks_off() {
+async fn a_cut_stream_delivers_everything_before_the_cut() {
     for path in DIALECTS {
         let server = ModelServer::start(Script::new().say_deltas(["Let me"]).unfinished().cut()).await;
         let (events, end) = stream(&server, path).await.all_events().await;
@@ -99,7 +99,7 @@ async fn an_idle_connection_ends_when_the_server_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_a_hanging_stream_frees_it() {
+async fn disconnecting_from_a_hanging_stream_frees_it() {
     let server = ModelServer::start(Script::new().say("Let me").hang()).await;
     let mut answer = stream(&server, RESPONSES).await;
     answer.until_delta("me").await;
@@ -111,24 +111,24 @@ async fn a_client_that_leaves_a_hanging_stream_frees_it() {
 async fn deltas_keep_their_pace() {
     let pace = Duration::from_millis(5);
     let server = ModelServer::start(Script::new().pace(pace).say_deltas(["a", "b", "c", "d"])).await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut answer = stream(&server, RESPONSES).await;
     answer.until_delta("a").await;
     answer.until_delta("d").await;
-    assert!(begun.elapsed() >= pace * 3, "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() >= pace * 3, "{:?}", started_at.elapsed());
 }
 
 #[tokio::test]
-async fn a_pause_comes_once() {
+async fn a_pause_delays_the_stream() {
     let pause = Duration::from_millis(15);
     let server = ModelServer::start(Script::new().say("a").pause(pause).say("b")).await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     stream(&server, RESPONSES).await.events().await.unwrap();
-    assert!(begun.elapsed() >= pause);
+    assert!(started_at.elapsed() >= pause);
 }
 
 #[tokio::test]
-async fn a_held_answer_has_not_even_a_status_line() {
+async fn a_held_answer_has_no_status_line() {
     let server = ModelServer::start(Script::new().hold("h").say("hi")).await;
     let asking = stream(&server, RESPONSES);
     tokio::pin!(asking);
@@ -168,7 +168,7 @@ async fn status_replies_carry_headers_and_bodies() {
 }
 
 #[tokio::test]
-async fn a_bare_status_has_an_error_in_the_form_of_its_dialect() {
+async fn a_status_without_body_has_an_error_of_its_dialect() {
     for (path, pointer) in DIALECTS.into_iter().zip(["/error/code", "/error/code", "/error/type"]) {
         let server = ModelServer::start(Reply::status(503)).await;
         let answer = stream(&server, path).await;
@@ -187,7 +187,7 @@ async fn hanging_up_closes_the_connection_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_cut_of_an_answer_that_is_no_stream_is_no_answer() {
+async fn a_cut_without_a_stream_is_no_answer() {
     let server = ModelServer::start(Script::new().say("x").cut()).await;
     let mut client = Client::connect(&server).await;
     assert!(client.post(RESPONSES, json!({ "model": "m" })).await.is_err());

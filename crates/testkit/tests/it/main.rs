@@ -1,14 +1,14 @@
-//! Drives the scripted model as a client does: over HTTP, with all it sends and all it closes.
+//! Tests of the scripted model server over HTTP, as a client sees it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod client;
-
 mod anthropic;
 mod chat;
+mod client;
+
 mod flow;
-mod follow;
 mod recording;
 mod responses;
 mod script;
+mod script_file;
 mod throughput;

@@ -1,4 +1,4 @@
-//! What the server remembers of the requests it got.
+//! The recording of requests.
 
 use bytes::Bytes;
 use codicil_testkit::{ModelServer, Reply, Script};
@@ -13,7 +13,7 @@ fn always() -> Script {
 }
 
 #[tokio::test]
-async fn requests_are_kept_as_they_were_sent() {
+async fn requests_are_recorded_as_they_were_sent() {
     let server = ModelServer::start(always()).await;
     let body = json!({
         "model": "m", "stream": true, "tools": [{ "type": "function", "name": "ls" }],
@@ -37,7 +37,7 @@ async fn requests_are_kept_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn each_request_is_given_out_once_and_waited_for() {
+async fn next_request_returns_each_request_once() {
     let server = ModelServer::start(always()).await;
     let ask = async |number: u64| {
         post(&server, RESPONSES, json!({ "input": number.to_string() })).await;
@@ -51,15 +51,15 @@ async fn each_request_is_given_out_once_and_waited_for() {
     assert_eq!(third.last_user_text().as_deref(), Some("3"));
 }
 
-/// The clock is paused, so that the wait is over at once.
+/// With a paused clock, the timeout elapses immediately.
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "no request to the model within 10s; ModelServer { requests: 0, unused_replies: 1")]
-async fn waiting_for_a_request_that_never_comes_says_how_things_stand() {
+async fn a_timeout_shows_the_state_of_the_server() {
     ModelServer::start(Script::new().say("hi")).await.next_request().await;
 }
 
 #[tokio::test]
-async fn a_request_is_there_before_its_answer() {
+async fn a_request_is_recorded_before_its_answer() {
     let server = ModelServer::start(Script::new().hold("h").say("hi")).await;
     let asking = stream(&server, RESPONSES);
     tokio::pin!(asking);
@@ -70,7 +70,7 @@ async fn a_request_is_there_before_its_answer() {
 }
 
 #[tokio::test]
-async fn other_requests_are_kept_apart() {
+async fn other_requests_are_recorded_separately() {
     let server = ModelServer::start(Script::new()).await;
     let mut client = Client::connect(&server).await;
     let mut get =
@@ -93,7 +93,7 @@ async fn other_requests_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_to_a_model_is_refused_and_remembered() {
+async fn invalid_requests_are_rejected_and_recorded() {
     let server = ModelServer::start(Script::new().say("for someone else")).await;
     let mut client = Client::connect(&server).await;
 

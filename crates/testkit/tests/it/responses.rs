@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Event, RESPONSES, events, joined, kinds, post, stream};
 
-/// The item of the only `output_item.done`, after checking that the final response has it too.
-fn the_item(events: &[Event]) -> Value {
+/// Returns the item of the only `output_item.done`, and checks that the final response has it too.
+fn only_item(events: &[Event]) -> Value {
     let done: Vec<&Value> = events
         .iter()
         .filter(|event| event.kind() == "response.output_item.done")
@@ -37,7 +37,7 @@ async fn a_message_comes_with_all_its_events() {
     assert_eq!(joined(&events, "response.output_text.delta", "/delta"), "Let me look");
     assert_eq!(events.iter().filter(|event| event.kind() == "response.output_text.delta").count(), 3);
     assert_eq!(
-        the_item(&events),
+        only_item(&events),
         json!({
             "type": "message", "id": "msg_0000000001", "status": "completed", "role": "assistant",
             "phase": "commentary",
@@ -100,7 +100,7 @@ async fn reasoning_has_summary_parts_and_raw_text() {
     let parts = events.iter().filter(|event| event.kind() == "response.reasoning_summary_text.delta");
     assert_eq!(parts.map(|part| &part.data["summary_index"]).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(
-        the_item(&events),
+        only_item(&events),
         json!({
             "type": "reasoning", "id": "rs_0000000001", "encrypted_content": null,
             "summary": [{ "type": "summary_text", "text": "One" }, { "type": "summary_text", "text": "Two" }],
@@ -110,11 +110,11 @@ async fn reasoning_has_summary_parts_and_raw_text() {
 }
 
 #[tokio::test]
-async fn reasoning_is_encrypted_for_those_who_ask() {
+async fn reasoning_is_encrypted_on_request() {
     let server = ModelServer::start(Script::new().think("Hm")).await;
     let request = json!({ "stream": true, "include": ["reasoning.encrypted_content"] });
     let events = post(&server, RESPONSES, request).await.events().await.unwrap();
-    assert_eq!(the_item(&events)["encrypted_content"], "encrypted_0000000001");
+    assert_eq!(only_item(&events)["encrypted_content"], "encrypted_0000000001");
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_function_call_streams_its_arguments() {
     );
     assert_eq!(joined(&events, "response.function_call_arguments.delta", "/delta"), arguments.to_string());
     assert_eq!(
-        the_item(&events),
+        only_item(&events),
         json!({
             "type": "function_call", "id": "fc_0000000001", "call_id": "call_0000000001", "status": "completed",
             "name": "exec_command", "arguments": arguments.to_string(),
@@ -142,9 +142,9 @@ async fn a_function_call_streams_its_arguments() {
 }
 
 #[tokio::test]
-async fn a_call_can_have_an_id_of_its_own_and_arguments_that_are_not_json() {
+async fn a_call_can_have_a_given_id_and_invalid_arguments() {
     let events = events(Script::new().call_text("exec_command", "{oops").call_id("call_x"), RESPONSES).await;
-    let item = the_item(&events);
+    let item = only_item(&events);
     assert_eq!((&item["call_id"], &item["arguments"]), (&json!("call_x"), &json!("{oops")));
 }
 
@@ -153,7 +153,7 @@ async fn a_custom_call_streams_its_input() {
     let events = events(Script::new().custom_call("apply_patch", "*** Begin Patch\n"), RESPONSES).await;
     assert_eq!(joined(&events, "response.custom_tool_call_input.delta", "/delta"), "*** Begin Patch\n");
     assert_eq!(
-        the_item(&events),
+        only_item(&events),
         json!({
             "type": "custom_tool_call", "id": "ctc_0000000001", "call_id": "call_0000000001",
             "status": "completed", "name": "apply_patch", "input": "*** Begin Patch\n",
@@ -162,7 +162,7 @@ async fn a_custom_call_streams_its_input() {
 }
 
 #[tokio::test]
-async fn a_web_search_is_seen_at_work() {
+async fn a_web_search_has_progress_events() {
     let events = events(Script::new().web_search("weather"), RESPONSES).await;
     assert_eq!(
         kinds(&events)[1..6],
@@ -174,18 +174,18 @@ async fn a_web_search_is_seen_at_work() {
             "response.output_item.done",
         ]
     );
-    let item = the_item(&events);
+    let item = only_item(&events);
     assert_eq!(item["action"], json!({ "type": "search", "query": "weather" }));
     assert_eq!(item["status"], "completed");
 }
 
 #[tokio::test]
-async fn any_item_and_any_event_can_be_sent_as_they_are() {
+async fn raw_items_and_events_are_sent_unchanged() {
     let item =
         json!({ "type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AA==" });
     let raw = json!({ "type": "response.unheard_of", "x": 1 });
     let events = events(Script::new().item(item.clone()).raw(raw.clone()), RESPONSES).await;
-    assert_eq!(the_item(&events), item);
+    assert_eq!(only_item(&events), item);
     let event = Event { name: Some("response.unheard_of".to_owned()), data: raw };
     assert!(events.contains(&event));
 }
@@ -232,7 +232,7 @@ async fn an_incomplete_response_says_why() {
 }
 
 #[tokio::test]
-async fn without_a_stream_the_response_comes_whole() {
+async fn without_a_stream_the_response_is_one_json_object() {
     let server = ModelServer::start(Script::new().say("hi").call("x", json!({ "a": 1 }))).await;
     let response = post(&server, RESPONSES, json!({ "model": "m" })).await.json().await;
     assert_eq!(response["object"], "response");

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{CHAT, RESPONSES, joined, post, stream};
 
-/// Asks once and returns the text of the answer.
+/// Sends a request and returns the text of the answer.
 async fn ask(server: &ModelServer, input: &str) -> String {
     let answer = post(server, RESPONSES, json!({ "stream": true, "input": input })).await;
     joined(&answer.events().await.unwrap(), "response.output_text.delta", "/delta")
@@ -26,13 +26,13 @@ async fn replies_are_taken_in_order() {
 }
 
 #[tokio::test]
-async fn what_follows_an_ending_is_the_next_reply() {
+async fn steps_after_an_ending_begin_the_next_reply() {
     let script = Script::new().say("a").cut().say("b").hang().fail("x", "y").incomplete("z").then().say("c");
     assert_eq!(ModelServer::start(script).await.unused_replies().len(), 5);
 }
 
 #[tokio::test]
-async fn an_exhausted_script_is_an_error_that_is_remembered() {
+async fn an_exhausted_script_is_a_fault() {
     let server = ModelServer::start(Script::new()).await;
     let answer = stream(&server, RESPONSES).await;
     assert_eq!(answer.status, 500);
@@ -44,7 +44,7 @@ async fn an_exhausted_script_is_an_error_that_is_remembered() {
 }
 
 #[tokio::test]
-async fn replies_can_be_added_while_it_runs() {
+async fn replies_can_be_added_later() {
     let server = ModelServer::start(Script::new()).await;
     server.push(Reply::new().say("one"));
     server.push(Script::new().say("two").then().say("three"));
@@ -55,7 +55,7 @@ async fn replies_can_be_added_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_repeated_reply_comes_when_the_queue_is_empty() {
+async fn a_repeated_reply_is_used_when_the_queue_is_empty() {
     let server = ModelServer::start(Script::new().say("first").repeat(Reply::new().say("again"))).await;
     assert_eq!(ask(&server, "").await, "first");
     assert_eq!(ask(&server, "").await, "again");
@@ -76,14 +76,14 @@ async fn a_function_may_decide_for_each_request() {
 }
 
 #[tokio::test]
-async fn a_panic_in_such_a_function_is_told_to_the_test() {
+async fn a_panic_in_the_function_is_a_fault() {
     let server = ModelServer::start(Script::new().respond_with(|_| panic!("no such request"))).await;
     assert_eq!(stream(&server, RESPONSES).await.status, 500);
     assert_eq!(server.faults(), ["the script panicked: no such request"]);
 }
 
 #[tokio::test]
-async fn a_reply_may_wait_for_the_request_it_is_for() {
+async fn a_reply_can_be_reserved_for_a_request() {
     let says = |text: &'static str| {
         move |request: &RecordedRequest| request.last_user_text().is_some_and(|said| said == text)
     };
@@ -97,7 +97,7 @@ async fn a_reply_may_wait_for_the_request_it_is_for() {
 }
 
 #[tokio::test]
-async fn an_item_of_responses_cannot_be_said_in_another_dialect() {
+async fn an_item_of_responses_is_rejected_in_other_dialects() {
     let server = ModelServer::start(Script::new().item(json!({ "type": "local_shell_call" }))).await;
     assert_eq!(stream(&server, CHAT).await.status, 500);
     assert!(server.faults()[0].contains("item() belongs to Responses"));

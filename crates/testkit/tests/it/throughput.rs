@@ -1,4 +1,4 @@
-//! A stream without a pace must not be slowed down by how it is cut into writes.
+//! A stream without a pace is sent in large chunks.
 
 use codicil_testkit::{ModelServer, Script};
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
 
 const DELTAS: usize = 50_000;
 
-/// The sizes of the HTTP chunks of a body.
+/// Returns the sizes of the HTTP chunks of a body.
 fn chunk_sizes(mut body: &[u8]) -> Vec<usize> {
     let mut sizes = Vec::new();
     loop {
@@ -23,7 +23,7 @@ fn chunk_sizes(mut body: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn many_deltas_leave_in_few_large_chunks() {
+async fn many_deltas_are_sent_in_few_large_chunks() {
     let server = ModelServer::start(Script::new().say_deltas((0..DELTAS).map(|_| "word "))).await;
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
     let head = "POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 15\r\n\r\n";

@@ -6,11 +6,11 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::*;
 use crate::style::Palette;
 
-/// What was written, for the test to look at.
+/// A writer that keeps what was written.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Paper {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().write(bytes)
     }
@@ -20,14 +20,14 @@ impl Write for Paper {
     }
 }
 
-impl Paper {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
 
-fn told(events: &[(&str, Value)]) -> String {
-    let err = Paper::default();
+fn report(events: &[(&str, Value)]) -> String {
+    let err = SharedBuffer::default();
     let screen =
         ReportScreen::to(Box::new(err.clone()), Box::new(io::sink()), Palette::new(ColorChoice::Never));
     let mut human = HumanReport::on(screen, "/work");
@@ -52,14 +52,14 @@ fn command(status: &str, output: Value, exit_code: Value) -> Value {
 #[test]
 fn commands_are_shown_with_their_output_and_end() {
     let delta = |text: &str| json!({ "itemId": "c", "delta": text });
-    let shown = told(&[
+    let shown = report(&[
         ("item/started", command("inProgress", Value::Null, Value::Null)),
         ("item/commandExecution/outputDelta", delta("one\ntw")),
         ("item/commandExecution/outputDelta", delta("o")),
         ("item/completed", command("failed", json!("one\ntwo"), json!(2))),
     ]);
     assert_eq!(shown, "$ make test\none\ntwo\n  exit 2, 1.2 s\n");
-    let shown = told(&[
+    let shown = report(&[
         ("item/started", command("inProgress", Value::Null, Value::Null)),
         ("item/completed", command("completed", json!("all\n"), json!(0))),
         ("item/completed", command("declined", Value::Null, Value::Null)),
@@ -72,7 +72,7 @@ fn a_command_that_begins_in_the_middle_of_a_sentence_is_shown_after_it() {
     let delta = |text: &str| json!({ "itemId": "m", "delta": text });
     let mut started = command("inProgress", Value::Null, Value::Null);
     started["item"]["command"] = "/bin/bash -lc 'make test'".into();
-    let shown = told(&[
+    let shown = report(&[
         ("item/agentMessage/delta", delta("I ")),
         ("item/started", started),
         ("item/agentMessage/delta", delta("run it.")),
@@ -94,7 +94,7 @@ fn changes_are_shown_as_diffs() {
         ),
     ]);
     let item = json!({ "type": "fileChange", "id": "p", "status": "completed", "changes": changes });
-    let shown = told(&[("item/completed", json!({ "item": item }))]);
+    let shown = report(&[("item/completed", json!({ "item": item }))]);
     assert_eq!(shown, "+ new.txt\n  +a\n  +b\n~ /elsewhere/old.txt\n  @@ -1 +1 @@\n  -x\n  +y\n   z\n");
 }
 
@@ -102,7 +102,7 @@ fn changes_are_shown_as_diffs() {
 fn thoughts_messages_and_plans_do_not_run_into_each_other() {
     let plan = json!([{ "step": "look", "status": "completed" }, { "step": "fix", "status": "inProgress" },
         { "step": "test", "status": "pending" }]);
-    let shown = told(&[
+    let shown = report(&[
         ("item/reasoning/summaryTextDelta", json!({ "itemId": "r", "delta": "Hm", "summaryIndex": 0 })),
         ("item/reasoning/summaryPartAdded", json!({ "itemId": "r", "summaryIndex": 1 })),
         ("item/reasoning/summaryTextDelta", json!({ "itemId": "r", "delta": "Well", "summaryIndex": 1 })),

@@ -12,7 +12,7 @@ fn thread() -> Thread {
 
 fn lines(events: &[(&str, Value)]) -> Vec<Value> {
     let mut json = JsonReport::new(Vec::new());
-    json.begun(&thread()).unwrap();
+    json.thread_opened(&thread()).unwrap();
     for (method, params) in events {
         let event = ServerNotification::decode(method, Some(&to_raw_value(params).unwrap()));
         assert!(!matches!(event, ServerNotification::Unknown(_)), "{method}: {params}");
@@ -22,12 +22,12 @@ fn lines(events: &[(&str, Value)]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn at(item: Value) -> Value {
+fn item_params(item: Value) -> Value {
     json!({ "threadId": "t", "turnId": "u", "item": item })
 }
 
 fn command(status: &str, output: Value, exit_code: Value) -> Value {
-    at(json!({
+    item_params(json!({
         "type": "commandExecution", "id": "call_1", "command": "ls", "cwd": "/", "status": status,
         "commandActions": [], "aggregatedOutput": output, "exitCode": exit_code, "source": "agent",
     }))
@@ -35,12 +35,12 @@ fn command(status: &str, output: Value, exit_code: Value) -> Value {
 
 #[test]
 fn items_keep_their_number_from_start_to_end() {
-    let told = lines(&[
+    let lines_written = lines(&[
         ("item/started", command("inProgress", Value::Null, Value::Null)),
-        ("item/started", at(json!({ "type": "agentMessage", "id": "m", "text": "" }))),
-        ("item/completed", at(json!({ "type": "agentMessage", "id": "m", "text": "Hi" }))),
+        ("item/started", item_params(json!({ "type": "agentMessage", "id": "m", "text": "" }))),
+        ("item/completed", item_params(json!({ "type": "agentMessage", "id": "m", "text": "Hi" }))),
         ("item/completed", command("completed", json!("a\n"), json!(0))),
-        ("item/completed", at(json!({ "type": "userMessage", "id": "x", "content": [] }))),
+        ("item/completed", item_params(json!({ "type": "userMessage", "id": "x", "content": [] }))),
     ]);
     let expected = json!([
         { "type": "thread.started", "thread_id": "t" },
@@ -50,16 +50,16 @@ fn items_keep_their_number_from_start_to_end() {
         { "type": "item.completed", "item": { "id": "item_0", "type": "command_execution", "command": "ls",
             "aggregated_output": "a\n", "exit_code": 0, "status": "completed" } },
     ]);
-    assert_eq!(Value::from(told), expected);
+    assert_eq!(Value::from(lines_written), expected);
 }
 
 #[test]
 fn every_kind_of_item_has_its_shape() {
     let check = |item: Value, expected: Value| {
-        let mut told = lines(&[("item/completed", at(item.clone()))]);
+        let mut lines_written = lines(&[("item/completed", item_params(item.clone()))]);
         let mut expected = expected;
         expected["id"] = "item_0".into();
-        assert_eq!(told.pop().unwrap()["item"], expected, "{item}");
+        assert_eq!(lines_written.pop().unwrap()["item"], expected, "{item}");
     };
     check(
         json!({ "type": "reasoning", "id": "r", "summary": ["**A**\n\nb", "c"] }),
@@ -85,32 +85,33 @@ fn every_kind_of_item_has_its_shape() {
 }
 
 #[test]
-fn a_plan_is_one_list_that_is_updated() {
+fn a_plan_is_one_todo_list_that_is_updated() {
     let plan = |status: &str| {
         json!({ "threadId": "t", "turnId": "u", "explanation": null,
             "plan": [{ "step": "one", "status": status }] })
     };
-    let told = lines(&[("turn/plan/updated", plan("inProgress")), ("turn/plan/updated", plan("completed"))]);
+    let lines_written =
+        lines(&[("turn/plan/updated", plan("inProgress")), ("turn/plan/updated", plan("completed"))]);
     let list = |completed: bool| json!({ "id": "item_0", "type": "todo_list", "items": [{ "text": "one", "completed": completed }] });
-    assert_eq!(told[1], json!({ "type": "item.started", "item": list(false) }));
-    assert_eq!(told[2], json!({ "type": "item.updated", "item": list(true) }));
+    assert_eq!(lines_written[1], json!({ "type": "item.started", "item": list(false) }));
+    assert_eq!(lines_written[2], json!({ "type": "item.updated", "item": list(true) }));
 }
 
 #[test]
-fn errors_that_end_nothing_are_items() {
+fn retried_errors_are_items() {
     let error = |will_retry: bool| {
         let error = json!({ "message": "lost", "codexErrorInfo": null, "additionalDetails": null });
         json!({ "threadId": "t", "turnId": "u", "error": error, "willRetry": will_retry })
     };
-    let told = lines(&[("error", error(true)), ("error", error(false))]);
-    assert_eq!(told[1]["item"], json!({ "id": "item_0", "type": "error", "message": "lost" }));
-    assert_eq!(told[2], json!({ "type": "error", "message": "lost" }));
+    let lines_written = lines(&[("error", error(true)), ("error", error(false))]);
+    assert_eq!(lines_written[1]["item"], json!({ "id": "item_0", "type": "error", "message": "lost" }));
+    assert_eq!(lines_written[2], json!({ "type": "error", "message": "lost" }));
 }
 
 #[test]
 fn lines_begin_with_their_type() {
     let mut json = JsonReport::new(Vec::new());
-    json.begun(&thread()).unwrap();
+    json.thread_opened(&thread()).unwrap();
     json.warn("careful").unwrap();
     let text = String::from_utf8(json.out).unwrap();
     let expected = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n\

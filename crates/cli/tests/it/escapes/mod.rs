@@ -1,22 +1,23 @@
-//! Ways out of the sandbox, tried as a model would try them: through the built server, with a scripted model.
+//! Attempts to escape from the sandbox, through the built server with a scripted model.
 //!
 //! | what | where |
 //! |---|---|
-//! | shell lines, attempts and controls, made by one command for each way | `lines/` |
-//! | patches, and the ways in which a model hands them in | `patches.rs` |
-//! | what takes several steps of the protocol | `stories/` |
+//! | shell lines, attempts and controls, run by one command for each way | `lines/` |
+//! | patches, and the ways in which a model submits them | `patches.rs` |
+//! | attempts that take several steps of the protocol | `stories/` |
 //! | the ways in which a line is run: tools, `workdir`, agents, `command/exec` | `ways.rs` |
 //! | confinements and users | `mode.rs` |
 //! | programs that attempts are made with | `tools/` |
 //!
-//! A new attempt is a line of one of the tables. Each is first made without a sandbox, through the same server; what
-//! fails there is skipped by name. With Landlock in a mount namespace and as the user of the tests, everything is
-//! tried by every way. In the other modes every line and patch is tried by one way, the lines of
-//! [`lines::REPRESENTATIVES`] by every way, and stories without their variants. All modes print one line for each
-//! thing that is not as it should be: `open: NAME via WAY in MODE`, or `broken: …` for legitimate work.
+//! A new attempt is a line of one of the tables. Each is first made without a sandbox, through the same
+//! server, and skipped by name if it fails there. With Landlock in a mount namespace and as the user of the
+//! tests, everything is tried in every way. In the other modes every line and patch is tried in one way, the
+//! lines of [`lines::REPRESENTATIVES`] in every way, and stories without their variants. All modes print one
+//! line for each wrong result: `open: NAME via WAY in MODE`, or `broken: …` for legitimate work.
 //!
-//! `CODICIL_ESCAPES=NAME` makes only the attempts whose names contain it. `CODICIL_TEST_BWRAP` names a directory with
-//! `bwrap`; without it the one that is installed is used, and hidden from the modes that are tested without.
+//! `CODICIL_ESCAPES=NAME` makes only the attempts whose names contain it. `CODICIL_TEST_BWRAP` names a
+//! directory with `bwrap`; without it the installed one is used, and hidden from the modes that are tested
+//! without it.
 
 mod lines;
 mod mode;
@@ -41,7 +42,7 @@ enum Part {
     Lines,
     /// Patches and stories.
     Others,
-    /// Both, each by one way apart from representatives.
+    /// Both, each in one way except for the representatives.
     Sample,
 }
 

@@ -1,4 +1,4 @@
-//! Confinements and users: how a server is started that confines its commands in one particular way.
+//! Confinements and users: starts a server with a particular kind of sandbox.
 
 use std::{
     env, fs,
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::scene::Scene;
 
-/// The user that is called nobody.
-const NOBODY: u32 = 65_534;
+/// The id of the user `nobody`, who has no privileges.
+const ORDINARY_USER: u32 = 65_534;
 
-/// Directories in which programs are looked for. The tester's own `PATH` may lead to where other users cannot go.
+/// Directories with programs. The tester's own `PATH` may contain directories that other users cannot read.
 const PROGRAMS: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
 /// Names a directory with `bwrap`, for machines that have it in none of [`PROGRAMS`].
@@ -27,7 +27,7 @@ pub enum Confinement {
     Bubblewrap,
     /// Landlock in a mount namespace.
     Mounts,
-    /// Landlock where namespaces cannot be made.
+    /// Landlock without namespaces.
     LandlockAlone,
 }
 
@@ -44,15 +44,15 @@ pub struct Mode {
     pub user: User,
 }
 
-/// What the server says of its sandbox.
+/// The server's report on its sandbox.
 pub struct SandboxReport {
     text: String,
     confinement: Confinement,
 }
 
 impl SandboxReport {
-    /// Whether a weakness is documented: `codicil doctor` lists it, or `docs/sandbox.md` for commands with a
-    /// network, which `doctor` does not speak of.
+    /// Returns whether a gap is documented: `codicil doctor` lists it, or `docs/sandbox.md` for commands with
+    /// a network, which `doctor` does not cover.
     pub fn documents(&self, gap: ConfinementGap) -> bool {
         let with_network =
             self.confinement == Confinement::Bubblewrap && gap == ConfinementGap::AbstractSockets;
@@ -76,10 +76,10 @@ impl Mode {
     }
 
     pub fn user_id(self) -> Option<u32> {
-        (self.user == User::Ordinary).then_some(NOBODY)
+        (self.user == User::Ordinary).then_some(ORDINARY_USER)
     }
 
-    /// Says why this machine cannot run the tests in this mode.
+    /// Returns why this machine cannot run the tests in this mode.
     pub fn missing(self) -> Option<String> {
         if self.user == User::Ordinary && !rustix::process::geteuid().is_root() {
             return Some("only root can become another user".to_owned());
@@ -93,7 +93,8 @@ impl Mode {
         None
     }
 
-    /// Asks the server's program how it confines commands. The error says why that is not this mode.
+    /// Runs `codicil doctor` to find out how commands are confined. The error explains why that is not this
+    /// mode.
     pub fn report(self, scene: &Scene) -> Result<SandboxReport, String> {
         let mut command = self.codicil(scene, &["doctor", "--json", "--offline"]);
         let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
@@ -105,13 +106,13 @@ impl Mode {
             Confinement::Mounts => ConfinementKind::LandlockView,
             Confinement::LandlockAlone => ConfinementKind::Landlock,
         };
-        match sandbox["summary"] == wanted.to_string() {
-            true => Ok(SandboxReport { text: sandbox.to_string(), confinement: self.confinement }),
-            false => Err(sandbox.to_string()),
+        if sandbox["summary"] != wanted.to_string() {
+            return Err(sandbox.to_string());
         }
+        Ok(SandboxReport { text: sandbox.to_string(), confinement: self.confinement })
     }
 
-    /// The built binary in this mode, with the scene's home and environment.
+    /// Returns a command of the built binary in this mode, with the scene's home and environment.
     pub fn codicil(self, scene: &Scene, arguments: &[&str]) -> Command {
         let binary = env!("CARGO_BIN_EXE_codicil");
         let without = |part: &str| {
@@ -122,7 +123,7 @@ impl Mode {
         let mut command = match self.confinement {
             Confinement::Mounts => Command::new(binary),
             Confinement::LandlockAlone => without("namespaces"),
-            // With it, the built-in confinement would be preferred.
+            // With Landlock, the built-in confinement would be preferred.
             Confinement::Bubblewrap => without("landlock"),
         };
         command.args(arguments).current_dir(scene.path("server")).env_clear();
@@ -136,7 +137,7 @@ impl Mode {
         command
     }
 
-    /// `PATH` with `bwrap`, or without it and with everything else.
+    /// Returns `PATH` with `bwrap`, or without it and with everything else.
     fn search_path(self, scene: &Scene) -> String {
         let mut directories: Vec<PathBuf> = PROGRAMS.iter().map(PathBuf::from).collect();
         match self.confinement {
@@ -148,7 +149,7 @@ impl Mode {
     }
 }
 
-/// Makes a directory with links to all programs but `bwrap`, once.
+/// Creates a directory with links to all programs but `bwrap`, once.
 fn links(scene: &Scene) -> PathBuf {
     let directory = scene.path("programs");
     if fs::create_dir(&directory).is_err() {
@@ -157,7 +158,7 @@ fn links(scene: &Scene) -> PathBuf {
     for place in PROGRAMS {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             if entry.file_name() != "bwrap" {
-                // The first directory of the path wins.
+                // The first directory of the path has precedence, so an existing link is kept.
                 let _ = symlink(entry.path(), directory.join(entry.file_name()));
             }
         }
@@ -165,7 +166,7 @@ fn links(scene: &Scene) -> PathBuf {
     directory
 }
 
-/// The directory of [`PROGRAMS`] with this program.
+/// Returns the directory of [`PROGRAMS`] with this program.
 fn find_program(name: &str) -> Option<&'static Path> {
     PROGRAMS.iter().map(Path::new).find(|directory| directory.join(name).exists())
 }

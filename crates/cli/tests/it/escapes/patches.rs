@@ -1,4 +1,4 @@
-//! Attempts by patches, through every way in which a model can hand in a patch.
+//! Attempts with patches, in every way in which a model can submit one.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -16,12 +16,12 @@ use super::{
 enum Expected {
     /// Nothing outside changes.
     Denied,
-    /// The file of the workspace named here has this content afterwards; `None` if it is gone.
+    /// This file of the workspace has this content afterwards; `None` if it is removed.
     Done(&'static str, Option<&'static str>),
 }
 use Expected::{Denied, Done};
 
-/// A name, what is to come of it, and the body of the patch. `{out}`, `{work}` and `{home}` stand for paths.
+/// A name, the expected result, and the body of the patch. `{out}`, `{work}` and `{home}` stand for paths.
 type PatchAttempt = (&'static str, Expected, &'static str);
 
 const PATCHES: &[PatchAttempt] = &[
@@ -80,7 +80,7 @@ const PATCHES: &[PatchAttempt] = &[
     ),
 ];
 
-/// Under a policy that restricts reading, no word of the secret may come back.
+/// Under a policy that restricts reading, the secret must not be returned.
 const READING_PATCHES: &[(&str, &str)] = &[
     ("patch-shows-by-moving", "*** Update File: {out}/secret\n*** Move to: taken\n@@\n+x"),
     ("patch-shows-by-updating", "*** Update File: {out}/secret\n@@\n-x\n+y"),
@@ -122,7 +122,7 @@ impl PatchWay {
         }
     }
 
-    /// Hands in the patch and returns what the model is told.
+    /// Submits the patch and returns the output.
     async fn run(self, server: &mut Server, run: &Run<'_>, policy: Value, patch: &str) -> String {
         let line = format!("apply_patch <<'EOF'\n{patch}\nEOF\n");
         let cwd = &run.work;
@@ -148,7 +148,7 @@ impl PatchWay {
     }
 }
 
-/// A call of `apply_patch` where it is a function.
+/// Returns a call of `apply_patch` as a function.
 pub fn apply(patch: &str) -> ToolCall {
     ToolCall::Function("apply_patch", json!({ "input": patch }))
 }
@@ -157,7 +157,7 @@ fn freeform_tools() -> Value {
     json!({ "config": { "features.apply_patch_freeform": true } })
 }
 
-/// A patch with this body, in which the places are filled in.
+/// Returns a patch with this body, with paths filled in.
 pub fn patch_text(run: &Run<'_>, body: &str) -> String {
     let home = run.scene.home();
     let body = body.replace("{out}", run.outside("").trim_end_matches('/'));
@@ -189,7 +189,7 @@ fn furnish(run: &Run<'_>) {
     run.scene.give(&run.work);
 }
 
-/// Everything that patches must not change.
+/// Returns everything that patches must not change.
 fn untouchable(run: &Run<'_>) -> (impl PartialEq + use<>, Vec<String>) {
     let mut others = Vec::new();
     for place in [run.work.join("store"), run.scene.home().join("rules"), run.scene.home().join("patched")] {
@@ -202,7 +202,7 @@ fn untouchable(run: &Run<'_>) -> (impl PartialEq + use<>, Vec<String>) {
     (run.untouchable(), others)
 }
 
-/// Hands in every patch, by every way or by the first alone.
+/// Submits every patch, in every way or only in the first.
 pub async fn make_all(server: &mut Server, scene: &Scene, every_way: bool, report: &mut Report) {
     let wanted = std::env::var("CODICIL_ESCAPES").unwrap_or_default();
     for (name, expected, body) in PATCHES.iter().filter(|(name, ..)| name.contains(&wanted)) {
@@ -214,12 +214,12 @@ pub async fn make_all(server: &mut Server, scene: &Scene, every_way: bool, repor
             let run = scene.run();
             furnish(&run);
             let before = untouchable(&run);
-            let told = way.run(server, &run, workspace_write(), &patch_text(&run, body)).await;
+            let output = way.run(server, &run, workspace_write(), &patch_text(&run, body)).await;
             match expected {
-                Denied => report.attempt(name, way.name(), before != untouchable(&run), told),
+                Denied => report.attempt(name, way.name(), before != untouchable(&run), output),
                 Done(file, content) => {
                     let found = fs::read_to_string(run.work.join(file)).ok();
-                    report.control(name, way.name(), found.as_deref() == *content, told);
+                    report.control(name, way.name(), found.as_deref() == *content, output);
                 }
             }
             forget_home_changes(scene);
@@ -228,17 +228,17 @@ pub async fn make_all(server: &mut Server, scene: &Scene, every_way: bool, repor
     for (name, body) in READING_PATCHES.iter().filter(|(name, _)| name.contains(&wanted)) {
         for way in PATCH_WAYS.iter().filter(|way| every_way || **way == PatchWay::Function) {
             let run = scene.run();
-            let told = way.run(server, &run, restricted(&run), &patch_text(&run, body)).await;
+            let output = way.run(server, &run, restricted(&run), &patch_text(&run, body)).await;
             let taken = fs::read_to_string(run.work.join("taken")).unwrap_or_default();
-            report.attempt(name, way.name(), told.contains(SECRET) || taken.contains(SECRET), told);
+            report.attempt(name, way.name(), output.contains(SECRET) || taken.contains(SECRET), output);
         }
     }
     let run = scene.run();
     let policy = json!({ "type": "readOnly" });
     let patch = patch_text(&run, "*** Add File: new\n+x");
     for way in PATCH_WAYS {
-        let told = way.run(server, &run, policy.clone(), &patch).await;
-        report.attempt("patch-under-read-only", way.name(), run.work.join("new").exists(), told);
+        let output = way.run(server, &run, policy.clone(), &patch).await;
+        report.attempt("patch-under-read-only", way.name(), run.work.join("new").exists(), output);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What came of all attempts, told at once.
+//! The results of all attempts, printed together.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use codicil_testkit::skipped;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An attempt got out.
+    /// An attempt escaped.
     Open,
-    /// An attempt got out where the documentation says so.
+    /// An attempt escaped through a documented gap.
     Documented,
-    /// Legitimate work was stopped.
+    /// Legitimate work failed.
     Broken,
-    /// As it should be.
+    /// The result is as expected.
     Held,
 }
 
@@ -39,17 +39,17 @@ impl Report {
         self.findings.push(Finding { verdict, name: name.to_owned(), way: way.to_owned(), detail });
     }
 
-    /// Notes whether an attempt was stopped.
-    pub fn attempt(&mut self, name: &str, way: &str, got_out: bool, detail: impl Into<String>) {
-        self.add(if got_out { Verdict::Open } else { Verdict::Held }, name, way, detail);
+    /// Adds the result of an attempt.
+    pub fn attempt(&mut self, name: &str, way: &str, escaped: bool, detail: impl Into<String>) {
+        self.add(if escaped { Verdict::Open } else { Verdict::Held }, name, way, detail);
     }
 
-    /// Notes whether legitimate work went on.
+    /// Adds the result of legitimate work.
     pub fn control(&mut self, name: &str, way: &str, worked: bool, detail: impl Into<String>) {
         self.add(if worked { Verdict::Held } else { Verdict::Broken }, name, way, detail);
     }
 
-    /// Says that this machine cannot make an attempt.
+    /// Reports an attempt that is not possible on this machine.
     pub fn skip(&self, name: &str, why: &str) {
         skipped(format!("{name} in {}: {}", self.mode, why.trim()));
     }
@@ -58,11 +58,11 @@ impl Report {
         self.findings.iter().filter(|finding| finding.verdict == verdict).count()
     }
 
-    /// Prints everything that is not as it should be, and panics if something got out or was broken.
+    /// Prints every wrong result, and panics if something escaped or was broken.
     pub fn finish(self) {
         println!("{self}");
         let wrong = self.count(Verdict::Open) + self.count(Verdict::Broken);
-        assert!(wrong == 0, "{wrong} of {} are not as they should be in {}", self.findings.len(), self.mode);
+        assert!(wrong == 0, "{wrong} of {} results are wrong in {}", self.findings.len(), self.mode);
     }
 }
 

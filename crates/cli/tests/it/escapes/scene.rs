@@ -1,5 +1,5 @@
-//! What attempts find on the disk: the server's home, another program beside them, and, for each run of
-//! attempts, a workspace and a directory that they must not change.
+//! The files of the attempts: the server's home, another running program, and, for each run of attempts, a
+//! workspace and a directory that they must not change.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::mode::Mode;
 
-/// Stands for every credential: in the server's environment, in its home, in files that must not be read.
+/// Used for every credential: in the server's environment, in its home, in files that must not be read.
 pub const SECRET: &str = "escape-secret-value";
 
 const TOOLS: [(&str, &str); 6] = [
@@ -31,7 +31,7 @@ const TOOLS: [(&str, &str); 6] = [
     ("flip.py", include_str!("tools/flip.py")),
 ];
 
-/// Everything that the runs of one mode share.
+/// The files that all runs of one mode share.
 pub struct Scene {
     root: TempDir,
     /// Below `/tmp`, which is itself a writable root, for workspaces inside another root.
@@ -39,7 +39,7 @@ pub struct Scene {
     pub mode: Mode,
     home: PathBuf,
     neighbour: Child,
-    /// Variables that say where the neighbour's things are.
+    /// Variables with the addresses of the other program's resources.
     neighbour_things: Vec<(String, String)>,
     runs: AtomicUsize,
 }
@@ -50,13 +50,14 @@ impl Scene {
         Self::with_home(mode, "home")
     }
 
-    /// A scene in which the server's home is `home` in a directory that can be a workspace.
+    /// A scene whose server's home is inside a directory that can be a workspace.
     pub fn with_home_inside(mode: Mode) -> Self {
         Self::with_home(mode, "shared/home")
     }
 
     fn with_home(mode: Mode, home: &str) -> Self {
-        let (root, nested) = (directory_in("/var/tmp"), directory_in("/tmp"));
+        let root = directory_in("/var/tmp");
+        let nested = directory_in("/tmp");
         for name in ["server", "person", "tools", "scripts", "runs", "neighbour", "granted"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
@@ -69,7 +70,7 @@ impl Scene {
         for path in [root.path(), nested.path()] {
             give(path, mode.user_id());
         }
-        // A program that makes its user root, if the tester can give it away.
+        // A setuid program, if the tester may create one.
         let _ = fs::copy("/usr/bin/id", root.path().join("setuid-id"));
         let _ = fs::set_permissions(root.path().join("setuid-id"), PermissionsExt::from_mode(0o4755));
         let (neighbour, neighbour_things) = start_neighbour(mode, root.path());
@@ -94,7 +95,7 @@ impl Scene {
         self.nested("tmpdir")
     }
 
-    /// Makes `TMPDIR` a directory again if an attempt has replaced it.
+    /// Restores `TMPDIR` if an attempt has replaced it.
     pub fn restore_tmpdir(&self) {
         if fs::remove_file(self.tmpdir()).is_ok() {
             fs::create_dir(self.tmpdir()).unwrap();
@@ -102,7 +103,7 @@ impl Scene {
         }
     }
 
-    /// Makes a home inside a workspace anew, and with it the workspace.
+    /// Recreates a home inside a workspace, and with it the workspace.
     pub fn reset_home(&self) {
         let shared = self.home.parent().unwrap();
         let _ = fs::remove_dir_all(shared);
@@ -110,7 +111,7 @@ impl Scene {
         self.give(shared);
     }
 
-    /// A run in this directory, which is gone afterwards.
+    /// Returns a run in this directory, which is removed afterwards.
     pub fn workspace_run(&self, work: &Path) -> Run<'_> {
         let number = self.number();
         let outside = self.path("runs").join(&number).join("outside");
@@ -132,21 +133,21 @@ impl Scene {
         give(path, self.mode.user_id());
     }
 
-    /// A fresh run with a workspace in the usual place.
+    /// Returns a new run with a workspace in the usual place.
     pub fn run(&self) -> Run<'_> {
         let number = self.number();
         let base = self.path("runs").join(&number);
         Run::new(self, number, base.join("work"), base.join("outside"))
     }
 
-    /// A fresh run whose workspace lies below `/tmp`, and so within another writable root.
+    /// Returns a new run whose workspace is below `/tmp`, and so within another writable root.
     pub fn nested_run(&self) -> Run<'_> {
         let number = self.number();
         let outside = self.path("runs").join(&number).join("outside");
         Run::new(self, number.clone(), self.nested(&number).join("work"), outside)
     }
 
-    /// A run in a project that the configuration trusts: one of `projects/NAME`.
+    /// Returns a run in a trusted project, `projects/NAME`.
     pub fn project_run(&self, name: &str) -> Run<'_> {
         let base = self.path("projects").join(name);
         Run::new(self, self.number(), base.join("work"), base.join("outside"))
@@ -159,7 +160,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // The end of its input makes it remove what it has outside of the scene.
+        // At the end of its input, the other program removes its files outside of the scene.
         drop(self.neighbour.stdin.take());
         let _ = self.neighbour.wait();
     }
@@ -195,10 +196,11 @@ impl<'s> Run<'s> {
         self.outside.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Makes what the attempt of this name works on, as far as its line speaks of it: a directory outside, one in
-    /// the workspace, and a repository.
+    /// Creates the files of an attempt that its line refers to: a directory outside, one in the workspace,
+    /// and a repository.
     pub fn prepare(&self, name: &str, line: &str) {
-        let (outside, inside) = (self.outside.join(name), self.work.join(name));
+        let outside = self.outside.join(name);
+        let inside = self.work.join(name);
         if line.contains("OUT") {
             write(&outside.join("file"), "kept");
             fs::create_dir(outside.join("folder")).unwrap();
@@ -218,7 +220,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// The variables that all attempts of the run share.
+    /// Returns the variables that all attempts of the run share.
     pub fn variables(&self, server: u32) -> Vec<(String, String)> {
         let scene = self.scene;
         let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -234,8 +236,8 @@ impl<'s> Run<'s> {
         variables
     }
 
-    /// Everything that no attempt may change: contents, modes and times of all that lies outside of the
-    /// workspace and of what is protected in it. The key is the path below the run.
+    /// Returns everything that no attempt may change: contents, modes and times of all files outside of the
+    /// workspace, and of protected files in it. The key is the path below the run.
     pub fn untouchable(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         for root in [&self.outside, &self.work] {
@@ -291,7 +293,7 @@ fn give(path: &Path, user: Option<u32>) {
 
 fn give_one(path: &Path, user: Option<u32>) {
     if let Some(user) = user {
-        // A command may be moving it about at the same time.
+        // A command may be moving the file at the same time.
         let _ = lchown(path, Some(user), Some(user));
     }
 }

@@ -1,7 +1,7 @@
-//! The built app-server with a scripted model, spoken to in plain JSON.
+//! The built app-server with a scripted model, and a client that sends plain JSON.
 //!
-//! What the model does in a turn is a list of tool calls. The turn's prompt names the list, so that many threads
-//! and subagents can be served by one model.
+//! The model makes a list of tool calls in a turn. The prompt of the turn names the list, so that one model
+//! can serve many threads and subagents.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,28 +16,29 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
     sync::mpsc,
     time::timeout,
 };
 use tokio_tungstenite::tungstenite;
 
 use super::scene::{SECRET, Scene};
+use crate::unix::connect;
 
-/// How long a message may take. A batch of attempts on a busy machine takes a while.
+/// Maximum time for a message. A batch of attempts takes a while on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A call that the model makes. In its arguments `"{session}"` stands for the session that was opened last, and
-/// `"{agent}"` for the agent that was started last.
+/// A call that the model makes. In its arguments `"{session}"` stands for the last opened session, and
+/// `"{agent}"` for the last started agent.
 #[derive(Clone, Debug)]
 pub enum ToolCall {
     Function(&'static str, Value),
     Freeform(&'static str, String),
-    /// Looks at the session until its command has ended.
+    /// Polls the session until its command has ended.
     AwaitSession,
 }
 
-/// The calls of one prompt, and what came of them.
+/// The calls of one prompt, and their outputs.
 #[derive(Default)]
 struct Play {
     calls: VecDeque<ToolCall>,
@@ -50,14 +51,14 @@ type Plays = Arc<Mutex<HashMap<String, Play>>>;
 /// How the test's client is connected.
 pub enum Listen {
     Stdio,
-    /// The argument of `--listen`, and the socket's place.
+    /// The argument of `--listen`, and the path of the socket.
     Unix(String, PathBuf),
     WebSocket,
 }
 
 pub struct Server {
     pub process: ServerProcess,
-    /// Of the process that serves.
+    /// The id of the server process.
     pub pid: u32,
     /// `IP:PORT` of a websocket.
     pub address: Option<String>,
@@ -66,9 +67,9 @@ pub struct Server {
     next_id: u64,
     model: ModelServer,
     plays: Plays,
-    /// Answers to the server's questions, by method; what is not here is declined.
+    /// Answers to the server's requests, by method. Other requests are declined.
     pub answers: HashMap<&'static str, Value>,
-    /// Methods of the questions that came.
+    /// Methods of the received requests.
     pub questions: Vec<String>,
 }
 
@@ -151,11 +152,11 @@ impl Server {
     }
 
     fn write(&self, message: &Value) {
-        // The reader notices a server that has ended.
+        // A server that has ended is noticed when reading.
         let _ = self.outgoing.as_ref().expect("the connection is open").send(message.to_string());
     }
 
-    /// The next notification or answer. Questions of the server are answered on the way.
+    /// Returns the next notification or response. Requests of the server are answered on the way.
     pub async fn next(&mut self) -> Value {
         loop {
             let received = timeout(PATIENCE, self.incoming.recv()).await;
@@ -173,7 +174,7 @@ impl Server {
         }
     }
 
-    /// Waits for an answer and drops the notifications before it.
+    /// Waits for a response and drops the notifications before it.
     pub async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next().await;
@@ -188,17 +189,17 @@ impl Server {
         self.answer(id).await
     }
 
-    /// The result of a request that must be accepted.
+    /// Returns the result of a request that must succeed.
     pub async fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params.clone()).await;
         assert!(answer.get("result").is_some(), "{method} {params}: {answer}");
         answer["result"].clone()
     }
 
-    pub async fn notification(&mut self, method: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    pub async fn notification(&mut self, method: &str, matches: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next().await;
-            if message["method"] == method && fits(&message["params"]) {
+            if message["method"] == method && matches(&message["params"]) {
                 return message["params"].clone();
             }
         }
@@ -218,7 +219,7 @@ impl Server {
         Thread { id: started["thread"]["id"].as_str().unwrap().to_owned(), policy: Some(policy) }
     }
 
-    /// Has the model make these calls in a turn of its own, and returns what it was told of each.
+    /// Runs a turn in which the model makes these calls, and returns their outputs.
     pub async fn turn(&mut self, thread: &mut Thread, calls: Vec<ToolCall>) -> Vec<String> {
         let prompt = self.start_turn(thread, calls).await;
         self.end_of_turn(&thread.id.clone()).await;
@@ -240,7 +241,7 @@ impl Server {
         self.notification("turn/completed", |params| params["threadId"] == thread).await;
     }
 
-    /// Makes a prompt at which the model makes these calls.
+    /// Returns a prompt at which the model makes these calls.
     pub fn script(&mut self, calls: Vec<ToolCall>) -> String {
         let mut plays = self.plays.lock();
         let prompt = format!("play-{}-", plays.len());
@@ -248,14 +249,14 @@ impl Server {
         prompt
     }
 
-    /// What the model was told of the calls at this prompt so far.
+    /// Returns the outputs of the calls at this prompt so far.
     pub fn outputs(&self, prompt: &str) -> Vec<String> {
         self.plays.lock().get(prompt).map(|play| play.outputs.clone()).unwrap_or_default()
     }
 }
 
 impl Server {
-    /// Whether a request of the model at this prompt held this text.
+    /// Returns whether a request to the model at this prompt contained this text.
     pub fn model_saw(&self, prompt: &str, text: &str) -> bool {
         let requests = self.model.requests();
         let requests = requests.iter().filter(|request| prompt_of(request).as_deref() == Some(prompt));
@@ -264,7 +265,7 @@ impl Server {
 }
 
 impl Thread {
-    /// A thread that was opened in another way, and keeps the policy it has.
+    /// A thread that was opened otherwise, and keeps its policy.
     pub fn opened(answer: &Value) -> Self {
         Self { id: answer["thread"]["id"].as_str().unwrap().to_owned(), policy: None }
     }
@@ -281,7 +282,7 @@ fn configuration(model: &ModelServer, config: &str) -> String {
     )
 }
 
-/// The next call of the play that the request belongs to.
+/// Returns the next call of the play that the request belongs to.
 fn next_reply(plays: &Plays, request: &RecordedRequest) -> Reply {
     let Some(prompt) = prompt_of(request) else { return Reply::new().say("Nothing to do") };
     let mut plays = plays.lock();
@@ -327,7 +328,7 @@ fn is_running(output: Option<&String>) -> bool {
     output.is_some_and(|output| output.contains(RUNNING))
 }
 
-/// Puts sessions and agents in the places that are kept for them.
+/// Fills in the placeholders of sessions and agents.
 fn fill_in(arguments: &mut Value, outputs: &[String]) {
     let session = || {
         let found = outputs.iter().rev().find_map(|output| output.split_once(RUNNING));
@@ -346,20 +347,7 @@ fn fill_in(arguments: &mut Value, outputs: &[String]) {
     }
 }
 
-/// The socket is there some time after the process was started.
-async fn connect(path: &Path) -> UnixStream {
-    let connected = async {
-        loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return stream,
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        }
-    };
-    timeout(PATIENCE, connected).await.expect("the server listens")
-}
-
-/// Both tasks end with their channel or their stream.
+/// Moves messages between channels and lines. Both tasks end with their channel or their stream.
 fn carry_lines(
     reader: impl AsyncRead + Unpin + Send + 'static,
     mut writer: impl AsyncWrite + Unpin + Send + 'static,

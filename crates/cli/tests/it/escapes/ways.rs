@@ -10,7 +10,7 @@ use super::{
     server::{Server, Thread, ToolCall},
 };
 
-/// Where a model says that its command is to run.
+/// The `workdir` of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workdir {
     LeftOut,
@@ -51,7 +51,7 @@ impl Workdir {
     }
 }
 
-/// A way to have a line run.
+/// A way to run a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// `command/exec`
@@ -74,15 +74,15 @@ pub enum Way {
     Subagent(Workdir),
     /// `shell_command` of a subagent.
     SubagentShell,
-    /// `exec_command` that a person has agreed to once, to be run in the sandbox.
+    /// `exec_command` that was approved once, to run in the sandbox.
     Agreed(Workdir),
-    /// `exec_command` with a permission that a person has given for it alone.
+    /// `exec_command` with a permission that was granted for it alone.
     Permitted(Workdir),
     /// `exec_command` of a forked thread.
     Forked,
 }
 
-/// Every way. The first is the one that is used where one has to do.
+/// All ways. The first is used where only one is tried.
 pub const ALL: &[Way] = &[
     Way::Exec(Workdir::LeftOut),
     Way::Exec(Workdir::Inside),
@@ -138,12 +138,12 @@ impl Way {
         }
     }
 
-    /// Whether a client chose the command, which then has the environment of the server.
+    /// Returns whether the command comes from a client, and so has the environment of the server.
     pub fn is_client(self) -> bool {
         matches!(self, Self::Client | Self::ClientPipe | Self::ClientTerminal)
     }
 
-    /// Runs the line, waits for its end and returns all that it printed.
+    /// Runs the line, waits for its end and returns its output.
     pub async fn run(self, server: &mut Server, run: &Run<'_>, policy: Value, line: &str) -> String {
         let cwd = &run.work;
         match self {
@@ -221,7 +221,7 @@ impl Way {
     }
 }
 
-/// A call of `exec_command` that waits for the end of its command.
+/// Returns a call of `exec_command` that waits for the end of its command.
 pub fn exec(line: &str, workdir: Option<String>, more: Value) -> ToolCall {
     let mut arguments = json!({ "cmd": line, "yield_time_ms": 30_000, "max_output_tokens": 200_000 });
     let members = arguments.as_object_mut().unwrap();
@@ -236,12 +236,12 @@ pub fn shell(line: &str, workdir: Option<String>) -> ToolCall {
     ToolCall::Function("shell_command", arguments)
 }
 
-/// Members of `thread/start` for a thread whose model has `shell_command`.
+/// Returns members of `thread/start` for a thread whose model has `shell_command`.
 pub fn shell_tools() -> Value {
     json!({ "config": { "features.unified_exec": false } })
 }
 
-/// Runs calls in a new thread and returns all that the model was told.
+/// Runs calls in a new thread and returns their outputs.
 pub async fn model(
     server: &mut Server,
     cwd: &Path,
@@ -268,14 +268,14 @@ pub async fn subagent(
         ToolCall::Function("spawn_agent", json!({ "message": task })),
         ToolCall::Function("wait_agent", wait),
     ];
-    let told = server.turn(&mut thread, calls).await;
+    let parent_outputs = server.turn(&mut thread, calls).await;
     let outputs = server.outputs(&task);
-    assert!(!outputs.is_empty(), "the agent did nothing: {told:?}");
+    assert!(!outputs.is_empty(), "the agent made no calls: {parent_outputs:?}");
     outputs.join("\n")
 }
 
-/// The policy of `command/exec` under which the directory is writable. Its roots are those that the policy names
-/// and the directory of the server; the directory of the command does not matter.
+/// Returns the policy of `command/exec` under which the directory is writable. Its roots are those of the
+/// policy and the directory of the server; the directory of the command does not matter.
 pub fn client_policy(mut policy: Value, cwd: &Path) -> Value {
     if policy["type"] == "workspaceWrite" {
         let mut roots = policy["writableRoots"].as_array().cloned().unwrap_or_default();
@@ -294,7 +294,7 @@ async fn client(server: &mut Server, cwd: &Path, policy: Value, line: &str) -> S
     format!("{}{}", result["stdout"].as_str().unwrap(), result["stderr"].as_str().unwrap())
 }
 
-/// Types the line into a shell and reads what is streamed back.
+/// Writes the line to a shell and reads its streamed output.
 async fn client_input(server: &mut Server, cwd: &Path, policy: Value, line: &str, more: Value) -> String {
     let process = format!("typed-{}", cwd.display());
     let mut params = json!({

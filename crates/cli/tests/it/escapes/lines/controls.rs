@@ -1,4 +1,4 @@
-//! Legitimate work that has to go on.
+//! Legitimate work, which must succeed.
 
 use super::{Class::*, Line};
 

@@ -1,4 +1,4 @@
-//! Attempts to change files outside of the workspace, and what is protected in it.
+//! Attempts to change files outside of the workspace, and protected files in it.
 
 use super::{Class::*, Line};
 use codicil_sandbox::ConfinementGap::FileAttributes;

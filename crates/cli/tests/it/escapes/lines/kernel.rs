@@ -1,4 +1,4 @@
-//! Attempts on the kernel and its settings, and to get away into namespaces.
+//! Attempts on the kernel and its settings, and with namespaces.
 
 use super::{Class::*, Line};
 

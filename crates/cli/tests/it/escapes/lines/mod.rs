@@ -1,11 +1,11 @@
 //! Attempts and controls that are one shell line each.
 //!
-//! All lines of a group are run by one command, so that each way and mode costs one command and not a hundred.
-//! A line has these variables: `$OUT` is a directory outside with `file` and `folder`, `$SRC` one of the workspace
-//! with `mine`, `$REPO` a repository in it; they belong to this line alone. `$WORK` is the workspace, `$SERVER` the
-//! server's process, `$SERVER_HOME` its home, `$NEIGHBOUR` another program of the user with `$SOCKETS`, `$TERMINAL`
-//! and so on (`tools/neighbour.py`). A line is for bash; one that begins with `py:` is Python, with the names of
-//! `tools/escape.py`.
+//! All lines of a group are run by one command, so that each way and mode needs one command instead of a
+//! hundred. A line has these variables: `$OUT` is a directory outside with `file` and `folder`, `$SRC` one of
+//! the workspace with `mine`, `$REPO` a repository in it; they belong to this line alone. `$WORK` is the
+//! workspace, `$SERVER` the server's process, `$SERVER_HOME` its home, `$NEIGHBOUR` another program of the
+//! user with `$SOCKETS`, `$TERMINAL` and so on (`tools/neighbour.py`). A line is for bash; one that begins
+//! with `py:` is Python, with the names of `tools/escape.py`.
 
 mod controls;
 mod files;
@@ -28,18 +28,18 @@ use super::{
     ways::{self, Way, Workdir},
 };
 
-/// What is to come of a line.
+/// The expected result of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Denied,
-    /// Denied, unless the documentation says that the confinement cannot.
+    /// Denied, unless this gap is documented.
     DeniedUnless(ConfinementGap),
-    /// Denied. It does not work without a sandbox either, because there is nothing to get.
+    /// Fails with and without a sandbox.
     Absent,
-    /// As `Absent`, for the commands of models.
+    /// Like `Absent`, for commands of models.
     AbsentForModels,
     Allowed,
-    /// Allowed, but not where Landlock is alone; the documentation says so.
+    /// Allowed, except with Landlock alone, as documented.
     AllowedWithMounts,
 }
 use Class::{Absent, AbsentForModels, Allowed, AllowedWithMounts, Denied, DeniedUnless};
@@ -83,7 +83,7 @@ pub fn unconfined() -> Value {
     json!({ "type": "dangerFullAccess" })
 }
 
-/// Reading is restricted to the workspace, what programs need, and what runs the attempts.
+/// Returns a policy that restricts reading to the workspace, system programs, and the tools of the attempts.
 pub fn restricted(run: &Run<'_>) -> Value {
     let scene = run.scene;
     let roots = [run.work.clone(), scene.path("tools"), scene.path("scripts"), scene.path("programs")];
@@ -91,7 +91,7 @@ pub fn restricted(run: &Run<'_>) -> Value {
     json!({ "type": "workspaceWrite", "readOnlyAccess": access })
 }
 
-/// The exit code of each line, and the last words of its standard error.
+/// The exit code of each line, and the end of its standard error.
 type Results = BTreeMap<String, (i32, String)>;
 
 impl Group {
@@ -100,7 +100,7 @@ impl Group {
         self.tables.iter().copied().flatten().filter(move |(name, ..)| name.contains(&wanted))
     }
 
-    /// The lines that do what they are meant to when nothing confines them; the others are skipped.
+    /// Returns the lines that succeed without a sandbox. The others are skipped.
     pub async fn possible(&self, server: &mut Server, scene: &Scene, report: &Report) -> Vec<&'static Line> {
         let lines: Vec<_> = self.lines().filter(|(name, ..)| !name.is_empty()).collect();
         let run = scene.run();
@@ -108,17 +108,17 @@ impl Group {
         let way = Way::Exec(Workdir::LeftOut);
         let results = make(server, way, &run, unconfined(), &lines).await;
         let works = |(name, class, _): &&&'static Line| {
-            let (code, said) = results.get(*name).cloned().unwrap_or((-1, "was not run".to_owned()));
+            let (code, message) = results.get(*name).cloned().unwrap_or((-1, "was not run".to_owned()));
             if matches!(class, Absent | AbsentForModels) || code == 0 {
                 return true;
             }
-            report.skip(name, &format!("fails without a sandbox: {said}"));
+            report.skip(name, &format!("fails without a sandbox: {message}"));
             false
         };
         lines.iter().filter(works).copied().collect()
     }
 
-    /// Makes the attempts in one way and notes what came of them.
+    /// Makes the attempts in one way and adds the results to the report.
     pub async fn attempt(
         &self,
         (server, scene): (&mut Server, &Scene),
@@ -139,13 +139,13 @@ impl Group {
         let all = before.keys().chain(after.keys());
         let changed: Vec<_> = all.filter(|path| before.get(*path) != after.get(*path)).collect();
         for (name, class, _) in lines {
-            let Some((code, said)) = results.get(*name) else {
+            let Some((code, message)) = results.get(*name) else {
                 report.add(Verdict::Broken, name, &way_name, "was not run");
                 continue;
             };
             let has_changed = changed.iter().any(|path| path.contains(&format!("/{name}/")));
             let worked = *code == 0 || has_changed;
-            let detail = if *code == 0 { "" } else { said.as_str() };
+            let detail = if *code == 0 { "" } else { message.as_str() };
             match class {
                 Denied | Absent => report.attempt(name, &way_name, worked, ""),
                 AbsentForModels => report.attempt(name, &way_name, worked && !way.is_client(), ""),
@@ -160,7 +160,7 @@ impl Group {
     }
 }
 
-/// Runs lines by one command.
+/// Runs lines with one command.
 async fn make(server: &mut Server, way: Way, run: &Run<'_>, policy: Value, lines: &[&Line]) -> Results {
     if lines.is_empty() {
         return Results::new();
@@ -182,13 +182,14 @@ async fn make(server: &mut Server, way: Way, run: &Run<'_>, policy: Value, lines
 fn parse(output: &str) -> Results {
     let result = |line: &str| {
         let mut words = line.trim().strip_prefix("RESULT ")?.splitn(3, ' ');
-        let (name, code) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
+        let name = words.next()?.to_owned();
+        let code = words.next()?.parse().ok()?;
         Some((name, (code, words.next().unwrap_or_default().to_owned())))
     };
     output.lines().filter_map(result).collect()
 }
 
-/// Attempts that represent the others where a mode is not given the full product.
+/// Attempts that are tried in every way in modes that do not try everything.
 pub const REPRESENTATIVES: [&str; 7] = [
     "write-outside",
     "git-hook",
@@ -199,7 +200,7 @@ pub const REPRESENTATIVES: [&str; 7] = [
     "write-elsewhere-in-workspace",
 ];
 
-/// All lines by the first way, and the representatives by every other way; or everything by every way.
+/// Tries all lines in the first way, and the representatives in every other way; or everything in every way.
 pub async fn make_all(
     (server, scene): (&mut Server, &Scene),
     every_way: bool,

@@ -1,4 +1,4 @@
-//! A command or a patch writes configuration into a trusted project; nothing in it may be run.
+//! A command or a patch writes configuration into a trusted project, which must not be executed.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// How the configuration gets there.
+/// How the configuration is written.
 const WRITERS: [&str; 6] = [
     "proof",
     "exec_command",
@@ -55,7 +55,7 @@ fn project(name: &str, writer: &str) -> String {
     format!("{name}-{}", writer.replace([' ', '/'], "-"))
 }
 
-/// Tables of `config.toml` that trust the projects of all attempts.
+/// Returns tables of `config.toml` that trust the projects of all attempts.
 pub fn trusted_projects(scene: &crate::escapes::scene::Scene) -> String {
     let made = CONFIGURATIONS.iter().flat_map(|(name, ..)| WRITERS.map(|writer| project(name, writer)));
     let patched =
@@ -83,7 +83,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
             let open = written_by_command(stage, name, line, next, writer).await;
             match writer {
                 "proof" if !open => {
-                    stage.report.skip(name, "is not obeyed without a sandbox either");
+                    stage.report.skip(name, "is not used without a sandbox either");
                     break;
                 }
                 "proof" => {}
@@ -96,12 +96,12 @@ pub async fn make_all(stage: &mut Stage<'_>) {
             let open = written_by_patch(stage, name, file, next, "apply_patch").await;
             stage.report.attempt(name, "apply_patch", open, "");
         } else {
-            stage.report.skip(name, "is not obeyed without a sandbox either");
+            stage.report.skip(name, "is not used without a sandbox either");
         }
     }
 }
 
-/// Whether what a command wrote is run when the next thread starts.
+/// Returns whether configuration that a command wrote is executed when the next thread starts.
 async fn written_by_command(stage: &mut Stage<'_>, name: &str, line: &str, next: &str, writer: &str) -> bool {
     let run = stage.scene.project_run(&project(name, writer));
     if !next.is_empty() {
@@ -138,7 +138,7 @@ async fn written_by_command(stage: &mut Stage<'_>, name: &str, line: &str, next:
     marker_appears(stage, &run, next).await
 }
 
-/// A directory that is not there yet cannot be a thread's.
+/// Returns the directory of a thread. One that does not exist yet cannot be used.
 fn next_directory(next: &str) -> &str {
     if next == "new" { "" } else { next }
 }
@@ -156,7 +156,7 @@ async fn written_by_patch(stage: &mut Stage<'_>, name: &str, file: &str, next: &
     marker_appears(stage, &run, next).await
 }
 
-/// Starts a thread and a turn, which waits for servers and hooks, and looks for what they make.
+/// Starts a thread and a turn, which waits for servers and hooks. Returns whether they created the marker.
 async fn marker_appears(stage: &mut Stage<'_>, run: &Run<'_>, next: &str) -> bool {
     let params = json!({ "cwd": run.work.join(next), "approvalPolicy": "never", "sandbox": "read-only" });
     let started = stage.server.call("thread/start", params).await;

@@ -49,19 +49,19 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     for (name, calls, expected) in calls.into_iter().filter(|(name, ..)| is_wanted(name)) {
         let run = stage.scene.run();
         let mut thread = stage.server.start_thread(&run.work, workspace_write(), json!({})).await;
-        let told = stage.server.turn(&mut thread, calls).await.concat();
-        stage.report.control(name, "exec_command", told.contains(expected), told);
+        let output = stage.server.turn(&mut thread, calls).await.concat();
+        stage.report.control(name, "exec_command", output.contains(expected), output);
     }
     if is_wanted("control-time-out") {
         let run = stage.scene.run();
         let mut thread = stage.server.start_thread(&run.work, workspace_write(), shell_tools()).await;
         let ToolCall::Function(name, mut arguments) = shell("sleep 1000", None) else { unreachable!() };
         arguments["timeout_ms"] = 300.into();
-        let told = stage.server.turn(&mut thread, vec![ToolCall::Function(name, arguments)]).await.concat();
-        stage.report.control("control-time-out", "shell_command", told.contains("timed out"), told);
+        let output = stage.server.turn(&mut thread, vec![ToolCall::Function(name, arguments)]).await.concat();
+        stage.report.control("control-time-out", "shell_command", output.contains("timed out"), output);
     }
     if is_wanted("control-shell-command-of-person") {
-        // By the protocol a person's own command has no sandbox.
+        // By the protocol, a command of the user has no sandbox.
         let run = stage.scene.run();
         let thread = stage.server.start_thread(&run.work, workspace_write(), json!({})).await;
         let line = format!("echo x > {}", run.outside("made"));

@@ -1,25 +1,27 @@
-//! Processes that leave their command's session do not outlive it.
+//! Processes that leave the session of their command end with it.
 
 use std::{
     collections::BTreeMap,
     fs,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 
 use super::{PATIENCE, Stage, file_appears, is_wanted};
-use crate::escapes::{
-    lines::workspace_write,
-    scene::Run,
-    server::{Listen, Server},
-    ways::{client_policy, exec},
+use crate::{
+    escapes::{
+        lines::workspace_write,
+        scene::Run,
+        server::{Listen, Server},
+        ways::{client_policy, exec},
+    },
+    wait,
 };
 
-/// Endings in which a daemon must end as well, in the order in which they are tried with one server.
+/// Endings that must also end a daemon, in the order in which they are tried with one server.
 const ENDINGS: [&str; 4] = [
     "daemon-of-terminated-command",
     "daemon-of-command-out-of-time",
@@ -27,10 +29,11 @@ const ENDINGS: [&str; 4] = [
     "daemon-of-interrupted-turn",
 ];
 
-/// Daemons that were started so far, in all modes.
+/// Number of daemons started so far, in all modes.
 static DAEMONS: AtomicUsize = AtomicUsize::new(0);
 
-/// A shell line that leaves a daemon and goes on; the daemon makes the file and then sleeps for this long.
+/// Returns a shell line that starts a daemon and continues. The daemon creates the file and then sleeps for
+/// this long.
 fn daemon_line(run: &Run<'_>, started: &str, seconds: &str) -> String {
     let tool = run.scene.tool("daemon.py");
     format!("python3 -I -S {} {started} {seconds}; sleep 1000", tool.display())
@@ -42,7 +45,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
     let scene = stage.scene;
     let run = scene.run();
-    // Unlike every other process of the machine.
+    // Numbers that no other process of the machine uses.
     let mut marks: BTreeMap<&str, String> = BTreeMap::new();
     let names = ENDINGS.into_iter().chain([
         "daemon-of-killed-server",
@@ -92,9 +95,9 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     with_server_end(stage, &run, &marks).await;
     let deadline = Instant::now() + PATIENCE;
     for (name, mark) in &marks {
-        let left = left_at(deadline, mark).await;
-        stage.report.attempt(name, "double fork and setsid", !left.is_empty(), format!("{left:?}"));
-        for pid in left {
+        let running = running_at(deadline, mark).await;
+        stage.report.attempt(name, "double fork and setsid", !running.is_empty(), format!("{running:?}"));
+        for pid in running {
             let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
         }
     }
@@ -102,7 +105,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     server.process.wait().await;
 }
 
-/// Leaves daemons behind servers that end in several ways.
+/// Starts daemons with servers that end in several ways.
 async fn with_server_end(stage: &mut Stage<'_>, run: &Run<'_>, marks: &BTreeMap<&str, String>) {
     for name in ["daemon-of-killed-server", "daemon-of-ended-server", "daemon-of-ended-command-and-server"] {
         let mut server = Server::start(stage.scene, Listen::Stdio, "").await;
@@ -111,7 +114,7 @@ async fn with_server_end(stage: &mut Stage<'_>, run: &Run<'_>, marks: &BTreeMap<
         let line = if name.contains("command") { line.replace("sleep 1000", "true") } else { line };
         let mut thread = server.start_thread(&run.work, workspace_write(), json!({})).await;
         server.turn(&mut thread, vec![exec(&line, None, json!({ "yield_time_ms": 250 }))]).await;
-        // A command that has ended may have taken its daemon with it.
+        // The daemon of a command that has ended may have ended with it.
         let appears = name.contains("command") || file_appears(started.as_ref()).await;
         assert!(appears, "{name} starts");
         match name {
@@ -122,17 +125,19 @@ async fn with_server_end(stage: &mut Stage<'_>, run: &Run<'_>, marks: &BTreeMap<
     }
 }
 
-/// The processes that sleep for this long, once there was time for them to end.
-async fn left_at(deadline: Instant, mark: &str) -> Vec<i32> {
-    loop {
-        let left = sleeping(mark);
-        if left.is_empty() || Instant::now() > deadline {
-            return left;
+/// Returns the daemons with this mark that have not ended at the deadline.
+async fn running_at(deadline: Instant, mark: &str) -> Vec<i32> {
+    let ended = async {
+        while let Some(pid) = sleeping(mark).first() {
+            wait::for_exit(*pid).await;
         }
-        sleep(Duration::from_millis(20)).await;
-    }
+    };
+    // The result does not matter: the processes are looked up once more.
+    let _ = timeout_at(deadline, ended).await;
+    sleeping(mark)
 }
 
+/// Returns the processes that sleep for this number of seconds.
 fn sleeping(mark: &str) -> Vec<i32> {
     let wanted = format!("sleep\0{mark}\0");
     let names =

@@ -1,4 +1,4 @@
-//! Named pipes and locks in the place of files that the server reads: it must go on answering.
+//! Named pipes and locks instead of files that the server reads: it must not hang.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::escapes::{
     ways::{Way, Workdir, exec},
 };
 
-/// A name, and the line with which a command puts a named pipe where the server reads when a thread starts.
+/// A name, and a line that creates a named pipe where the server reads when a thread starts.
 const PIPES: &[(&str, &str)] = &[
     ("pipe-as-instructions", "mkfifo AGENTS.md"),
     ("pipe-as-git-head", "mkdir .git && mkfifo .git/HEAD"),
@@ -55,7 +55,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// A command that can only read locks every file of the home that it can open.
+/// Runs a read-only command that locks every file of the home that it can open.
 async fn lock_threads(stage: &mut Stage<'_>) {
     let run = stage.scene.run();
     let code = "import fcntl, os, sys, time\nheld = []\n\
@@ -84,7 +84,7 @@ async fn lock_threads(stage: &mut Stage<'_>) {
     stage.report.attempt("stored-threads-locked", "command/exec", hung, "");
 }
 
-/// Ends reads of named pipes that nothing writes to.
+/// Ends reads of named pipes without a writer.
 fn open_pipes(place: &Path) {
     crate::escapes::scene::walk(place, &mut |path| {
         use std::os::unix::fs::FileTypeExt;

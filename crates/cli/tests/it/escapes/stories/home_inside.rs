@@ -1,4 +1,5 @@
-//! The server's home lies in the workspace: a command must not change what the server obeys or read its secrets.
+//! The server's home is inside the workspace: a command must not change its configuration or read its
+//! secrets.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -55,13 +56,13 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
     let scene = Scene::with_home_inside(stage.scene.mode);
     for (name, line) in LINES.iter().filter(|(name, _)| is_wanted(name)) {
-        if !gets_in(&scene, line, unconfined(), Way::Exec(Workdir::LeftOut)).await {
+        if !succeeds(&scene, line, unconfined(), Way::Exec(Workdir::LeftOut)).await {
             stage.report.skip(name, "fails without a sandbox");
             continue;
         }
         for way in [Way::Exec(Workdir::LeftOut), Way::Client] {
             if stage.thorough || way != Way::Client {
-                let open = gets_in(&scene, line, workspace_write(), way).await;
+                let open = succeeds(&scene, line, workspace_write(), way).await;
                 stage.report.attempt(name, &way.name(), open, "");
             }
         }
@@ -77,8 +78,8 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// Runs the line and returns whether it did what it says, or had an effect on the server.
-async fn gets_in(scene: &Scene, line: &str, policy: serde_json::Value, way: Way) -> bool {
+/// Runs the line and returns whether it succeeded, or had an effect on the server.
+async fn succeeds(scene: &Scene, line: &str, policy: serde_json::Value, way: Way) -> bool {
     scene.reset_home();
     let work = scene.home().parent().unwrap().to_owned();
     let outside = scene.path("marker");
@@ -87,22 +88,22 @@ async fn gets_in(scene: &Scene, line: &str, policy: serde_json::Value, way: Way)
     scene.write(&work.join("servers.toml"), &table);
     scene.write(&work.join("hooks.json"), "{}");
     let mut server = Server::start(scene, Listen::Stdio, "").await;
-    // There is a stored thread then.
+    // Creates a stored thread.
     let mut thread = server.start_thread(&work, json!({ "type": "readOnly" }), json!({})).await;
     server.turn(&mut thread, vec![]).await;
     let before = fingerprint(scene);
     let run = scene.workspace_run(&work);
-    let told =
+    let output =
         way.run(&mut server, &run, policy, &format!("cd {} && {line} && echo do''ne", work.display())).await;
     let params = json!({ "cwd": work, "approvalPolicy": "never", "sandbox": "read-only" });
     let started = server.call("thread/start", params).await;
     if started.get("result").is_some() {
         server.turn(&mut Thread::opened(&started["result"]), vec![]).await;
     }
-    told.contains("done") || outside.exists() || fingerprint(scene) != before
+    output.contains("done") || outside.exists() || fingerprint(scene) != before
 }
 
-/// What the server obeys and who it is. Stored threads change by themselves.
+/// Returns the configuration and the inode of the home. Stored threads change by themselves.
 fn fingerprint(scene: &Scene) -> Vec<String> {
     let home = scene.home();
     let mut found = vec![fs::symlink_metadata(&home).map(|is| is.ino().to_string()).unwrap_or_default()];

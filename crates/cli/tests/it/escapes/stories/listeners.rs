@@ -1,4 +1,4 @@
-//! A confined command connects to the server itself and asks for a command without a sandbox.
+//! A confined command connects to the server itself and requests a command without a sandbox.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ async fn unix_sockets(stage: &mut Stage<'_>) {
                 let open = reaches(&mut server, &run, *way, policy.clone(), ("unix", place, "plain")).await;
                 stage.report.attempt(name, &format!("{} {policy_name}", way.name()), open, "");
             }
-            // By a path that is relative to where the command runs.
+            // With a path that is relative to the working directory of the command.
             let relative = path.file_name().unwrap().to_str().unwrap();
             let prefix = format!("cd {} && ", path.parent().unwrap().display());
             let open = reaches_from(&mut server, &run, &prefix, policy, ("unix", relative, "plain")).await;

@@ -14,25 +14,26 @@ mod sockets;
 
 use std::{fs, future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::{report::Report, scene::Scene, server::Server};
+use crate::wait;
 
 pub use configuration::trusted_projects;
 
-/// How long the server may take to answer what must not hang, and processes to be gone.
+/// Maximum time for a request that must not hang, and for processes to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a story is told with.
+/// What the attempts use.
 pub struct Stage<'a> {
     pub server: &'a mut Server,
     pub scene: &'a Scene,
     pub report: &'a mut Report,
-    /// Whether every variant is tried, or one for each kind.
+    /// Whether every variant is tried, or one of each kind.
     pub thorough: bool,
 }
 
-/// Whether `CODICIL_ESCAPES` asks for attempts of this name, or for a longer name that begins with it.
+/// Returns whether `CODICIL_ESCAPES` selects attempts of this name, or a longer name that begins with it.
 pub fn is_wanted(name: &str) -> bool {
     let wanted = std::env::var("CODICIL_ESCAPES").unwrap_or_default();
     name.contains(&wanted) || wanted.starts_with(name)
@@ -49,28 +50,21 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     controls::make_all(stage).await;
     listeners::make_all(stage).await;
     home_inside::make_all(stage).await;
-    // These end servers of their own.
+    // These end their own servers.
     daemons::make_all(stage).await;
 }
 
-/// Waits until a file is there. Nothing tells when a command makes one, so this looks again and again.
+/// Waits until a file exists. Returns false if it does not within [`PATIENCE`].
 async fn file_appears(path: &Path) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if fs::symlink_metadata(path).is_ok() {
-            return true;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
-    false
+    soon(wait::for_path(path)).await.is_some()
 }
 
-/// The result of what must come to its end soon.
+/// Returns the result of work that must end within [`PATIENCE`].
 async fn soon<T>(work: impl Future<Output = T>) -> Option<T> {
     timeout(PATIENCE, work).await.ok()
 }
 
-/// Makes a directory of the server's user.
+/// Creates a directory of the server's user.
 fn make_directory(scene: &Scene, path: &Path) {
     fs::create_dir_all(path).unwrap();
     fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! A command in the background swaps a directory for a link while patches are applied to what is in it.
+//! A background command swaps a directory for a link while patches are applied inside it.
 
 use std::fs;
 use std::os::{fd::AsRawFd, unix::fs::symlink};
@@ -14,10 +14,10 @@ use crate::escapes::{
     ways::exec,
 };
 
-/// How long each race is run; with a patch that is written by path, a moment is enough.
+/// Duration of each race. If a patch were written by path, a moment would be enough.
 const TIME: Duration = Duration::from_millis(1500);
 
-/// A name, and the body of the patch. Each patch is applied again and again.
+/// A name, and the body of the patch, which is applied repeatedly.
 const RACES: &[(&str, &str)] = &[
     ("race-add", "*** Add File: a/added-{n}\n+x"),
     ("race-add-in-new-directory", "*** Add File: a/new-{n}/added\n+x"),
@@ -33,7 +33,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// Runs the race and returns whether something outside changed, and after how many patches.
+/// Runs the race. Returns whether something outside changed, and after how many patches.
 async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
     let scene = stage.scene;
     let run = scene.run();
@@ -43,7 +43,8 @@ async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
     let directory = fs::File::open(run.work.join("a")).unwrap();
     scene.give(&run.work);
     let before = run.untouchable();
-    let (started, stop) = (run.work.join("started"), run.work.join("stop"));
+    let started = run.work.join("started");
+    let stop = run.work.join("stop");
     let flip = format!(
         "touch {}; python3 -I -S {} a b {}",
         started.display(),
@@ -54,8 +55,10 @@ async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
     let calls = vec![exec(&flip, None, json!({ "yield_time_ms": 250 }))];
     stage.server.turn(&mut thread, calls).await;
     assert!(file_appears(&started).await, "the command starts");
-    let (began, mut patches, mut open) = (Instant::now(), 0, false);
-    while began.elapsed() < TIME && !open {
+    let started_at = Instant::now();
+    let mut patches = 0;
+    let mut open = false;
+    while started_at.elapsed() < TIME && !open {
         let calls: Vec<ToolCall> = (0..20)
             .map(|n| {
                 let number = patches + n;
@@ -67,8 +70,8 @@ async fn is_won(stage: &mut Stage<'_>, body: &str) -> (bool, usize) {
         patches += calls.len();
         stage.server.turn(&mut thread, calls).await;
         open = run.untouchable() != before;
-        // The directory of the workspace has its file again, for the next round. Not by its path, which may be the
-        // link's at any moment.
+        // Restores the file of the workspace for the next round. Not by its path, which may be the link at
+        // any moment.
         fs::write(format!("/proc/self/fd/{}/file", directory.as_raw_fd()), "kept").unwrap();
     }
     fs::write(&stop, "").unwrap();

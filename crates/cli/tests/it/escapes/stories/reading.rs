@@ -1,4 +1,4 @@
-//! What the server reads for the model must be what the model's commands may read.
+//! The server must not read for the model what the model's commands may not read.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -45,7 +45,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// Whether the model gets to see an image outside of what may be read.
+/// Returns whether the model receives an image that it may not read.
 async fn is_image_shown(stage: &mut Stage<'_>, path: &str, is_proof: bool) -> bool {
     let run = stage.scene.run();
     fs::write(run.outside.join("image.png"), BASE64_STANDARD.decode(IMAGE).unwrap()).unwrap();

@@ -15,11 +15,11 @@ use crate::escapes::{
 
 struct Replacement {
     name: &'static str,
-    /// A root besides the workspace, made before the thread starts.
+    /// A root besides the workspace, created before the thread starts.
     root: Option<ExtraRoot>,
-    /// The command that puts a link to `$OUTSIDE` in the place of `$WORK`, `$ROOT` or `$TMPDIR`.
+    /// The command that replaces `$WORK`, `$ROOT` or `$TMPDIR` by a link to `$OUTSIDE`.
     line: &'static str,
-    /// The directory that is a link then.
+    /// The directory that is a link afterwards.
     target: &'static str,
 }
 
@@ -27,9 +27,9 @@ struct Replacement {
 enum ExtraRoot {
     InWorkspace,
     BesideWorkspace,
-    /// Named by the policy and not made.
+    /// Named by the policy and not created.
     Missing,
-    /// Granted with `request_permissions`, in the workspace's place of [`Self::InWorkspace`].
+    /// Granted with `request_permissions`, at the path of [`Self::InWorkspace`].
     Granted,
 }
 
@@ -96,7 +96,7 @@ const REPLACEMENTS: &[Replacement] = &[
     },
 ];
 
-/// What is done once the link is there.
+/// The write after the link exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Patch,
@@ -129,7 +129,7 @@ impl Then {
         }
     }
 
-    /// The call that writes `pwned` below the target.
+    /// Returns the call that writes `pwned` below the target.
     fn call(self, run: &Run<'_>, target: &str) -> ToolCall {
         let patch = patch_text(run, &format!("*** Add File: {target}/pwned\n+x"));
         match self {
@@ -156,7 +156,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// Replaces the root, writes below it and returns whether the file is outside.
+/// Replaces the root and writes below it. Returns whether the file is outside.
 async fn got_out(
     stage: &mut Stage<'_>,
     replacement: &Replacement,
@@ -181,11 +181,10 @@ async fn got_out(
             text.replace("$ROOT", root.to_str().unwrap()).replace("$OUTSIDE", run.outside.to_str().unwrap());
         text.replace("$WORK", run.work.to_str().unwrap())
     };
-    let more = match is_granted {
-        true => {
-            json!({ "approvalPolicy": "on-request", "config": { "features.request_permissions_tool": true } })
-        }
-        false => json!({}),
+    let more = if is_granted {
+        json!({ "approvalPolicy": "on-request", "config": { "features.request_permissions_tool": true } })
+    } else {
+        json!({})
     };
     let write = json!({ "fileSystem": { "write": [root] } });
     stage

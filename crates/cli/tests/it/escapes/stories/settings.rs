@@ -1,4 +1,4 @@
-//! A thread that is forked or resumed keeps the permissions it had.
+//! A forked or resumed thread keeps its permissions.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub async fn make_all(stage: &mut Stage<'_>) {
             let opened = match name {
                 "widened-by-fork" => stage.server.result("thread/fork", params).await,
                 _ => {
-                    // The last subscriber's leaving unloads the thread.
+                    // The thread is unloaded when its last subscriber leaves.
                     stage.server.call("thread/unsubscribe", json!({ "threadId": thread.id })).await;
                     stage.server.notification("thread/closed", |_| true).await;
                     stage.server.result("thread/resume", params).await
@@ -35,11 +35,11 @@ pub async fn make_all(stage: &mut Stage<'_>) {
     }
 }
 
-/// Looks at the settings that are told, and at what a command can do.
+/// Checks the reported settings, and what a command can do.
 async fn check(stage: &mut Stage<'_>, name: &str, way: &str, run: &Run<'_>, opened: &Value) {
-    let is_told = opened["sandbox"]["type"] == "readOnly" && opened["approvalPolicy"] == "never";
-    let told = format!("{} {}", opened["sandbox"], opened["approvalPolicy"]);
-    stage.report.attempt(&format!("{name}-as-told"), way, !is_told, told);
+    let is_reported = opened["sandbox"]["type"] == "readOnly" && opened["approvalPolicy"] == "never";
+    let reported = format!("{} {}", opened["sandbox"], opened["approvalPolicy"]);
+    stage.report.attempt(&format!("{name}-as-reported"), way, !is_reported, reported);
     let line = format!("touch {}", run.work("made"));
     stage.server.turn(&mut Thread::opened(opened), vec![exec(&line, None, json!({}))]).await;
     stage.report.attempt(name, way, run.work.join("made").exists(), "");

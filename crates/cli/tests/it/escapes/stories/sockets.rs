@@ -83,7 +83,7 @@ for name in os.listdir(sys.argv[1]):
     break
 ";
 
-/// A list of sockets to be covered must not have an end.
+/// Many sockets must not exhaust a list of those to block.
 async fn connects_to_one_of_many(stage: &mut Stage<'_>, policy: Value) -> bool {
     let run = stage.scene.run();
     let place = run.outside("many");
@@ -91,10 +91,10 @@ async fn connects_to_one_of_many(stage: &mut Stage<'_>, policy: Value) -> bool {
     let names: Vec<_> = (0..600).map(|number| format!("{number:03}")).collect();
     let mut binder = bind(stage, &place, "STREAM", &names);
     let line = format!("python3 -I -S -c '{CONNECT_TO_ANY}' {place}");
-    let told = Way::Exec(Workdir::LeftOut).run(stage.server, &run, policy, &line).await;
+    let output = Way::Exec(Workdir::LeftOut).run(stage.server, &run, policy, &line).await;
     drop(binder.stdin.take());
     let _ = binder.wait();
-    told.contains("connected")
+    output.contains("connected")
 }
 
 async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is_proof: bool) -> bool {
@@ -105,7 +105,8 @@ async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is
     let place = place.replace("{tmp}", stage.scene.nested("").to_str().unwrap());
     let socket = Path::new(&place).join("later");
     let mut binder = (*bound == Bound::Before).then(|| bind(stage, &place, kind, &["later".to_owned()]));
-    let (started, go) = (run.work("started"), run.work("go"));
+    let started = run.work("started");
+    let go = run.work("go");
     let line = format!(
         "touch {started}; until test -e {go}; do sleep 0.02; done; python3 -I -S -c '{CONNECT}' {place} {kind}"
     );
@@ -128,7 +129,8 @@ async fn connects(stage: &mut Stage<'_>, attempt: &(&str, Bound, &str, &str), is
     connected
 }
 
-/// Starts a program of the server's user that listens: on one socket by a relative path, on several by whole paths.
+/// Starts a program of the server's user that listens: on one socket by a relative path, on several by
+/// absolute paths.
 fn bind(stage: &Stage<'_>, place: &str, kind: &str, names: &[String]) -> Child {
     let mut command = Command::new("/usr/bin/env");
     command.args(["python3", "-I", "-S", "-c", BIND, place, kind]).env("PATH", "/usr/bin:/bin");

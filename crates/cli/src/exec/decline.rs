@@ -1,4 +1,4 @@
-//! Answers for questions that come although nobody is there: no, and it is said.
+//! Declines all server requests, and reports each one.
 
 use codicil_client::{HandlerAnswer, RequestHandler};
 use codicil_protocol::{
@@ -9,35 +9,35 @@ use codicil_protocol::{
 };
 use tokio::sync::mpsc;
 
-/// Declines, and tells what it declined.
+/// Declines requests and sends a description of each.
 pub struct DeclineHandler {
-    said: mpsc::Sender<String>,
+    declined: mpsc::Sender<String>,
 }
 
 impl DeclineHandler {
-    /// The handler, and the sentences it says.
+    /// Returns the handler and the receiver of its descriptions.
     pub fn new() -> (Self, mpsc::Receiver<String>) {
-        let (said, sentences) = mpsc::channel(64);
-        (Self { said }, sentences)
+        let (declined, descriptions) = mpsc::channel(64);
+        (Self { declined }, descriptions)
     }
 
-    fn say(&self, sentence: String) {
-        // With 64 sentences unread, one more is no news.
-        let _ = self.said.try_send(sentence);
+    fn report(&self, description: String) {
+        // Dropped if 64 descriptions are unread.
+        let _ = self.declined.try_send(description);
     }
 }
 
 impl RequestHandler for DeclineHandler {
     async fn approve_command(
         &self,
-        asked: CommandExecutionRequestApprovalParams,
+        params: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
-        let what = match (asked.network_approval_context, asked.command) {
+        let what = match (params.network_approval_context, params.command) {
             (Some(network), _) => format!("access to {}", network.host),
             (None, Some(command)) => format!("the command `{command}`"),
             (None, None) => "a command".to_owned(),
         };
-        self.say(format!("declined {what}: nobody is here to approve it"));
+        self.report(format!("declined {what}: exec cannot ask for approval"));
         Ok(CommandExecutionApprovalDecision::Decline)
     }
 
@@ -45,27 +45,27 @@ impl RequestHandler for DeclineHandler {
         &self,
         _: FileChangeRequestApprovalParams,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
-        self.say("declined changes to files: nobody is here to approve them".to_owned());
+        self.report("declined changes to files: exec cannot ask for approval".to_owned());
         Ok(FileChangeApprovalDecision::Decline)
     }
 
     async fn approve_permissions(
         &self,
-        asked: PermissionsRequestApprovalParams,
+        params: PermissionsRequestApprovalParams,
     ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
-        let reason = asked.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-        self.say(format!("declined further permissions{reason}: nobody is here to approve them"));
+        let reason = params.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        self.report(format!("declined further permissions{reason}: exec cannot ask for approval"));
         let permissions = GrantedPermissionProfile::default();
         Ok(PermissionsRequestApprovalResponse { permissions, scope: PermissionGrantScope::Turn })
     }
 
     async fn elicitation(
         &self,
-        asked: McpServerElicitationRequestParams,
+        params: McpServerElicitationRequestParams,
     ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
         let (McpServerElicitationRequest::Form { message, .. }
-        | McpServerElicitationRequest::Url { message, .. }) = asked.request;
-        self.say(format!("declined a question of {}: {message}", asked.server_name));
+        | McpServerElicitationRequest::Url { message, .. }) = params.request;
+        self.report(format!("declined a question of {}: {message}", params.server_name));
         let action = McpServerElicitationAction::Decline;
         Ok(McpServerElicitationRequestResponse { action, content: None, meta: None })
     }

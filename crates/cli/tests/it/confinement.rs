@@ -1,9 +1,8 @@
-//! What a confined command cannot do, through the doors that people use: `codicil sandbox` and `command/exec`.
+//! What a confined command cannot do, through `codicil sandbox` and `command/exec`.
 //!
-//! Each attempt is a shell line. It is first made without confinement, to see that it would work; what this
-//! machine or user cannot do anyway is skipped, by name. All of it is done as whoever runs the tests and, if
-//! that is root, as an ordinary user. The sandbox crate has the long list of attempts; this one is to see that
-//! nothing is lost on the way there.
+//! Each attempt is a shell line. It is first run without confinement, and skipped by name if it fails there.
+//! Everything is run as the user of the tests and, if that is root, as an ordinary user. The sandbox crate
+//! has the long list of attempts; this one checks that both entry points apply the sandbox.
 
 use std::{
     collections::BTreeMap,
@@ -21,15 +20,15 @@ use codicil_sandbox::ConfinementGap;
 use codicil_testkit::skipped;
 use serde_json::{Value, json};
 
-use crate::raw::Raw;
+use crate::raw_server::RawServer;
 
-/// An ordinary user, the one that is called nobody.
-const NOBODY: u32 = 65_534;
+/// The id of the user `nobody`, who has no privileges.
+const ORDINARY_USER: u32 = 65_534;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Denied,
-    /// Denied, unless the confinement says that it cannot.
+    /// Denied, unless the sandbox documents this gap.
     DeniedUnless(ConfinementGap),
     Allowed,
 }
@@ -75,8 +74,8 @@ const ATTEMPTS: &[(&str, Class, &str)] = &[
     ("pipeline", Allowed, "echo a | tr a b | grep -q b"),
 ];
 
-/// A workspace, a directory outside of it, and neighbours.
-struct Place {
+/// A workspace, a directory outside of it, and another process.
+struct ConfinementTest {
     root: tempfile::TempDir,
     user: Option<u32>,
     victim: Child,
@@ -84,14 +83,14 @@ struct Place {
     udp: UdpSocket,
 }
 
-impl Place {
+impl ConfinementTest {
     /// Below `/var/tmp`, because `/tmp` is writable under the policy.
     fn new(user: Option<u32>) -> Self {
         let root = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(root.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let mut sleep = Command::new("sleep");
         become_user(&mut sleep, user);
-        let place = Self {
+        let test = Self {
             victim: sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap(),
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
@@ -99,16 +98,16 @@ impl Place {
             user,
         };
         for (name, ..) in ATTEMPTS {
-            place.write(&format!("outside/{name}/file"), "kept");
-            place.write(&format!("work/{name}/src/mine"), "mine");
-            place.write(&format!("work/{name}/repository/.git/config"), "kept");
-            fs::create_dir(place.path(&format!("work/{name}/repository/.git/hooks"))).unwrap();
+            test.write(&format!("outside/{name}/file"), "kept");
+            test.write(&format!("work/{name}/src/mine"), "mine");
+            test.write(&format!("work/{name}/repository/.git/config"), "kept");
+            fs::create_dir(test.path(&format!("work/{name}/repository/.git/hooks"))).unwrap();
         }
-        fs::create_dir(place.path("home")).unwrap();
+        fs::create_dir(test.path("home")).unwrap();
         if let Some(user) = user {
-            walk(place.root.path(), &mut |path| chown(path, Some(user), Some(user)).unwrap());
+            walk(test.root.path(), &mut |path| chown(path, Some(user), Some(user)).unwrap());
         }
-        place
+        test
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -133,7 +132,7 @@ impl Place {
         ]
     }
 
-    /// Everything that no attempt may change, with its attributes.
+    /// Returns everything that no attempt may change, with its attributes.
     fn untouchable(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         walk(self.root.path(), &mut |path| {
@@ -146,7 +145,7 @@ impl Place {
         found
     }
 
-    /// The binary, in the workspace and as the user.
+    /// Returns a command of the binary, in the workspace and as the user.
     fn codicil(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
         command.args(arguments).current_dir(self.path("work")).stdin(Stdio::null());
@@ -156,7 +155,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConfinementTest {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
@@ -169,7 +168,7 @@ fn become_user(command: &mut Command, user: Option<u32>) {
     }
 }
 
-/// Parents come before children, links are not followed.
+/// Visits parents before children. Links are not followed.
 fn walk(path: &Path, visit: &mut impl FnMut(&Path)) {
     visit(path);
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
@@ -177,35 +176,35 @@ fn walk(path: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// Whoever runs the tests, and nobody if that is root and nobody can run the binary.
+/// Returns the users to test: that of the tests and, if that is root, an ordinary one who can run the binary.
 fn users() -> Vec<Option<u32>> {
     let mut users = vec![None];
     if rustix::process::geteuid().is_root() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
-        become_user(command.arg("--version").stdout(Stdio::null()), Some(NOBODY));
+        become_user(command.arg("--version").stdout(Stdio::null()), Some(ORDINARY_USER));
         match command.current_dir("/").status() {
-            Ok(status) if status.success() => users.push(Some(NOBODY)),
+            Ok(status) if status.success() => users.push(Some(ORDINARY_USER)),
             other => skipped(format!("as an ordinary user, who cannot run the binary here: {other:?}")),
         }
     }
     users
 }
 
-/// What the sandbox says of itself to this user; `None` if there is none.
-fn report(place: &Place) -> Option<String> {
-    let output = place.codicil(&["doctor", "--json"]).output().unwrap();
+/// Returns the report of `codicil doctor` on the sandbox; `None` if there is no sandbox.
+fn report(test: &ConfinementTest) -> Option<String> {
+    let output = test.codicil(&["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let sandbox =
         report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "sandbox").unwrap();
     (sandbox["status"] == "ok").then(|| sandbox.to_string())
 }
 
-/// The attempts that this machine and user can make at all.
+/// Returns the attempts that succeed without a sandbox.
 fn possible(user: Option<u32>) -> Vec<(&'static str, Class, &'static str)> {
-    let place = Place::new(user);
+    let test = ConfinementTest::new(user);
     let works = |(name, _, line): &&(&'static str, Class, &'static str)| {
         let mut command = Command::new("sh");
-        command.args(["-c", line]).current_dir(place.path("work")).envs(place.variables(name));
+        command.args(["-c", line]).current_dir(test.path("work")).envs(test.variables(name));
         become_user(command.stdin(Stdio::null()).stdout(Stdio::null()), user);
         let output = command.stderr(Stdio::piped()).output().unwrap();
         if !output.status.success() {
@@ -217,13 +216,13 @@ fn possible(user: Option<u32>) -> Vec<(&'static str, Class, &'static str)> {
     ATTEMPTS.iter().filter(works).copied().collect()
 }
 
-/// Fails with everything that went wrong at once.
-fn judge(
-    door: &str,
-    place: &Place,
+/// Checks the results, and fails with all that are wrong.
+fn check_results(
+    entry_point: &str,
+    test: &ConfinementTest,
     report: &str,
     before: &BTreeMap<PathBuf, String>,
-    came: &[(&str, Class, bool)],
+    results: &[(&str, Class, bool)],
 ) {
     let has = |gap: ConfinementGap| report.contains(&gap.to_string());
     let expected = |class: Class| match class {
@@ -231,10 +230,10 @@ fn judge(
         DeniedUnless(gap) => has(gap),
         Allowed => true,
     };
-    let wrong: Vec<_> = came.iter().filter(|(_, class, worked)| *worked != expected(*class)).collect();
-    assert!(wrong.is_empty(), "{door} as {:?}: {wrong:?}\n{report}", place.user);
+    let wrong: Vec<_> = results.iter().filter(|(_, class, worked)| *worked != expected(*class)).collect();
+    assert!(wrong.is_empty(), "{entry_point} as {:?}: {wrong:?}\n{report}", test.user);
     if !has(ConfinementGap::FileAttributes) {
-        assert_eq!(place.untouchable(), *before, "{door} as {:?}", place.user);
+        assert_eq!(test.untouchable(), *before, "{entry_point} as {:?}", test.user);
     }
 }
 
@@ -242,22 +241,21 @@ fn judge(
 fn nothing_escapes_from_the_sandbox_command() {
     for user in users() {
         let attempts = possible(user);
-        let place = Place::new(user);
-        let Some(report) = report(&place) else {
+        let test = ConfinementTest::new(user);
+        let Some(report) = report(&test) else {
             skipped(format!("{user:?}, for whom commands cannot be confined here"));
             continue;
         };
-        let before = place.untouchable();
-        let mut came = Vec::new();
+        let before = test.untouchable();
+        let mut results = Vec::new();
         for (name, class, line) in attempts {
-            let mut command =
-                place.codicil(&["sandbox", "--mode", "workspace-write", "--", "sh", "-c", line]);
-            let output = command.envs(place.variables(name)).output().unwrap();
+            let mut command = test.codicil(&["sandbox", "--mode", "workspace-write", "--", "sh", "-c", line]);
+            let output = command.envs(test.variables(name)).output().unwrap();
             let code = output.status.code().unwrap();
             assert_ne!(code, 125, "{name} was not run: {output:?}");
-            came.push((name, class, code == 0));
+            results.push((name, class, code == 0));
         }
-        judge("codicil sandbox", &place, &report, &before, &came);
+        check_results("codicil sandbox", &test, &report, &before, &results);
     }
 }
 
@@ -265,22 +263,22 @@ fn nothing_escapes_from_the_sandbox_command() {
 async fn nothing_escapes_from_a_clients_command() {
     for user in users() {
         let attempts = possible(user);
-        let place = Place::new(user);
-        let Some(report) = report(&place) else {
+        let test = ConfinementTest::new(user);
+        let Some(report) = report(&test) else {
             skipped(format!("{user:?}, for whom commands cannot be confined here"));
             continue;
         };
-        let mut server = Raw::start(&place.path("home"), |command| {
-            command.current_dir(place.path("work"));
+        let mut server = RawServer::start(&test.path("home"), |command| {
+            command.current_dir(test.path("work"));
             if let Some(user) = user {
                 command.uid(user).gid(user);
             }
         })
         .await;
-        let before = place.untouchable();
-        let mut came = Vec::new();
+        let before = test.untouchable();
+        let mut results = Vec::new();
         for (name, class, line) in attempts {
-            let env: serde_json::Map<_, _> = place
+            let env: serde_json::Map<_, _> = test
                 .variables(name)
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value.into()))
@@ -292,25 +290,25 @@ async fn nothing_escapes_from_a_clients_command() {
             });
             let answer = server.call("command/exec", params).await;
             let code = answer["result"]["exitCode"].as_i64().unwrap_or_else(|| panic!("{name}: {answer}"));
-            came.push((name, class, code == 0));
+            results.push((name, class, code == 0));
         }
-        judge("command/exec", &place, &report, &before, &came);
+        check_results("command/exec", &test, &report, &before, &results);
         server.close();
         server.process.expect_success().await;
     }
 }
 
-/// Neither before, nor while, nor after a command runs.
+/// Checks that no files are created before, during or after a command.
 #[test]
 fn an_empty_workspace_stays_empty() {
-    let place = Place::new(None);
-    if report(&place).is_none() {
+    let test = ConfinementTest::new(None);
+    if report(&test).is_none() {
         return skipped("commands cannot be confined here");
     }
     let empty = tempfile::tempdir_in("/var/tmp").unwrap();
     for mode in ["read-only", "workspace-write"] {
         let line = ["sandbox", "--mode", mode, "--cwd", empty.path().to_str().unwrap(), "--", "ls", "-A"];
-        let output = place.codicil(&line).output().unwrap();
+        let output = test.codicil(&line).output().unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{mode}: {output:?}");
         assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "{mode}");
     }

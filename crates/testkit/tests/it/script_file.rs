@@ -1,4 +1,4 @@
-//! Script files of the scripted model, followed over HTTP.
+//! Script files of the scripted provider, played over HTTP.
 
 use codicil_testkit::{ModelServer, follow};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn server() -> ModelServer {
     ModelServer::start(codicil_model::Script::parse(SCRIPT).unwrap()).await
 }
 
-/// What is said to the model, in the form of a dialect.
+/// Returns a request with a text, in the form of a dialect.
 fn body(path: &str, text: &str) -> Value {
     let message = json!({ "role": "user", "content": text });
     match path {
@@ -43,7 +43,7 @@ fn body(path: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_dialect_follows_the_script() {
+async fn every_dialect_plays_the_script() {
     let server = server().await;
     for path in DIALECTS {
         let answer = post(&server, path, body(path, "hello")).await.json().await;
@@ -54,7 +54,7 @@ async fn every_dialect_follows_the_script() {
 }
 
 #[tokio::test]
-async fn the_output_of_a_call_leads_to_the_next_reply() {
+async fn the_output_of_a_call_selects_the_next_reply() {
     let server = server().await;
     let user = json!({ "role": "user", "content": "look" });
     let conversations = [
@@ -84,7 +84,7 @@ async fn the_output_of_a_call_leads_to_the_next_reply() {
 }
 
 #[tokio::test]
-async fn failures_are_what_the_script_says() {
+async fn failures_of_the_script_are_sent() {
     let server = server().await;
     let refused = post(&server, RESPONSES, body(RESPONSES, "refuse")).await;
     assert_eq!((refused.status.as_u16(), refused.headers["retry-after"].to_str().unwrap()), (429, "5"));
@@ -94,7 +94,7 @@ async fn failures_are_what_the_script_says() {
 }
 
 #[tokio::test]
-async fn an_answer_follows_the_schema_that_is_asked_for() {
+async fn an_answer_matches_the_output_schema() {
     let server = server().await;
     let mut asked = body(RESPONSES, "hello");
     asked["stream"] = json!(true);
@@ -105,7 +105,7 @@ async fn an_answer_follows_the_schema_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_closure_may_look_before_it_follows() {
+async fn a_closure_can_inspect_requests_before_following() {
     let answer = follow(codicil_model::Script::parse(SCRIPT).unwrap());
     let script = codicil_testkit::Script::new().respond_with(move |request| {
         assert_eq!(request.path(), RESPONSES);

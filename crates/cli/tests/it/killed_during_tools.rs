@@ -1,7 +1,8 @@
-//! Killed at random instants while the model speaks, runs commands and changes files, on two threads at once.
+//! A server is killed at random instants while the model streams, runs commands and changes files, on two
+//! threads at once.
 //!
-//! A kill falls after a random number of messages and then a random moment, so that every phase has its share.
-//! `CODICIL_KILLS` says how often (24), `CODICIL_SEED` repeats a run; the seed is printed.
+//! A kill comes after a random number of messages and then a random delay, to cover every phase.
+//! `CODICIL_KILLS` sets the number of kills (24), `CODICIL_SEED` repeats a run; the seed is printed.
 
 use std::{
     collections::BTreeMap,
@@ -16,13 +17,13 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::killed::Told;
+use crate::killed::ReportedEvents;
 
-/// About as many messages as two turns have.
+/// About the number of messages of two turns.
 const MESSAGES: usize = 56;
 
-impl Told {
-    /// Everything told is in one of these threads as it was told.
+impl ReportedEvents {
+    /// Checks that everything reported is stored in one of these threads as it was reported.
     fn check(&self, stored: &[Thread], round: usize) {
         let turns: BTreeMap<_, _> =
             stored.iter().flat_map(|thread| &thread.turns).map(|turn| (&turn.id, turn)).collect();
@@ -36,14 +37,14 @@ impl Told {
         }
     }
 
-    /// What was told of the disk is on the disk; a reader of the items may count on it.
+    /// Checks that reported file changes are on the disk.
     fn check_files(&self) {
         for item in self.items.values() {
             let ThreadItem::FileChange { changes, status: PatchApplyStatus::Completed, .. } = item else {
                 continue;
             };
             for change in changes {
-                assert!(Path::new(&change.path).exists(), "{} was told to be there", change.path);
+                assert!(Path::new(&change.path).exists(), "{} was reported and does not exist", change.path);
             }
         }
     }
@@ -57,7 +58,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// One sentence and a command, then a patch, then the end; whatever the model was asked before.
+/// Answers with a message and a command, then a patch, then a last message.
 fn answer(request: &RecordedRequest) -> Reply {
     check_history(request.input());
     let key = request.number();
@@ -83,7 +84,7 @@ fn answer(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A provider refuses a history in which a call has no output, or an output no call.
+/// Checks the history as a provider does: every call has an output, and every output a call.
 fn check_history(input: &[Value]) {
     let mut open = Vec::new();
     for item in input {
@@ -100,31 +101,31 @@ fn check_history(input: &[Value]) {
     assert!(open.is_empty(), "calls without an output: {open:?}");
 }
 
-/// Reads until the kill is due, or until both turns have ended.
-async fn read_until_kill(app: &mut App, told: &mut Told, rng: &mut Rng) {
+/// Reads until the time of the kill, or until both turns have ended.
+async fn read_until_kill(app: &mut App, reported: &mut ReportedEvents, random: &mut Rng) {
     let mut running = 2;
-    for _ in 0..rng.usize(0..MESSAGES) {
+    for _ in 0..random.usize(0..MESSAGES) {
         let notification = app.next_notification().await.expect("the server runs");
         running -= usize::from(matches!(notification, ServerNotification::TurnCompleted(_)));
-        told.note(notification);
+        reported.add(notification);
         if running == 0 {
             break;
         }
     }
-    let due = Instant::now() + Duration::from_micros(rng.u64(0..15_000));
+    let due = Instant::now() + Duration::from_micros(random.u64(0..15_000));
     while let Ok(Some(notification)) = timeout_at(due, app.next_notification()).await {
-        told.note(notification);
+        reported.add(notification);
     }
 }
 
 #[tokio::test]
-async fn nothing_told_is_lost_by_a_kill_while_commands_and_patches_run() {
+async fn nothing_reported_is_lost_by_a_kill_during_commands_and_patches() {
     let kills = number("CODICIL_KILLS").unwrap_or(24);
     let seed = number("CODICIL_SEED").unwrap_or_else(|| {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| u64::from(now.subsec_nanos()))
     });
     println!("CODICIL_SEED={seed} CODICIL_KILLS={kills}");
-    let mut rng = Rng::with_seed(seed);
+    let mut random = Rng::with_seed(seed);
     let mut app = App::builder()
         .script(Script::new().respond_with(answer))
         .over(TestTransport::Stdio)
@@ -132,16 +133,16 @@ async fn nothing_told_is_lost_by_a_kill_while_commands_and_patches_run() {
         .start()
         .await;
     let threads = [app.start_thread().await, app.start_thread().await];
-    let mut told = Told::default();
+    let mut reported = ReportedEvents::default();
     for round in 0..usize::try_from(kills).unwrap() {
         for thread in &threads {
             app.start_turn(thread, &format!("question {round}")).await;
         }
-        read_until_kill(&mut app, &mut told, &mut rng).await;
+        read_until_kill(&mut app, &mut reported, &mut random).await;
         app.process().kill();
-        // What was still in the pipe was told too.
+        // Messages that are still in the pipe have been reported too.
         while let Some(notification) = app.next_notification().await {
-            told.note(notification);
+            reported.add(notification);
         }
         app.revive().await;
 
@@ -149,20 +150,20 @@ async fn nothing_told_is_lost_by_a_kill_while_commands_and_patches_run() {
         for thread in &threads {
             stored.push(app.resume(thread).await);
         }
-        told.check(&stored, round);
+        reported.check(&stored, round);
         for thread in &stored {
-            assert_eq!(thread.turns.len(), round + 1, "an accepted turn is there, however it ended");
+            assert_eq!(thread.turns.len(), round + 1, "an accepted turn is stored, however it ended");
         }
     }
     for thread in &threads {
         assert_eq!(app.run_turn(thread, "and now?").await.status, TurnStatus::Completed);
     }
-    told.check_files();
-    let commands = told.count(|item| matches!(item, ThreadItem::CommandExecution { .. }));
-    let patches = told.count(|item| matches!(item, ThreadItem::FileChange { .. }));
-    println!("{} items told, {commands} of them commands, {patches} patches", told.items.len());
-    assert!(commands > 0 && patches > 0, "the rounds saw something happen");
-    assert_eq!(app.model().faults(), Vec::<String>::new(), "every history was one that a model accepts");
+    reported.check_files();
+    let commands = reported.count(|item| matches!(item, ThreadItem::CommandExecution { .. }));
+    let patches = reported.count(|item| matches!(item, ThreadItem::FileChange { .. }));
+    println!("{} items reported, {commands} of them commands, {patches} patches", reported.items.len());
+    assert!(commands > 0 && patches > 0, "no round saw a command or a patch");
+    assert_eq!(app.model().faults(), Vec::<String>::new(), "an invalid history was sent to the model");
     let made = fs::read_dir(app.workspace()).unwrap().count();
     assert!(made >= commands + patches, "{made} files of {commands} commands and {patches} patches");
     app.ignore_rest();

@@ -1,4 +1,4 @@
-//! The events of `--json`, in the words of the reference's SDKs.
+//! The events of `--json`, in the form that the reference's SDKs parse.
 
 use codicil_protocol::{
     CommandExecutionStatus, McpToolCallStatus, PatchApplyStatus, PatchChangeKind, ThreadId, ThreadItem,
@@ -34,12 +34,12 @@ pub struct JsonMessage {
     pub message: String,
 }
 
-/// The tokens of the turn.
+/// Tokens used by the turn.
 #[derive(Debug, Serialize)]
 pub struct TurnTokens {
     input_tokens: i64,
     cached_input_tokens: i64,
-    /// The protocol does not tell; those who read it expect the member.
+    /// Always 0: the protocol does not report it, but SDKs expect the member.
     cache_write_input_tokens: i64,
     output_tokens: i64,
     reasoning_output_tokens: i64,
@@ -109,7 +109,7 @@ pub enum ItemDetails {
 pub enum ItemStatus {
     InProgress,
     Completed,
-    /// Declined, too: readers know no other word for what did not happen.
+    /// Also used for declined items, for which SDKs have no status.
     Failed,
 }
 
@@ -131,15 +131,15 @@ pub struct TodoEntry {
     pub completed: bool,
 }
 
-/// Where an item is in its life.
+/// Whether an item has just started or is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemStage {
     Started,
     Completed,
 }
 
-/// What is told of an item. Messages and thoughts are told when they are complete; what readers have no word for,
-/// never.
+/// Returns the JSON form of an item. Messages and reasoning are only reported when they are complete; items
+/// of kinds that SDKs do not know are never reported.
 pub fn details(item: &ThreadItem, stage: ItemStage) -> Option<ItemDetails> {
     let is_complete = stage == ItemStage::Completed;
     match item {
@@ -165,7 +165,7 @@ pub fn details(item: &ThreadItem, stage: ItemStage) -> Option<ItemDetails> {
         ThreadItem::FileChange { changes, status, .. } => Some(ItemDetails::FileChange {
             changes: changes
                 .iter()
-                .map(|change| JsonChange { path: change.path.clone(), kind: kind(&change.kind) })
+                .map(|change| JsonChange { path: change.path.clone(), kind: change_kind(&change.kind) })
                 .collect(),
             status: match status {
                 PatchApplyStatus::InProgress => ItemStatus::InProgress,
@@ -198,7 +198,7 @@ pub fn details(item: &ThreadItem, stage: ItemStage) -> Option<ItemDetails> {
     }
 }
 
-fn kind(kind: &PatchChangeKind) -> &'static str {
+fn change_kind(kind: &PatchChangeKind) -> &'static str {
     match kind {
         PatchChangeKind::Add => "add",
         PatchChangeKind::Delete => "delete",

@@ -1,4 +1,4 @@
-//! A temporary directory with a home and a workspace; gone when the demo is over.
+//! A temporary directory with a home and a workspace for the demo.
 
 use std::{fs, io, path::PathBuf};
 
@@ -15,39 +15,40 @@ pub struct DemoHome {
 impl DemoHome {
     pub fn new() -> io::Result<Self> {
         let root = tempfile::Builder::new().prefix("codicil-demo-").tempdir()?;
-        // Servers resolve links; names must be the same on both sides.
+        // The server resolves links, so the paths here must be resolved too.
         let base = root.path().canonicalize()?;
-        let place = Self { root, base };
-        fs::create_dir(place.home())?;
-        fs::create_dir(place.work())?;
-        fs::write(place.work().join("greeting.txt"), "Helo, world!\n")?;
-        fs::write(place.home().join("script.toml"), SCRIPT)?;
-        fs::write(place.home().join("config.toml"), place.config())?;
-        Ok(place)
+        let demo = Self { root, base };
+        fs::create_dir(demo.home())?;
+        fs::create_dir(demo.work())?;
+        fs::write(demo.work().join("greeting.txt"), "Helo, world!\n")?;
+        fs::write(demo.home().join("script.toml"), SCRIPT)?;
+        fs::write(demo.home().join("config.toml"), demo.config())?;
+        Ok(demo)
     }
 
     pub fn home(&self) -> PathBuf {
         self.base.join("home")
     }
 
-    /// Where the agent works.
+    /// The working directory of the agent.
     pub fn work(&self) -> PathBuf {
         self.base.join("work")
     }
 
-    /// Beside the workspace, where the agent must not write by itself.
+    /// A path outside the workspace, where writing needs an approval.
     pub fn outside(&self, name: &str) -> PathBuf {
         self.base.join(name)
     }
 
-    /// The server: this program, with the demo's home.
+    /// Returns the command line of the server: this program, with the demo's home.
     pub fn server(&self) -> io::Result<ServerLaunch> {
         let program = std::env::current_exe()?;
         Ok(ServerLaunch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
     }
 
-    /// The workspace lies in a temporary directory, which commands may usually write to; here they may not. What
-    /// the profile of this machine prints is not the demo's.
+    /// Returns the configuration. The workspace is below the temporary directory, which commands may usually
+    /// write to, so that is excluded. Login shells are off, so that the user's profile does not print into
+    /// the demo.
     fn config(&self) -> String {
         let script = self.home().join("script.toml");
         format!(

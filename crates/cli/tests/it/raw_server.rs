@@ -1,5 +1,5 @@
-//! A server over stdio that is spoken to in plain JSON, where a test has to choose its user, its directory, or
-//! when to read.
+//! A server over stdio with a client that sends plain JSON, for tests that choose the server's user or
+//! directory, or when to read.
 
 use std::path::Path;
 
@@ -12,23 +12,24 @@ use tokio::{
 
 use crate::soon;
 
-pub struct Raw {
+pub struct RawServer {
     pub process: ServerProcess,
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     next_id: u64,
 }
 
-impl Raw {
-    /// Starts a server and says hello.
+impl RawServer {
+    /// Starts a server and initializes the connection.
     pub async fn start(home: &Path, change: impl FnOnce(&mut Command)) -> Self {
         let mut process = ServerProcess::spawn_with(home, ["app-server"], change);
-        let (stdin, stdout) = (process.take_stdin(), process.take_stdout());
-        let lines = BufReader::new(stdout).lines();
-        let mut raw = Self { process, stdin: Some(stdin), lines, next_id: 0 };
-        let hello = raw.send("initialize", json!({ "clientInfo": { "name": "raw", "version": "1" } })).await;
-        raw.answer(hello).await;
-        raw
+        let stdin = process.take_stdin();
+        let lines = BufReader::new(process.take_stdout()).lines();
+        let mut server = Self { process, stdin: Some(stdin), lines, next_id: 0 };
+        let hello =
+            server.send("initialize", json!({ "clientInfo": { "name": "raw", "version": "1" } })).await;
+        server.answer(hello).await;
+        server
     }
 
     /// Sends a request and returns its id.
@@ -41,16 +42,16 @@ impl Raw {
         id
     }
 
-    /// The next message; `None` at the end.
+    /// Returns the next message; `None` at the end of the output.
     pub async fn next(&mut self) -> Option<Value> {
         let line = soon(self.lines.next_line()).await.ok()??;
         Some(serde_json::from_str(&line).expect("the server writes JSON"))
     }
 
-    /// Waits for the answer to a request and drops everything before it.
+    /// Waits for the response to a request and drops everything before it.
     pub async fn answer(&mut self, id: u64) -> Value {
         loop {
-            let message = self.next().await.expect("the server goes on");
+            let message = self.next().await.expect("the server is running");
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
@@ -62,7 +63,7 @@ impl Raw {
         self.answer(id).await
     }
 
-    /// Ends the input, and with it the connection.
+    /// Closes the input, and with it the connection.
     pub fn close(&mut self) {
         self.stdin = None;
     }

@@ -1,4 +1,4 @@
-//! A server within this process and a client for it: the same behaviour as through a pipe, without one.
+//! A server within this process, and a client that is connected to it through channels instead of a pipe.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use codicil_store::Store;
 
 use crate::version;
 
-/// Opens the store; nothing else happens before the first client asks for it. Threads say that a program
-/// of ours started them.
+/// Creates the server. It opens the store, and does nothing else before the first request. The source of its
+/// threads is `exec`.
 pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
     let store = Store::open(config.home().path().to_path_buf())?;
     let announced_version = version::announced();
@@ -19,7 +19,7 @@ pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
     Ok(Server::with_source(setup, SessionSource::Exec))
 }
 
-/// A client, and every notification it gets.
+/// Connects a client. Returns it with the stream of its notifications.
 pub async fn client(server: &Server, builder: ClientBuilder) -> Result<(Client, EventStream), ClientError> {
     let (to_server, from_server) = connect(server).split();
     builder.connect_and_listen(Endpoint::channels(to_server, from_server)).await

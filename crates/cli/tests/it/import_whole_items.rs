@@ -1,7 +1,7 @@
-//! `codicil import` of files that keep their items whole.
+//! `codicil import` of files that store whole items.
 //!
-//! `tests/codex_home_166` was written by codex-cli 0.166.0 at work with a scripted model; long texts of its own are
-//! left out of it.
+//! `tests/codex_home_166` was written by codex-cli 0.166.0 with a scripted model. Its own long texts have
+//! been removed.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,9 +15,9 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script, TestTransport};
 use serde_json::{Value, json};
 
-/// A command, a patch and a tool of the client in a namespace.
+/// A thread with a command, a patch and a tool of the client in a namespace.
 const TOOLS: &str = "01a1e31c-e3e2-7af2-a2b8-00658f8baba3";
-/// An image, an MCP server, a search, a person's command and a history that was summed up.
+/// A thread with an image, an MCP server, a search, a command of the user and a compacted history.
 const OTHERS: &str = "01a1e31d-e698-7840-afe7-f75be76ad038";
 
 async fn imported(script: Script) -> App {
@@ -36,7 +36,7 @@ async fn read(app: &mut App, id: &str) -> Thread {
     app.call::<ThreadRead>(params).await.thread
 }
 
-/// Each item in a few words.
+/// Returns each item as a few words.
 fn items(thread: &Thread) -> Vec<Vec<String>> {
     let words = |item: &ThreadItem| match item {
         ThreadItem::UserMessage { content, .. } => format!("user {}", content.len()),
@@ -55,7 +55,7 @@ fn items(thread: &Thread) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn everything_that_was_said_and_done_is_read_back_once() {
+async fn every_item_is_imported_once() {
     let mut app = imported(Script::new()).await;
     let thread = read(&mut app, TOOLS).await;
     assert_eq!((thread.name.as_deref(), thread.preview.as_str()), (Some("My name"), "do it"));
@@ -89,7 +89,7 @@ async fn everything_that_was_said_and_done_is_read_back_once() {
 }
 
 #[tokio::test]
-async fn it_goes_on_with_its_tools_and_its_history() {
+async fn an_imported_thread_keeps_its_tools_and_history() {
     let call = json!({ "type": "function_call", "id": "fc_z", "namespace": "app", "name": "look",
         "arguments": "{}", "call_id": "z" });
     let mut app = imported(Script::new().item(call).then().say("Still here")).await;
@@ -100,10 +100,10 @@ async fn it_goes_on_with_its_tools_and_its_history() {
     };
     let thread = app.call::<ThreadResume>(params).await.thread;
     app.start_turn(&thread, "And now?").await;
-    let asked = app.expect_request::<DynamicToolCall>().await;
-    assert_eq!((asked.params.namespace.as_deref(), asked.params.tool.as_str()), (Some("app"), "look"));
+    let request = app.expect_request::<DynamicToolCall>().await;
+    assert_eq!((request.params.namespace.as_deref(), request.params.tool.as_str()), (Some("app"), "look"));
     let text = DynamicToolCallOutputContentItem::InputText { text: "seen".to_owned() };
-    app.reply(&asked, DynamicToolCallResponse { content_items: vec![text], success: true }).await;
+    app.reply(&request, DynamicToolCallResponse { content_items: vec![text], success: true }).await;
     app.until::<TurnCompleted>().await;
 
     let input = Value::from(app.model().requests()[0].input().to_vec()).to_string();

@@ -1,9 +1,9 @@
-//! A turn through the real binary, over each of its transports.
+//! A turn of the real binary, over each of its transports.
 
 use codicil_protocol::{AgentMessageDelta, ThreadStarted, TurnStatus};
 use codicil_testkit::{App, Script, TestTransport};
 
-async fn a_turn_is_streamed_and_stored(transport: TestTransport) {
+async fn run_and_store_a_turn(transport: TestTransport) {
     let script = Script::new().say_deltas(["Hel", "lo"]);
     let mut app = App::builder().script(script).over(transport).start().await;
     let thread = app.start_thread().await;
@@ -20,12 +20,12 @@ async fn a_turn_is_streamed_and_stored(transport: TestTransport) {
 
 #[tokio::test]
 async fn over_stdio() {
-    a_turn_is_streamed_and_stored(TestTransport::Stdio).await;
+    run_and_store_a_turn(TestTransport::Stdio).await;
 }
 
 #[tokio::test]
 async fn over_a_websocket() {
-    a_turn_is_streamed_and_stored(TestTransport::WebSocket).await;
+    run_and_store_a_turn(TestTransport::WebSocket).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Hosts that sandboxed commands reach, through the real program: asked about, answered, and reached.
+//! Network access of sandboxed commands through the proxy, with an approval.
 
 use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
@@ -16,7 +16,7 @@ const CONFIG: &str = "default_permissions = \"p\"\n[permissions.p.network]\nenab
                       allow_local_binding = true\n";
 
 #[tokio::test]
-async fn a_host_is_reached_once_somebody_agrees() {
+async fn a_host_is_reached_after_an_approval() {
     if let Err(reason) = MachineProbe::cached().proxy() {
         return skipped(reason);
     }
@@ -24,10 +24,10 @@ async fn a_host_is_reached_once_somebody_agrees() {
     let port = listener.local_addr().unwrap().port();
     let target = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut heard = [0; 4];
-        stream.read_exact(&mut heard).await.unwrap();
+        let mut received = [0; 4];
+        stream.read_exact(&mut received).await.unwrap();
         stream.write_all(b"pong").await.unwrap();
-        heard
+        received
     });
     let tunnel = format!("CONNECT localhost:{port} HTTP/1.1\\r\\n\\r\\nping");
     let line = format!(

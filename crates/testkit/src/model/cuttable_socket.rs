@@ -1,7 +1,7 @@
-//! A connection that can be cut once everything written so far is with the operating system.
+//! A socket that can be closed after everything written so far has been passed to the operating system.
 //!
-//! Failing the body instead would lose what the HTTP layer still has in its buffer, and a test that
-//! cuts a stream after a sentence could not tell how much of the sentence its client saw.
+//! Failing the body instead would lose what is still in the buffer of the HTTP layer, and a test that cuts a
+//! stream after a sentence could not know how much of it the client has received.
 
 use std::{
     io::{self, IoSlice},
@@ -18,29 +18,29 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Asks a [`CuttableLine`] to end; shared with whoever writes the body.
+/// Closes a [`CuttableSocket`]; held by the body of the response.
 #[derive(Clone, Default)]
 pub(super) struct CutHandle(Arc<AtomicBool>);
 
 impl CutHandle {
-    /// The line ends at its next flush, which comes when all earlier writes are done.
+    /// Makes the next flush fail, which comes after all earlier writes.
     pub(super) fn cut(&self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-pub(super) struct CuttableLine {
+pub(super) struct CuttableSocket {
     socket: TcpStream,
-    scissors: CutHandle,
+    cut_handle: CutHandle,
 }
 
-impl CuttableLine {
-    pub(super) fn new(socket: TcpStream, scissors: CutHandle) -> Self {
-        Self { socket, scissors }
+impl CuttableSocket {
+    pub(super) fn new(socket: TcpStream, cut_handle: CutHandle) -> Self {
+        Self { socket, cut_handle }
     }
 }
 
-impl AsyncRead for CuttableLine {
+impl AsyncRead for CuttableSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl AsyncRead for CuttableLine {
     }
 }
 
-impl AsyncWrite for CuttableLine {
+impl AsyncWrite for CuttableSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(cx, data)
     }
@@ -68,7 +68,7 @@ impl AsyncWrite for CuttableLine {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.scissors.0.load(Ordering::Acquire) {
+        if self.cut_handle.0.load(Ordering::Acquire) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the script")));
         }
         Pin::new(&mut self.socket).poll_flush(cx)

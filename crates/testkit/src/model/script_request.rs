@@ -1,7 +1,7 @@
-//! A request of any dialect as the scripted model sees it: the conversation, the tools, the schema.
+//! Converts a request of any dialect to a [`ModelRequest`], which script files are matched against.
 //!
-//! Only what a script can look at is read. What is not understood is left out: a test server has no say in
-//! what its clients send.
+//! Only the fields that a script can refer to are converted: history, tools, output schema. Unknown entries
+//! are skipped.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::recorded::{RecordedRequest, text};
 
-pub(super) fn request(recorded: &RecordedRequest) -> ModelRequest {
+pub(super) fn from_recorded(recorded: &RecordedRequest) -> ModelRequest {
     let body = recorded.body();
     let mut input = History::new();
     match body.get("input") {
-        Some(Value::String(text)) => input.push(said("user", text)),
+        Some(Value::String(text)) => input.push(message_item("user", text)),
         Some(_) => recorded.input().iter().filter_map(item).for_each(|item| input.push(item)),
         None => recorded.input().iter().flat_map(items_of_message).for_each(|item| input.push(item)),
     }
@@ -29,45 +29,45 @@ pub(super) fn request(recorded: &RecordedRequest) -> ModelRequest {
     }
 }
 
-/// An entry of `input`. Messages may leave out their type.
+/// Parses an entry of `input`. Messages may omit their type.
 fn item(entry: &Value) -> Option<ResponseItem> {
     let mut entry = entry.clone();
     if let Some(members) = entry.as_object_mut() {
         members.entry("type").or_insert_with(|| json!("message"));
         if let Some(text) = members.get("content").and_then(Value::as_str) {
             let role = members.get("role").and_then(Value::as_str).unwrap_or("user");
-            return Some(said(role, text));
+            return Some(message_item(role, text));
         }
     }
     serde_json::from_value(entry).ok()
 }
 
-/// What one of `messages` holds, in both of the dialects that have them.
+/// Returns the items of an entry of `messages`, in both dialects that have them.
 fn items_of_message(message: &Value) -> Vec<ResponseItem> {
     let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
     let content = message.get("content").unwrap_or(&Value::Null);
     if role == "tool" {
-        return vec![output(message.get("tool_call_id"), content)];
+        return vec![output_item(message.get("tool_call_id"), content)];
     }
-    let mut items: Vec<_> = text(content).map(|text| said(role, &text)).into_iter().collect();
+    let mut items: Vec<_> = text(content).map(|text| message_item(role, &text)).into_iter().collect();
     for block in content.as_array().into_iter().flatten() {
         match block.get("type").and_then(Value::as_str) {
-            Some("tool_use") => items.push(call(block.get("id"), block.get("name"), block.get("input"))),
+            Some("tool_use") => items.push(call_item(block.get("id"), block.get("name"), block.get("input"))),
             Some("tool_result") => {
                 let content = block.get("content").unwrap_or(&Value::Null);
-                items.push(output(block.get("tool_use_id"), content));
+                items.push(output_item(block.get("tool_use_id"), content));
             }
             _ => {}
         }
     }
-    for made in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-        let function = made.get("function").unwrap_or(&Value::Null);
-        items.push(call(made.get("id"), function.get("name"), function.get("arguments")));
+    for tool_call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        let function = tool_call.get("function").unwrap_or(&Value::Null);
+        items.push(call_item(tool_call.get("id"), function.get("name"), function.get("arguments")));
     }
     items
 }
 
-fn said(role: &str, text: &str) -> ResponseItem {
+fn message_item(role: &str, text: &str) -> ResponseItem {
     let text = text.to_owned();
     let content = match role {
         "assistant" => ContentItem::OutputText { text },
@@ -82,27 +82,27 @@ fn said(role: &str, text: &str) -> ResponseItem {
     }
 }
 
-fn call(id: Option<&Value>, name: Option<&Value>, arguments: Option<&Value>) -> ResponseItem {
+fn call_item(id: Option<&Value>, name: Option<&Value>, arguments: Option<&Value>) -> ResponseItem {
     let arguments = arguments.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     ResponseItem::FunctionCall {
         id: None,
-        call_id: word(id),
-        name: word(name),
+        call_id: text_of(id),
+        name: text_of(name),
         namespace: None,
         arguments: arguments.unwrap_or_default(),
     }
 }
 
-fn output(call_id: Option<&Value>, content: &Value) -> ResponseItem {
+fn output_item(call_id: Option<&Value>, content: &Value) -> ResponseItem {
     let output = FunctionCallOutputBody::Text(text(content).unwrap_or_default());
-    ResponseItem::FunctionCallOutput { call_id: word(call_id), output }
+    ResponseItem::FunctionCallOutput { call_id: text_of(call_id), output }
 }
 
-fn word(value: Option<&Value>) -> String {
+fn text_of(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Only its name and kind matter.
+/// Returns a tool with its name and kind, which is all that a script refers to.
 fn tool(tool: &Value) -> Option<ToolSpec> {
     let function = tool.get("function").unwrap_or(tool);
     let name = function.get("name").or_else(|| tool.get("type"))?.as_str()?.to_owned();
@@ -113,9 +113,9 @@ fn tool(tool: &Value) -> Option<ToolSpec> {
     })
 }
 
-/// The schema of the answer, where each dialect has it.
+/// Returns the output schema, wherever the dialect has it.
 fn output_schema(body: &Value) -> Option<&Value> {
-    let places =
+    let pointers =
         ["/text/format/schema", "/response_format/json_schema/schema", "/output_config/format/schema"];
-    places.iter().find_map(|place| body.pointer(place))
+    pointers.iter().find_map(|pointer| body.pointer(pointer))
 }

@@ -1,4 +1,4 @@
-//! The process ends when it is told to, and when nobody is left; always well, and soon.
+//! The process ends on a signal and when its client or parent is gone: successfully, and in time.
 
 use std::{
     process::{Command, Stdio},
@@ -14,10 +14,11 @@ use crate::soon;
 const HELLO: &[u8] =
     b"{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientInfo\":{\"name\":\"x\",\"version\":\"1\"}}}\n";
 
-async fn idle() -> (ServerProcess, tokio::process::ChildStdin, tempfile::TempDir) {
+async fn idle_server() -> (ServerProcess, tokio::process::ChildStdin, tempfile::TempDir) {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
-    let (mut stdin, stdout) = (process.take_stdin(), process.take_stdout());
+    let mut stdin = process.take_stdin();
+    let stdout = process.take_stdout();
     stdin.write_all(HELLO).await.unwrap();
     let mut answer = String::new();
     soon(BufReader::new(stdout).read_line(&mut answer)).await.unwrap();
@@ -26,14 +27,14 @@ async fn idle() -> (ServerProcess, tokio::process::ChildStdin, tempfile::TempDir
 }
 
 #[tokio::test]
-async fn the_end_of_input_ends_it() {
-    let (mut process, stdin, _home) = idle().await;
+async fn the_end_of_input_ends_the_server() {
+    let (mut process, stdin, _home) = idle_server().await;
     drop(stdin);
     process.expect_success().await;
 }
 
 #[tokio::test]
-async fn input_that_never_came_ends_it() {
+async fn input_that_is_closed_at_once_ends_the_server() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     drop(process.take_stdin());
@@ -41,16 +42,16 @@ async fn input_that_never_came_ends_it() {
 }
 
 #[tokio::test]
-async fn signals_end_it() {
+async fn signals_end_the_server() {
     for signal in [ServerProcess::terminate, ServerProcess::interrupt] {
-        let (mut process, _stdin, _home) = idle().await;
+        let (mut process, _stdin, _home) = idle_server().await;
         signal(&process);
         process.expect_success().await;
     }
 }
 
 #[tokio::test]
-async fn signals_end_it_even_when_its_output_is_stuck() {
+async fn signals_end_a_server_whose_output_is_blocked() {
     let home = tempfile::tempdir().unwrap();
     let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
     let mut stdin = process.take_stdin();
@@ -66,7 +67,7 @@ async fn signals_end_it_even_when_its_output_is_stuck() {
 }
 
 #[tokio::test]
-async fn the_death_of_its_parent_ends_it() {
+async fn the_exit_of_its_parent_ends_the_server() {
     let home = tempfile::tempdir().unwrap();
     // The shell is the parent; standard input stays open, held by this test.
     let script = "exec 3<&0; \"$0\" app-server <&3 & wait";
@@ -93,7 +94,7 @@ async fn the_death_of_its_parent_ends_it() {
 }
 
 #[tokio::test]
-async fn a_turn_that_runs_does_not_keep_it() {
+async fn a_running_turn_does_not_delay_the_end() {
     for by_signal in [false, true] {
         let script = Script::new().say("part").then().say("never").hang();
         let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
@@ -121,7 +122,7 @@ async fn a_turn_that_runs_does_not_keep_it() {
 }
 
 #[tokio::test]
-async fn websocket_clients_are_told_goodbye() {
+async fn websocket_clients_are_disconnected() {
     let mut app = App::builder().over(TestTransport::WebSocket).start().await;
     let mut other = app.another_client().await;
     app.process().terminate();

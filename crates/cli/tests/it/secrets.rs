@@ -1,4 +1,4 @@
-//! Keys and tokens stay where they belong: not in logs at any level, errors, answers, reports or stored threads.
+//! Keys and tokens do not appear in logs of any level, errors, answers, reports or stored threads.
 
 use std::{
     fs::{self, File},
@@ -9,25 +9,26 @@ use std::{
 use codicil_testkit::{ModelServer, Reply, Script, TestIssuer, visit};
 use serde_json::{Value, json};
 
-use crate::{raw::Raw, text};
+use crate::{raw_server::RawServer, text};
 
 const KEY: &str = "sk-canary-0123456789abcdefghijklmnop";
 const BEARER: &str = "canary-bearer-9876543210zyxwvutsrq";
-/// Part of both, and of nothing else.
+/// Part of both secrets, and of nothing else.
 const CANARY: &str = "canary-";
 
-/// Files that are there to keep credentials, each for its owner only.
-const KEEPERS: [&str; 2] = ["auth.json", "config.toml"];
+/// Files that store credentials, readable by their owner only.
+const CREDENTIAL_FILES: [&str; 2] = ["auth.json", "config.toml"];
 
-struct Place {
+struct TestServer {
     folder: tempfile::TempDir,
     issuer: TestIssuer,
     model: ModelServer,
 }
 
-impl Place {
+impl TestServer {
     async fn new(script: Script) -> Self {
-        let (issuer, model) = (TestIssuer::start().await, ModelServer::start(script).await);
+        let issuer = TestIssuer::start().await;
+        let model = ModelServer::start(script).await;
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "model = \"mock-model\"\nmodel_provider = \"mock\"\n{}\n[model_providers.mock]\nname = \"mock\"\n\
@@ -50,10 +51,10 @@ impl Place {
         self.folder.path().join("log")
     }
 
-    async fn server(&self) -> Raw {
+    async fn server(&self) -> RawServer {
         let log = File::options().create(true).append(true).open(self.log()).unwrap();
         let work = self.folder.path().to_owned();
-        Raw::start(&self.home(), |command| {
+        RawServer::start(&self.home(), |command| {
             command.env("RUST_LOG", "trace").stderr(Stdio::from(log)).current_dir(work);
         })
         .await
@@ -70,43 +71,44 @@ impl Place {
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files(&entry.path())),
-            false => found.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
         }
     }
     found
 }
 
-fn assert_silent(what: &str, said: &str, secrets: &[&str]) {
+fn assert_absent(what: &str, messages: &str, secrets: &[&str]) {
     for secret in secrets {
-        let at = said.find(secret);
-        let around = at.map(|at| &said[said.floor_char_boundary(at.saturating_sub(300))..]);
+        let at = messages.find(secret);
+        let around = at.map(|at| &messages[messages.floor_char_boundary(at.saturating_sub(300))..]);
         assert!(at.is_none(), "{what} shows {secret}: {}", &around.unwrap_or_default()[..300]);
     }
 }
 
-/// Everything that is said until the turn is over, which is what a client would log.
-async fn turn(server: &mut Raw, thread: &Value, words: &str) -> String {
-    let input = json!([{ "type": "text", "text": words }]);
+/// Runs a turn and returns all its messages, as a client would log them.
+async fn turn(server: &mut RawServer, thread: &Value, text: &str) -> String {
+    let input = json!([{ "type": "text", "text": text }]);
     server.send("turn/start", json!({ "threadId": thread, "input": input })).await;
-    let mut said = String::new();
+    let mut messages = String::new();
     loop {
-        let message = server.next().await.expect("the server goes on");
-        said.push_str(&message.to_string());
+        let message = server.next().await.expect("the server is running");
+        messages.push_str(&message.to_string());
         if message["method"] == "turn/completed" {
-            return said;
+            return messages;
         }
     }
 }
 
-async fn everything_said(place: &Place, server: &mut Raw) -> String {
-    let mut said = String::new();
+async fn all_messages(test: &TestServer, server: &mut RawServer) -> String {
+    let mut messages = String::new();
     let started = server.call("thread/start", json!({})).await;
     let thread = started["result"]["thread"]["id"].clone();
-    said.push_str(&started.to_string());
-    said.push_str(&turn(server, &thread, "hello").await);
-    said.push_str(&turn(server, &thread, "and again").await);
+    messages.push_str(&started.to_string());
+    messages.push_str(&turn(server, &thread, "hello").await);
+    messages.push_str(&turn(server, &thread, "and again").await);
     for (method, params) in [
         ("thread/read", json!({ "threadId": thread, "includeTurns": true })),
         ("account/read", json!({})),
@@ -114,68 +116,68 @@ async fn everything_said(place: &Place, server: &mut Raw) -> String {
         ("mcpServerStatus/list", json!({})),
         ("feedback/upload", json!({ "classification": "bug", "threadId": thread, "includeLogs": true })),
     ] {
-        said.push_str(&server.call(method, params).await.to_string());
+        messages.push_str(&server.call(method, params).await.to_string());
     }
-    assert!(!files(&place.home().join("feedback")).is_empty());
-    said
+    assert!(!files(&test.home().join("feedback")).is_empty());
+    messages
 }
 
-fn assert_nothing_leaked(place: &Place, said: &str, secrets: &[&str]) {
-    assert_silent("what clients are told", said, secrets);
-    assert_silent("the log", &fs::read_to_string(place.log()).unwrap(), secrets);
-    assert_silent("doctor", &place.doctor(), secrets);
-    for path in files(&place.home()) {
+fn assert_nothing_leaked(test: &TestServer, messages: &str, secrets: &[&str]) {
+    assert_absent("the messages to clients", messages, secrets);
+    assert_absent("the log", &fs::read_to_string(test.log()).unwrap(), secrets);
+    assert_absent("doctor", &test.doctor(), secrets);
+    for path in files(&test.home()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if !KEEPERS.contains(&name.as_str()) {
+        if !CREDENTIAL_FILES.contains(&name.as_str()) {
             let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-            assert_silent(&path.display().to_string(), &content, secrets);
+            assert_absent(&path.display().to_string(), &content, secrets);
         }
     }
 }
 
-/// A provider that repeats the key it refuses, as some do.
-fn refusal() -> Reply {
+/// Returns an error that repeats the rejected key, as some providers send.
+fn rejected_key() -> Reply {
     Reply::status(401).body(json!({ "error": { "message": format!("Incorrect API key provided: {KEY}") } }))
 }
 
 #[tokio::test]
-async fn a_key_is_nowhere_to_be_seen() {
-    let place = Place::new(Script::new().say("Hello").reply(refusal())).await;
-    let mut server = place.server().await;
+async fn a_key_does_not_leak() {
+    let test = TestServer::new(Script::new().say("Hello").reply(rejected_key())).await;
+    let mut server = test.server().await;
     let signed_in = server.call("account/login/start", json!({ "type": "apiKey", "apiKey": KEY })).await;
-    let said = signed_in.to_string() + &everything_said(&place, &mut server).await;
+    let messages = signed_in.to_string() + &all_messages(&test, &mut server).await;
 
-    let sent = place.model.requests();
+    let sent = test.model.requests();
     assert_eq!(sent[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     assert_eq!(sent[0].header("x-secret"), Some(BEARER));
-    assert!(said.contains("Incorrect API key provided"), "{said}");
-    assert_nothing_leaked(&place, &said, &[CANARY, KEY, BEARER]);
+    assert!(messages.contains("Incorrect API key provided"), "{messages}");
+    assert_nothing_leaked(&test, &messages, &[CANARY, KEY, BEARER]);
     server.close();
     server.process.wait().await;
 }
 
 #[tokio::test]
-async fn tokens_and_codes_are_nowhere_to_be_seen() {
-    let place = Place::new(Script::new().say("Hello").say("Again")).await;
-    let mut server = place.server().await;
+async fn tokens_and_codes_do_not_leak() {
+    let test = TestServer::new(Script::new().say("Hello").say("Again")).await;
+    let mut server = test.server().await;
     let login = server.call("account/login/start", json!({ "type": "chatgpt" })).await;
     let auth_url = login["result"]["authUrl"].as_str().unwrap();
-    let callback = place.issuer.sign_in(auth_url);
+    let callback = test.issuer.sign_in(auth_url);
     let (status, page) = visit(&callback).await;
     assert_eq!(status, 200, "{page}");
     while server.next().await.unwrap()["method"] != "account/updated" {}
-    let said = page + &everything_said(&place, &mut server).await;
+    let messages = page + &all_messages(&test, &mut server).await;
     server.call("account/logout", json!({})).await;
 
-    let access = place.model.requests()[0].header("authorization").unwrap().replace("Bearer ", "");
-    let exchange = place.issuer.requests().into_iter().find(|(head, _)| head == "POST /oauth/token").unwrap();
+    let access = test.model.requests()[0].header("authorization").unwrap().replace("Bearer ", "");
+    let exchange = test.issuer.requests().into_iter().find(|(head, _)| head == "POST /oauth/token").unwrap();
     let code = callback.split("code=").nth(1).unwrap().split('&').next().unwrap();
     let verifier = exchange.1.split("code_verifier=").nth(1).unwrap().split('&').next().unwrap().to_owned();
     // The payload of a token is as secret as the token.
     let payload = access.split('.').nth(1).unwrap();
     assert_nothing_leaked(
-        &place,
-        &said,
+        &test,
+        &messages,
         &[&access, payload, "refresh-1", &verifier, &format!("code={code}")],
     );
     server.close();

@@ -1,53 +1,53 @@
-//! A script file of the embedded scripted model, played over HTTP.
+//! Plays a script file of the scripted provider over HTTP.
 //!
-//! One format for both: what `wire_api = "scripted"` does inside a server, this does for any program that
-//! speaks to a model provider.
+//! The format and its interpretation are those of `codicil_model::Script`, which `wire_api = "scripted"`
+//! plays inside a server. This module only translates between its types and those of the model server.
 
 use codicil_model::{ModelError, ModelEvent, ProviderConfig, ScriptAct};
 use codicil_protocol::{ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown};
 use serde_json::json;
 
-use super::{asked, recorded::RecordedRequest, reply::Reply, script::Script};
+use super::{recorded::RecordedRequest, reply::Reply, script::Script, script_request};
 
 impl From<codicil_model::Script> for Script {
-    /// Answers each request as the script file says.
+    /// Returns a script that answers each request as the script file says.
     fn from(script: codicil_model::Script) -> Self {
         Self::new().respond_with(follow(script))
     }
 }
 
-/// What a script file answers to a request, for [`Script::respond_with`].
+/// Returns a function that answers requests as a script file says, for [`Script::respond_with`].
 pub fn follow(script: codicil_model::Script) -> impl Fn(&RecordedRequest) -> Reply + Send + 'static {
     let limits = ProviderConfig::default().limits();
-    move |recorded| reply(script.acts(&asked::request(recorded), &limits))
+    move |recorded| reply(script.acts(&script_request::from_recorded(recorded), &limits))
 }
 
 fn reply(acts: Vec<ScriptAct>) -> Reply {
-    // A refusal stands for itself: what comes before it was never said.
-    if let Some(refusal) = acts.iter().find_map(refusal) {
-        return refusal;
+    // An HTTP error replaces the whole stream, including the steps before it.
+    if let Some(http_error) = acts.iter().find_map(http_error) {
+        return http_error;
     }
-    let mut writer = BodyWriter { reply: Reply::new(), in_item: false };
+    let mut builder = ReplyBuilder { reply: Reply::new(), in_item: false };
     let mut acts = acts.into_iter().peekable();
     while let Some(act) = acts.next() {
         match act {
-            // The silence before a stall has no end here.
+            // A stalled stream hangs here, so the wait before the error is left out.
             ScriptAct::Wait(_) if matches!(acts.peek(), Some(ScriptAct::Fail(ModelError::Stalled(_)))) => {}
-            ScriptAct::Wait(time) => writer.edit(|reply| reply.pause(time)),
-            ScriptAct::Tell(events) => events.into_iter().for_each(|event| writer.event(event)),
-            ScriptAct::Fail(error) => return fail(writer.reply, &error),
+            ScriptAct::Wait(time) => builder.edit(|reply| reply.pause(time)),
+            ScriptAct::Emit(events) => events.into_iter().for_each(|event| builder.event(event)),
+            ScriptAct::Fail(error) => return fail(builder.reply, &error),
         }
     }
-    writer.reply
+    builder.reply
 }
 
-struct BodyWriter {
+struct ReplyBuilder {
     reply: Reply,
-    /// Whether deltas of the item have been written already.
+    /// Whether deltas of the open item have been written.
     in_item: bool,
 }
 
-impl BodyWriter {
+impl ReplyBuilder {
     fn edit(&mut self, edit: impl FnOnce(Reply) -> Reply) {
         self.reply = edit(std::mem::take(&mut self.reply));
     }
@@ -60,7 +60,7 @@ impl BodyWriter {
             }
             ModelEvent::ItemDone { item, .. } => self.done(*item),
             ModelEvent::Completed { usage: Some(usage), .. } => self.edit(|reply| with_usage(reply, &usage)),
-            // The reply opens items by itself, and a thought is written when it is complete.
+            // The reply opens items by itself, and reasoning is written when it is complete.
             _ => {}
         }
     }
@@ -97,8 +97,8 @@ fn with_usage(reply: Reply, usage: &TokenUsageBreakdown) -> Reply {
     )
 }
 
-/// The errors that are an HTTP answer instead of a stream.
-fn refusal(act: &ScriptAct) -> Option<Reply> {
+/// Returns the HTTP answer of an error that is sent instead of a stream.
+fn http_error(act: &ScriptAct) -> Option<Reply> {
     let ScriptAct::Fail(error) = act else { return None };
     let reply = match error {
         ModelError::Status(failure) => Reply::status(failure.status.as_u16())
@@ -121,7 +121,7 @@ fn fail(reply: Reply, error: &ModelError) -> Reply {
     }
 }
 
-/// The provider's word for an error that has a meaning of its own.
+/// Returns the provider's code of an error that has its own variant.
 fn code(error: &ModelError) -> &'static str {
     match error {
         ModelError::ContextWindowExceeded => "context_length_exceeded",

@@ -1,4 +1,4 @@
-//! Connections that stay silent: they take nothing from clients, even if descriptors are few.
+//! Silent connections do not keep clients out, even with few file descriptors.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,11 +22,11 @@ use tokio_tungstenite::{
 
 use crate::{soon, unix::connect};
 
-/// Open files that the server may have, and silent connections: more than it could hold.
+/// The limit of open files of the server, and a number of silent connections above it.
 const DESCRIPTORS: u32 = 256;
 const SILENT: usize = 400;
 
-/// Starts a server whose soft and hard limits of open files are low.
+/// Starts a server with low soft and hard limits of open files.
 fn limited_server(home: &Path, arguments: &[&OsStr]) -> ServerProcess {
     ServerProcess::spawn_with(home, arguments, |command| {
         let given = command.as_std();
@@ -44,7 +44,7 @@ fn hello() -> Value {
     json!({ "id": 0, "method": "initialize", "params": { "clientInfo": { "name": "x", "version": "1" } } })
 }
 
-/// Needs the store and a few descriptors of its own.
+/// Returns requests that need the store and a few descriptors.
 fn work() -> [Value; 2] {
     let unconfined = json!({ "type": "dangerFullAccess" });
     [
@@ -77,7 +77,7 @@ async fn sign_in(address: &str) -> WebSocket {
 }
 
 #[tokio::test]
-async fn silent_connections_leave_a_websocket_listener_to_its_clients() {
+async fn silent_connections_do_not_block_a_websocket_listener() {
     let home = tempfile::tempdir().unwrap();
     let token = home.path().join("token");
     fs::write(&token, "s3cret").unwrap();
@@ -99,7 +99,7 @@ async fn silent_connections_leave_a_websocket_listener_to_its_clients() {
             assert!(answer.get("result").is_some(), "{answer}");
         }
     }
-    // The oldest had to go, long before its time was over.
+    // The oldest silent connection was closed, long before its timeout.
     let end = soon(silent[0].read(&mut [0])).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     process.terminate();
@@ -119,7 +119,7 @@ async fn ask_in_lines(stream: &mut BufReader<UnixStream>, request: Value) -> Val
 }
 
 #[tokio::test]
-async fn silent_connections_leave_a_unix_socket_to_its_clients() {
+async fn silent_connections_do_not_block_a_unix_socket() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("s");
     let listen = format!("unix://{}", path.display());

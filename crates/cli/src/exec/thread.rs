@@ -1,4 +1,4 @@
-//! The thread of a run: started or found again, with the settings of the command line.
+//! Opens the thread of a run: a new or a stored one, with the settings of the command line.
 
 use std::{
     env,
@@ -15,9 +15,9 @@ use codicil_protocol::{
 };
 
 use super::args::{ExecOptions, ThreadChoice};
-use crate::{app_server, args::OverrideArgs};
+use crate::args::OverrideArgs;
 
-/// A thread that is ready for its turn.
+/// A loaded thread with its effective settings.
 #[derive(Debug)]
 pub struct ExecThread {
     pub thread: Thread,
@@ -27,12 +27,12 @@ pub struct ExecThread {
     pub cwd: String,
     pub approval_policy: AskForApproval,
     pub sandbox: SandboxPolicy,
-    /// Whether the turn has to say its sandbox, because directories were added to it.
-    pub is_widened: bool,
+    /// Whether the turn must set its sandbox policy, because directories were added to it.
+    pub has_added_roots: bool,
 }
 
-/// A session of what `thread/start` or `thread/resume` answered: two types of one shape.
-macro_rules! session {
+/// Converts the responses of `thread/start` and `thread/resume`, which are two types with the same fields.
+macro_rules! exec_thread {
     ($opened:expr) => {{
         let opened = $opened;
         ExecThread {
@@ -43,12 +43,12 @@ macro_rules! session {
             cwd: opened.cwd,
             approval_policy: opened.approval_policy,
             sandbox: opened.sandbox,
-            is_widened: false,
+            has_added_roots: false,
         }
     }};
 }
 
-/// The configuration of this run. What the environment says of OpenAI becomes part of it.
+/// Returns the configuration of this run, including what environment variables set for OpenAI.
 pub fn config(
     overrides: &mut OverrideArgs,
     options: &ExecOptions,
@@ -57,28 +57,30 @@ pub fn config(
     if let Some(profile) = &options.profile {
         overrides.config.push(format!("profile={}", quoted(profile)));
     }
-    let config = app_server::config(overrides)?;
+    let config = overrides.config_store()?;
     let effective = config.load(&ConfigQuery::at(cwd))?;
-    check_place(options, &effective, cwd)?;
-    let flags = openai(&effective, options.provider.as_deref(), env::var("CODEX_API_KEY").ok());
+    check_directory(options, &effective, cwd)?;
+    let flags = openai_flags(&effective, options.provider.as_deref(), env::var("CODEX_API_KEY").ok());
     if flags.is_empty() {
         return Ok(config);
     }
     overrides.config.extend(flags);
-    app_server::config(overrides)
+    overrides.config_store()
 }
 
-/// `CODEX_API_KEY` and `openai_base_url`, as settings of the provider they are meant for.
-fn openai(effective: &EffectiveConfig, provider: Option<&str>, key: Option<String>) -> Vec<String> {
-    const OPENAI: &str = "openai";
+/// Returns `CODEX_API_KEY` and `openai_base_url` as settings of the `openai_flags` provider, if that is used
+/// and not configured.
+fn openai_flags(effective: &EffectiveConfig, provider: Option<&str>, key: Option<String>) -> Vec<String> {
+    const OPENAI: &str = "openai_flags";
     let chosen = provider.or(effective.settings.model_provider.as_deref()).unwrap_or(OPENAI);
     let is_configured = effective.model_providers().any(|(name, _)| name == OPENAI);
-    let (key, url) = (key.filter(|key| !key.trim().is_empty()), effective.settings.openai_base_url.as_ref());
+    let key = key.filter(|key| !key.trim().is_empty());
+    let url = effective.settings.openai_base_url.as_ref();
     if chosen != OPENAI || is_configured || (key.is_none() && url.is_none()) {
         return Vec::new();
     }
-    let set = |name: &str, value: String| format!("model_providers.openai.{name}={value}");
-    // A key in the environment is meant for this run, a login for all of them.
+    let set = |name: &str, value: String| format!("model_providers.openai_flags.{name}={value}");
+    // A key in the environment is meant for this run, so it overrides a login.
     let variable = if key.is_some() { "CODEX_API_KEY" } else { "OPENAI_API_KEY" };
     let mut flags = vec![
         set("name", quoted("OpenAI")),
@@ -89,24 +91,24 @@ fn openai(effective: &EffectiveConfig, provider: Option<&str>, key: Option<Strin
     flags
 }
 
-/// A TOML string.
+/// Returns a TOML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// An agent without a person works where its changes can be undone, or where somebody said that it may.
-fn check_place(options: &ExecOptions, effective: &EffectiveConfig, cwd: &Path) -> anyhow::Result<()> {
+/// Refuses to run where changes cannot be undone (outside a repository), unless that is allowed explicitly.
+fn check_directory(options: &ExecOptions, effective: &EffectiveConfig, cwd: &Path) -> anyhow::Result<()> {
     let mode = options.sandbox_mode().or_else(|| effective.settings.sandbox_mode.clone());
-    let may_everything = mode == Some(SandboxMode::DangerFullAccess);
+    let has_full_access = mode == Some(SandboxMode::DangerFullAccess);
     let is_repository = cwd.ancestors().any(|folder| folder.join(".git").exists());
     let is_trusted = effective.trust == Some(TrustLevel::Trusted);
-    if !(options.skip_git_repo_check || may_everything || is_repository || is_trusted) {
+    if !(options.skip_git_repo_check || has_full_access || is_repository || is_trusted) {
         bail!("Not inside a trusted directory and --skip-git-repo-check was not specified.");
     }
     Ok(())
 }
 
-/// The directory to work in, which must be there.
+/// Returns the working directory, which must exist.
 pub fn directory(options: &ExecOptions) -> anyhow::Result<PathBuf> {
     let current = env::current_dir().context("the current directory is gone")?;
     let Some(given) = &options.cd else { return Ok(current) };
@@ -116,10 +118,11 @@ pub fn directory(options: &ExecOptions) -> anyhow::Result<PathBuf> {
 }
 
 impl ExecThread {
-    /// Approvals are not asked for unless the command line says so: nobody is there to give them.
+    /// Opens the thread. Approvals are disabled unless `-c approval_policy=…` is given, because exec cannot
+    /// ask for them.
     pub async fn open(
         client: &Client,
-        which: &ThreadChoice,
+        choice: &ThreadChoice,
         options: &ExecOptions,
         overrides: &OverrideArgs,
         cwd: &Path,
@@ -127,27 +130,27 @@ impl ExecThread {
         let is_set = overrides.config.iter().any(|flag| flag.trim_start().starts_with("approval_policy"));
         let keeps_config = is_set && !options.dangerously_bypass_approvals_and_sandbox;
         let approval_policy = (!keeps_config).then_some(AskForApproval::Never);
-        let mut session = match which {
+        let mut thread = match choice {
             ThreadChoice::New => start(client, options, approval_policy, cwd).await?,
             ThreadChoice::Named(name) => {
-                let id = find(client, name).await?;
-                reopen(client, &id, options, approval_policy, cwd).await?
+                let id = find_by_id_or_name(client, name).await?;
+                resume_thread(client, &id, options, approval_policy, cwd).await?
             }
             ThreadChoice::Last => {
-                let id = last(client, options, cwd).await?;
-                reopen(client, &id, options, approval_policy, cwd).await?
+                let id = most_recent(client, options, cwd).await?;
+                resume_thread(client, &id, options, approval_policy, cwd).await?
             }
         };
-        session.widen(&options.add_dir, cwd);
-        Ok(session)
+        thread.add_writable_roots(&options.add_dir, cwd);
+        Ok(thread)
     }
 
     /// Lets commands write to further directories.
-    fn widen(&mut self, folders: &[PathBuf], cwd: &Path) {
+    fn add_writable_roots(&mut self, folders: &[PathBuf], cwd: &Path) {
         if let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut self.sandbox {
             let added = folders.iter().filter_map(|folder| AbsolutePathBuf::new(cwd.join(folder)));
             writable_roots.extend(added);
-            self.is_widened = !folders.is_empty();
+            self.has_added_roots = !folders.is_empty();
         }
     }
 }
@@ -168,10 +171,10 @@ async fn start(
         service_name: options.thread_source.clone(),
         ..ThreadStartParams::default()
     };
-    Ok(session!(client.call::<ThreadStart>(params).await?))
+    Ok(exec_thread!(client.call::<ThreadStart>(params).await?))
 }
 
-async fn reopen(
+async fn resume_thread(
     client: &Client,
     id: &ThreadId,
     options: &ExecOptions,
@@ -184,17 +187,17 @@ async fn reopen(
     params.cwd = Some(cwd.to_string_lossy().into_owned());
     params.approval_policy = approval_policy;
     params.sandbox = options.sandbox_mode();
-    Ok(session!(client.call::<ThreadResume>(params).await?))
+    Ok(exec_thread!(client.call::<ThreadResume>(params).await?))
 }
 
-/// A thread by its id, or else by its name.
-async fn find(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
+/// Finds a thread by its id, or else by its name.
+async fn find_by_id_or_name(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
     let id = ThreadId::from(name);
     let Err(error) = client.read_thread(&id, codicil_client::IncludeTurns::LeftOut).await else {
         return Ok(id);
     };
     let search_term = Some(name.to_owned());
-    let listed = client.call::<ThreadList>(ThreadListParams { search_term, ..everything() }).await?;
+    let listed = client.call::<ThreadList>(ThreadListParams { search_term, ..user_threads() }).await?;
     let found = listed.data.into_iter().find(|thread| thread.name.as_deref() == Some(name));
     match found {
         Some(thread) => Ok(thread.id),
@@ -203,30 +206,30 @@ async fn find(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
     }
 }
 
-async fn last(client: &Client, options: &ExecOptions, cwd: &Path) -> anyhow::Result<ThreadId> {
-    let place = (!options.all).then(|| cwd.to_string_lossy().into_owned());
-    let params = ThreadListParams { cwd: place, limit: Some(1), ..everything() };
+async fn most_recent(client: &Client, options: &ExecOptions, cwd: &Path) -> anyhow::Result<ThreadId> {
+    let directory = (!options.all).then(|| cwd.to_string_lossy().into_owned());
+    let params = ThreadListParams { cwd: directory, limit: Some(1), ..user_threads() };
     let listed = client.call::<ThreadList>(params).await?;
     let Some(thread) = listed.data.into_iter().next() else {
-        match options.all {
-            true => bail!("there is no thread to go on with"),
-            false => bail!("there is no thread of this directory to go on with (--all looks at the others)"),
+        if options.all {
+            bail!("there is no thread to resume");
         }
+        bail!("there is no thread of this directory to resume (--all includes other directories)");
     };
     Ok(thread.id)
 }
 
-/// All threads that somebody started, the last used first.
-fn everything() -> ThreadListParams {
+/// Selects the threads that users started, the most recently used first.
+fn user_threads() -> ThreadListParams {
     ThreadListParams {
         sort_key: Some(ThreadSortKey::UpdatedAt),
-        source_kinds: Some(somebodys()),
+        source_kinds: Some(user_thread_sources()),
         ..ThreadListParams::default()
     }
 }
 
-/// The sources of threads that somebody started, and not an agent.
-pub fn somebodys() -> Vec<ThreadSourceKind> {
+/// Returns the sources of threads that were not started by an agent.
+pub fn user_thread_sources() -> Vec<ThreadSourceKind> {
     use ThreadSourceKind::{AppServer, Cli, Exec, Unknown, Vscode};
     vec![Cli, Vscode, Exec, AppServer, Unknown]
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{codicil, text};
 
-fn export(what: &str, experimental: bool) -> TempDir {
+fn generate(what: &str, experimental: bool) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("made/for/it");
     let mut arguments = vec!["app-server", what, "--out", out.to_str().unwrap()];
@@ -26,7 +26,7 @@ fn export(what: &str, experimental: bool) -> TempDir {
     folder
 }
 
-/// All files below the export, relative to it.
+/// Returns all files of the output, relative to it.
 fn files(folder: &TempDir) -> BTreeSet<String> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -50,8 +50,9 @@ fn root(folder: &TempDir) -> PathBuf {
 #[test]
 fn the_json_schema_has_a_file_for_every_message_and_two_bundles() {
     let (stable, experimental) =
-        (export("generate-json-schema", false), export("generate-json-schema", true));
-    let (stable_files, all_files) = (files(&stable), files(&experimental));
+        (generate("generate-json-schema", false), generate("generate-json-schema", true));
+    let stable_files = files(&stable);
+    let all_files = files(&experimental);
     for file in [
         "ClientRequest.json",
         "ServerNotification.json",
@@ -75,9 +76,9 @@ fn the_json_schema_has_a_file_for_every_message_and_two_bundles() {
 }
 
 #[test]
-fn the_typescript_imports_only_what_is_there() {
+fn typescript_imports_resolve() {
     for experimental in [false, true] {
-        let folder = export("generate-ts", experimental);
+        let folder = generate("generate-ts", experimental);
         let files = files(&folder);
         assert!(files.contains("index.ts") && files.contains("v2/ThreadItem.ts"), "{files:?}");
         assert_eq!(files.contains("v2/ThreadRealtimeStartParams.ts"), experimental);
@@ -87,14 +88,14 @@ fn the_typescript_imports_only_what_is_there() {
             let imports = source.lines().filter_map(|line| line.split(" from \"").nth(1));
             for import in imports.filter_map(|rest| rest.split('"').next()) {
                 let target = path.parent().unwrap().join(import);
-                let is_there = target.with_extension("ts").is_file() || target.join("index.ts").is_file();
-                assert!(is_there, "{file} imports {import}");
+                let exists = target.with_extension("ts").is_file() || target.join("index.ts").is_file();
+                assert!(exists, "{file} imports {import}");
             }
         }
     }
 }
 
-/// The compiler, when the machine has one without the network.
+/// Returns the TypeScript compiler, if it is available without a network.
 fn tsc() -> Option<Command> {
     let works = |program: &str, arguments: &[&str]| {
         let mut probe = Command::new(program);
@@ -113,7 +114,7 @@ fn the_typescript_compiles() {
     let Some(mut tsc) = tsc() else {
         return skipped("there is no tsc (npm install --global typescript)");
     };
-    let folder = export("generate-ts", true);
+    let folder = generate("generate-ts", true);
     let files: Vec<_> = files(&folder).iter().map(|file| root(&folder).join(file)).collect();
     let output = tsc.args(["--strict", "--noEmit", "--skipLibCheck"]).args(files).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));

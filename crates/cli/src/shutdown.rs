@@ -1,8 +1,8 @@
-//! When a server has to end: signals, and the death of whoever started it.
+//! The reasons to shut down: signals, and the exit of the parent process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a person sends with Ctrl-C.
+/// The signal that Ctrl-C sends.
 pub const INTERRUPT: &str = "SIGINT";
 
 /// The signals that ask the process to end.
@@ -13,7 +13,8 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// From here on they no longer kill the process. Comes before anything that a client can see.
+    /// Installs the handlers, so that the signals no longer kill the process. Called before anything that a
+    /// client can observe.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -22,21 +23,21 @@ impl EndSignals {
         })
     }
 
-    /// Returns when the process is asked to end, with the name of the signal.
+    /// Waits for a signal and returns its name.
     pub async fn received(&mut self) -> &'static str {
         let name = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => INTERRUPT,
             _ = self.hangup.recv() => "SIGHUP",
         };
-        tracing::info!("ending: {name}");
+        tracing::info!("shutting down: {name}");
         name
     }
 }
 
-/// Whoever started this process. Standard input may stay open when it dies, held by a sibling.
+/// The process that started this one. Standard input may stay open when it exits, held by a sibling.
 ///
-/// Not the kernel's parent-death signal: that fires when the *thread* that spawned us ends.
+/// This is not the kernel's parent-death signal, which fires when the *thread* that spawned us ends.
 pub struct ParentProcess {
     #[cfg(target_os = "linux")]
     process: Option<std::os::fd::OwnedFd>,
@@ -44,26 +45,27 @@ pub struct ParentProcess {
 
 #[cfg(target_os = "linux")]
 impl ParentProcess {
-    /// Comes before anything that others can see: who has seen it may end, and then we have another parent.
-    pub fn now() -> Self {
+    /// Called before anything that the parent can observe: it may then exit, and this process gets another
+    /// parent.
+    pub fn current() -> Self {
         use rustix::process::{PidfdFlags, getppid, pidfd_open};
         Self { process: getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok()) }
     }
 
-    /// Returns when it dies. The thread that watches ends with this process.
-    pub async fn gone(self) {
+    /// Waits until the parent exits. The thread that waits ends with this process.
+    pub async fn exited(self) {
         use rustix::event::{PollFd, PollFlags, poll};
-        let (dead, gone) = tokio::sync::oneshot::channel::<()>();
+        let (sender, exited) = tokio::sync::oneshot::channel::<()>();
         let watch = std::thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(move || {
             let parent = self.process?;
-            // Readable means dead; an interrupted wait is simply repeated.
+            // Readable means exited. An interrupted wait is repeated.
             while !matches!(poll(&mut [PollFd::new(&parent, PollFlags::IN)], None), Ok(1..)) {}
-            dead.send(()).ok()
+            sender.send(()).ok()
         });
-        if watch.is_ok() && gone.await.is_ok() {
-            tracing::info!("ending: the parent process is gone");
+        if watch.is_ok() && exited.await.is_ok() {
+            tracing::info!("shutting down: the parent process has exited");
         } else {
-            // Without a parent that can be watched, the end of standard input has to do.
+            // A parent that cannot be watched is noticed by the end of standard input only.
             std::future::pending().await
         }
     }
@@ -71,12 +73,12 @@ impl ParentProcess {
 
 #[cfg(not(target_os = "linux"))]
 impl ParentProcess {
-    pub fn now() -> Self {
+    pub fn current() -> Self {
         Self {}
     }
 
-    /// The end of standard input has to do.
-    pub async fn gone(self) {
+    /// Never returns: on this platform only the end of standard input is noticed.
+    pub async fn exited(self) {
         std::future::pending().await
     }
 }

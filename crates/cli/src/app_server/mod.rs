@@ -1,0 +1,200 @@
+//! `codicil app-server`: serves clients until it is asked to end.
+
+mod generate;
+
+use std::{env, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use codicil_sandbox::MachineProbe;
+use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
+use codicil_store::Store;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::generate::GenerateCommand;
+use crate::{
+    args::OverrideArgs,
+    logging,
+    shutdown::{EndSignals, ParentProcess},
+    version,
+};
+
+/// Tolerated difference between clocks when signed tokens are checked.
+const DEFAULT_CLOCK_SKEW_SECONDS: u64 = 30;
+
+/// The limit of open files to ask for where the hard limit is higher or missing.
+const ENOUGH_DESCRIPTORS: u64 = 1 << 20;
+
+/// The limit that some systems enforce whatever hard limit they report (`OPEN_MAX` of macOS).
+const FALLBACK_DESCRIPTORS: u64 = 10_240;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct AppServerArgs {
+    #[command(subcommand)]
+    generate: Option<GenerateCommand>,
+    /// Where to listen: stdio://, ws://IP:PORT or unix://PATH.
+    #[arg(long, value_name = "URL", default_value = "stdio://")]
+    listen: ListenAddress,
+    /// Listen on standard input and output (the same as --listen stdio://).
+    #[arg(long, conflicts_with = "listen")]
+    stdio: bool,
+    #[command(flatten)]
+    auth: WsAuthArgs,
+    /// Accepted for clients that pass it. Codicil sends no analytics.
+    #[arg(long, hide = true)]
+    analytics_default_enabled: bool,
+}
+
+/// How websocket clients prove that they may connect.
+#[derive(Debug, Args)]
+struct WsAuthArgs {
+    /// How websocket clients authenticate. They send `Authorization: Bearer TOKEN` with the handshake.
+    #[arg(long, value_name = "MODE", value_enum)]
+    ws_auth: Option<WsAuthMode>,
+    /// The file with the token, for --ws-auth capability-token.
+    #[arg(long, value_name = "PATH")]
+    ws_token_file: Option<PathBuf>,
+    /// The file with the secret (at least 32 bytes) that signs HS256 tokens, for --ws-auth
+    /// signed-bearer-token.
+    #[arg(long, value_name = "PATH")]
+    ws_shared_secret_file: Option<PathBuf>,
+    /// The issuer that signed tokens must name.
+    #[arg(long, value_name = "ISSUER")]
+    ws_issuer: Option<String>,
+    /// The audience that signed tokens must name.
+    #[arg(long, value_name = "AUDIENCE")]
+    ws_audience: Option<String>,
+    /// Tolerated difference between clocks when signed tokens are checked [default: 30].
+    #[arg(long, value_name = "SECONDS")]
+    ws_max_clock_skew_seconds: Option<u64>,
+    /// Accept clients without authentication on a listener that is not on loopback, because something else
+    /// protects it.
+    #[arg(long)]
+    ws_allow_unauthenticated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WsAuthMode {
+    /// Clients that know the token.
+    CapabilityToken,
+    /// Clients with a token signed by the shared secret.
+    SignedBearerToken,
+}
+
+pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<ExitCode> {
+    if let Some(command) = args.generate {
+        return generate::run(command);
+    }
+    let parent = ParentProcess::current();
+    logging::init();
+    raise_descriptor_limit();
+    log_confinement();
+    let auth = ws_auth(&args.auth)?;
+    let config = overrides.config_store()?;
+    codicil_config::remove_leftovers(config.home().path());
+    let setup = ServerSetup {
+        cwd: env::current_dir().context("the current directory is gone")?,
+        store: Store::open(config.home().path().to_path_buf())?,
+        config,
+        announced_version: version::announced(),
+        allow_unauthenticated: args.auth.ws_allow_unauthenticated,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(Server::new(setup), args.listen, auth, parent));
+    // A thread may still be blocked in a read of standard input; it ends with the process.
+    runtime.shutdown_background();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(
+    server: Server,
+    listen: ListenAddress,
+    auth: WsAuth,
+    parent: ParentProcess,
+) -> anyhow::Result<()> {
+    let mut signals = EndSignals::listen().context("cannot listen for signals")?;
+    let over_stdio = listen == ListenAddress::Stdio;
+    let stop = async {
+        tokio::select! {
+            _ = signals.received() => {}
+            () = parent.exited(), if over_stdio => {}
+        }
+    };
+    let serving = server.serve(listen, auth);
+    tokio::pin!(serving);
+    tokio::select! {
+        result = &mut serving => Ok(result?),
+        () = stop => {
+            server.begin_stop();
+            Ok(serving.await?)
+        }
+    }
+}
+
+fn ws_auth(args: &WsAuthArgs) -> anyhow::Result<WsAuth> {
+    let signed_only = [
+        ("--ws-shared-secret-file", args.ws_shared_secret_file.is_some()),
+        ("--ws-issuer", args.ws_issuer.is_some()),
+        ("--ws-audience", args.ws_audience.is_some()),
+        ("--ws-max-clock-skew-seconds", args.ws_max_clock_skew_seconds.is_some()),
+    ];
+    let first_given =
+        |flags: &[(&'static str, bool)]| flags.iter().find(|(_, given)| *given).map(|(flag, _)| *flag);
+    match args.ws_auth {
+        None => match first_given(&[("--ws-token-file", args.ws_token_file.is_some())])
+            .or(first_given(&signed_only))
+        {
+            Some(flag) => bail!("{flag} needs --ws-auth"),
+            None => Ok(WsAuth::None),
+        },
+        Some(WsAuthMode::CapabilityToken) => {
+            if let Some(flag) = first_given(&signed_only) {
+                bail!("{flag} is for --ws-auth signed-bearer-token");
+            }
+            let file =
+                args.ws_token_file.as_ref().context("--ws-auth capability-token needs --ws-token-file")?;
+            Ok(WsAuth::capability(file)?)
+        }
+        Some(WsAuthMode::SignedBearerToken) => {
+            if args.ws_token_file.is_some() {
+                bail!("--ws-token-file is for --ws-auth capability-token");
+            }
+            let file = (args.ws_shared_secret_file.as_ref())
+                .context("--ws-auth signed-bearer-token needs --ws-shared-secret-file")?;
+            let skew = args.ws_max_clock_skew_seconds.unwrap_or(DEFAULT_CLOCK_SKEW_SECONDS);
+            Ok(WsAuth::signed(file, args.ws_issuer.clone(), args.ws_audience.clone(), skew)?)
+        }
+    }
+}
+
+/// Logs how commands are confined, if that level is enabled: the probe starts processes. The thread ends by
+/// itself.
+fn log_confinement() {
+    let log = || match MachineProbe::cached().kind() {
+        Ok(_) => tracing::info!("commands are confined by {}", MachineProbe::cached().summary()),
+        Err(_) => tracing::warn!("confinement of commands: {}", MachineProbe::cached().summary()),
+    };
+    if tracing::enabled!(tracing::Level::INFO) {
+        // The server works without this log line.
+        let _ = std::thread::Builder::new().name("probe".into()).spawn(log);
+    }
+}
+
+/// Raises the soft limit of open files to the hard limit: clients, commands and MCP servers take several
+/// each. Commands start with the original limit. A failure is ignored: the original limit is enough for fewer
+/// clients.
+fn raise_descriptor_limit() {
+    let Rlimit { current: original, maximum } = getrlimit(Resource::Nofile);
+    let Some(original) = original else { return };
+    codicil_exec::set_command_file_limit(Rlimit { current: Some(original), maximum });
+    for wanted in [maximum.unwrap_or(u64::MAX).min(ENOUGH_DESCRIPTORS), FALLBACK_DESCRIPTORS] {
+        if wanted <= original {
+            return;
+        }
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).is_ok() {
+            tracing::info!("raised the limit of open files from {original} to {wanted}");
+            return;
+        }
+    }
+}
