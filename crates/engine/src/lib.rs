@@ -31,7 +31,9 @@ mod world;
 
 pub use audience::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
-pub use error::ThreadError;
+pub use error::{
+    ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError, TurnInputError,
+};
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};

@@ -8,7 +8,7 @@ use codicil_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::ThreadError;
+use crate::error::SettingsError;
 
 /// A profile that is always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ impl BuiltinProfile {
         }
     }
 
-    pub fn named(id: &str) -> Result<Self, ThreadError> {
+    pub fn named(id: &str) -> Result<Self, SettingsError> {
         let found = Self::ALL.into_iter().find(|profile| profile.id() == id);
-        found.ok_or_else(|| ThreadError::NoProfile(id.to_owned()))
+        found.ok_or_else(|| SettingsError::NoProfile(id.to_owned()))
     }
 
     /// What a request asks for. It says the same thing in one of two ways; `other` is the second.
@@ -43,16 +43,16 @@ impl BuiltinProfile {
         id: Option<&str>,
         other: &'static str,
         is_given: bool,
-    ) -> Result<Option<Self>, ThreadError> {
+    ) -> Result<Option<Self>, SettingsError> {
         match id {
-            Some(_) if is_given => Err(ThreadError::ProfileAnd(other)),
+            Some(_) if is_given => Err(SettingsError::ProfileAnd(other)),
             id => id.map(Self::named).transpose(),
         }
     }
 
     /// What the configuration names. Profiles that it defines itself have other names and no sandbox. Like a mode
     /// there, one that an administrator forbids does not count.
-    pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, ThreadError> {
+    pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, SettingsError> {
         let named = config.settings.default_permissions.as_deref();
         let named = named.filter(|id| id.starts_with(':')).map(Self::named).transpose()?;
         Ok(named.filter(|profile| profile.is_allowed(config)))

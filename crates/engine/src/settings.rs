@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::ThreadError,
+    error::SettingsError,
     permissions::{InheritedPermissions, StoredPermissions},
     profiles::BuiltinProfile,
 };
@@ -85,25 +85,25 @@ macro_rules! take_overrides {
 }
 
 impl TryFrom<&mut ThreadStartParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadStartParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadStartParams) -> Result<Self, SettingsError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
 impl TryFrom<&mut ThreadResumeParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadResumeParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadResumeParams) -> Result<Self, SettingsError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
 impl TryFrom<&mut ThreadForkParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadForkParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadForkParams) -> Result<Self, SettingsError> {
         take_overrides!(params, None)
     }
 }

@@ -22,7 +22,11 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::{
-    audience::ThreadClients, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::OfferCache,
+    audience::ThreadClients,
+    error::{SettingsError, ThreadError},
+    realtime,
+    settings::DEFAULT_PROVIDER,
+    tools::OfferCache,
 };
 
 /// Configuration, store, models and clients. One for the process.
@@ -118,7 +122,7 @@ impl EngineContext {
 
     /// Reads files, so it is called where waiting is allowed.
     pub fn load_config(&self, query: &ConfigQuery) -> Result<EffectiveConfig, ThreadError> {
-        Ok(self.config.load(query)?)
+        Ok(self.config.load(query).map_err(SettingsError::from)?)
     }
 
     /// The MCP servers of a configuration, those of plugins included. Reads files when there are plugins.

@@ -115,7 +115,7 @@ impl RealtimeSessions {
     }
 
     /// An item of a turn is complete; a session may be waiting for what the agent says.
-    pub fn heard(&self, thread: &ThreadId, turn: &TurnId, item: &ThreadItem) {
+    pub fn item_completed(&self, thread: &ThreadId, turn: &TurnId, item: &ThreadItem) {
         let ThreadItem::AgentMessage { text, .. } = item else { return };
         if !text.is_empty() {
             // A session that is full or gone will not say it.
@@ -124,7 +124,7 @@ impl RealtimeSessions {
     }
 
     /// A turn has ended; a session may be waiting for it.
-    pub fn over(&self, thread: &ThreadId, turn: &TurnId) {
+    pub fn turn_completed(&self, thread: &ThreadId, turn: &TurnId) {
         let _ = self.append(thread, RealtimeInput::TurnOver(turn.clone()));
     }
 
@@ -198,7 +198,7 @@ impl ThreadVoice {
 
     /// Tells the thread's subscribers that there was no session to append to.
     pub fn complain(&self) {
-        self.thread.complain(TurnError {
+        self.thread.report_error(TurnError {
             message: "conversation is not running".to_owned(),
             codex_error_info: Some(CodexErrorInfo::BadRequest),
             additional_details: None,

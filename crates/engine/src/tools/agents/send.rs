@@ -12,7 +12,7 @@ use super::{
     target::AgentTarget,
 };
 use crate::{
-    error::ThreadError,
+    error::{ThreadError, TurnInputError},
     kin,
     permissions::{InheritedPermissions, StoredPermissions},
     thread::ThreadHandle,
@@ -103,7 +103,7 @@ impl TurnTools {
         };
         if interrupt {
             match handle.interrupt().await {
-                Ok(_) | Err(ThreadError::NothingToInterrupt) => {}
+                Ok(_) | Err(ThreadError::TurnInput(TurnInputError::NothingToInterrupt)) => {}
                 Err(error) => return Err(AgentError::Send(error)),
             }
         }
