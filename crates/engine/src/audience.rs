@@ -1,4 +1,4 @@
-//! How the agent reaches people, without knowing who is connected or how.
+//! The clients of the server, as threads see them. The engine does not know connections.
 
 use codicil_protocol::{
     Frame, NotificationMethod, ThreadId,
@@ -9,41 +9,41 @@ use tokio::sync::oneshot;
 
 /// The clients of a server, as a thread sees them.
 pub trait ThreadClients: Send + Sync + 'static {
-    /// Tells those who are subscribed to a thread.
+    /// Sends a notification to the subscribers of a thread.
     fn tell(&self, thread: &ThreadId, frame: &Frame);
 
-    /// Whether anybody is subscribed to a thread.
+    /// Returns whether a thread has subscribers.
     fn is_heard(&self, thread: &ThreadId) -> bool;
 
-    /// Tells everyone.
+    /// Sends a notification to all clients.
     fn tell_all(&self, frame: &Frame);
 
-    /// Has those who are subscribed to one thread hear of another one too.
+    /// Subscribes the subscribers of the thread `like` to `thread`.
     fn follow(&self, thread: &ThreadId, like: &ThreadId);
 
-    /// Asks those who are subscribed to a thread, and those who will be while the question is open;
-    /// `encode` makes the message once the id is known.
+    /// Sends a request to the subscribers of a thread, and to clients that subscribe while it is open. `encode` encodes
+    /// it once the id is known.
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion;
 }
 
-/// What a client said: a result that is not decoded yet, or that it failed.
+/// The reply of a client: an encoded result, or an error.
 pub type ClientReply = Result<Box<RawValue>, ErrorObject>;
 
-/// A question on its way. Dropped before it is answered, it is withdrawn.
+/// A server request that waits for a reply. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct OpenQuestion {
     pub id: RequestId,
     pub answer: oneshot::Receiver<ClientReply>,
-    /// Dropped with the question; whoever made it learns that it is over.
+    /// Withdraws the request when it is dropped.
     pub withdraw: QuestionGuard,
 }
 
-/// Something that lives as long as a question.
+/// A value whose drop withdraws a server request.
 pub struct QuestionGuard(pub Box<dyn Send + Sync>);
 
 impl std::fmt::Debug for QuestionGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Withdraw")
+        f.write_str("QuestionGuard")
     }
 }
 

@@ -1,9 +1,9 @@
-//! Threads that live: the actor that owns one, the turns it runs, what the model is told and shown.
+//! Loaded threads: the actor that owns a thread, the turns it runs, and the tools and context of the model.
 //!
-//! Start with [`Threads`], which holds every loaded thread. A thread is a task with a mailbox
-//! ([`ThreadHandle`] is what others hold); a turn is a second task beside it that streams the model and
-//! reports [steps](step) to its thread. The thread alone writes the store and speaks to its
-//! [`ThreadClients`]. This crate knows nothing of connections.
+//! Start with [`Threads`], the registry of loaded threads. A thread is a task with a mailbox; [`ThreadHandle`] is its
+//! handle. A turn is a second task that streams the model's responses, runs tools, and reports to its thread on one
+//! [channel](step). Only the thread writes the store and notifies its [`ThreadClients`]. This crate does not know
+//! connections.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -118,3 +118,60 @@ impl QuestionWait {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use codicil_protocol::Frame;
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::audience::QuestionGuard;
+
+    struct AskedApproval {
+        client: oneshot::Sender<ClientReply>,
+        tool: oneshot::Receiver<Option<ClientReply>>,
+    }
+
+    fn ask(questions: &mut OpenQuestions, id: i64, time_limit: Option<Duration>) -> AskedApproval {
+        let (client, answer) = oneshot::channel();
+        let (reply, tool) = oneshot::channel();
+        let encode = Box::new(|_: &RequestId| Frame::written::<codicil_protocol::ThreadArchived>(Vec::new()));
+        let request = QuestionRequest { kind: QuestionKind::Approval, encode, time_limit, reply };
+        let id = RequestId::Integer(id);
+        questions.push(request, OpenQuestion { id, answer, withdraw: QuestionGuard(Box::new(())) });
+        AskedApproval { client, tool }
+    }
+
+    #[tokio::test]
+    async fn the_wait_ends_with_the_reply_of_a_client() {
+        let mut questions = OpenQuestions::default();
+        let _first = ask(&mut questions, 1, None);
+        let second = ask(&mut questions, 2, None);
+        second.client.send(Ok(RawValue::NULL.to_owned())).unwrap();
+        let ended = questions.next().await;
+        assert_eq!(ended.id, RequestId::Integer(2));
+        assert!(matches!(ended.end, QuestionEnd::Replied(Ok(_))));
+        assert_eq!(questions.remove(&ended.id), Some(QuestionKind::Approval));
+        assert_eq!(questions.flags(None), [ThreadActiveFlag::WaitingOnApproval]);
+    }
+
+    #[tokio::test]
+    async fn the_wait_ends_when_the_tool_is_dropped() {
+        let mut questions = OpenQuestions::default();
+        let asked = ask(&mut questions, 1, None);
+        drop(asked.tool);
+        let ended = questions.next().await;
+        assert!(matches!(ended.end, QuestionEnd::Abandoned));
+        assert!(asked.client.is_closed(), "the request is withdrawn");
+        assert_eq!(questions.into_unresolved().count(), 1, "and is resolved with the turn");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_ends_with_the_time_limit() {
+        let mut questions = OpenQuestions::default();
+        let _asked = ask(&mut questions, 1, Some(Duration::from_secs(5)));
+        assert!(matches!(questions.next().await.end, QuestionEnd::TimedOut));
+    }
+}

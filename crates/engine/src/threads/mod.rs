@@ -93,6 +93,7 @@ impl Threads {
         }))
     }
 
+    /// Returns the state that all threads share.
     pub fn world(&self) -> &Arc<EngineContext> {
         &self.0.engine
     }
@@ -182,8 +183,11 @@ impl Threads {
         if let (Some(requested), Some(active)) = (path, &thread.path)
             && requested != active
         {
-            let (requested, active) = (requested.to_owned(), active.clone());
-            return Err(ThreadError::OtherPath { id: thread.id, requested, active });
+            return Err(ThreadError::OtherPath {
+                id: thread.id,
+                requested: requested.to_owned(),
+                active: active.clone(),
+            });
         }
         Ok(OpenedThread { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
     }

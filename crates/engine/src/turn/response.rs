@@ -43,8 +43,12 @@ pub(super) struct ItemPlace {
 
 impl ItemPlace {
     pub fn message_delta(&self, item_id: ItemId, delta: String) -> TurnEvent {
-        let (thread_id, turn_id) = (self.thread.clone(), self.turn.clone());
-        let params = AgentMessageDeltaNotification { thread_id, turn_id, item_id, delta };
+        let params = AgentMessageDeltaNotification {
+            thread_id: self.thread.clone(),
+            turn_id: self.turn.clone(),
+            item_id,
+            delta,
+        };
         TurnEvent::Told(Frame::notification::<AgentMessageDelta>(&params))
     }
 }
