@@ -13,7 +13,7 @@ use codicil_policy::AccessGrant;
 use codicil_protocol::SandboxPolicy;
 use codicil_sandbox::{AccessRequest, FileAccess, RootCache, SandboxError, SandboxGrants};
 
-use crate::{settings::TurnSettings, tools::ThreadTools, world::EngineContext};
+use crate::{engine_context::EngineContext, settings::TurnSettings, tools::ThreadTools};
 
 /// The owned parts of an [`AccessRequest`], for use on a thread that may block. They come from the thread's settings and
 /// from granted permissions, never from the arguments of a tool.
@@ -22,7 +22,7 @@ pub(crate) struct AccessSources {
     workspace: PathBuf,
     grants: SandboxGrants,
     roots: RootCache,
-    world: Arc<EngineContext>,
+    engine: Arc<EngineContext>,
 }
 
 impl AccessSources {
@@ -37,7 +37,7 @@ impl AccessSources {
                 network: granted.network,
             },
             roots: kit.roots.clone(),
-            world: kit.world.clone(),
+            engine: kit.engine.clone(),
         }
     }
 
@@ -47,7 +47,7 @@ impl AccessSources {
             workspace: &self.workspace,
             grants: &self.grants,
             roots: &self.roots,
-            server: &self.world.server_places,
+            server: &self.engine.server_places,
         }
     }
 

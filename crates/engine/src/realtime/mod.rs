@@ -30,10 +30,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::session::RealtimeSession;
 use crate::{
+    engine_context::{EngineContext, provider_config},
     error::ThreadError,
     thread::{ThreadHandle, ThreadSetup, TurnOrigin},
     threads::Threads,
-    world::{EngineContext, provider_config},
 };
 
 /// Inputs that may wait to be sent to the provider: some seconds of audio.
@@ -171,7 +171,7 @@ impl Threads {
         if !setup.config.features.enabled(Feature::RealtimeConversation) {
             return Err(ThreadError::NoRealtime(thread.clone()));
         }
-        Ok(ThreadVoice { engine: self.world().clone(), thread: handle, setup })
+        Ok(ThreadVoice { engine: self.engine().clone(), thread: handle, setup })
     }
 }
 
@@ -218,5 +218,5 @@ impl ThreadVoice {
 fn notify_closed(engine: &EngineContext, thread: &ThreadId, reason: &str) {
     let params =
         ThreadRealtimeClosedNotification { thread_id: thread.clone(), reason: Some(reason.to_owned()) };
-    engine.audience.notify::<ThreadRealtimeClosed>(thread, &params);
+    engine.clients.notify::<ThreadRealtimeClosed>(thread, &params);
 }

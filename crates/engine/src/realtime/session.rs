@@ -263,7 +263,7 @@ impl RealtimeSession {
     }
 
     fn notify<N: NotificationMethod>(&self, params: &N::Params) {
-        self.voice.engine.audience.notify::<N>(self.voice.thread.id(), params);
+        self.voice.engine.clients.notify::<N>(self.voice.thread.id(), params);
     }
 }
 

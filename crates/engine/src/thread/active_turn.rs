@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     error::TurnInputError,
-    kin,
-    step::{TurnOutcome, TurnReporter},
+    subagent,
+    turn_channel::{TurnOutcome, TurnReporter},
 };
 
 /// Notices that may wait for one request. The oldest are dropped first.
@@ -230,10 +230,10 @@ impl ActiveTurn {
             return None;
         }
         Some(match (status, error, &self.last_message) {
-            (TurnStatus::Interrupted, _, _) => kin::state(CollabAgentStatus::Interrupted),
-            (_, Some(error), _) => kin::state_with(CollabAgentStatus::Errored, &error.message),
-            (_, None, Some(message)) => kin::state_with(CollabAgentStatus::Completed, message),
-            (_, None, None) => kin::state(CollabAgentStatus::Completed),
+            (TurnStatus::Interrupted, _, _) => subagent::state(CollabAgentStatus::Interrupted),
+            (_, Some(error), _) => subagent::state_with(CollabAgentStatus::Errored, &error.message),
+            (_, None, Some(message)) => subagent::state_with(CollabAgentStatus::Completed, message),
+            (_, None, None) => subagent::state(CollabAgentStatus::Completed),
         })
     }
 }

@@ -35,13 +35,13 @@ use super::{
 };
 use crate::{
     clock::unix_now,
+    engine_context::EngineContext,
     error::ThreadError,
     goals,
     ids::new_turn_id,
-    step::{TurnMessage, TurnReporter, turn_channel},
     threads::{IncludeTurns, WeakThreads, stored_turns},
     tools::ThreadTools,
-    world::EngineContext,
+    turn_channel::{TurnMessage, TurnReporter, turn_channel},
 };
 
 /// The running side of a loaded thread.
@@ -93,7 +93,7 @@ impl ThreadActor {
         let ThreadInbox { mailbox, progress } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
         let notifier = ThreadNotifier {
-            clients: engine.audience.clone(),
+            clients: engine.clients.clone(),
             thread_id: state.id.clone(),
             has_raw_events: state.raw_events,
         };
@@ -126,7 +126,7 @@ impl ThreadActor {
                 ThreadEvent::Command(ThreadCommand::Unload(reply)) => {
                     self.shut_down().await;
                     // The slot is free before the requester learns that the thread is unloaded.
-                    self.state.seat = None;
+                    self.state.slot = None;
                     return answer(reply, Ok(()));
                 }
                 ThreadEvent::Command(command) => self.on_command(command).await,
@@ -175,7 +175,7 @@ impl ThreadActor {
     /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
     fn idle_deadline(&self) -> Option<Instant> {
         let is_free = self.active.is_none() && self.commands.is_empty();
-        let may_go = is_free && self.state.seat.is_none();
+        let may_go = is_free && self.state.slot.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
     }
@@ -183,7 +183,9 @@ impl ThreadActor {
     /// Unloads a thread without subscribers: clients that disconnect leave their threads behind.
     fn on_idle(&self) {
         let Some(threads) = self.threads.upgrade() else { return };
-        if !self.engine.audience.is_heard(&self.state.id) && threads.agents_of(&self.state.id).is_empty() {
+        if !self.engine.clients.has_subscribers(&self.state.id)
+            && threads.agents_of(&self.state.id).is_empty()
+        {
             let id = self.state.id.clone();
             // Ends when this thread has ended.
             tokio::spawn(async move { threads.close(&id).await });
@@ -329,7 +331,7 @@ impl ThreadActor {
         }
         self.state.status = status.clone();
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.engine.audience.broadcast::<ThreadStatusChanged>(&params);
+        self.engine.clients.broadcast::<ThreadStatusChanged>(&params);
     }
 }
 

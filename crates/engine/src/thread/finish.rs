@@ -20,8 +20,8 @@ use super::{
 use crate::{
     clock::unix_now,
     goals,
-    kin::{self, SubagentOrigin},
-    step::TurnOutcome,
+    subagent::{self, SubagentOrigin},
+    turn_channel::TurnOutcome,
 };
 
 /// Time that a cancelled turn has to report what it had.
@@ -135,12 +135,12 @@ impl ThreadActor {
     }
 
     pub(super) fn subagent_started(&self) {
-        self.progress.send_replace(kin::state(CollabAgentStatus::Running));
+        self.progress.send_replace(subagent::state(CollabAgentStatus::Running));
     }
 
     /// Notifies the parent of a subagent, if it is loaded, that the subagent is done.
     async fn notify_parent(&self, state: Option<&CollabAgentState>) {
-        let Some(state) = state.filter(|state| kin::is_final(&state.status)) else { return };
+        let Some(state) = state.filter(|state| subagent::is_final(&state.status)) else { return };
         let Some(origin) = SubagentOrigin::of(&self.state.source) else { return };
         let parent = self.threads.upgrade().and_then(|threads| threads.get(&origin.parent).ok());
         if let Some(parent) = parent {

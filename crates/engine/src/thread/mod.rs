@@ -28,8 +28,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
-    kin::{self, SubagentOrigin},
     settings::TurnSettings,
+    subagent::{self, SubagentOrigin},
     threads::IncludeTurns,
 };
 
@@ -154,7 +154,7 @@ pub enum ElicitationChange {
 impl ThreadHandle {
     pub(crate) fn new(id: ThreadId, origin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
-        let (progress, seen) = watch::channel(kin::state(CollabAgentStatus::PendingInit));
+        let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let handle = Self { id, mailbox, origin: origin.map(Arc::new), progress: seen };
         (handle, ThreadInbox { mailbox: commands, progress })
     }
@@ -163,7 +163,7 @@ impl ThreadHandle {
         &self.id
     }
 
-    pub(crate) fn kin(&self) -> Option<&SubagentOrigin> {
+    pub(crate) fn origin(&self) -> Option<&SubagentOrigin> {
         self.origin.as_deref()
     }
 

@@ -12,7 +12,7 @@ use codicil_protocol::{
 };
 
 use super::open_questions::QuestionKind;
-use crate::{audience::ThreadClients, clock::unix_now_ms};
+use crate::{clock::unix_now_ms, thread_clients::ThreadClients};
 
 /// Whether a failed model request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl ThreadNotifier {
     }
 
     pub fn send(&self, frame: &Frame) {
-        self.clients.tell(&self.thread_id, frame);
+        self.clients.notify_subscribers(&self.thread_id, frame);
     }
 
     pub fn turn_started(&self, turn: Turn) {

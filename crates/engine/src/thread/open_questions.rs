@@ -13,11 +13,11 @@ use tokio::{
 };
 
 use crate::{
-    audience::{ClientReply, OpenQuestion},
-    step::QuestionRequest,
+    thread_clients::{ClientReply, OpenQuestion},
+    turn_channel::QuestionRequest,
 };
 
-pub(super) use crate::step::QuestionKind;
+pub(super) use crate::turn_channel::QuestionKind;
 
 /// The open server requests of a turn, oldest first.
 #[derive(Default)]
@@ -127,7 +127,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::audience::QuestionGuard;
+    use crate::thread_clients::QuestionGuard;
 
     struct AskedApproval {
         client: oneshot::Sender<ClientReply>,

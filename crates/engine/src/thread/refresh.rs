@@ -6,7 +6,7 @@ use codicil_config::ConfigQuery;
 use codicil_store::Record;
 
 use super::actor::ThreadActor;
-use crate::{git, kin::SubagentOrigin};
+use crate::{git, subagent::SubagentOrigin};
 
 impl ThreadActor {
     /// Reloads the configuration if a client has asked for that. Settings of the thread and its turns (model,

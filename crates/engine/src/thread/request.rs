@@ -7,10 +7,10 @@ use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, Us
 use super::{TurnKind, actor::ThreadActor, input::FirstInput};
 use crate::{
     file_access::AccessSources,
-    kin::SubagentOrigin,
     model_context::ModelContext,
     settings::TurnSettings,
-    step::{FollowUp, NextAction},
+    subagent::SubagentOrigin,
+    turn_channel::{FollowUp, NextAction},
 };
 
 /// The share of the context window that the history may fill; the rest is for the response.

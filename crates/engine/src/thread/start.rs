@@ -25,12 +25,12 @@ use super::{
 use crate::{
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
-    kin::SubagentOrigin,
     profiles::BuiltinProfile,
     settings::TurnSettings,
-    step::TurnReporter,
+    subagent::SubagentOrigin,
     tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools, login},
     turn::{ResponseVisibility, ShellTask, TurnTask},
+    turn_channel::TurnReporter,
 };
 
 /// Steered messages that may wait for the next request; more are refused as overload.

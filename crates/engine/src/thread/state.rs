@@ -13,7 +13,7 @@ use codicil_store::{LoadedThread, Record, Store, StoreError, ThreadLog, ThreadMe
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::SubagentSlot, settings::TurnSettings};
+use crate::{clock::unix_now, settings::TurnSettings, subagent::SubagentSlot};
 
 /// The state of one thread, owned by its actor.
 pub(crate) struct ThreadState {
@@ -47,7 +47,7 @@ pub(crate) struct ThreadState {
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
     /// The slot of a subagent; free again when the thread ends.
-    pub seat: Option<SubagentSlot>,
+    pub slot: Option<SubagentSlot>,
     pub session: ThreadId,
     /// Unix seconds, like `updated_at`.
     pub created_at: i64,
@@ -113,7 +113,7 @@ impl ThreadState {
             cli_version: meta.cli_version.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
-            seat: None,
+            slot: None,
             session: (meta.parent_thread_id.clone())
                 .or_else(|| meta.forked_from.clone())
                 .unwrap_or_else(|| meta.id.clone()),

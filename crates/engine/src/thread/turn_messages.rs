@@ -19,7 +19,9 @@ use super::{
 };
 use crate::{
     error::ThreadError,
-    step::{BackgroundCommandEnd, QuestionRequest, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery},
+    turn_channel::{
+        BackgroundCommandEnd, QuestionRequest, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery,
+    },
 };
 
 impl ThreadActor {
@@ -62,7 +64,7 @@ impl ThreadActor {
     fn on_late_message(&self, body: TurnMessageBody) {
         let TurnMessageBody::Events(events) = body else { return };
         for event in events {
-            if let TurnEvent::Told(frame) = event {
+            if let TurnEvent::Notification(frame) = event {
                 self.notifier.send(&frame);
             }
         }
@@ -82,7 +84,7 @@ impl ThreadActor {
 
     async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent) {
         match event {
-            TurnEvent::Told(frame) => self.notifier.send(&frame),
+            TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
             TurnEvent::Context(items) => self.on_context(turn, items).await,
@@ -94,7 +96,7 @@ impl ThreadActor {
             TurnEvent::Used(last) => self.on_usage(turn, last).await,
             TurnEvent::RateLimits(rate_limits) => {
                 let params = AccountRateLimitsUpdatedNotification { rate_limits: *rate_limits };
-                self.engine.audience.broadcast::<AccountRateLimitsUpdated>(&params);
+                self.engine.clients.broadcast::<AccountRateLimitsUpdated>(&params);
             }
             TurnEvent::Rerouted(to_model) => self.on_rerouted(turn, to_model),
             TurnEvent::Retrying(error) => self.notifier.error(turn, error, Retry::Planned),
@@ -207,7 +209,7 @@ impl ThreadActor {
             return;
         }
         self.update_waiting_status(Some(request.kind));
-        let question = self.engine.audience.ask(&self.state.id, &*request.encode);
+        let question = self.engine.clients.ask(&self.state.id, &*request.encode);
         if let Some(active) = &mut self.active {
             active.questions.push(request, question);
         }
@@ -267,7 +269,7 @@ impl ThreadActor {
         };
         let kit = self.kit.clone();
         // Ends with the command.
-        tokio::spawn(async move { kit.world.terminals.end(&kit.owner, session).await });
+        tokio::spawn(async move { kit.engine.terminals.end(&kit.owner, session).await });
         true
     }
 

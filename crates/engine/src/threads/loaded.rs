@@ -35,7 +35,7 @@ impl LoadedThreads {
     }
 
     pub fn insert(&mut self, handle: ThreadHandle) {
-        if handle.kin().is_some() {
+        if handle.origin().is_some() {
             self.agents.insert(handle.id().clone());
         }
         self.threads.insert(handle.id().clone(), handle);

@@ -27,13 +27,13 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::{
+    engine_context::EngineContext,
     error::{SettingsError, ThreadError},
-    kin::{SubagentOrigin, SubagentSlots},
     settings::TurnSettings,
+    subagent::{SubagentOrigin, SubagentSlots},
     thread::{
         AnnounceGuard, AnnouncedReply, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot, ThreadState,
     },
-    world::EngineContext,
 };
 
 use ids::canonical;
@@ -94,7 +94,7 @@ impl Threads {
     }
 
     /// Returns the state that all threads share.
-    pub fn world(&self) -> &Arc<EngineContext> {
+    pub fn engine(&self) -> &Arc<EngineContext> {
         &self.0.engine
     }
 
@@ -154,8 +154,8 @@ impl Threads {
             read.await.map_err(|_| ThreadError::Closed)?
         };
         let table = table.map_err(|error| SettingsError::Servers(error.to_string()))?;
-        let audience = self.0.engine.audience.clone();
-        let observer = Arc::new(move |status| audience.broadcast::<McpServerStartupStatusUpdated>(&status));
+        let clients = self.0.engine.clients.clone();
+        let observer = Arc::new(move |status| clients.broadcast::<McpServerStartupStatusUpdated>(&status));
         Ok(self.0.engine.mcp.join(&table, observer))
     }
 
@@ -194,7 +194,7 @@ impl Threads {
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {
         let params = ThreadStatusChangedNotification { thread_id: id.clone(), status };
-        self.0.engine.audience.broadcast::<ThreadStatusChanged>(&params);
+        self.0.engine.clients.broadcast::<ThreadStatusChanged>(&params);
     }
 
     fn lock(&self) -> MutexGuard<'_, LoadedThreads> {
@@ -223,7 +223,7 @@ impl Threads {
     /// Unloads a thread without subscribers.
     pub async fn close(&self, id: &ThreadId) {
         for thread_id in self.unload(id).await {
-            self.0.engine.audience.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
+            self.0.engine.clients.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
         }
     }
 

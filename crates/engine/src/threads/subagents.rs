@@ -9,9 +9,9 @@ use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 use super::{Threads, ThreadsInner, loaded::LoadedThreads};
 use crate::{
     error::{SettingsError, ThreadError},
-    kin::{SubagentOrigin, SubagentSlot},
     permissions::{InheritedPermissions, StoredPermissions},
     settings::TurnSettings,
+    subagent::{SubagentOrigin, SubagentSlot},
     thread::{InheritedHistory, ThreadHandle, ThreadState},
 };
 
@@ -37,8 +37,8 @@ impl WeakThreads {
 
 /// A subagent that is about to be started.
 pub(crate) struct NewAgent {
-    pub kin: SubagentOrigin,
-    pub seat: SubagentSlot,
+    pub origin: SubagentOrigin,
+    pub slot: SubagentSlot,
     pub settings: TurnSettings,
     pub config: Arc<EffectiveConfig>,
     pub base_instructions: Option<String>,
@@ -60,7 +60,7 @@ impl Threads {
     }
 
     /// Takes a slot for one more subagent in the tree that a thread belongs to; `None` if all are taken.
-    pub(crate) fn seat(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
+    pub(crate) fn take_slot(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
         let root = root_of(&self.lock(), parent);
         self.0.slots.take(&root, max, names)
     }
@@ -69,10 +69,10 @@ impl Threads {
     pub(crate) async fn open_agent(&self, new: NewAgent) -> Result<ThreadHandle, ThreadError> {
         self.0.engine.provider(&new.settings.provider, &new.config).map_err(SettingsError::Provider)?;
         let meta = ThreadMeta {
-            source: new.kin.source(),
-            parent_thread_id: Some(new.kin.parent.clone()),
-            agent_nickname: new.kin.nickname.clone(),
-            agent_role: new.kin.role.clone(),
+            source: new.origin.source(),
+            parent_thread_id: Some(new.origin.parent.clone()),
+            agent_nickname: new.origin.nickname.clone(),
+            agent_role: new.origin.role.clone(),
             base_instructions: new.base_instructions,
             developer_instructions: new.developer_instructions,
             ..self.meta(new_thread_id(), &new.settings)
@@ -91,8 +91,8 @@ impl Threads {
             state.told = told;
             state.tone = tone;
         }
-        state.seat = Some(new.seat);
-        self.run_subagent(state, &new.kin.parent).await
+        state.slot = Some(new.slot);
+        self.run_subagent(state, &new.origin.parent).await
     }
 
     /// Loads the thread of a closed subagent, with the current settings of its parent.
@@ -100,7 +100,7 @@ impl Threads {
         &self,
         parent: &ThreadId,
         stored: LoadedThread,
-        seat: SubagentSlot,
+        slot: SubagentSlot,
         mut settings: TurnSettings,
         config: Arc<EffectiveConfig>,
     ) -> Result<ThreadHandle, ThreadError> {
@@ -111,7 +111,7 @@ impl Threads {
         let log = self.0.engine.store.open_log(&meta.id).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.recall(stored);
-        state.seat = Some(seat);
+        state.slot = Some(slot);
         self.run_subagent(state, parent).await
     }
 
@@ -142,7 +142,7 @@ impl Threads {
             let Some(SubagentOrigin { parent, .. }) = origin else { return };
             let (permissions, above) = match self.get(&parent) {
                 Ok(handle) => match handle.snapshot().await {
-                    Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.kin().cloned()),
+                    Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.origin().cloned()),
                     Err(_) => return,
                 },
                 // Without its parent, a subagent keeps its permissions.
@@ -175,7 +175,7 @@ impl Threads {
             loaded.insert(handle.clone());
             handle
         };
-        self.0.engine.audience.follow(&id, parent);
+        self.0.engine.clients.subscribe_like(&id, parent);
         self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }
@@ -184,12 +184,12 @@ impl Threads {
 /// Returns all subagents below a thread, in the order of their ids, which is the order in which they were started.
 pub(super) fn below(loaded: &LoadedThreads, id: &ThreadId) -> Vec<ThreadHandle> {
     let is_below = |handle: &&ThreadHandle| {
-        let mut origin = handle.kin();
+        let mut origin = handle.origin();
         // Bounded: stored files could name each other as parents.
         for _ in 0..=loaded.len() {
             match origin {
                 Some(above) if above.parent == *id => return true,
-                Some(above) => origin = loaded.get(&above.parent).and_then(ThreadHandle::kin),
+                Some(above) => origin = loaded.get(&above.parent).and_then(ThreadHandle::origin),
                 None => return false,
             }
         }
@@ -202,7 +202,7 @@ pub(super) fn below(loaded: &LoadedThreads, id: &ThreadId) -> Vec<ThreadHandle> 
 fn root_of(loaded: &LoadedThreads, id: &ThreadId) -> ThreadId {
     let mut root = id;
     for _ in 0..=loaded.len() {
-        match loaded.get(root).and_then(ThreadHandle::kin) {
+        match loaded.get(root).and_then(ThreadHandle::origin) {
             Some(origin) => root = &origin.parent,
             None => break,
         }

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     error::{ThreadError, TurnInputError},
-    kin,
     permissions::{InheritedPermissions, StoredPermissions},
+    subagent,
     thread::ThreadHandle,
 };
 
@@ -75,7 +75,7 @@ impl TurnTools {
         };
         let state = match &target {
             AgentTarget::Live(handle) => handle.state(),
-            AgentTarget::Gone(_) => kin::state(CollabAgentStatus::NotFound),
+            AgentTarget::Gone(_) => subagent::state(CollabAgentStatus::NotFound),
         };
         match sent {
             Ok(submission) => {

@@ -10,16 +10,16 @@ use tokio::sync::oneshot;
 /// The clients of a server, as a thread sees them.
 pub trait ThreadClients: Send + Sync + 'static {
     /// Sends a notification to the subscribers of a thread.
-    fn tell(&self, thread: &ThreadId, frame: &Frame);
+    fn notify_subscribers(&self, thread: &ThreadId, frame: &Frame);
 
     /// Returns whether a thread has subscribers.
-    fn is_heard(&self, thread: &ThreadId) -> bool;
+    fn has_subscribers(&self, thread: &ThreadId) -> bool;
 
     /// Sends a notification to all clients.
-    fn tell_all(&self, frame: &Frame);
+    fn notify_all(&self, frame: &Frame);
 
     /// Subscribes the subscribers of the thread `like` to `thread`.
-    fn follow(&self, thread: &ThreadId, like: &ThreadId);
+    fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId);
 
     /// Sends a request to the subscribers of a thread, and to clients that subscribe while it is open. `encode` encodes
     /// it once the id is known.
@@ -49,10 +49,10 @@ impl std::fmt::Debug for QuestionGuard {
 
 impl dyn ThreadClients {
     pub fn notify<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
-        self.tell(thread, &Frame::notification::<N>(params));
+        self.notify_subscribers(thread, &Frame::notification::<N>(params));
     }
 
     pub fn broadcast<N: NotificationMethod>(&self, params: &N::Params) {
-        self.tell_all(&Frame::notification::<N>(params));
+        self.notify_all(&Frame::notification::<N>(params));
     }
 }

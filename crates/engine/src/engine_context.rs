@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::{
-    audience::ThreadClients,
     error::{SettingsError, ThreadError},
     realtime,
     settings::DEFAULT_PROVIDER,
+    thread_clients::ThreadClients,
     tools::OfferCache,
 };
 
@@ -33,7 +33,7 @@ use crate::{
 pub struct EngineContext {
     pub config: ConfigStore,
     pub store: Store,
-    pub audience: Arc<dyn ThreadClients>,
+    pub clients: Arc<dyn ThreadClients>,
     pub models: ProviderContext,
     /// Skills, plugins and apps.
     pub extensions: Extensions,
@@ -66,17 +66,17 @@ impl EngineContext {
     pub fn new(
         config: ConfigStore,
         store: Store,
-        audience: Arc<dyn ThreadClients>,
+        clients: Arc<dyn ThreadClients>,
         models: ProviderContext,
         cwd: PathBuf,
         version: String,
     ) -> Self {
         let identity = ClientIdentity { name: "codicil".to_owned(), version: version.clone() };
         let mcp = ServerPool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
-        let clients = audience.clone();
+        let observers = clients.clone();
         let accounts = Arc::new(AuthAccount(models.auth.clone()));
         let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
-            clients.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+            observers.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
         });
         let server_places = Arc::new(ServerPlaces::new(config.home().path()));
         Self {
@@ -84,7 +84,7 @@ impl EngineContext {
             mcp,
             config,
             store,
-            audience,
+            clients,
             models,
             extensions,
             cwd,
